@@ -15,13 +15,13 @@ sys.modules["litellm"] = None
 import importlib.util
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: None if name == "litellm" else found(name, *rest)
-from rollouthub.gateway.model_api.dialect import Refused
+from rollouthub.gateway.model_api.dialect import CallRefused
 from rollouthub.gateway.model_api.dialects import dialect_of
 print(dialect_of("chat/completions").read(b'{"messages":[{"role":"user","content":"hi"}]}').messages[0].text)
 for path, body in (("responses", b'{"input":"hi"}'), ("messages", b'{"messages":[{"role":"user","content":"hi"}]}')):
     try:
         dialect_of(path).read(body)
-    except Refused as refused:
+    except CallRefused as refused:
         print(refused.problem.status, dialect_of(path).problem(refused.problem).decode())
 """
 

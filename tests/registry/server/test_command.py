@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rollouthub.cli.main import app as hub
 from rollouthub.errors import HubError, UsageError
 from rollouthub_registry.server.command import registry
 from rollouthub_registry.server.token_hashes import Tokens
@@ -29,11 +30,12 @@ class Done:
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run `hub registry …` in an empty folder."""
+    """Run `hub registry …`, or `hub serve registry`, in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
     def command(*words: str) -> Done:
-        result = CliRunner().invoke(registry, words)
+        to_serve = ("serve", "registry", *words[1:])
+        result = CliRunner().invoke(hub, to_serve) if words[0] == "serve" else CliRunner().invoke(registry, words)
         error = result.exception
         assert error is None or isinstance(error, HubError), result.output
         return Done(result.stdout, error)
@@ -120,7 +122,7 @@ def test_an_empty_disk_and_a_registry_without_its_marker_are_taken(run: Run, tmp
 
 def test_a_server_says_where_it_is_and_leaves_at_ctrl_c(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]
-    command += ["registry", "serve", "hub", "--port", "0", "--json"]
+    command += ["serve", "registry", "hub", "--port", "0", "--json"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         url = json.loads(server.stdout.readline())["url"]

@@ -72,7 +72,7 @@ def outcome_facts(rollout: Rollout) -> list[Fact]:
         facts.append(Fact("suspect", drawn_line(score.suspect), "yellow"))
     if (verifier := score.verifier) is not None:
         told = f"{drawn_line(verifier.name, 60)} {drawn_line(verifier.version, 20)}"
-        facts.append(Fact("verifier", told, remark=drawn_line(verifier.digest, 24)))
+        facts.append(Fact("verifier", told, remark=drawn_line(verifier.digest[:24])))
     if score.turn_rewards:
         facts.append(Fact("turns", f"{count(len(score.turn_rewards), 'turn')} have rewards of their own"))
     return [*facts, stopped]

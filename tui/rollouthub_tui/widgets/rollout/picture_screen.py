@@ -78,7 +78,7 @@ class PictureScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """The picture under what it is."""
-        told = f"{drawn_line(self._medium.mime_type, 40)} · {drawn_line(self._medium.digest, 30)}… · escape closes"
+        told = f"{drawn_line(self._medium.mime_type, 40)} · {drawn_line(self._medium.digest[:30])}… · escape closes"
         with Vertical():
             yield Static(Text(told, style="dim", no_wrap=True))
             pixels = pixel_widget(self._picture)

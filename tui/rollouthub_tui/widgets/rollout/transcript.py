@@ -165,7 +165,7 @@ def thinking(name: str, text: str) -> Piece:
 
 def medium_piece(name: str, medium: Medium, indent: int) -> Piece:
     """A line for a picture or another file."""
-    digest = drawn_line(medium.digest, 19)
+    digest = drawn_line(medium.digest[:19])
     kind = "picture" if medium.mime_type.startswith("image/") else "file"
     told = f"[{kind} {drawn_line(medium.mime_type, 40)} {digest}… · enter shows it]"
     return Piece(name, told, style="cyan", medium=medium, indent=indent)
