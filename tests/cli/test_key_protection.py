@@ -73,7 +73,7 @@ def _python_of(user: int) -> str | None:
     for python in (sys.executable, "/usr/bin/python3"):
         if os.geteuid() != 0:
             return python
-        ask = [python, "-c", "import sys; from rollouthub.cli import hiding; assert sys.version_info >= (3, 11)"]
+        ask = [python, "-c", "import sys; import rollouthub.cli.key_protection; assert sys.version_info >= (3, 11)"]
         try:
             done = subprocess.run(
                 ask, cwd="/", env={"PYTHONPATH": str(ROOT / "hub")}, user=user, group=user, extra_groups=[], check=False
