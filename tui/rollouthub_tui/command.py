@@ -25,17 +25,15 @@ def watch(
         str | None,
         typer.Argument(
             metavar="RUN",
-            help="A run's directory, its name under runs/, 'last', or the id of one that plays; else all are listed.",
+            help="A run's directory, its name under runs/, 'last', or the id of one in progress; lists all by default.",
             autocompletion=_complete_run,
         ),
     ] = None,
     root: Annotated[
         list[Path] | None,
-        typer.Option(help="Where runs are kept, again for more; runs/ and the user's own store by default."),
+        typer.Option(help="Where runs are kept; repeatable; runs/ and the user's own store by default."),
     ] = None,
-    web: Annotated[
-        bool, typer.Option("--web", help="Serve it to a browser on this machine, and to nobody else.")
-    ] = False,
+    web: Annotated[bool, typer.Option("--web", help="Serve the screens to a browser on this machine only.")] = False,
     port: Annotated[
         int, typer.Option(min=0, max=65535, show_default=False, help="With --web: the port; a free one by default.")
     ] = 0,
@@ -45,12 +43,14 @@ def watch(
         typer.Option(
             "--text/--no-text",
             show_default=False,
-            help="Line by line: for screen readers, braille, any terminal; without one, follow RUN to its end.",
+            help="Print plain lines, for screen readers and braille; without a terminal, follow RUN to its end.",
         ),
     ] = None,
     do: Annotated[
         list[str] | None,
-        typer.Option(metavar="WORDS", help="With --text: do this, and leave; again for more, - for lines on stdin."),
+        typer.Option(
+            metavar="WORDS", help="With --text: run this command, then leave; repeatable, - reads commands from stdin."
+        ),
     ] = None,
 ) -> None:
     """Show runs on a screen, live or finished.

@@ -20,7 +20,7 @@ QuietOption = Annotated[
 ]
 ModelOption = Annotated[
     str | None,
-    typer.Option("-m", "--model", help="Who generates, in litellm's words: hosted_vllm/NAME, gpt-4o, mock/solver …"),
+    typer.Option("-m", "--model", help="The model, by litellm's name: hosted_vllm/NAME, gpt-4o, mock/solver …"),
 ]
 BaseUrlOption = Annotated[
     list[str] | None,
@@ -30,7 +30,7 @@ BaseUrlOption = Annotated[
 ]
 RoleOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="ROLE=MODEL", help="A model that the environment asks itself: judge=gpt-4o."),
+    typer.Option(metavar="ROLE=MODEL", help="A model that the environment itself calls, by its role: judge=gpt-4o."),
 ]
 SeedOption = Annotated[int | None, typer.Option(help="Seeds tasks and episodes, and the model's sampling.")]
 BuildNetworkOption = Annotated[
@@ -38,7 +38,7 @@ BuildNetworkOption = Annotated[
     typer.Option(
         "--build-network",
         metavar="none|bridge",
-        help="What image builds reach: bridge by default, none for what was installed.",
+        help="Network that image builds can reach: bridge by default, none for installed environments.",
         rich_help_panel="Robustness",
     ),
 ]
@@ -54,7 +54,7 @@ ResumeOption = Annotated[
     bool,
     typer.Option(
         "--resume",
-        help="Go on with the run in -o: what is done stays, faults are tried again.",
+        help="Continue the run in -o: finished rollouts stay, those that ended in a fault are tried again.",
         rich_help_panel="Output",
     ),
 ]
@@ -62,7 +62,7 @@ LaneOption = Annotated[
     str | None,
     typer.Option(
         metavar="direct|litellm|tokens",
-        help="How model calls travel; chosen by the model's name by default.",
+        help="The client that makes model calls; chosen by the model's name by default.",
         rich_help_panel="Models",
     ),
 ]

@@ -41,10 +41,10 @@ class RayOptions(Frozen):
         default={}, description="Custom resources of each worker, as the cluster's nodes name them."
     )
     nodes: Annotated[tuple[str, ...], FILE_ONLY] = Field(
-        default=(), description="Ids or addresses of the only nodes that may play; all by default."
+        default=(), description="Ids or addresses of the only nodes to use; all by default."
     )
     by_environment: Annotated[bool, FILE_ONLY] = Field(
-        default=False, description="Give every environment workers of its own, and its servers to those alone."
+        default=False, description="Run every environment on workers of its own, which alone use its servers."
     )
     runtime_env: Annotated[dict[str, JsonValue], FILE_ONLY] = Field(
         default={},
@@ -56,13 +56,17 @@ class RunLimits(Frozen):
     """What ends a whole run early, whatever is left to play. `--resume` with higher limits goes on."""
 
     max_cost: Annotated[float | None, Option("--run-cost")] = Field(
-        default=None, ge=0, description="End the run at so many US dollars of all its models, judges included."
+        default=None,
+        ge=0,
+        description="End the run when all its models, judges included, have cost this many US dollars.",
     )
     max_tokens: Annotated[int | None, Option("--run-tokens")] = Field(
-        default=None, ge=1, description="End the run at so many prompt and output tokens of all model calls on record."
+        default=None,
+        ge=1,
+        description="End the run after this many prompt and output tokens of all recorded model calls.",
     )
     max_seconds: Annotated[float | None, time_option("--run-seconds")] = Field(
-        default=None, gt=0, description="End the run so long after it was started, or resumed."
+        default=None, gt=0, description="End the run this long after it was started or resumed."
     )
     ending: Annotated[Literal["finish", "cancel"], Option("--at-limit")] = Field(
         default="finish",

@@ -48,11 +48,11 @@ class RunRequest(Frozen):
         description="Environments by name (`hub list`), a file of your own (./dice.py), or a server (http://HOST:PORT).",
     )
     model: Annotated[str | None, Option(short="-m", names="model")] = Field(
-        default=None, description="Who generates, in litellm's words: hosted_vllm/NAME, gpt-4o, mock/solver …"
+        default=None, description="The model, by litellm's name: hosted_vllm/NAME, gpt-4o, mock/solver …"
     )
     agent: Annotated[str | None, Option(short="-a", names="agent")] = Field(
         default=None,
-        description="Who acts: tool_loop, react, single_turn, oracle …; with a model the environment's own by default.",
+        description="The agent: tool_loop, react, single_turn, oracle …; with a model, the environment's by default.",
     )
     base_url: tuple[str, ...] = Field(
         default=(),
@@ -60,9 +60,9 @@ class RunRequest(Frozen):
         "Else HOSTED_VLLM_API_BASE or OPENAI_BASE_URL.",
     )
     roles: Annotated[dict[str, ModelConfig], Option("--role", metavar="ROLE=MODEL", read=roles_of)] = Field(
-        default={}, description="A model that environments ask themselves, by its role: judge=gpt-4o."
+        default={}, description="A model that the environment itself calls, by its role: judge=gpt-4o."
     )
-    split: str | None = Field(default=None, description="Which tasks; the environment's first split by default.")
+    split: str | None = Field(default=None, description="The split of tasks; the environment's first by default.")
     repeats: int = Field(default=1, ge=1, description="Samples of each task (pass@k wants several).")
     seed: int | None = Field(
         default=None, description="Seeds tasks and episodes, and, when given, the model's sampling."
@@ -76,7 +76,7 @@ class RunRequest(Frozen):
     tasks: Annotated[tuple[str, ...], Option("--task", metavar="ID|PATTERN|@FILE", panel=TASKS, read=_task_names)] = (
         Field(
             default=(),
-            description="Only this task of the split, those that a pattern (`*`, `?`, `[a-z]`) matches, "
+            description="Play only this task of the split, those that a pattern (`*`, `?`, `[a-z]`) matches, "
             "or those that a file lists.",
         )
     )
@@ -93,10 +93,10 @@ class RunRequest(Frozen):
         default=None, ge=1, description="Play only the first N tasks of each environment, of those chosen."
     )
     lane: Annotated[Lane | None, Option(panel=MODELS)] = Field(
-        default=None, description="How model calls travel; chosen by the model's name by default."
+        default=None, description="The client that makes model calls; chosen by the model's name by default."
     )
     fallbacks: Annotated[tuple[ModelConfig, ...], Option("--fallback", metavar="MODEL", panel=MODELS)] = Field(
-        default=(), description="Ask this model when the first fails for good; several are asked in order."
+        default=(), description="A model to call when the first fails for good; several are tried in order."
     )
     requests_per_minute: Annotated[int | None, Option("--rpm", panel=MODELS)] = Field(
         default=None, ge=1, description="Most model calls begun in any 60 seconds."
@@ -108,7 +108,7 @@ class RunRequest(Frozen):
         default=4, ge=1, le=100, description="Tries of one model call, the first included."
     )
     budget: Annotated[float | None, Option(panel=MODELS)] = Field(
-        default=None, ge=0, description="US dollars the run's model may cost."
+        default=None, ge=0, description="Most US dollars that the run's model may cost."
     )
     price_prompt: Annotated[float | None, Option(panel=MODELS)] = Field(
         default=None, ge=0, description="US dollars per million prompt tokens; litellm's list by default."
@@ -121,17 +121,17 @@ class RunRequest(Frozen):
     run_limits: Annotated[RunLimits, Option(panel="Limits")] = RunLimits()
     deadlines: Annotated[Deadlines, Option(panel="Deadlines")] = Deadlines()
     concurrency: Annotated[int, Option(short="-c", panel=ROBUSTNESS)] = Field(
-        default=32, ge=1, description="Episodes in flight."
+        default=32, ge=1, description="Number of episodes in flight."
     )
     retries: Annotated[Retries, Option(panel=ROBUSTNESS)] = Retries()
     skip_bad: Annotated[bool, Option(panel=ROBUSTNESS)] = Field(
-        default=False, description="Leave out rows that make no task, and count them."
+        default=False, description="Leave out rows that cannot be made into a task, and count them."
     )
     in_process: Annotated[bool, Option(panel=ROBUSTNESS)] = Field(
         default=False, description="Host installed third-party environments in this process."
     )
     served: Annotated[bool, Option(panel=ROBUSTNESS)] = Field(
-        default=False, description="Give every environment a process of its own, and play over MCP."
+        default=False, description="Run every environment in a process of its own, and reach it over MCP."
     )
     servers: Annotated[int, Option(panel=ROBUSTNESS)] = Field(
         default=1, ge=1, le=64, description="Processes of each served environment; an episode goes to the least busy."
@@ -147,18 +147,18 @@ class RunRequest(Frozen):
         Option(metavar="N|auto", panel=POOL, read=workers_of),
     ] = Field(
         default=None,
-        description="Processes of the Ray pool that play; one a core by default, auto follows the work there is.",
+        description="Worker processes of the Ray pool; one per core by default, auto follows the amount of work.",
     )
     ray: Annotated[RayOptions, Option(panel=POOL)] = RayOptions()
     track: Annotated[
-        tuple[str, ...], Option(metavar="NAME", panel=OUTPUT, off="--no-track", off_help="Draw no curves.")
+        tuple[str, ...], Option(metavar="NAME", panel=OUTPUT, off="--no-track", off_help="Send curves to no tracker.")
     ] = Field(
         default=("tensorboard",),
-        description="Where curves are drawn: tensorboard (in RUN/tensorboard), wandb, mlflow.",
+        description="Trackers that get the run's curves: tensorboard (in RUN/tensorboard), wandb, mlflow.",
     )
     metrics: Annotated[str | None, Option(metavar="[HOST:]PORT", panel=OUTPUT)] = Field(
         default=None,
-        description="Where Prometheus finds the run's metrics while it plays; without HOST on this machine alone, "
+        description="Address at which Prometheus reads the run's metrics; without HOST, on this machine only; "
         "0 picks a free port.",
     )
     traces: Annotated[str | None, Option(metavar="URL", panel=OUTPUT)] = Field(

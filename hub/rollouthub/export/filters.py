@@ -48,7 +48,7 @@ class Filters:
     trainable: bool = False
     """Only what its record calls trainable: engine ids and log-probabilities for every turn."""
     min_spread: float | None = None
-    """The least difference between the best and the worst reward of a group."""
+    """Only groups whose best and worst reward differ by at least this much."""
     min_deviation: float | None = None
     """The least standard deviation of a group's rewards (of the population)."""
 

@@ -47,7 +47,7 @@ INSTRUCTION = r"Let's think step by step and output the final answer within \box
 
 
 class MathConfig(TableConfig):
-    """Where the problems are, and what they are called there."""
+    """The data set of problems, and the names of its columns."""
 
     problem: str | None = None
     """Column of the problem; None takes the first of problem, question, prompt."""

@@ -46,7 +46,7 @@ def ended(finished: Finished, timeout_seconds: float) -> str:
 
 
 def why(error: SandboxFileError) -> str:
-    """Why a file could not be had, in words."""
+    """The reason, in words, why a file could not be read or written."""
     return _REASONS.get(error.reason, error.reason)
 
 

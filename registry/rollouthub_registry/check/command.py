@@ -15,10 +15,12 @@ def check(
     environment: Annotated[
         str,
         typer.Argument(
-            autocompletion=completion.environments, metavar="ENV", help="A name (`hub list`), or a file: ./my_env.py"
+            autocompletion=completion.environments,
+            metavar="ENV",
+            help="An environment's name (`hub list`), or a file: ./my_env.py",
         ),
     ],
-    split: Annotated[str | None, typer.Option(help="Which tasks; the first split by default.")] = None,
+    split: Annotated[str | None, typer.Option(help="The split of tasks; the first by default.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many tasks to check with.")] = 8,
     seed: Annotated[int, typer.Option(help="Seeds tasks and episodes.")] = 0,
     settings: Annotated[
@@ -26,27 +28,32 @@ def check(
     ] = None,
     roles: Annotated[
         list[str] | None,
-        typer.Option("--role", metavar="ROLE=MODEL", help="A model the environment asks itself, such as judge=…"),
+        typer.Option(
+            "--role", metavar="ROLE=MODEL", help="A model that the environment itself calls, by its role: judge=…"
+        ),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="CHECK", help="Only this check, or attack; repeatable.")
+        list[str] | None, typer.Option("--only", metavar="CHECK", help="Run only this check or attack; repeatable.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     is_thorough: Annotated[
-        bool, typer.Option("--thorough", help="Then serve it, and attack it over the wire as agents could: minutes.")
+        bool,
+        typer.Option(
+            "--thorough", help="Also serve it, and attack it over the network as agents could; takes minutes."
+        ),
     ] = False,
     time_limit: Annotated[
-        float, typer.Option(min=1, help="Of --thorough: seconds for everything; what is left is not tried.")
+        float, typer.Option(min=1, help="With --thorough: seconds for all attacks; those left by then are skipped.")
     ] = TIME_LIMIT_SECONDS,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Of --thorough: write a page that says what was tried.")
+        Path | None, typer.Option(metavar="FILE.html", help="With --thorough: write a page that lists what was tried.")
     ] = None,
     mcp1_python: Annotated[
         Path | None,
         typer.Option(
             metavar="PYTHON",
             envvar="ROLLOUTHUB_MCP1_PYTHON",
-            help="Of --thorough: a Python that has `mcp<2` installed.",
+            help="With --thorough: a Python that has `mcp<2` installed.",
         ),
     ] = None,
     node_tools: Annotated[
@@ -54,17 +61,17 @@ def check(
         typer.Option(
             metavar="FOLDER",
             envvar="ROLLOUTHUB_NODE_TOOLS",
-            help="Of --thorough: where npm installed MCP's Inspector and conformance suite.",
+            help="With --thorough: where npm installed MCP's Inspector and conformance suite.",
         ),
     ] = None,
     from_stdin: Annotated[
-        bool, typer.Option("--from-stdin", hidden=True, help="Take the order from stdin, as the hub gives it.")
+        bool, typer.Option("--from-stdin", hidden=True, help="Read the request from stdin; the hub uses this.")
     ] = False,
 ) -> None:
-    """Check an environment before others use it: right scores, no leaks, no bleeding, nothing left behind.
+    """Check an environment before others use it: right scores, no leaks, isolated episodes, nothing left behind.
 
-    Its code runs inside this process, an installed class's in one of its own; --thorough serves it from another, too,
-    and also takes a server's address.
+    Its code runs inside this process, that of an installed class in a process of its own; --thorough also serves it
+    from another process, and accepts a server's address.
     Exit codes: 0 every check passed and every attack held, 1 some did not, 2 usage, 130 interrupted.
     """
     if from_stdin:

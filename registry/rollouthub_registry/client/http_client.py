@@ -94,10 +94,10 @@ class RegistryHttpClient:
         """Ask for what needs a token.
 
         Raises:
-            Missing: there is no such thing.
-            TokenRefused: it does not know the token.
-            RegistryRefused: it does not do it.
-            RegistryFault: it cannot be asked.
+            Missing: the registry has no such thing.
+            TokenRefused: the registry does not accept the token.
+            RegistryRefused: the registry refuses the request.
+            RegistryFault: the registry cannot be reached, or failed.
         """
         return self._parsed(await self._collected(method, path, most_bytes, token=token, content=content))
 
@@ -105,10 +105,10 @@ class RegistryHttpClient:
         """Send files.
 
         Raises:
-            Missing: nothing is sent there.
-            TokenRefused: it does not know the token.
-            RegistryRefused: it does not take them.
-            RegistryFault: it cannot be asked.
+            Missing: the registry has no such address.
+            TokenRefused: the registry does not accept the token.
+            RegistryRefused: the registry refuses the files.
+            RegistryFault: the registry cannot be reached, or failed.
         """
         return self._parsed(await self._collected("POST", path, most_bytes, token=token, form=form, progress=progress))
 

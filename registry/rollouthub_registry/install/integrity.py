@@ -31,14 +31,14 @@ _CACHES = "__pycache__"
 
 
 def verify_installed(installation: Installation, home: InstallHome) -> None:
-    """Check content, signature, wheel and versions, by the publisher's digest where it is signed.
+    """Check an installation's content, signature, wheel and versions, by the publisher's digest if it is signed.
 
-    Of its dependencies there must be just the locked versions, and nothing beside them; what is inside them is not
-    read again.
+    Exactly the locked versions of its dependencies must be installed; the files of those dependencies are not read
+    again.
 
     Raises:
-        ConfigError: its record is damaged.
-        InstallationDamaged: something else is.
+        ConfigError: the installation's record is damaged.
+        InstallationDamaged: another part of the installation is damaged.
     """
     record = home.record(installation)
     folder = home.folder(record.release)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from rollouthub_registry.install_flow.user_folders import UserFolders
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-RehearsalOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
+RehearsalOption = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")]
 FailingOption = Annotated[
-    bool, typer.Option("--allow-failing-checks", help="Also what was published although it failed its checks.")
+    bool, typer.Option("--allow-failing-checks", help="Also install what was published although it failed its checks.")
 ]
 NoLockOption = Annotated[bool, typer.Option("--no-lock", help="Leave the project's hub.lock as it is.")]
 
@@ -32,20 +32,22 @@ def install(
     source: Annotated[
         str | None, typer.Option("--from", metavar="URL", help="The registry, instead of its namespace's own.")
     ] = None,
-    locked: Annotated[bool, typer.Option("--locked", help="Just what the nearest hub.lock names.")] = False,
-    lock: Annotated[Path | None, typer.Option(metavar="FILE", help="The same with this lock.")] = None,
+    locked: Annotated[bool, typer.Option("--locked", help="Install exactly what the nearest hub.lock names.")] = False,
+    lock: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Install exactly what this lock file names.")
+    ] = None,
     build: Annotated[
         bool, typer.Option("--build", help="Build the wheel of a folder or a repository, which runs code of its own.")
     ] = False,
-    unsigned: Annotated[bool, typer.Option("--unsigned", help="Also an archive that nobody signed.")] = False,
+    unsigned: Annotated[bool, typer.Option("--unsigned", help="Also install archives without a signature.")] = False,
     allow_failing_checks: FailingOption = False,
-    reinstall: Annotated[bool, typer.Option("--reinstall", help="Install anew what is there.")] = False,
+    reinstall: Annotated[bool, typer.Option("--reinstall", help="Install again what is already installed.")] = False,
     no_lock: NoLockOption = False,
     dry_run: RehearsalOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Install environments, each with an interpreter of its own; nothing of them runs meanwhile.
+    """Install environments, each with an interpreter of its own; their code is not run by installing them.
 
     Exit codes: 0 installed, or there already; 1 a registry could not be reached; 2 refused, with nothing changed.
     """
@@ -79,7 +81,8 @@ def install(
 
 def upgrade(
     environments: Annotated[
-        list[str] | None, typer.Argument(metavar="ENV…", help="Installed ones; all without.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="ENV…", help="Installed environments; all of them by default.", show_default=False),
     ] = None,
     allow_failing_checks: FailingOption = False,
     no_lock: NoLockOption = False,
@@ -111,11 +114,15 @@ def upgrade(
 
 
 def remove(
-    environments: Annotated[list[str], typer.Argument(metavar="ENV[@VERSION]…", help="As `hub list` names them.")],
-    all_versions: Annotated[bool, typer.Option("--all-versions", help="Every version of each.")] = False,
+    environments: Annotated[
+        list[str], typer.Argument(metavar="ENV[@VERSION]…", help="Environments, as `hub list` names them.")
+    ],
+    all_versions: Annotated[
+        bool, typer.Option("--all-versions", help="Remove every version of each environment.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove installed environments; what is trusted, and locks, stay as they are."""
+    """Remove installed environments; trusted keys and locks stay as they are."""
     import json
 
     from rollouthub_registry.install_flow.console import write
@@ -134,17 +141,19 @@ def lock(
         list[str] | None,
         typer.Argument(
             metavar="ENV…",
-            help="Environments, or those that the lock names; where there is none, all that are installed.",
+            help="Environments; by default those in the lock or, without a lock, all that are installed.",
             show_default=False,
         ),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--lock", metavar="FILE", help="The lock; hub.lock in this folder by default.")
+        Path | None, typer.Option("--lock", metavar="FILE", help="The lock file; hub.lock in this folder by default.")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Change nothing; exit code 1 where it is not so.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit code 1 if the lock would change.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write into hub.lock which bytes of environments this project works with."""
+    """Write the versions and digests of the environments that this project uses into hub.lock."""
     import json
     from dataclasses import asdict
 

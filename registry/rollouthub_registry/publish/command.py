@@ -12,35 +12,47 @@ def publish(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="The folder with an env.toml, or a shipped name.")],
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="URL", help="The registry: http(s) or file://. Else that of the namespace."),
+        typer.Option(
+            "--to", metavar="URL", help="The registry: http(s):// or file://; the namespace's own by default."
+        ),
     ] = None,
     baselines: Annotated[
         list[Path] | None,
-        typer.Option("--baseline", metavar="RUN", help="A finished run of it, whose score is published; repeatable."),
+        typer.Option(
+            "--baseline", metavar="RUN", help="A finished run of the environment, whose score is published; repeatable."
+        ),
     ] = None,
     allow_failing_checks: Annotated[
-        bool, typer.Option("--allow-failing-checks", help="Publish it marked, where its checks fail.")
+        bool, typer.Option("--allow-failing-checks", help="Publish even if the checks fail, marked as such.")
     ] = False,
     settings: Annotated[
-        list[str] | None, typer.Option("--check-set", metavar="KEY=VALUE", help="A setting to check it with.")
+        list[str] | None,
+        typer.Option("--check-set", metavar="KEY=VALUE", help="A setting of the environment for the checks."),
     ] = None,
     split: Annotated[
-        str | None, typer.Option("--check-split", help="Which tasks to check; the first split else.")
+        str | None, typer.Option("--check-split", help="The split of tasks to check; the first by default.")
     ] = None,
     limit: Annotated[int, typer.Option("--check-limit", min=1, help="How many tasks to check with.")] = 8,
     roles: Annotated[
         list[str] | None,
-        typer.Option("--role", metavar="ROLE=MODEL", help="A model the environment asks itself, such as judge=…"),
+        typer.Option(
+            "--role", metavar="ROLE=MODEL", help="A model that the environment itself calls, by its role: judge=…"
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FOLDER", help="Write bundle and statement here; publish nothing."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FOLDER",
+            help="Write the bundle and its statement into this folder; publish nothing.",
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Do everything but publish.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Publish an environment: bundle it, check it as others will have it, sign it, and hand it to a registry.
+    """Publish an environment: bundle it, check it as others will install it, sign it, and upload it to a registry.
 
     Exit codes: 0 published, 1 its checks fail or the registry cannot be reached, 2 refused, 130 interrupted.
     """

@@ -8,17 +8,25 @@ import typer
 
 
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="my_env, or namespace/my_env.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The environment's name: my_env, or namespace/my_env.")],
     directory: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="DIR", help="Where the package goes; a folder of the name by default."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="The package's folder; by default a new one with the environment's name.",
+        ),
     ] = None,
     is_server: Annotated[
-        bool, typer.Option("--server", help="An MCP server that knows nothing of the hub, with tasks and a verifier.")
+        bool,
+        typer.Option(
+            "--server", help="Write a plain MCP server, which does not import the hub, with tasks and a verifier."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Start an environment package of your own: a small working environment, its tests, and how to go on."""
+    """Create an environment package: a small working environment, its tests, and what to do next."""
     from rollouthub_registry.scaffold.package import make_package
 
     made = make_package(name, directory, is_server=is_server)

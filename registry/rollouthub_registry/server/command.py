@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from rollouthub_registry.server.token_hashes import Scope, Token
 
 registry = typer.Typer(
-    help="Name the registries to install from, and keep one of your own (`hub serve registry` serves it).",
+    help="List and change the registries to install from, and manage one of your own (`hub serve registry` serves it).",
     no_args_is_help=True,
 )
 token = typer.Typer(help="Tokens to publish with through the server.", no_args_is_help=True)
-namespace = typer.Typer(help="Whose keys may publish in which namespace.", no_args_is_help=True)
+namespace = typer.Typer(help="List and change which keys may publish in a namespace.", no_args_is_help=True)
 registry.add_typer(token, name="token")
 registry.add_typer(namespace, name="namespace")
 registry.command("add")(registries.add)
@@ -29,7 +29,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.
 
 @registry.command("rebuild")
 def rebuild_index(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
-    """Make the index anew from the directory; what is published and counted stays."""
+    """Rebuild the index from the directory; published versions and download counts stay."""
     import time
 
     from rollouthub.errors import ConfigError
@@ -49,14 +49,21 @@ def rebuild_index(directory: DirectoryArgument, as_json: JsonOption = False) -> 
 @token.command("create")
 def create_token(
     directory: DirectoryArgument,
-    of: Annotated[str, typer.Option("--namespace", metavar="NAMESPACE", help="The one it is for; '*' for any.")],
-    scope: Annotated[str, typer.Option(help="What it is for: publish, yank, or both with a comma.")] = "publish",
+    of: Annotated[
+        str, typer.Option("--namespace", metavar="NAMESPACE", help="The namespace that the token is for; '*' for any.")
+    ],
+    scope: Annotated[
+        str, typer.Option(help="What the token permits: publish, yank, or both with a comma.")
+    ] = "publish",
     expires: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="A date or time, or in so many days: 90d. Never by default.")
+        str | None,
+        typer.Option(
+            metavar="WHEN", help="When the token expires: a date or time, or a number of days (90d). Never by default."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a token and print it, this once: only its hash is kept."""
+    """Make a token and print it once: only its hash is stored."""
     made, text = _tokens(directory).create(of, _scopes(scope), _expiry(expires))
     if as_json:
         typer.echo(json.dumps({**_token_json(made), "token": text}))
@@ -66,7 +73,7 @@ def create_token(
 
 @token.command("list")
 def list_tokens(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
-    """List tokens, without what is secret of them."""
+    """List tokens, without their secrets."""
     from rich.table import Table
 
     from rollouthub.cli.console import results
@@ -85,10 +92,12 @@ def list_tokens(directory: DirectoryArgument, as_json: JsonOption = False) -> No
 @token.command("revoke")
 def revoke_token(
     directory: DirectoryArgument,
-    token_id: Annotated[str, typer.Argument(metavar="ID", help="As `hub registry token list` shows it.")],
+    token_id: Annotated[
+        str, typer.Argument(metavar="ID", help="The token's id, as `hub registry token list` shows it.")
+    ],
     as_json: JsonOption = False,
 ) -> None:
-    """Let a token count no more."""
+    """Revoke a token: it is no longer accepted."""
     revoked = _tokens(directory).revoke(token_id)
     typer.echo(json.dumps(_token_json(revoked)) if as_json else f"{revoked.token_id} is revoked")
 
@@ -97,10 +106,10 @@ def revoke_token(
 def assign_namespace(
     directory: DirectoryArgument,
     name: Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace to give.")],
-    keys: Annotated[list[str], typer.Option("--key", metavar="KEYID", help="An owner's key id; again for more.")],
+    keys: Annotated[list[str], typer.Option("--key", metavar="KEYID", help="An owner's key id; repeatable.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Give a namespace to these keys and no others, whoever had it before."""
+    """Make these keys the only owners of a namespace, in place of any before."""
     import re
 
     from rollouthub.errors import ConfigError

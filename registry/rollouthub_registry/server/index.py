@@ -161,7 +161,7 @@ class Index:
         return found[0] if found else None
 
     def versions(self, package: PackageName) -> list[Listing]:
-        """All of a package's, the latest published first."""
+        """All versions of a package, the latest published first."""
         return self.select("v.name = ?", (str(package),), "ORDER BY v.published_at DESC, v.id DESC")
 
     def page(

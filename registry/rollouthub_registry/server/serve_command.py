@@ -10,13 +10,15 @@ import typer
 def serve_registry(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The registry's directory.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 picks a free one.")] = 8800,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 8800,
     public_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="How clients reach it, where that differs.")
+        str | None, typer.Option(metavar="URL", help="URL at which clients reach the registry, if it differs.")
     ] = None,
-    reads: Annotated[int, typer.Option("--reads", min=1, help="Requests a minute from one address.")] = 1200,
-    writes: Annotated[int, typer.Option("--writes", min=1, help="Publications a minute with one token.")] = 120,
-    as_json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False,
+    reads: Annotated[int, typer.Option("--reads", min=1, help="Most requests per minute from one address.")] = 1200,
+    writes: Annotated[int, typer.Option("--writes", min=1, help="Most publications per minute with one token.")] = 120,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the addresses it serves on as one line of JSON.")
+    ] = False,
 ) -> None:
     """Serve a registry of environments over HTTP.
 

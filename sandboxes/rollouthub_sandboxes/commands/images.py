@@ -24,20 +24,22 @@ def build_image(
         Path | None, typer.Argument(metavar="[DIR]", help="A folder with a Dockerfile, unless --base is given.")
     ] = None,
     base: Annotated[bool, typer.Option("--base", help="Build rollouthub's own base image.")] = False,
-    dockerfile: Annotated[str, typer.Option("--file", help="The Dockerfile, below DIR.")] = "Dockerfile",
+    dockerfile: Annotated[str, typer.Option("--file", help="The Dockerfile, relative to DIR.")] = "Dockerfile",
     arguments: Annotated[
         list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="A build argument.")
     ] = None,
     tag: Annotated[
-        str | None, typer.Option(help="A name for it, as for a base that cannot be pulled; it is then never pruned.")
+        str | None,
+        typer.Option(help="A name for the image, such as that of a base that cannot be pulled; `prune` then keeps it."),
     ] = None,
     network: Annotated[
-        str, typer.Option("--build-network", metavar="none|bridge", help="What its instructions reach.")
+        str,
+        typer.Option("--build-network", metavar="none|bridge", help="Network that the build's instructions can reach."),
     ] = "bridge",
     timeout_seconds: Annotated[float, typer.Option("--timeout", min=1, help="Seconds a build may take.")] = 1800.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Build an image of a folder, unless one of the same content is there.
+    """Build an image from a folder, unless one of the same content exists.
 
     Bases that cannot be pulled are looked up in the table `from` of ~/.config/rollouthub/images.toml, or of the file
     that ROLLOUTHUB_IMAGES names.
@@ -74,11 +76,11 @@ def list_images(as_json: Annotated[bool, typer.Option("--json", help="Print one 
 
 @images.command("prune")
 def prune_images(
-    days: Annotated[float, typer.Option(min=0, help="Those that nobody asked for in so many days.")] = 7.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which.")] = False,
+    days: Annotated[float, typer.Option(min=0, help="Remove images that were not used for this many days.")] = 7.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Remove images that hubs built and nobody uses; never anybody else's, nor one with a name of its own."""
+    """Remove unused images that hubs built; never other images, nor those built with --tag."""
     from rollouthub.event_loop import run_async
 
     run_async(_prune, days, dry_run, as_json)

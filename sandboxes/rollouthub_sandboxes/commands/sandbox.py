@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
     from rollouthub_sandboxes.docker.live_containers import LiveContainer
 
-sandbox = typer.Typer(help="See, sweep and enter the containers of this machine's hubs.", no_args_is_help=True)
+sandbox = typer.Typer(help="List, clean up and enter the containers of this machine's hubs.", no_args_is_help=True)
 
 
 @sandbox.command("list")
 def list_sandboxes(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
-    """List the containers that hubs made, and whether their hubs still live."""
+    """List the containers that hubs made, and whether those hubs still run."""
     from rollouthub.event_loop import run_async
 
     run_async(_list, as_json)
@@ -23,7 +23,7 @@ def list_sandboxes(as_json: Annotated[bool, typer.Option("--json", help="Print o
 
 @sandbox.command("sweep")
 def sweep_sandboxes(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
-    """Remove what dead hubs left: containers, snapshots, networks. A live hub's are never touched."""
+    """Remove containers, snapshots and networks of hubs that no longer run. A running hub's are never touched."""
     from rollouthub.event_loop import run_async
 
     run_async(_sweep, as_json)
@@ -31,11 +31,11 @@ def sweep_sandboxes(as_json: Annotated[bool, typer.Option("--json", help="Print 
 
 @sandbox.command("shell", context_settings={"ignore_unknown_options": True})
 def shell_into(
-    name: Annotated[str, typer.Argument(metavar="ID", help="Of `hub sandbox list`, or the beginning of it.")],
-    command: Annotated[list[str] | None, typer.Argument(help="What to run instead of a shell.")] = None,
-    user: Annotated[str, typer.Option(help="As whom; the container's own user by default.")] = "",
+    name: Annotated[str, typer.Argument(metavar="ID", help="A name from `hub sandbox list`, or its beginning.")],
+    command: Annotated[list[str] | None, typer.Argument(help="A command to run instead of a shell.")] = None,
+    user: Annotated[str, typer.Option(help="The user to run as; the container's own by default.")] = "",
 ) -> None:
-    """Open a shell in a running container. What you do in there, its episode sees."""
+    """Open a shell in a running container. What you change there affects its episode."""
     from rollouthub.event_loop import run_async
 
     raise typer.Exit(run_async(_shell, name, command or [], user))
@@ -43,11 +43,13 @@ def shell_into(
 
 @sandbox.command("bench")
 def bench_sandboxes(
-    provider: Annotated[str | None, typer.Option(help="docker or process; docker where an engine answers.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Less of everything, for a first look.")] = False,
+    provider: Annotated[
+        str | None, typer.Option(help="The provider: docker or process; docker if an engine answers.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Take fewer measurements, for a first look.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Measure what sandboxes cost here: an exec, one from the warm pool, its refill; as `hub bench sandbox`."""
+    """Measure sandboxes on this machine: an exec, taking one from the warm pool, its refill; as `hub bench sandbox`."""
     from rollouthub_sandboxes.bench.command import bench
 
     bench(provider, quick, as_json)

@@ -53,10 +53,10 @@ class DockerSnapshot:
         return self.image is not None
 
     async def restored(self, paths: Sequence[str]) -> "DockerSnapshot":
-        """The same files, but at these paths the image's.
+        """A copy of this snapshot that has the original image's files at these paths.
 
         Raises:
-            SandboxError: it cannot be made.
+            SandboxError: the copy cannot be made.
         """
         if self.image is None:
             raise SandboxError(f"the snapshot {self.id!r} is not of a writable root", retryable=False)

@@ -230,7 +230,7 @@ class RunScreen(SteeringScreen):
         self._go(PANES[(PANES.index(self._pane) + by) % len(PANES)])
 
     def on_rollouts_pane_by_task(self, event: RolloutsPane.ByTask) -> None:
-        """Show the tasks, at the one of the rollout the cursor was at."""
+        """Show the tasks, with the cursor on the task of the selected rollout."""
         self._go("tasks")
         if event.group_id is not None:
             self.query_one(TasksPane).go_to(event.group_id)

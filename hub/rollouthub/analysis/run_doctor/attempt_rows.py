@@ -114,7 +114,7 @@ class RunRecord:
 
     @cached_property
     def scored(self) -> tuple[AttemptRow, ...]:
-        """Those that have a reward."""
+        """The attempts that count and have a reward."""
         return tuple(attempt for attempt in self.effective if attempt.is_scored)
 
     @property

@@ -37,7 +37,7 @@ class BatchSettings:
     seed: int = 0
     """The run's seed that the tasks and episodes would have had."""
     concurrency: int = 32
-    """Lines in flight."""
+    """Lines scored at once."""
     skip_bad: bool = False
     """Write lines that make nothing to score back with the outcome `bad_row`, instead of stopping there."""
     answer_field: str | None = None

@@ -15,7 +15,7 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which: overhead, serving, gateway, latency, layers, ray, schedule, export, sandbox, registry or tui."
+            help="One of overhead, serving, gateway, latency, layers, ray, schedule, export, sandbox, registry or tui."
         ),
     ] = "overhead",
     rollouts: Annotated[
@@ -30,34 +30,36 @@ def bench(
     lane: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only these: floor, direct, served, 'two litellm calls', litellm. All by default; the last two "
+            help="Only these lanes: floor, direct, served, 'two litellm calls', litellm. All by default; the last two "
             "need the extra litellm."
         ),
     ] = None,
     memory: Annotated[bool, typer.Option(help="Also measure how memory grows over 20,000 rollouts.")] = True,
     workers: Annotated[
-        int, typer.Option(min=0, help="Of `ray` and `layers`: processes that play; with 0, `layers` goes without Ray.")
+        int, typer.Option(min=0, help="For `ray` and `layers`: worker processes; with 0, `layers` leaves out Ray.")
     ] = 2,
-    latency: Annotated[float, typer.Option(min=0.01, help="Of `latency`: seconds a model call takes.")] = 5.0,
+    latency: Annotated[float, typer.Option(min=0.01, help="For `latency`: seconds that a model call takes.")] = 5.0,
     provider: Annotated[
-        str | None, typer.Option(help="Of `sandbox`: docker or process; docker where an engine answers.")
+        str | None, typer.Option(help="For `sandbox`: docker or process; docker if an engine answers.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Of `sandbox`, `layers` and `export`: less of everything, for a first look.")
+        bool,
+        typer.Option("--quick", help="For `sandbox`, `layers` and `export`: fewer measurements, for a first look."),
     ] = False,
     environment: Annotated[
-        str | None, typer.Option("-e", "--env", metavar="ENV", help="Of `layers`: the environment; arithmetic else.")
+        str | None,
+        typer.Option("-e", "--env", metavar="ENV", help="For `layers`: the environment; arithmetic by default."),
     ] = None,
     settings: SetOption = None,
     model: Annotated[
         str | None,
-        typer.Option("-m", "--model", help="Of `layers`: a model beside the mock model, or another mock model."),
+        typer.Option("-m", "--model", help="For `layers`: a model beside the mock model, or another mock model."),
     ] = None,
     base_url: BaseUrlOption = None,
     role: RoleOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Measure what the hub itself costs: CPU of a rollout, or of an environment server; and what sandboxes do.
+    """Measure the hub's own costs: CPU and memory of its parts, and the time and rate of sandboxes and exports.
 
     `overhead`: CPU per one-tool rollout (2 model calls, 1 tool call, verified, durable) against a bare client's floor.
     The model is an instant mock server in a process of its own, whose CPU does not count.

@@ -42,15 +42,21 @@ def compare(
     ctx: typer.Context,
     what: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ENV…] | RUN RUN…", help="With -m the environments to play, else runs that are there."),
+        typer.Argument(
+            metavar="[ENV…] | RUN RUN…", help="With -m, the environments to play; without it, existing runs."
+        ),
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option("-m", "--model", metavar="MODEL", help="Who plays; repeat it. The first is compared with."),
+        typer.Option(
+            "-m", "--model", metavar="MODEL", help="A model to compare; repeatable. The first is the baseline."
+        ),
     ] = None,
     base_url: Annotated[
         list[str] | None,
-        typer.Option(metavar="[MODEL=]URL", help="A model's server; without MODEL= that of all that need one."),
+        typer.Option(
+            metavar="[MODEL=]URL", help="A model's server; without MODEL=, the server of all models that need one."
+        ),
     ] = None,
     config: ConfigOption = None,
     project: Annotated[
@@ -64,7 +70,7 @@ def compare(
             help="Where the models' runs go; runs/compare-ENV-TIME by default. Or FILE.html or FILE.md: a report.",
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the comparison in -o.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the comparison in -o.")] = False,
     root: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: QuietOption = False,

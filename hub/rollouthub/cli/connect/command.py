@@ -20,7 +20,7 @@ def connect(
             help="An environment by name (`hub list`), a file, or a server's address.",
         ),
     ],
-    task: Annotated[str | None, typer.Option("--task", help="Which task, by its id; a random one by default.")] = None,
+    task: Annotated[str | None, typer.Option("--task", help="The task's id; a random task by default.")] = None,
     split: SplitOption = None,
     settings: SetOption = None,
     seed: SeedOption = None,
@@ -34,7 +34,11 @@ def connect(
         ),
     ] = None,
     print_config: Annotated[
-        App | None, typer.Option("--print-config", help="Print what makes an app start this, instead of starting it.")
+        App | None,
+        typer.Option(
+            "--print-config",
+            help="Print the configuration that makes an app start this server, instead of starting it.",
+        ),
     ] = None,
 ) -> None:
     """Open an episode and be its MCP server on stdin and stdout; score it at submit, or when the app leaves.

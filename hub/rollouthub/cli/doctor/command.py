@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def doctor(
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="Look through this run: its directory, its name, or 'last'.")
+        str | None, typer.Argument(metavar="[RUN]", help="The run to examine: its directory, its name, or 'last'.")
     ] = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
@@ -31,18 +31,20 @@ def doctor(
         ),
     ] = None,
     settings: SetOption = None,
-    split: Annotated[str | None, typer.Option(help="Which tasks; the environment's first split by default.")] = None,
+    split: Annotated[str | None, typer.Option(help="The split of tasks; the environment's first by default.")] = None,
     ray: Annotated[
         str | None,
-        typer.Option("--ray-address", metavar="ADDRESS", help="Join this Ray cluster, and leave it: auto, HOST:PORT."),
+        typer.Option(
+            "--ray-address", metavar="ADDRESS", help="Test joining and leaving this Ray cluster: auto, HOST:PORT."
+        ),
     ] = None,
     root: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON value.")] = False,
 ) -> None:
-    """Find out what is wrong, why, and what to do.
+    """Diagnose this machine or a run: what is wrong, why, and what to do.
 
-    Alone it looks at this machine. With RUN it looks through a run: faults by cause, slow stages, strange rewards,
-    outliers. With -m, -e or --ray-address it tries a model, an environment's tasks, or a cluster, and nothing else.
+    Without options it checks this machine. With RUN it examines a run: faults by cause, slow stages, strange rewards,
+    outliers. With -m, -e or --ray-address it tests a model, an environment's tasks, or a cluster, and nothing else.
 
     Exit codes: 0 nothing serious, 1 something must be mended, 2 usage.
     """

@@ -30,7 +30,7 @@ def estimate(
             "--from",
             autocompletion=completion.runs,
             metavar="RUN",
-            help="Play nothing: take a run's rollouts as the sample, and its settings.",
+            help="Play nothing: use the rollouts and settings of this run as the sample.",
         ),
     ] = None,
     build_network: BuildNetworkOption = None,

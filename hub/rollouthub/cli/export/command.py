@@ -71,8 +71,8 @@ OutputOption = Annotated[
     typer.Option(
         "-o",
         "--output",
-        help="The file; lines go to stdout by default, or for -. Its name ends as what is written does (.jsonl, "
-        ".ndjson, .parquet, .csv), or in nothing. A file that is there is replaced once the new one is whole.",
+        help="The file; lines go to stdout by default, or for -. Its ending, if any, must fit the format (.jsonl, "
+        ".ndjson, .parquet, .csv). An existing file is replaced only after the new one is complete.",
     ),
 ]
 FileFormatOption = Annotated[
@@ -80,7 +80,7 @@ FileFormatOption = Annotated[
     typer.Option(
         "--format",
         metavar="jsonl|parquet",
-        help="Of training formats; where it is not given, the file's name says, jsonl without an ending.",
+        help="For training formats: the file format; by default what the file's name ends in, else jsonl.",
         autocompletion=_completing("jsonl", "parquet"),
     ),
 ]
@@ -88,8 +88,8 @@ TokensOption = Annotated[
     bool | None,
     typer.Option(
         "--tokens/--no-tokens",
-        help="With the engine's token ids. Records, groups and atif have them by default; sft, dpo and kto are words "
-        "unless asked, and then leave out what has none.",
+        help="With the engine's token ids. Records, groups and atif have them by default; sft, dpo and kto hold text "
+        "by default, and with --tokens leave out rollouts that have no ids.",
     ),
 ]
 EnvironmentOption = Annotated[
@@ -99,42 +99,61 @@ EnvironmentOption = Annotated[
         "--env",
         autocompletion=completion.environments,
         metavar="ENV",
-        help="Of this environment.",
+        help="Only rollouts of this environment.",
         rich_help_panel=_FILTERS,
     ),
 ]
 TaskOption = Annotated[
     list[str] | None,
-    typer.Option("--task", metavar="ID", help="Of this task; * stands for anything.", rich_help_panel=_FILTERS),
+    typer.Option(
+        "--task", metavar="ID", help="Only rollouts of this task; * matches anything.", rich_help_panel=_FILTERS
+    ),
 ]
 PassedOption = Annotated[
     bool | None,
-    typer.Option("--passed/--failed", help="What its verifier passed, or failed.", rich_help_panel=_FILTERS),
+    typer.Option(
+        "--passed/--failed", help="Only rollouts that passed, or only those that failed.", rich_help_panel=_FILTERS
+    ),
 ]
-MinRewardOption = Annotated[float | None, typer.Option(help="The least reward.", rich_help_panel=_FILTERS)]
-MaxRewardOption = Annotated[float | None, typer.Option(help="The highest reward.", rich_help_panel=_FILTERS)]
+MinRewardOption = Annotated[
+    float | None, typer.Option(help="Only rollouts with at least this reward.", rich_help_panel=_FILTERS)
+]
+MaxRewardOption = Annotated[
+    float | None, typer.Option(help="Only rollouts with at most this reward.", rich_help_panel=_FILTERS)
+]
 SpreadOption = Annotated[
     float | None,
     typer.Option(
-        help="The least difference between the best and the worst reward of a group.", rich_help_panel=_FILTERS
+        help="Only groups whose best and worst reward differ by at least this much.", rich_help_panel=_FILTERS
     ),
 ]
 DeviationOption = Annotated[
     float | None,
-    typer.Option(help="The least standard deviation of a group's rewards.", rich_help_panel=_FILTERS),
+    typer.Option(help="Only groups whose rewards have at least this standard deviation.", rich_help_panel=_FILTERS),
 ]
 StopOption = Annotated[
     list[str] | None,
-    typer.Option("--stop", metavar="STOP", help="What ended so: finished, submitted …", rich_help_panel=_FILTERS),
+    typer.Option(
+        "--stop",
+        metavar="STOP",
+        help="Only rollouts that stopped for this reason: finished, submitted …",
+        rich_help_panel=_FILTERS,
+    ),
 ]
-MinTurnsOption = Annotated[int | None, typer.Option(min=0, help="The fewest turns.", rich_help_panel=_FILTERS)]
-MaxTurnsOption = Annotated[int | None, typer.Option(min=0, help="The most turns.", rich_help_panel=_FILTERS)]
+MinTurnsOption = Annotated[
+    int | None, typer.Option(min=0, help="Only rollouts with at least this many turns.", rich_help_panel=_FILTERS)
+]
+MaxTurnsOption = Annotated[
+    int | None, typer.Option(min=0, help="Only rollouts with at most this many turns.", rich_help_panel=_FILTERS)
+]
 MaxTokensOption = Annotated[
     int | None,
-    typer.Option(min=1, help="The longest context of a turn, prompt and answer.", rich_help_panel=_FILTERS),
+    typer.Option(
+        min=1, help="Only rollouts without a turn longer than this (prompt and answer).", rich_help_panel=_FILTERS
+    ),
 ]
 TrainableOption = Annotated[
-    bool, typer.Option("--trainable", help="What its record calls trainable.", rich_help_panel=_FILTERS)
+    bool, typer.Option("--trainable", help="Only rollouts that are marked as trainable.", rich_help_panel=_FILTERS)
 ]
 BestOption = Annotated[
     int | None,
@@ -144,22 +163,26 @@ PairsOption = Annotated[
     str | None,
     typer.Option(
         metavar="best_worst|all",
-        help="dpo: which pairs of a group; by default its best with its worst.",
+        help="dpo: how pairs of a group are chosen; by default its best with its worst.",
         rich_help_panel=_CHOICE,
         autocompletion=_completing("best_worst", "all"),
     ),
 ]
 MostPairsOption = Annotated[
     int | None,
-    typer.Option("--max-pairs", min=1, metavar="N", help="dpo: the most pairs of a group.", rich_help_panel=_CHOICE),
+    typer.Option(
+        "--max-pairs", min=1, metavar="N", help="dpo: at most this many pairs of a group.", rich_help_panel=_CHOICE
+    ),
 ]
 MarginOption = Annotated[
     float | None,
-    typer.Option(min=0.0, help="dpo: the least difference of a pair's rewards.", rich_help_panel=_CHOICE),
+    typer.Option(min=0.0, help="dpo: only pairs whose rewards differ by at least this much.", rich_help_panel=_CHOICE),
 ]
 ThresholdOption = Annotated[
     float | None,
-    typer.Option(help="kto: good is what has this reward; what passed, by default.", rich_help_panel=_CHOICE),
+    typer.Option(
+        help="kto: the least reward of a good example; by default those that passed are good.", rich_help_panel=_CHOICE
+    ),
 ]
 AdvantageOption = Annotated[
     str | None,
@@ -172,7 +195,7 @@ AdvantageOption = Annotated[
 ]
 IncompleteOption = Annotated[
     bool,
-    typer.Option("--incomplete", help="groups: also groups of which members are missing.", rich_help_panel=_CHOICE),
+    typer.Option("--incomplete", help="groups: also groups with missing members.", rich_help_panel=_CHOICE),
 ]
 SeatOption = Annotated[
     str | None,
@@ -180,15 +203,21 @@ SeatOption = Annotated[
 ]
 MixedOption = Annotated[
     bool,
-    typer.Option("--mixed-models", help="Words of several models in one data set.", rich_help_panel=_CHOICE),
+    typer.Option("--mixed-models", help="Allow responses of several models in one data set.", rich_help_panel=_CHOICE),
 ]
 SuspectOption = Annotated[
     bool,
-    typer.Option("--suspect", help="Also what has a score that its verifier calls suspect.", rich_help_panel=_CHOICE),
+    typer.Option(
+        "--suspect", help="Also rollouts whose score their verifier marked as suspect.", rich_help_panel=_CHOICE
+    ),
 ]
 UntrainableOption = Annotated[
     bool,
-    typer.Option("--untrainable", help="atif: also what must not be learnt from, marked so.", rich_help_panel=_CHOICE),
+    typer.Option(
+        "--untrainable",
+        help="atif: also rollouts that must not be learnt from, marked as such.",
+        rich_help_panel=_CHOICE,
+    ),
 ]
 
 
@@ -209,15 +238,15 @@ def export(
     to: FormatOption = None,
     output: OutputOption = None,
     file_format: FileFormatOption = None,
-    turns: Annotated[bool, typer.Option("--turns", help="Parquet: a row a turn, with its token ids.")] = False,
-    segments: Annotated[bool, typer.Option("--segments", help="Parquet: a row a training sequence.")] = False,
+    turns: Annotated[bool, typer.Option("--turns", help="Parquet: one row per turn, with its token ids.")] = False,
+    segments: Annotated[bool, typer.Option("--segments", help="Parquet: one row per training sequence.")] = False,
     all_attempts: Annotated[
         bool,
-        typer.Option("--all-attempts", help="Records and atif: also the attempts that others took the place of."),
+        typer.Option("--all-attempts", help="Records and atif: also attempts that were replaced by later ones."),
     ] = False,
     tokens: TokensOption = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Of training formats: print what was written and left out as JSON.")
+        bool, typer.Option("--json", help="For training formats: print what was written and left out as JSON.")
     ] = False,
     env: EnvironmentOption = None,
     task: TaskOption = None,

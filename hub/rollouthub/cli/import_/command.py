@@ -52,7 +52,7 @@ class _Formats(TyperGroup):
 imports = typer.Typer(
     cls=_Formats,
     no_args_is_help=True,
-    help="Make an environment of tasks in a foreign format, or of any MCP server.",
+    help="Make an environment from tasks in a foreign format, or from any MCP server.",
 )
 
 
@@ -71,11 +71,11 @@ def _tasks_in(form: str) -> Callable[..., None]:
             typer.Option(
                 "-o",
                 "--output",
-                help="Write what can be run into this new folder, which `hub publish` and `hub run` take.",
+                help="Write the tasks that can be run into this new folder, which `hub publish` and `hub run` accept.",
             ),
         ] = None,
         name: Annotated[
-            str | None, typer.Option(metavar="NS/NAME", help="What it is called; local/FOLDER by default.")
+            str | None, typer.Option(metavar="NS/NAME", help="The environment's name; local/FOLDER by default.")
         ] = None,
         terms: Annotated[
             str | None, typer.Option("--license", metavar="SPDX", help="The licence of the tasks, such as MIT.")
@@ -86,7 +86,7 @@ def _tasks_in(form: str) -> Callable[..., None]:
         ] = None,
         as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     ) -> None:
-        """Say which tasks of a folder can be run here, and why the others are refused.
+        """Show which tasks of a folder can be run here, and why the others are refused.
 
         Exit codes: 0 all of them can be run, 1 some are refused, 2 usage.
         """

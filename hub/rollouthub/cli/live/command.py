@@ -6,15 +6,15 @@ import typer
 
 from rollouthub.errors import UsageError
 
-live = typer.Typer(help="List and steer the runs that play now, from a script or a shell.", no_args_is_help=False)
+live = typer.Typer(help="List and control the runs in progress, from a script or a shell.", no_args_is_help=False)
 
 Run = Annotated[
     str | None,
     typer.Option("--run", metavar="RUN", help="A run's directory, its id, or the id's beginning."),
 ]
 Rollout = Annotated[str | None, typer.Argument(metavar="ROLLOUT", help="A rollout in flight, or its id's beginning.")]
-Whole = Annotated[bool, typer.Option("--all", help="The whole run.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Whole = Annotated[bool, typer.Option("--all", help="Apply to the whole run.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -23,9 +23,9 @@ def list_running(
     context: typer.Context,
     run: Run = None,
     as_json: AsJson = False,
-    limit: Annotated[int, typer.Option(min=0, max=10_000, help="Rollouts shown of each run.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, max=10_000, help="Number of rollouts to show of each run.")] = 20,
 ) -> None:
-    """List and steer the runs that play now, from a script or a shell.
+    """List and control the runs in progress, from a script or a shell.
 
     Without a command it lists the runs and their rollouts in flight. `hub watch` shows runs on a screen.
     """
@@ -41,11 +41,13 @@ def list_running(
 def events(
     run: Annotated[
         str | None,
-        typer.Argument(metavar="RUN", help="A run's directory, its id, or the id's beginning; else the only one."),
+        typer.Argument(
+            metavar="RUN", help="A run's directory, its id, or the id's beginning; by default the only run in progress."
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
-    """Follow what happens, without what is said, until the run ends or Ctrl-C."""
+    """Follow a run's events, without message texts, until it ends or Ctrl-C."""
     from rollouthub.cli.live.action import follow
     from rollouthub.event_loop import run_async
 
@@ -58,7 +60,7 @@ def events(
 @live.command()
 def show(
     rollout: Annotated[str, typer.Argument(metavar="ROLLOUT", help="A rollout in flight, or its id's beginning.")],
-    content: Annotated[bool, typer.Option("--content", help="Also what was said, and what tools gave.")] = False,
+    content: Annotated[bool, typer.Option("--content", help="Also show messages and tool results.")] = False,
     run: Run = None,
     as_json: AsJson = False,
 ) -> None:
@@ -86,7 +88,7 @@ def cancel(
 def interrupt(
     rollout: Rollout = None, run: Run = None, whole: Whole = False, yes: Yes = False, as_json: AsJson = False
 ) -> None:
-    """End an agent's time now, and score what it did; or, with --all, start nothing new, as one Ctrl-C does."""
+    """Stop an agent now, and score what it did; or, with --all, start no new episodes, as one Ctrl-C does."""
     from rollouthub.cli.live.action import end
     from rollouthub.event_loop import run_async
 
@@ -97,7 +99,7 @@ def interrupt(
 
 @live.command()
 def pause(run: Run = None, as_json: AsJson = False) -> None:
-    """Let a run start nothing new until it is resumed; what is in flight goes on."""
+    """Pause a run: it starts no new episodes until it is resumed; those in flight go on."""
     from rollouthub.cli.live.action import hold
     from rollouthub.event_loop import run_async
 
@@ -106,7 +108,7 @@ def pause(run: Run = None, as_json: AsJson = False) -> None:
 
 @live.command()
 def resume(run: Run = None, as_json: AsJson = False) -> None:
-    """Let a paused run go on."""
+    """Resume a paused run."""
     from rollouthub.cli.live.action import hold
     from rollouthub.event_loop import run_async
 
@@ -116,11 +118,11 @@ def resume(run: Run = None, as_json: AsJson = False) -> None:
 @live.command()
 def tell(
     rollout: Annotated[str, typer.Argument(metavar="ROLLOUT", help="A rollout in flight, or its id's beginning.")],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text of the message.")],
     run: Run = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say something to an agent as its user: what its model is saying is cut short. Its record says so."""
+    """Send an agent a user message: its model's unfinished response is cut short, and the record notes both."""
     from rollouthub.cli.live.action import say
     from rollouthub.event_loop import run_async
 
@@ -135,7 +137,7 @@ def retry(
     run: Run = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play a sample again that ended unscored; a score is not played again."""
+    """Play a sample that ended unscored again; a scored one is refused."""
     from rollouthub.cli.live.action import play_again
     from rollouthub.event_loop import run_async
 
@@ -147,15 +149,20 @@ def retune(
     rollout: Rollout = None,
     run: Run = None,
     concurrency: Annotated[
-        int | None, typer.Option("-c", "--concurrency", min=1, max=10_000, help="Of the run: episodes in flight.")
+        int | None,
+        typer.Option("-c", "--concurrency", min=1, max=10_000, help="For the run: the number of episodes in flight."),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="Of a run on a Ray cluster: processes that play.")
+        int | None, typer.Option(min=1, max=4096, help="For a run on a Ray cluster: the number of worker processes.")
     ] = None,
-    max_turns: Annotated[int | None, typer.Option(min=1, help="Of a rollout: responses.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Of a rollout: output tokens.")] = None,
-    max_seconds: Annotated[float | None, typer.Option(min=0.001, help="Of a rollout: the agent's time.")] = None,
-    max_cost: Annotated[float | None, typer.Option(min=0.0, help="Of a rollout: US dollars.")] = None,
+    max_turns: Annotated[int | None, typer.Option(min=1, help="For a rollout: its limit of responses.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="For a rollout: its limit of output tokens.")] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(min=0.001, help="For a rollout: its limit of the agent's seconds.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(min=0.0, help="For a rollout: its limit of cost, in US dollars.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Change how many episodes a run plays at a time, or the limits of one rollout, whose record then says so."""

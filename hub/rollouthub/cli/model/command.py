@@ -11,7 +11,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @model.command("list")
 def list_models(as_json: AsJson = False) -> None:
-    """Show the models that are up, and how each of their servers stands."""
+    """List the running models, and the state of each of their servers."""
     from rollouthub.cli.model.action import show_models
 
     show_models(as_json)
@@ -19,10 +19,14 @@ def list_models(as_json: AsJson = False) -> None:
 
 @model.command("stop")
 def stop_models(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME…", help="Models, by the names they serve.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every model, and the cluster they were given here.")] = False,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME…", help="Models, by the names they are served as.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Stop every model, and the cluster that was started for them here.")
+    ] = False,
 ) -> None:
-    """Take models off the list, let their servers finish what they answer, and end them."""
+    """Take models off the list, let their servers finish open requests, and stop them."""
     from rollouthub.cli.model.action import take_down
     from rollouthub.event_loop import run_async
 

@@ -17,7 +17,7 @@ EnvironmentArgument = Annotated[
     ),
 ]
 SplitOption = Annotated[
-    str | None, typer.Option("--split", help="Which split; the environment's first split by default.")
+    str | None, typer.Option("--split", help="The split of tasks; the environment's first by default.")
 ]
 
 PATIENT = {"agent": 86400.0, "episode": 90000.0}
@@ -33,7 +33,7 @@ class PlayCommand(SettingsCommand):
 def play(
     ctx: typer.Context,
     environment: EnvironmentArgument,
-    task: Annotated[str | None, typer.Option("--task", help="Which task, by its id; the first by default.")] = None,
+    task: Annotated[str | None, typer.Option("--task", help="The task's id; the first task by default.")] = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Show the task as Markdown, not as the text a model reads.")
     ] = False,

@@ -32,11 +32,16 @@ def report(
         str | None, typer.Option("--format", help="html, md or json; by default what the file's ending says.")
     ] = None,
     transcripts: Annotated[
-        int, typer.Option(min=0, max=50, help="Transcripts of the worst and of the best, so many each; 0 for none.")
+        int,
+        typer.Option(
+            min=0,
+            max=50,
+            help="How many transcripts of the best and of the worst rollouts to include, each; 0 for none.",
+        ),
     ] = 3,
     root: RootOption = RUNS,
 ) -> None:
-    """Write a report of runs: what made the numbers, and the numbers. One file, which needs no network.
+    """Write a report of runs: their settings and their results, in one file that needs no network.
 
     Secrets are masked, paths shortened and the machine's name left out; transcripts are in it unless --transcripts 0.
     """

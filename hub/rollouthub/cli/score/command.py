@@ -34,24 +34,26 @@ def score(
             "--env",
             autocompletion=completion.environments,
             metavar="ENV",
-            help="Whose verifier scores; of a run, its own by default.",
+            help="The environment whose verifier scores; for a run, its own by default.",
         ),
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", help="FILE.scored.jsonl by default, - for stdout; of a run, RUN-rescored."),
+        typer.Option(
+            "-o", "--output", help="The output: FILE.scored.jsonl by default, - for stdout; for a run, RUN-rescored."
+        ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an output that is there: what is scored stays.")
+        bool, typer.Option("--resume", help="Continue an existing output: lines already scored stay.")
     ] = False,
-    split: Annotated[str | None, typer.Option(help="Where the tasks are; the first split by default.")] = None,
+    split: Annotated[str | None, typer.Option(help="The split of tasks; the first by default.")] = None,
     seed: Annotated[int | None, typer.Option(help="The seed the tasks were made with.")] = None,
     answer_field: Annotated[
         str | None,
-        typer.Option(metavar="FIELD", help="The field that holds the submitted answer; else what was said last."),
+        typer.Option(metavar="FIELD", help="The field that holds the submitted answer; the last message by default."),
     ] = None,
-    concurrency: Annotated[int, typer.Option("-c", "--concurrency", min=1, help="Lines in flight.")] = 32,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N lines.")] = None,
+    concurrency: Annotated[int, typer.Option("-c", "--concurrency", min=1, help="Lines scored at once.")] = 32,
+    limit: Annotated[int | None, typer.Option(min=1, help="Score only the first N lines.")] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Write lines that cannot be scored back as bad_row, and go on.")
     ] = False,
@@ -59,7 +61,7 @@ def score(
     quiet: QuietOption = False,
     root: Annotated[Path, typer.Option(help="Where runs are kept.")] = RUNS,
 ) -> None:
-    """Score stored completions in batch, or a run's rollouts once more. No model is called but a verifier's own.
+    """Score stored completions in batch, or a run's rollouts again. Only models that verifiers use are called.
 
     Exit codes: 0 every line scored, 1 some not, 2 usage, 130 interrupted.
     """

@@ -29,7 +29,7 @@ RolloutArgument = Annotated[
     typer.Argument(metavar="ROLLOUT", help="A rollout's id or the start of it; or the id of a task played once."),
 ]
 AttemptOption = Annotated[
-    int | None, typer.Option(min=0, help="Show this attempt of ROLLOUT; by default the one that counts.")
+    int | None, typer.Option(min=0, help="Show this attempt of ROLLOUT; by default the one whose score counts.")
 ]
 WhereOption = Annotated[
     str,

@@ -62,7 +62,7 @@ class ModelSpec(Frozen):
     port: int | None = Field(default=None, ge=1, le=65535)
     """Of the first replica, the next one's is one more; None takes free ones."""
     restarts: int = Field(default=5, ge=0)
-    """How often in a row a dead server is started again."""
+    """Restarts in a row that a failed server gets."""
     patience: ServerTimeouts = ServerTimeouts()
     directory: str = "/"
     """Where the servers start, for relative names among their arguments; the root where a node has no such folder."""

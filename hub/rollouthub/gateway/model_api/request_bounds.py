@@ -1,4 +1,4 @@
-"""How much one request of the seam may hold: what an agent sends is its own to choose, and reading it costs the hub."""
+"""Size limits of one request to the model API: agents choose what they send, and reading it costs CPU and memory."""
 
 from collections.abc import Sequence
 from typing import Any, cast

@@ -15,7 +15,7 @@ class ServiceRules:
     ttl_seconds: float = 3600.0
     """An episode that nobody has ended by then is closed, unscored; openers may ask for less."""
     most_open: int = 1000
-    """Episodes open at once."""
+    """Most episodes open at once."""
     requests_per_second: float | None = None
     """Of one seat, tool and model calls alike, on the long run; None leaves it to the bounds on calls in flight."""
 

@@ -129,7 +129,7 @@ class AgentSession:
         return await self.over()
 
     async def close(self) -> Rollout:
-        """End it, unscored where there is no verdict yet; its durable record.
+        """End the session, unscored if it has no score yet, and return its durable record.
 
         Raises:
             HubError: the record could not be kept.

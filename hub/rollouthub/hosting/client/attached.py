@@ -61,7 +61,7 @@ class Attached:
         return not self._is_suspect
 
     async def watch(self) -> None:
-        """Look at the server time and again, so that one of several is missed, and found again, in time."""
+        """Probe the server at intervals, so that a failed one of several is noticed soon, and its return too."""
         assert self._connection is not None
         while True:
             try:

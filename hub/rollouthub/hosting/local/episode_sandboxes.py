@@ -149,7 +149,7 @@ class NotedSandboxes:
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec, *, snapshot: Snapshot | None = None) -> AsyncGenerator[Sandbox]:
-        """As the provider does; equal sandboxes are noted once."""
+        """Open a sandbox of the provider, and note its reference; the same reference is noted once."""
         async with self._provider.open(spec, snapshot=snapshot) as sandbox:
             if sandbox.ref not in self._refs:
                 self._refs.append(sandbox.ref)

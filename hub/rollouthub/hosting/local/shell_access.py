@@ -23,7 +23,7 @@ class WayIn:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What gives a shell in it."""
+        """The command that opens a shell in the sandbox."""
         return self.inside.shell if isinstance(self.inside, Container) else self.inside
 
 

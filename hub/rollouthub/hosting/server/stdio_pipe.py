@@ -56,10 +56,10 @@ async def read_lines(number: int, limit: int) -> AsyncGenerator[bytes | LineTooL
 
 
 async def write_line(number: int, line: bytes) -> None:
-    """Write a line; the caller sees to it that there is one at a time.
+    """Write a line; the caller must write one at a time.
 
     Raises:
-        OSError: nobody reads any more.
+        OSError: the reading end is closed.
     """
     left = memoryview(line + b"\n")
     while left:

@@ -67,7 +67,7 @@ class LiveClient:
         return Done.model_validate(await self._ask("pause"))
 
     async def resume(self) -> Done:
-        """Let a paused run go on."""
+        """Resume a paused run."""
         return Done.model_validate(await self._ask("resume"))
 
     async def tell(self, rollout_id: str, text: str) -> Done:

@@ -51,7 +51,7 @@ class RunsFeed:
         """What is wrong with sockets that are there and do not answer."""
 
     async def refresh(self) -> bool:
-        """Look again; whether anything is otherwise than before. A run that has ended is not read twice."""
+        """Read the list of runs again, and return whether it changed. A run that has ended is not read twice."""
         running, problems = await find_running(self._environ, limit=0)
         playing = {_real(Path(hub.listing.run.directory)): (hub.listing.run, hub.path) for hub in running}
         found = await anyio.to_thread.run_sync(self._look, tuple(playing))

@@ -46,7 +46,7 @@ class Importer(Protocol):
 
     @property
     def environment(self) -> str:
-        """The registered environment that plays them; `--set data=FOLDER` names the folder."""
+        """Name of the registered environment that plays imported tasks; `--set data=FOLDER` gives it their folder."""
         ...
 
     def look(self, folder: Path, settings: Mapping[str, JsonValue]) -> Sequence[Candidate]:

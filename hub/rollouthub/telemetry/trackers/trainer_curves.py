@@ -53,7 +53,7 @@ class Beside:
 
 
 def put_beside(directory: Path, steps: Sequence[TrainerStep]) -> Beside:
-    """Give each scored rollout to the trainer's step that its policy had, or that ended next.
+    """Assign each scored rollout to a step of the trainer: that of its policy version, else the next one to end.
 
     Raises:
         RunDirectoryError: there is no run, or none that can be read.

@@ -42,13 +42,13 @@ class RewardOrder:
     seconds: float = 170.0
     """Most for one request: less than the 180 that OpenRLHF waits."""
     most_requests: int = 64
-    """Requests being answered at once."""
+    """Most requests answered at once."""
     scorer: str | None = None
     """`module:function` or `FILE.py:function` that scores pictures."""
     images: Path | None = None
     """The folder that pictures may be named in."""
     image_requests: int = 1
-    """Requests whose pictures are scored at once."""
+    """Most requests whose pictures are scored at once."""
     leave_seconds: float = LEAVE_SECONDS
 
 

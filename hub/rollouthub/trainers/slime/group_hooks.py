@@ -1,4 +1,4 @@
-"""What slime asks of whole groups: which of them to keep, and what each member's reward comes to."""
+"""The functions that slime calls on whole groups: which groups to keep, and the reward of each member."""
 
 from collections.abc import Sequence
 from typing import Any, cast

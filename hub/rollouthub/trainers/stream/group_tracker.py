@@ -101,7 +101,7 @@ class GroupTracker:
         return rollout_id in self._unwanted
 
     def committed(self, rollouts: Sequence[Rollout]) -> None:
-        """Records are durable."""
+        """Count rollouts whose records are now durable, and update their groups."""
         self.stats.rollouts += len(rollouts)
         for rollout in rollouts:
             if (unit := self._units.get(rollout.rollout_id)) is not None:

@@ -30,7 +30,7 @@ def balanced(outputs: Sequence[Output], uids: Sequence[str]) -> None:
 
 
 def sampling_parameters(rollout: Any, *, is_validation: bool) -> dict[str, Any]:
-    """What veRL's own workers would sample with."""
+    """The sampling parameters that veRL's own workers would use."""
     source = rollout.val_kwargs if is_validation else rollout
     return {
         "temperature": source.temperature,

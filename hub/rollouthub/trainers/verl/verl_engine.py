@@ -59,8 +59,8 @@ class VerlEngine:
         """Sample after a prompt.
 
         Raises:
-            ContextLimitError: the row is as long as veRL takes it.
-            ModelError: it is shown pictures, and does not see.
+            ContextLimitError: the prompt leaves no room within veRL's limit of a row.
+            ModelError: the prompt has pictures, and the model takes none.
         """
         most = self._room(prompt_ids, sampling, session)
         asked = _parameters(sampling, most)

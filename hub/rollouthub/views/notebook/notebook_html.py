@@ -49,7 +49,7 @@ def _cell(name: str, content: object) -> Markup:
 
 
 def folded(title: str, content: Markup, *, is_open: bool = False) -> Markup:
-    """What opens on a click."""
+    """A section that shows its title, and its content after a click."""
     return tag("details", tag("summary", words(title)), content, open=is_open)
 
 

@@ -24,9 +24,9 @@ assert tuple(STATES) == get_args(State)
 def flight_line(
     live: Iterable[LiveState], width: int, most: int = 2, *, total: int | None = None, zeros: bool = False
 ) -> Text:
-    """How many attempts are in each state, and in all; `zeros` names the states that none is in, too.
+    """A line with the number of attempts in flight, in all and by state; `zeros` includes states without any.
 
-    `total` is what the hub says: the store shows no states of attempts that are soon over.
+    `total` is the number that the live run reports: the store holds no states of very short attempts.
     """
     counts = Counter(state.state for state in live)
     total = max(total or 0, counts.total())

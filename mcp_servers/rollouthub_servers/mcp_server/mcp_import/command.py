@@ -11,37 +11,42 @@ import typer
 def import_mcp(
     out: Annotated[Path, typer.Option("-o", "--output", help="The new folder.")],
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND ARGS…", help="Starts a server that speaks on stdio.")
+        list[str] | None, typer.Argument(metavar="-- COMMAND ARGS…", help="The command that starts a server on stdio.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option(metavar="NS/NAME", help="What it is called; local/FOLDER by default.")
+        str | None, typer.Option(metavar="NS/NAME", help="The environment's name; local/FOLDER by default.")
     ] = None,
-    url: Annotated[str | None, typer.Option(help="A server that runs already, over Streamable HTTP.")] = None,
+    url: Annotated[str | None, typer.Option(help="The URL of a running server (Streamable HTTP).")] = None,
     token_variable: Annotated[
-        str | None, typer.Option(metavar="VARIABLE", help="With --url: the variable that holds its bearer token.")
+        str | None,
+        typer.Option(metavar="VARIABLE", help="With --url: the variable that holds the server's bearer token."),
     ] = None,
     image: Annotated[
         str | None,
-        typer.Option(metavar="IMAGE@sha256:…", help="A container image with a server; its arguments follow `--`."),
+        typer.Option(
+            metavar="IMAGE@sha256:…", help="A container image with a server; the server's arguments follow `--`."
+        ),
     ] = None,
     requirements: Annotated[
         list[str] | None,
-        typer.Option("--requirement", metavar="REQUIREMENT", help="A Python distribution it needs: 'mcp>=1.12,<2'."),
+        typer.Option(
+            "--requirement", metavar="REQUIREMENT", help="A Python distribution that the server needs: 'mcp>=1.12,<2'."
+        ),
     ] = None,
     hidden_tools: Annotated[
-        list[str] | None, typer.Option("--hide", metavar="TOOL", help="A tool of it that is not offered.")
+        list[str] | None, typer.Option("--hide", metavar="TOOL", help="A tool of the server that agents do not get.")
     ] = None,
     python: Annotated[
         Path | None, typer.Option(help="The interpreter to start it with now; the hub's own by default.")
     ] = None,
     terms: Annotated[
-        str | None, typer.Option("--license", metavar="SPDX", help="Under which others may use what you make.")
+        str | None, typer.Option("--license", metavar="SPDX", help="The licence of the environment, such as MIT.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Start an MCP server once, list its tools, and write an environment around it.
 
-    What is written is valid at once; tasks and a verifier are yours to put in place of the pattern that it holds.
+    The environment is valid at once; replace its example tasks and verifier by your own.
     """
     from rollouthub.plugins.importers import Identity
     from rollouthub_servers.mcp_server.mcp_import.environment_folder import import_server

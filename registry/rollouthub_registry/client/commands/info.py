@@ -17,13 +17,13 @@ _SHOWN_VERSIONS = 10
 
 
 def info(
-    package: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME[@RANGE]", help="The package.")],
+    package: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME[@RANGE]", help="The package, as namespace/name.")],
     source: Annotated[
         str | None, typer.Option("--from", metavar="URL", help="The registry; the namespace's own by default.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say what is installed of a package, what its registry offers, and whether the key that signed it is trusted."""
+    """Show which versions of a package are installed and offered, and whether the key that signed it is trusted."""
     import os
 
     from rich.text import Text

@@ -8,8 +8,8 @@ import typer
 
 def login(
     url: Annotated[str, typer.Argument(metavar="URL", help="The registry that the token is for.")],
-    from_stdin: Annotated[bool, typer.Option("--token-stdin", help="Read it from stdin.")] = False,
-    logout: Annotated[bool, typer.Option("--logout", help="Forget the token for this registry.")] = False,
+    from_stdin: Annotated[bool, typer.Option("--token-stdin", help="Read the token from stdin.")] = False,
+    logout: Annotated[bool, typer.Option("--logout", help="Remove the token for this registry.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Keep a token for a registry, to publish and yank with.

@@ -13,16 +13,20 @@ def add(
     url: UrlArgument,
     namespaces: Annotated[
         list[str] | None,
-        typer.Option("--namespace", metavar="PATTERN", help="lab, or team-*; again for more. All of them by default."),
+        typer.Option(
+            "--namespace",
+            metavar="PATTERN",
+            help="Namespaces to take from it: lab, or team-*; repeatable. All of them by default.",
+        ),
     ] = None,
-    first: Annotated[bool, typer.Option("--first", help="Before all others, not after them.")] = False,
-    no_check: Annotated[bool, typer.Option("--no-check", help="Do not ask whether there is a registry.")] = False,
+    first: Annotated[bool, typer.Option("--first", help="Put it before all others, not after them.")] = False,
+    no_check: Annotated[bool, typer.Option("--no-check", help="Do not check that a registry answers there.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Name a registry to install from.
+    """Add a registry to install from.
 
     A namespace comes from the first registry in the list whose patterns match it, and from no other, even where that
-    one lacks the package. Adding a registry again changes its patterns. A new one is asked whether it is one.
+    one lacks the package. Adding a registry again changes its patterns. A new address is checked to be a registry.
 
     Exit codes: 0 added; 1 it cannot be reached; 2 there is no registry.
     """
@@ -87,7 +91,7 @@ def show(as_json: JsonOption = False) -> None:
 
 
 def remove(url: UrlArgument, as_json: JsonOption = False) -> None:
-    """Ask a registry no more; what was installed from it stays."""
+    """Remove a registry from the list; what was installed from it stays."""
     import os
 
     from rollouthub_registry.client.registries import remove_registry

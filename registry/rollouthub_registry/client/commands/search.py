@@ -12,13 +12,18 @@ if TYPE_CHECKING:
 
 
 def search(
-    words: Annotated[list[str] | None, typer.Argument(metavar="WORDS", help="All of them; none lists all.")] = None,
-    sources: Annotated[
-        list[str] | None, typer.Option("--from", metavar="URL", help="Only this registry; again for more.")
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="WORDS", help="Words that must all match; without any, everything is listed."),
     ] = None,
-    sort: Annotated[str | None, typer.Option(help="relevance, downloads, updated, name, hardest or easiest.")] = None,
-    tag: Annotated[str | None, typer.Option(help="Only what has this tag.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="Show so many.")] = 20,
+    sources: Annotated[
+        list[str] | None, typer.Option("--from", metavar="URL", help="Search only this registry; repeatable.")
+    ] = None,
+    sort: Annotated[
+        str | None, typer.Option(help="The order: relevance, downloads, updated, name, hardest or easiest.")
+    ] = None,
+    tag: Annotated[str | None, typer.Option(help="Only environments with this tag.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Show at most this many.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Find environments in the registries.

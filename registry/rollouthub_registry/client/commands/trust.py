@@ -7,11 +7,15 @@ import typer
 
 
 def trust(
-    namespace: Annotated[str | None, typer.Argument(metavar="NAMESPACE", help="All of them by default.")] = None,
+    namespace: Annotated[
+        str | None, typer.Argument(metavar="NAMESPACE", help="The namespace; all of them by default.")
+    ] = None,
     key_ids: Annotated[
         list[str] | None, typer.Argument(metavar="KEYID", help="The ids of the only keys that may sign for it.")
     ] = None,
-    forget: Annotated[bool, typer.Option("--forget", help="Pin none: the next install pins what signed it.")] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Remove its pins: the next install pins the key that signed.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """List the pinned keys, or pin a namespace to keys.

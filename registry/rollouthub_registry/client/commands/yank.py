@@ -7,17 +7,19 @@ import typer
 
 
 def yank(
-    release: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME@VERSION", help="The version.")],
-    reason: Annotated[str, typer.Option(help="Why, for who has it: what is wrong, what to use instead.")],
+    release: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME@VERSION", help="The version to withdraw.")],
+    reason: Annotated[
+        str, typer.Option(help="The reason shown to those who use it: what is wrong, what to use instead.")
+    ],
     source: Annotated[
         str | None, typer.Option("--from", metavar="URL", help="The registry; the namespace's own by default.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say of a published version that it is not to be used any more.
+    """Mark a published version as no longer to be used.
 
-    It stays where it is, and who is locked to it is warned. Nobody else is given it. There is no way back: publish a
-    higher version.
+    It stays in the registry for projects whose lock names it, which are warned; no others get it. This cannot be
+    undone: publish a higher version.
     """
     import os
 

@@ -42,15 +42,13 @@ class ServeAgentsCommand(SettingsCommand):
 
 def serve_agents(
     ctx: typer.Context,
-    host: Annotated[str, typer.Option(help="Address that agents reach the hub at.", rich_help_panel=_PLACE)] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[str, typer.Option(help="Address to listen on for agents.", rich_help_panel=_PLACE)] = ("127.0.0.1"),
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Its port; 0 picks a free one.", rich_help_panel=_PLACE)
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.", rich_help_panel=_PLACE)
     ] = 0,
     public_url: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="The hub as agents reach it, where that differs.", rich_help_panel=_PLACE),
+        typer.Option(metavar="URL", help="URL at which agents reach the hub, if it differs.", rich_help_panel=_PLACE),
     ] = None,
     control: Annotated[
         str | None,
@@ -69,24 +67,24 @@ def serve_agents(
     practice_split: Annotated[
         str | None,
         typer.Option(
-            help="Whose tasks practice shows; by default the first split that is not the one served.",
+            help="The split that practice uses; by default the first one that is not served.",
             rich_help_panel=_PLACE,
         ),
     ] = None,
     ttl: Annotated[
         float,
         typer.Option(
-            min=1, help="Seconds after which an episode that nobody ended is closed.", rich_help_panel=_BOUNDS
+            min=1, help="Seconds after which an episode that was not ended is closed.", rich_help_panel=_BOUNDS
         ),
     ] = 3600.0,
     most_open: Annotated[
-        int, typer.Option("--max-open", min=1, help="Episodes open at once.", rich_help_panel=_BOUNDS)
+        int, typer.Option("--max-open", min=1, help="Most episodes open at once.", rich_help_panel=_BOUNDS)
     ] = 1000,
     rate: Annotated[
         float,
         typer.Option(
             min=0,
-            help="Requests a second that one seat may make on the long run; 0 is no limit.",
+            help="Most requests per second of one agent, averaged over time; 0 is no limit.",
             rich_help_panel=_BOUNDS,
         ),
     ] = 100.0,
@@ -96,9 +94,14 @@ def serve_agents(
         typer.Option("-o", "--output", help="The run's directory; runs/serve-TIME by default."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in -o; what was open when it was killed is recorded.")
+        bool,
+        typer.Option(
+            "--resume", help="Continue the run in -o; episodes that were open when it was killed are recorded."
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the addresses it serves on as one line of JSON.")
+    ] = False,
 ) -> None:
     """Give agents an MCP URL and a model URL for each episode.
 

@@ -11,28 +11,34 @@ from rollouthub.cli.options import TracesOption
 def serve_env(
     name: Annotated[
         str | None,
-        typer.Argument(autocompletion=completion.environments, metavar="ENV", help="A name, or a file: ./dice.py"),
+        typer.Argument(
+            autocompletion=completion.environments, metavar="ENV", help="An environment's name, or a file: ./dice.py"
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the environment.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Address the agent plane listens on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 picks a free one.")] = 0,
+    host: Annotated[str, typer.Option(help="Address that the agent plane listens on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 0,
     public_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="The agent plane as agents reach it, where that differs.")
+        str | None, typer.Option(metavar="URL", help="URL at which agents reach the agent plane, if it differs.")
     ] = None,
     control: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="unix:PATH or HOST:PORT of the control plane; a private socket if unset."),
     ] = None,
     roles: Annotated[
-        list[str] | None, typer.Option("--role", metavar="ROLE=MODEL", help="A model the environment asks itself.")
+        list[str] | None,
+        typer.Option("--role", metavar="ROLE=MODEL", help="A model that the environment itself calls, by its role."),
     ] = None,
     ttl: Annotated[float, typer.Option(min=1, help="Seconds after which an episode is closed.")] = 7200.0,
     traces: TracesOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the addresses it serves on as one line of JSON.")
+    ] = False,
     from_stdin: Annotated[
-        bool, typer.Option("--from-stdin", help="Take the order from stdin and leave at its end, as the hub does.")
+        bool,
+        typer.Option("--from-stdin", help="Read the request from stdin and stop when stdin ends; the hub uses this."),
     ] = False,
 ) -> None:
     """Serve one environment as an MCP server.

@@ -7,10 +7,10 @@ import typer
 
 def serve_mock(
     model: Annotated[
-        str, typer.Argument(help="What it plays: mock/solver, mock/echo, 'mock/solver?latency=0.2&fail=0.1' …")
+        str, typer.Argument(help="The mock model: mock/solver, mock/echo, 'mock/solver?latency=0.2&fail=0.1' …")
     ] = "mock/solver",
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free one.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 8000,
 ) -> None:
     """Serve a mock model with an OpenAI-compatible API.
 

@@ -8,22 +8,27 @@ import typer
 def serve_model(
     source: Annotated[str, typer.Argument(metavar="MODEL", help="A folder that holds a model, or ORGANISATION/NAME.")],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGUMENT…]", help="For the server, after --.")
+        list[str] | None, typer.Argument(metavar="[-- ARGUMENT…]", help="Arguments for the server, after --.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What it is served as; the folder's name, or MODEL itself, by default.")
+        str | None, typer.Option(help="Name to serve it as; the folder's name, or MODEL itself, by default.")
     ] = None,
-    replicas: Annotated[int, typer.Option("-n", "--replicas", min=1, help="Servers of this model.")] = 1,
+    replicas: Annotated[int, typer.Option("-n", "--replicas", min=1, help="Number of servers of this model.")] = 1,
     tensor_parallel: Annotated[
-        int, typer.Option("--tensor-parallel", min=1, help="GPUs each server is spread over.")
+        int, typer.Option("--tensor-parallel", min=1, help="Number of GPUs that each server is spread over.")
     ] = 1,
-    cpus: Annotated[float, typer.Option(min=0.0, help="CPUs set aside for each server (and GPU's worth of it).")] = 1.0,
+    cpus: Annotated[
+        float,
+        typer.Option(
+            min=0.0, help="CPUs reserved for each server; without GPUs, for each of its --tensor-parallel parts."
+        ),
+    ] = 1.0,
     address: Annotated[
         str | None,
         typer.Option(
             "--ray-address",
             metavar="ADDRESS",
-            help="A Ray cluster: auto or HOST:PORT. By default one of our own on this machine.",
+            help="A Ray cluster: auto or HOST:PORT. By default a new one is started on this machine.",
         ),
     ] = None,
     command: Annotated[
@@ -37,12 +42,16 @@ def serve_model(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=1, max=65535, help="Of the first server, the next one's is one more; else free ones."),
+        typer.Option(
+            min=1,
+            max=65535,
+            help="Port of the first server; each further server takes the next one. Free ports by default.",
+        ),
     ] = None,
-    restarts: Annotated[int, typer.Option(min=0, help="How often in a row a dead server is started again.")] = 5,
-    start_seconds: Annotated[float, typer.Option(min=1.0, help="How long a server may take to come up.")] = 600.0,
+    restarts: Annotated[int, typer.Option(min=0, help="Restarts in a row that a failed server gets.")] = 5,
+    start_seconds: Annotated[float, typer.Option(min=1.0, help="Seconds that a server may take to start.")] = 600.0,
     foreground: Annotated[
-        bool, typer.Option("--foreground", help="Stay until Ctrl-C, and take the model down then.")
+        bool, typer.Option("--foreground", help="Run until Ctrl-C, then stop the model's servers.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

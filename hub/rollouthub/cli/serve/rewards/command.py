@@ -21,17 +21,17 @@ def serve_rewards(
     ctx: typer.Context,
     host: Annotated[str, typer.Option(help="Address to listen on.", rich_help_panel=_PLACE)] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Its port; 0 picks a free one.", rich_help_panel=_PLACE)
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.", rich_help_panel=_PLACE)
     ] = 8712,
     no_token: Annotated[
         bool,
-        typer.Option("--no-token", help="Serve everybody on this machine; loopback only.", rich_help_panel=_PLACE),
+        typer.Option("--no-token", help="Accept requests without a token; on loopback only.", rich_help_panel=_PLACE),
     ] = False,
     scorer: Annotated[
         str | None,
         typer.Option(
             metavar="MODULE:FUNCTION",
-            help="What scores pictures at /v1/images; or FILE.py:FUNCTION. To try it without a model: plain_look of "
+            help="Scores pictures at /v1/images; or FILE.py:FUNCTION. To try it without a model: plain_look of "
             "rollouthub.trainers.reward_server.plain_look.",
             rich_help_panel=_PICTURES,
         ),
@@ -41,14 +41,18 @@ def serve_rewards(
         typer.Option(help="The folder that requests may name pictures in.", rich_help_panel=_PICTURES),
     ] = None,
     image_requests: Annotated[
-        int, typer.Option(min=1, help="Requests whose pictures are scored at once.", rich_help_panel=_PICTURES)
+        int, typer.Option(min=1, help="Most requests whose pictures are scored at once.", rich_help_panel=_PICTURES)
     ] = 1,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one request.", rich_help_panel=_BOUNDS)] = 170.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Most seconds for one request.", rich_help_panel=_BOUNDS)
+    ] = 170.0,
     max_requests: Annotated[
-        int, typer.Option(min=1, help="Requests being answered at once.", rich_help_panel=_BOUNDS)
+        int, typer.Option(min=1, help="Most requests answered at once.", rich_help_panel=_BOUNDS)
     ] = 64,
     config: ConfigOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the addresses it serves on as one line of JSON.")
+    ] = False,
 ) -> None:
     """Score answers and pictures over HTTP.
 

@@ -14,7 +14,7 @@ def serve_stdio(
             metavar="AGENT_URL",
             envvar=URL_VARIABLE,
             show_envvar=True,
-            help="A seat's URL. It holds the seat's token: a variable keeps it from other users' eyes.",
+            help="The agent's MCP URL. It contains a token: pass it in a variable to hide it from other users.",
         ),
     ] = None,
 ) -> None:
