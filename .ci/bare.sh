@@ -60,7 +60,7 @@ commands=()
 for command in "$@"; do
   case $command in
     first) command=$(.ci/command_after main-job) ;;
-    tests) command=$(.ci/command_after tests) ;;
+    tests) command="$(.ci/command_after tests) || .ci/again \$?" ;;
     smoke) command=".venv/bin/python -m pip install -q --no-compile -e '.[dev]' && .venv/bin/python -m pytest -rs -m smoke" ;;
   esac
   commands+=("$command")

@@ -1,10 +1,10 @@
-"""A trainer that pulls, as small as it can be: it takes groups, learns, and publishes new weights meanwhile.
+"""A minimal trainer that pulls rollouts: it takes groups, learns, and publishes new weights at the same time.
 
-python examples/async_training.py                       # against a mock that is right half of the time
+python examples/async_training.py                       # against a mock model that is right half of the time
 
-The policy here is one number, the chance to be right; "learning" moves it, and "weights" are nothing but the version.
-What a real trainer does is at the same places: `learn` takes token ids, masks, log-probabilities and advantages as they
-are below, and `load` puts a checkpoint where the model server finds it.
+The policy here is one number, its probability to be right; "learning" changes it, and the "weights" are only a version
+number. A real trainer has the same two places: `learn` gets token ids, masks, log-probabilities and advantages as shown
+below, and `load` puts a checkpoint where the model server finds it.
 """
 
 import sys
@@ -22,14 +22,14 @@ MODEL = "mock/solver?accuracy=0.5"
 
 
 class Trainer:
-    """Counts what it is given instead of learning from it."""
+    """Counts the samples it is given instead of learning from them."""
 
     def __init__(self) -> None:
         self.tokens = 0
         self.checkpoint = 0
 
     def learn(self, groups: list[RolloutGroup]) -> None:
-        """One step on whole groups."""
+        """One training step on whole groups."""
         for group in groups:
             advantages = group_advantages(group.rewards, "mean_std")
             for rollout, advantage in zip(group.rollouts, advantages, strict=True):
@@ -40,7 +40,7 @@ class Trainer:
                     self.tokens += sum(row.loss_mask)
 
     async def load(self) -> None:
-        """Put the new weights where the model is served: `VllmControl(urls).reload_weights(path)`, NCCL …"""
+        """Load the new weights into the model server: `VllmControl(urls).reload_weights(path)`, NCCL …"""
         self.checkpoint += 1
 
 

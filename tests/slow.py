@@ -29,15 +29,153 @@ SLOW = (
     "tests/mcp_servers/terminal/test_terminal.py::test_a_user_in_a_container_with_root_has_its_own_rights_too",
     "tests/mcp_servers/test_reasoning_gym.py::test_another_process_makes_the_same_tasks",
     "tests/mcp_servers/swe/test_swe.py::test_tests_may_come_as_a_patch_or_run_by_another_command",
-    "tests/mcp_servers/swe/test_published_data_sets.py::test_a_published_row_is_solved_by_its_patch_and_by_nothing_else[sympy]",
-    "tests/mcp_servers/swe/test_published_data_sets.py::test_a_published_row_is_solved_by_its_patch_and_by_nothing_else[pytest]",
+    (
+        "tests/mcp_servers/swe/test_published_data_sets.py::test_a_published_row_is_solved_by_its_patch_and_by_nothing_else"
+        "[sympy]"
+    ),
+    (
+        "tests/mcp_servers/swe/test_published_data_sets.py::test_a_published_row_is_solved_by_its_patch_and_by_nothing_else"
+        "[pytest]"
+    ),
     "tests/cli/test_score.py::test_kills_lose_no_line_and_double_none[out.jsonl.gz]",
     "tests/cli/test_attached.py::test_what_cannot_be_met_is_a_clear_refusal",
     "tests/registry/thorough/test_command.py::test_an_interruption_tidies_up_and_tells_what_is_known",
-    "tests/sandboxes/docker/test_hung_engine.py::test_a_sandbox_that_cannot_be_made_is_a_clear_error_and_removed_by_its_name",
+    (
+        "tests/sandboxes/docker/test_hung_engine.py"
+        "::test_a_sandbox_that_cannot_be_made_is_a_clear_error_and_removed_by_its_name"
+    ),
     "tests/sandboxes/contract/test_commands.py::test_a_thousand_commands_leave_nothing_behind[limits]",
     "tests/mcp_servers/test_overruns.py::test_tests_that_go_over_their_bounds_on_the_image_too_are_a_fault[fresh]",
     "tests/mcp_servers/test_overruns.py::test_a_repositorys_tests_that_go_over_their_bounds_themselves_are_a_fault",
+    "tests/plugins/test_export_formats.py::test_memory_does_not_grow_with_the_run[kto]",
+    "tests/plugins/test_export_formats.py::test_memory_does_not_grow_with_the_run[dpo]",
+    "tests/plugins/test_export_formats.py::test_memory_does_not_grow_with_the_run[atif]",
+    "tests/plugins/test_export_formats.py::test_memory_does_not_grow_with_the_run[groups]",
+    "tests/registry/publish/test_publication.py::test_bundle_and_statement_are_written_to_a_folder_instead",
+    (
+        "tests/registry/publish/test_publication.py"
+        "::test_failing_checks_are_marked_where_they_are_allowed_without_answers_or_paths"
+    ),
+    "tests/registry/thorough/test_command.py::test_a_program_is_told_in_json",
+    "tests/registry/test_check.py::test_math_passes_with_its_data",
+    "tests/registry/test_check.py::test_what_is_shipped_passes_from_the_command_line[negotiation]",
+    "tests/registry/install/test_installation.py::test_a_class_gets_this_very_hub_and_no_index_can_offer_another[pip]",
+    "tests/registry/install/test_installation.py::test_a_source_distribution_is_never_built[pip]",
+    "tests/registry/install/test_installation.py::test_what_an_address_leads_to_is_refused[pip]",
+    "tests/registry/install_flow/test_attacks.py::test_a_changed_archive_is_refused[gzip header]",
+    (
+        "tests/hosting/client/test_remote_faults.py::test_a_fault_of_the_server_is_the_environments_and_the_next_attempt_is_played"
+        "[silence-verify]"
+    ),
+    "tests/cli/test_served.py::test_a_run_whose_server_is_frozen_still_stops_when_told_to[prepare-signals0]",
+    "tests/cli/test_served.py::test_a_run_whose_server_is_frozen_still_stops_when_told_to[setup-signals2]",
+    (
+        "tests/mcp_servers/test_leaks_between_seats.py::test_l1_to_l4_neither_words_nor_tools_of_another_are_shown"
+        "[served-right-left]"
+    ),
+    "tests/mcp_servers/test_leaks_between_seats.py::test_l2_nobody_calls_or_speaks_as_another[served-right-left]",
+    "tests/sandboxes/bench/test_bench.py::test_processes_are_measured_where_they_are_asked_for[command1]",
+    "tests/sandboxes/contract/test_faults.py::test_folders_deeper_than_any_path_end_with_their_sandbox[docker]",
+    "tests/sandboxes/contract/test_faults.py::test_folders_deeper_than_any_path_end_with_their_sandbox[namespaces]",
+    "tests/sandboxes/contract/test_commands.py::test_a_thousand_commands_leave_nothing_behind[namespaces]",
+    "tests/sandboxes/contract/test_commands.py::test_processor_time_is_limited[namespaces]",
+    "tests/sandboxes/contract/test_faults.py::test_a_forged_end_is_no_success[namespaces]",
+    "tests/sandboxes/commands/test_images.py::test_an_image_without_a_name_of_its_own_may_be_pruned",
+    "tests/sandboxes/commands/test_images.py::test_a_base_is_mapped_by_the_table_and_said",
+    (
+        "tests/sandboxes/commands/test_sandbox.py::test_a_sweep_takes_what_a_dead_hub_left_and_nothing_of_a_live_one"
+        "[envhub]"
+    ),
+    (
+        "tests/mcp_servers/terminal/test_attacks.py::test_links_and_files_in_the_places_of_the_tests_change_nothing"
+        "[attack0]"
+    ),
+    (
+        "tests/mcp_servers/terminal/test_attacks.py::test_links_and_files_in_the_places_of_the_tests_change_nothing"
+        "[attack3]"
+    ),
+    "tests/mcp_servers/terminal/test_terminal.py::test_an_agent_that_removed_its_shell_is_told_so[mv /lib64 /lib65]",
+    (
+        "tests/mcp_servers/terminal/test_forgeries.py"
+        "::test_a_system_that_the_caller_wants_kept_is_graded_as_it_is_and_told"
+    ),
+    "tests/mcp_servers/terminal/test_importer.py::test_the_command_tells_what_runs_and_how_to_run_it",
+    "tests/mcp_servers/test_kept_states.py::test_thousands_of_files_cost_little_and_are_not_kept",
+    "tests/mcp_servers/test_kept_states.py::test_a_repository_is_graded_the_same_again[replaced]",
+    "tests/mcp_servers/test_kept_states.py::test_what_is_too_large_is_missing_and_is_no_fault",
+    "tests/mcp_servers/swe/test_swe.py::test_a_runner_that_is_planted_beside_the_code_does_not_run",
+    "tests/cluster/test_seats.py::test_two_models_at_two_seats_leave_the_same_record_everywhere[served]",
+    "tests/contract/test_transports.py::test_every_client_sees_and_scores_the_same[arithmetic]",
+    "tests/contract/test_transports.py::test_every_client_sees_and_scores_the_same[workbench]",
+    "tests/live/control/test_shells.py::test_a_shell_runs_in_the_sandbox_of_exactly_that_rollout[docker]",
+    "tests/registry/test_check.py::test_what_is_shipped_passes_from_the_command_line[board_game]",
+    "tests/mcp_servers/test_leaks.py::test_l5_after_the_end_there_is_one_answer_to_everything[terminal]",
+    "tests/mcp_servers/test_leaks.py::test_l7_to_l9_an_episode_leaves_nothing_to_the_next[terminal]",
+    "tests/mcp_servers/test_leaks.py::test_l8_a_claimed_reward_is_no_reward[terminal]",
+    "tests/mcp_servers/test_loop_holds.py::test_four_mebibytes_hold_up_nobody[reasoning_gym-say]",
+    "tests/cli/test_quiet.py::test_a_quiet_command_that_went_well_prints_nothing_but_json[command1]",
+    "tests/cli/test_quiet.py::test_a_quiet_command_that_went_well_prints_nothing_but_json[command2]",
+    "tests/cli/test_quiet.py::test_a_quiet_command_that_went_well_prints_nothing_but_json[command4]",
+    "tests/cli/test_quiet.py::test_a_quiet_command_that_went_well_prints_nothing_but_json[command5]",
+    "tests/cli/test_scored_again.py::test_customer_service[oracle-here]",
+    "tests/cli/test_scored_again.py::test_customer_service[null-served]",
+    (
+        "tests/cli/test_bad_input.py::test_a_wrong_word_is_met_with_the_right_one"
+        "[('run', 'arithmetic', '-m', 'hosted_vlm/x')-['hosted_vllm']]"
+    ),
+    "tests/bench/test_layers.py::test_a_slow_model_is_the_bottleneck",
+    (
+        "tests/engine/test_task_pictures.py::test_every_lane_sends_the_exact_bytes_and_the_record_keeps_them"
+        "[False-litellm]"
+    ),
+    (
+        "tests/gateway/test_streamed_holds.py::test_an_answer_of_four_mebibytes_holds_up_nobody"
+        "[in small pieces-chat/completions-content]"
+    ),
+    (
+        "tests/gateway/test_streamed_holds.py::test_an_answer_of_four_mebibytes_holds_up_nobody"
+        "[in small pieces-responses-reasoning]"
+    ),
+    "tests/mcp_servers/test_kept_states.py::test_a_container_is_graded_the_same_again[True-two_steps]",
+    (
+        "tests/mcp_servers/test_oversized_answers.py::test_a_crowded_result_of_a_server_is_the_agents_to_hear_of"
+        "[pipes-[],]"
+    ),
+    (
+        "tests/mcp_servers/test_oversized_answers.py::test_a_crowded_result_of_a_server_is_the_agents_to_hear_of"
+        '[pipes-"",]'
+    ),
+    (
+        "tests/mcp_servers/test_oversized_answers.py::test_a_crowded_message_is_refused_in_words_and_the_next_is_read"
+        "[passed on-a session]"
+    ),
+    (
+        "tests/sandboxes/contract/test_kills.py::test_a_command_at_its_deadline_is_dead_with_all_it_started"
+        "[namespaces-deaf daemon]"
+    ),
+    (
+        "tests/sandboxes/contract/test_kills.py::test_a_command_at_its_deadline_is_dead_with_all_it_started"
+        "[limits-own session]"
+    ),
+    (
+        "tests/sandboxes/contract/test_kills.py::test_a_command_at_its_deadline_is_dead_with_all_it_started"
+        "[docker-deaf daemon]"
+    ),
+    "tests/tui/test_screens.py::test_a_run_that_plays_is_drawn_as_before",
+    "tests/tui/test_screens.py::test_two_rollouts_side_by_side_are_drawn_as_before",
+    "tests/cluster/test_parity.py::test_a_run_moves_between_pools",
+    "tests/cluster/test_parity.py::test_files_are_found_from_where_the_run_was_started",
+    "tests/cli/test_served.py::test_several_served_environments_share_a_run_and_its_roles",
+    "tests/mcp_servers/swe/test_swe.py::test_tests_that_cannot_be_run_on_any_code_are_a_fault",
+    "tests/mcp_servers/swe/test_swe.py::test_what_would_speak_for_the_tests_does_not_cross",
+    "tests/mcp_servers/terminal/test_attacks.py::test_a_reward_in_a_file_that_the_tests_do_not_write_does_not_count",
+    "tests/mcp_servers/terminal/test_attacks.py::test_honest_work_beside_a_planted_hook_still_counts",
+    "tests/mcp_servers/terminal/test_terminal.py::test_a_plain_client_is_told_of_the_next_step_by_a_tool",
+    "tests/registry/install_flow/test_transaction.py::test_an_upgrade_stays_within_its_range_and_never_goes_back",
+    "tests/registry/install_flow/test_project_lock.py::test_a_lock_of_another_key_or_another_hub_is_refused",
+    "tests/contract/test_transports.py::test_every_client_sees_and_scores_the_same[mcp_server]",
+    "tests/cli/test_deadlines.py::test_deadlines_of_scoring_and_serving_are_options",
+    "tests/views/notebook/test_evaluation.py::test_a_bar_is_drawn_where_somebody_looks",
 )
 """Ids of tests; without the brackets of a parameter, all of its parameters."""
 

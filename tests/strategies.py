@@ -21,9 +21,9 @@ from rollouthub import (
     Turn,
 )
 from rollouthub.messages import Part
-from rollouthub.packed import Float32s, Int32s
-from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Timings, Told, Usage
+from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, Intervention, TaskRef, Timings, Usage
 from rollouthub.score import VerifierRef
+from rollouthub.values import Float32s, Int32s
 
 words = st.text(max_size=12)
 """Any text UTF-8 can hold: hypothesis leaves lone surrogates out."""
@@ -178,7 +178,7 @@ def rollouts(draw: st.DrawFn) -> Rollout:
         artifacts=tuple(draw(st.lists(artifacts, max_size=1))),
         policy_version_min=draw(st.none() | counts),
         policy_version_max=draw(st.none() | counts),
-        told=tuple(draw(st.lists(st.builds(Told, at=seconds, seat=names, text=words), max_size=1))),
+        told=tuple(draw(st.lists(st.builds(Intervention, at=seconds, seat=names, text=words), max_size=1))),
         trainable=draw(st.booleans()),
         trainable_reason=draw(st.none() | words),
         gaps=tuple(draw(st.lists(words, max_size=2))),

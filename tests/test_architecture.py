@@ -7,16 +7,19 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
-from rollouthub.moved import MOVED, MovedFinder
 from rollouthub.plugins.components import COMPONENTS
-from rollouthub.plugins.entry_points import ENVIRONMENTS, find_environment
+from rollouthub.plugins.entry_points import ENVIRONMENTS
+from rollouthub.plugins.environments import find_environment
+from rollouthub.plugins.moved import MOVED, MovedFinder
 from rollouthub.processes import HUB, PYTHON
 from tests.package_map import package_map, written_map
 
@@ -51,6 +54,11 @@ ENTRY_POINTS = [
 ]
 
 
+Package = tuple[str, str]
+"""A source root's package, and the package in that; empty of flat modules."""
+Node = TypeVar("Node", bound=Hashable)
+
+
 @dataclass(frozen=True)
 class Import:
     """One import statement's target; `name` may be an attribute of `module` or a module below it."""
@@ -62,21 +70,22 @@ class Import:
 
 def is_type_checking(node: ast.AST) -> bool:
     """Whether a node is a block that only a type checker reads."""
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
 
 
-def imports_below(node: ast.AST, at_top: bool = True) -> Iterator[Import]:
+def imports_below(tree: ast.AST) -> Iterator[Import]:
     """Every import below a node; those inside functions run later and are not `at_top`."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Import):
-            yield from (Import(alias.name, None, at_top) for alias in child.names)
-        elif isinstance(child, ast.ImportFrom):
-            assert child.level == 0, "imports are absolute"
-            yield from (Import(child.module or "", alias.name, at_top) for alias in child.names)
-        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            yield from imports_below(child, at_top=False)
-        elif not is_type_checking(child):
-            yield from imports_below(child, at_top)
+    below = [(tree, True)]
+    while below:
+        node, at_top = below.pop()
+        if isinstance(node, ast.Import):
+            yield from (Import(alias.name, None, at_top) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from (Import(node.module or "", alias.name, at_top) for alias in node.names)
+        elif not isinstance(node, ast.expr) and not is_type_checking(node):
+            in_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            below.extend((child, at_top and not in_function) for child in ast.iter_child_nodes(node))
 
 
 def modules() -> dict[str, Path]:
@@ -90,7 +99,42 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
-IMPORTS = {name: tuple(imports_below(ast.parse(file.read_text()))) for name, file in MODULES.items()}
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is asked of a module's text."""
+
+    imports: tuple[Import, ...]
+    classes: tuple[str, ...]
+    """Defined at the top, for others."""
+    docstring: str | None
+    prints: bool
+
+
+def read_source(text: str) -> Source:
+    """What a module's text says."""
+    tree = ast.parse(text)
+    calls = ast.walk(tree) if "print(" in text else ()
+    return Source(
+        tuple(imports_below(tree)),
+        tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")),
+        ast.get_docstring(tree) if text.strip() else "",
+        any(
+            isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print" for call in calls
+        ),
+    )
+
+
+@cache
+def sources() -> dict[str, Source]:
+    """Every module of the project, read once."""
+    return {name: read_source(file.read_text()) for name, file in MODULES.items()}
+
+
+def imports_of_all() -> Iterator[tuple[str, tuple[Import, ...]]]:
+    """Every module of the project and what it imports."""
+    return ((name, source.imports) for name, source in sources().items())
 
 
 def loads(imported: Import) -> str:
@@ -119,32 +163,37 @@ def test_every_arrow_points_at_the_hub() -> None:
     packages = set(SOURCE_ROOTS.values())
     crossing = [
         f"{name} imports {imported.module}"
-        for name, imports in IMPORTS.items()
+        for name, imports in imports_of_all()
         for imported in imports
         if (target := imported.module.split(".")[0]) in packages and target not in (name.split(".")[0], "rollouthub")
     ]
     assert crossing == []
 
 
+def circles(arrows: Mapping[Node, Sequence[Node]]) -> list[list[Node]]:
+    """Ways that lead back to where they began, one for each place that they are found from."""
+    done: set[Node] = set()
+
+    def circle_from(node: Node, path: list[Node]) -> list[Node]:
+        if node in path:
+            return [*path[path.index(node) :], node]
+        if node in done:
+            return []
+        for target in arrows.get(node, ()):
+            if found := circle_from(target, [*path, node]):
+                return found
+        done.add(node)
+        return []
+
+    return [circle for node in arrows if (circle := circle_from(node, []))]
+
+
 def test_no_import_goes_in_a_circle() -> None:
     arrows = {
         name: sorted({loads(imported) for imported in imports if imported.is_at_top} & MODULES.keys() - {name})
-        for name, imports in IMPORTS.items()
+        for name, imports in imports_of_all()
     }
-    done: set[str] = set()
-
-    def circle_from(name: str, path: list[str]) -> list[str]:
-        if name in path:
-            return [*path[path.index(name) :], name]
-        if name in done:
-            return []
-        for target in arrows[name]:
-            if found := circle_from(target, [*path, name]):
-                return found
-        done.add(name)
-        return []
-
-    assert [circle for name in arrows if (circle := circle_from(name, []))] == []
+    assert circles(arrows) == []
 
 
 FLOORS = (
@@ -160,43 +209,84 @@ FLOORS = (
     ("cli",),
 )
 """The core's packages from the lowest floor to the highest; the flat modules are the lowest."""
-FLOOR = {package: number for number, packages in enumerate(FLOORS) for package in packages}
+REGISTRY_FLOORS = (
+    ("",),
+    ("bundle", "manifest", "scaffold"),
+    ("trust",),
+    ("install", "server", "check"),
+    ("client",),
+    ("install_flow", "publish"),
+)
+"""The registry's, in the same order."""
+SANDBOX_FLOORS = (
+    ("",),
+    ("engine", "supervisor"),
+    ("images", "process"),
+    ("docker",),
+    ("bench",),
+    ("commands",),
+)
+TUI_FLOORS = (
+    ("",),
+    ("widgets", "dialogs", "web"),
+    ("actions",),
+    ("screens", "text"),
+    ("app",),
+    ("bench",),
+)
+FLOOR = {
+    (root, package): number
+    for root, floors in (
+        ("rollouthub", FLOORS),
+        ("rollouthub_registry", REGISTRY_FLOORS),
+        ("rollouthub_sandboxes", SANDBOX_FLOORS),
+        ("rollouthub_tui", TUI_FLOORS),
+    )
+    for number, packages in enumerate(floors)
+    for package in packages
+}
 
 
-def core_package(module: str) -> str:
-    """The package of the core that a module lies in; empty of the flat modules."""
-    _, _, rest = module.partition(".")
+def package_of(module: str) -> Package:
+    """The source root's package that a module lies in, and the package in that; empty of flat modules."""
+    root, _, rest = module.partition(".")
     first = rest.partition(".")[0]
-    return first if f"rollouthub.{first}" in MODULES and MODULES[f"rollouthub.{first}"].name == "__init__.py" else ""
+    below = f"{root}.{first}"
+    return root, first if below in MODULES and MODULES[below].name == "__init__.py" else ""
 
 
-def core_arrows() -> dict[tuple[str, str], list[str]]:
-    """Which package of the core imports which other, and where; imports inside functions count."""
-    arrows: dict[tuple[str, str], list[str]] = {}
-    for name, imports in IMPORTS.items():
-        if name.split(".")[0] != "rollouthub" or name == "rollouthub":
-            continue
-        for target in {loads(imported) for imported in imports} & MODULES.keys() - {"rollouthub"}:
-            ends = core_package(name), core_package(target)
-            if target.startswith("rollouthub.") and ends[0] != ends[1]:
-                arrows.setdefault(ends, []).append(f"{name} imports {target}")
+def arrows_between_packages() -> dict[Package, dict[Package, list[str]]]:
+    """Which package imports which others of its source root, and where; imports inside functions count."""
+    arrows: dict[Package, dict[Package, list[str]]] = {}
+    for name, imports in imports_of_all():
+        for target in {loads(imported) for imported in imports} & MODULES.keys():
+            low, high = package_of(name), package_of(target)
+            if "." in name and "." in target and low != high and low[0] == high[0]:
+                arrows.setdefault(low, {}).setdefault(high, []).append(f"{name} imports {target}")
     return arrows
 
 
-def test_no_package_of_the_core_knows_a_higher_floor() -> None:
-    assert {core_package(name) for name in MODULES if name.split(".")[0] == "rollouthub"} == FLOOR.keys()
-    upward = [line for (low, high), lines in core_arrows().items() if FLOOR[high] > FLOOR[low] for line in lines]
-    assert upward == []
+def test_no_package_knows_a_higher_floor() -> None:
+    roots = {root for root, _ in FLOOR}
+    assert {package_of(name) for name in MODULES if name.split(".")[0] in roots} == FLOOR.keys()
+    assert [
+        line
+        for low, targets in arrows_between_packages().items()
+        if low in FLOOR
+        for high, lines in targets.items()
+        if FLOOR[high] > FLOOR[low]
+        for line in lines
+    ] == []
 
 
-def test_packages_on_one_floor_import_each_other_in_one_direction_at_most() -> None:
-    arrows = core_arrows()
-    assert [ends for ends in arrows if ends[::-1] in arrows] == []
+def test_packages_of_a_source_root_import_each_other_in_no_circle() -> None:
+    arrows = arrows_between_packages()
+    assert circles({low: sorted(targets) for low, targets in arrows.items()}) == []
 
 
 def test_the_core_has_few_packages_and_few_flat_modules() -> None:
-    packages = FLOOR.keys() - {""}
-    flat = [name for name in MODULES if name.startswith("rollouthub.") and core_package(name) == ""]
+    packages = {package for root, package in FLOOR if root == "rollouthub" and package}
+    flat = [name for name in MODULES if name.startswith("rollouthub.") and not package_of(name)[1]]
     assert len(packages) <= 18
     assert len(flat) <= 18, flat
 
@@ -212,10 +302,9 @@ def test_no_file_name_is_used_more_than_three_times() -> None:
 
 def test_no_class_name_is_used_twice_in_a_source_root() -> None:
     seen: dict[tuple[str, str], list[str]] = {}
-    for name, file in MODULES.items():
-        for node in ast.parse(file.read_text()).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                seen.setdefault((name.split(".")[0], node.name), []).append(name)
+    for name, source in sources().items():
+        for defined in source.classes:
+            seen.setdefault((name.split(".")[0], defined), []).append(name)
     assert {ends: names for ends, names in seen.items() if len(names) > 1} == {}
 
 
@@ -238,23 +327,12 @@ def test_no_module_is_a_drawer_for_everything() -> None:
 
 
 def test_the_library_does_not_print() -> None:
-    printing = [
-        name
-        for name, file in MODULES.items()
-        if not name.startswith("rollouthub.cli")
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
-    ]
-    assert printing == []
+    assert read_source("print(1)").prints
+    assert [name for name, source in sources().items() if source.prints and not name.startswith("rollouthub.cli")] == []
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    silent = [
-        name
-        for name, file in MODULES.items()
-        if file.read_text().strip() and ast.get_docstring(ast.parse(file.read_text())) is None
-    ]
-    assert silent == []
+    assert [name for name, source in sources().items() if source.docstring is None] == []
 
 
 @pytest.mark.parametrize(("group", "name", "target"), ENTRY_POINTS)
@@ -277,13 +355,24 @@ SHIPPED = sorted(
 )
 
 
-@pytest.mark.parametrize("module", SHIPPED)
-def test_importing_what_is_shipped_loads_nothing_heavy(module: str) -> None:
-    code = f"import sys, json, {module}; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+LOADED_BY_EACH = """
+import json, sys
+from importlib import import_module
+
+for module in json.load(sys.stdin):
+    import_module(module)
+    print(json.dumps([module, sorted({name.partition(".")[0] for name in sys.modules})]))
+"""
+
+
+def test_importing_what_is_shipped_loads_nothing_heavy() -> None:
+    """One process imports one after the other: what is loaded stays, so that the first to load something is named."""
+    command, asked = [sys.executable, "-c", LOADED_BY_EACH], json.dumps(SHIPPED)
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    loaded = {name.split(".")[0] for name in json.loads(done.stdout)}
-    assert loaded & HEAVY == set()
+    loaded = dict(json.loads(line) for line in done.stdout.splitlines())
+    assert list(loaded) == SHIPPED
+    assert {module: heavy for module, names in loaded.items() if (heavy := HEAVY.intersection(names))} == {}
 
 
 def test_every_interpreter_that_is_started_leaves_the_working_folder_off_its_import_path() -> None:

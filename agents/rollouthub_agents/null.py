@@ -1,4 +1,4 @@
-"""Does nothing: an environment whose untouched state passes is broken."""
+"""`null`: an agent that does nothing. If its rollouts pass, the environment is broken."""
 
 from pydantic import JsonValue
 
@@ -6,7 +6,7 @@ from rollouthub import Seat, Stop
 
 
 class Null:
-    """Leaves at once, without a word or a call."""
+    """An agent that stops at once, without a message or a call."""
 
     name = "null"
     version = "1"

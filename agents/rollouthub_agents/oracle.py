@@ -1,4 +1,4 @@
-"""Plays the environment's own reference solution: what the verifier must give full marks."""
+"""`oracle`: an agent that plays the environment's reference solution, which the verifier must score in full."""
 
 from collections.abc import Sequence
 
@@ -9,16 +9,16 @@ from rollouthub_agents.scripted_play import play_script
 
 
 class Oracle:
-    """Privileged: the engine hands it the reference solution. Its rollouts are never trainable."""
+    """Plays the reference solution that the engine gives to it alone. Its rollouts are never trainable."""
 
     name = "oracle"
     version = "1"
     config: dict[str, JsonValue] = {}
 
     async def play(self, seat: Seat) -> Stop:
-        """Nothing to play without a reference."""
+        """Stop at once: without a reference solution there is nothing to play."""
         return Stop.FINISHED
 
     async def play_reference(self, seat: Seat, reference: Sequence[Message]) -> Stop:
-        """Play the reference through the real tools."""
+        """Play the reference solution, with real tool calls."""
         return await play_script(seat, reference)

@@ -1,4 +1,4 @@
-"""ReAct in plain text, for models without tool calls: Thought, Action, Observation (arXiv:2210.03629)."""
+"""`react`: ReAct in plain text, for models without tool calls: Thought, Action, Observation (arXiv:2210.03629)."""
 
 import json
 import re
@@ -14,7 +14,7 @@ _ACTION = re.compile(r"^[ \t]*+Action:\s*+([A-Za-z0-9_.-]++)\s*$", re.MULTILINE)
 _INPUT = re.compile(r"^[ \t]*+Action Input:\s*+", re.MULTILINE)
 _ANSWER = re.compile(r"^[ \t]*+Final Answer:\s*+", re.MULTILINE)
 _READ = 400_000
-"""Characters of a response, from its beginning, in which these are looked for."""
+"""Most characters of a response, from its beginning, that are searched for actions and answers."""
 
 _RULES = """\
 Solve the task step by step. To use a tool, write exactly:
@@ -32,16 +32,16 @@ Tools:
 
 
 class ReActConfig(BaseModel):
-    """How patient the loop is."""
+    """The settings of the `react` agent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     max_malformed: int = Field(default=3, ge=0)
-    """Answers in a row that are neither an action nor a final answer, before the last one is taken as the answer."""
+    """Responses in a row without action or final answer that get a hint; the next one counts as the final answer."""
 
 
 class ReAct:
-    """A text loop: actions are parsed from words, results come back as observations."""
+    """Parses actions from the model's text, and returns tool results to it as observations."""
 
     name = "react"
     version = "1"
@@ -53,7 +53,7 @@ class ReAct:
         self.config: dict[str, JsonValue] = self._config.model_dump(mode="json")
 
     async def play(self, seat: Seat) -> Stop:
-        """Act until a final answer, a submission, or a limit."""
+        """Play until a final answer, a submission, or a limit."""
         conversation = _opening(seat)
         malformed = 0
         while True:
@@ -73,7 +73,7 @@ class ReAct:
 
 
 def parse_action(text: str, place: int) -> ToolRequest | None:
-    """The first action a text asks for; None where it asks for none, or answers before it acts."""
+    """The first action in a response; None if there is none, or if a final answer comes before it."""
     text = text[:_READ]
     action = _ACTION.search(text)
     if action is None:
@@ -88,7 +88,7 @@ def parse_action(text: str, place: int) -> ToolRequest | None:
 
 
 def _first_object(text: str) -> str:
-    """The JSON object a text begins with, or its first line as it is."""
+    """The JSON object at the beginning of a text; if there is none, the text's first line."""
     text = text.lstrip().removeprefix("```json").removeprefix("```").lstrip()
     try:
         _, end = json.JSONDecoder().raw_decode(text)
@@ -98,7 +98,7 @@ def _first_object(text: str) -> str:
 
 
 async def _finish(seat: Seat, response: Message) -> Stop:
-    """Hand the final answer in, where the environment asks for one."""
+    """Submit the final answer if the environment has a `submit` tool."""
     answer = _ANSWER.search(response.text, 0, _READ)
     words = response.text[answer.end() :].strip() if answer else response.text
     if any(tool.name == "submit" for tool in seat.tools):

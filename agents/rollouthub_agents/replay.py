@@ -1,4 +1,4 @@
-"""Plays a stored rollout's responses and calls again, against the environment as it is now."""
+"""`replay`: an agent that plays a stored rollout's responses and calls again, in the environment as it is now."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from rollouthub_agents.scripted_play import play_script
 
 
 class ReplayConfig(BaseModel):
-    """Which run to play again."""
+    """Which stored run is played again."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -20,7 +20,7 @@ class ReplayConfig(BaseModel):
 
 
 class Replay:
-    """For each sample, the same sample of the stored run; no model is asked."""
+    """Plays each sample as the stored run did, without a model."""
 
     name = "replay"
     version = "1"
@@ -33,14 +33,14 @@ class Replay:
             pass  # a wrong path is the caller's error now, not one per rollout later
 
     async def play(self, seat: Seat) -> Stop:
-        """Nothing to play without a sample."""
+        """Stop at once: without a stored sample there is nothing to play."""
         return Stop.FINISHED
 
     async def play_sample(self, seat: Seat, rollout_id: str) -> Stop:
-        """Play the stored turns of this seat.
+        """Play the responses that the stored rollout has for this seat.
 
         Raises:
-            AgentError: the stored run does not have this sample.
+            AgentError: the stored run does not have this rollout.
         """
         with open_run(self._run) as stored:
             try:

@@ -1,4 +1,4 @@
-"""Playing ready-made assistant messages through real tools: what the oracle and the replay share."""
+"""Plays given assistant messages with real tool calls, for the oracle and the replay."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from rollouthub import Message, Seat, Stop
 
 
 async def play_script(seat: Seat, script: Sequence[Message]) -> Stop:
-    """Say each message as if a model had; its tool requests really run, its words really reach the user."""
+    """Play each message as if a model had generated it: its tool calls are made, and its text goes to the user."""
     conversation = list(seat.messages)
     for response in script:
         seat.say(conversation, response)

@@ -1,4 +1,4 @@
-"""One question, one answer, no tools."""
+"""`single_turn`: an agent that generates one answer, without tools."""
 
 from pydantic import JsonValue
 
@@ -6,7 +6,7 @@ from rollouthub import Seat, Stop
 
 
 class SingleTurn:
-    """Generate once and stop: for problems answered in words."""
+    """Generates once and stops, for problems that are answered in text."""
 
     name = "single_turn"
     version = "1"
@@ -14,6 +14,6 @@ class SingleTurn:
     config: dict[str, JsonValue] = {}
 
     async def play(self, seat: Seat) -> Stop:
-        """Ask once."""
+        """Ask the model once, without tools."""
         await seat.generate(seat.messages, tools=())
         return Stop.FINISHED

@@ -1,4 +1,4 @@
-"""The tool loop: native tool calls, run concurrently, until the model answers in words."""
+"""`tool_loop`: an agent that makes the model's tool calls concurrently, until the model answers in text."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from rollouthub import Message, Seat, Stop
 
 
 class ToolLoop:
-    """Generate; run the calls asked for; repeat. Words without a call go to the environment's user, if it has one."""
+    """Generates, makes the requested calls, and repeats. Text without a call goes to the environment's user, if any."""
 
     name = "tool_loop"
     version = "1"
@@ -30,5 +30,5 @@ class ToolLoop:
 
 
 async def said(seat: Seat, response: Message) -> Sequence[Message] | None:
-    """What the environment's user answers to words; None when the conversation is over."""
+    """The user's reply to a response without a tool call; None if the conversation is over."""
     return None if seat.is_sealed else await seat.reply((response,))

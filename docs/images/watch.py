@@ -12,7 +12,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from rollouthub_tui.app import WatchApp
+from rollouthub_tui.app.app import WatchApp
 
 SIZE = (120, 34)
 HUB = Path(sys.executable).parent / "hub"

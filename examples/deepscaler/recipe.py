@@ -1,4 +1,4 @@
-"""The recipe: `recipe.toml`, read and checked."""
+"""Reads and validates the recipe, `recipe.toml`."""
 
 import math
 import tomllib
@@ -18,7 +18,7 @@ class _Table(BaseModel):
 
 
 class Rollouts(_Table):
-    """What is played for each step."""
+    """The rollouts played for each step."""
 
     prompts: int = Field(ge=1)
     samples: int = Field(ge=2)
@@ -28,13 +28,15 @@ class Rollouts(_Table):
 
 
 class Advantages(_Table):
-    """How much better a sample did than the others of its problem."""
+    """How a sample's advantage over its problem's other samples is computed."""
 
     baseline: Literal["leave_one_out", "mean"]
     normalize: bool
 
     def of(self, rewards: Sequence[float]) -> list[float]:
-        """Rewards [sample] less their baseline; divided by the spread of the others, as NeMo-RL does."""
+        """Rewards [sample] minus their baseline; with `normalize`, divided by the spread of the compared rewards, as
+        in NeMo-RL.
+        """
         plain = [advantage or 0.0 for advantage in group_advantages(rewards, self.baseline)]
         if not self.normalize:
             return plain
@@ -45,7 +47,7 @@ class Advantages(_Table):
 
 
 def _spread(rewards: Sequence[float], place: int, baseline: str) -> float:
-    """Standard deviation (n - 1) of the rewards that a sample is measured against; 0 where there is none."""
+    """Standard deviation (n - 1) of the rewards that a sample is compared with; 0 if there are too few."""
     others = [reward for at, reward in enumerate(rewards) if at != place or baseline == "mean"]
     if len(others) < 2:
         return 0.0
@@ -54,7 +56,7 @@ def _spread(rewards: Sequence[float], place: int, baseline: str) -> float:
 
 
 class Training(_Table):
-    """What the trainer is to do in every stage."""
+    """The trainer's settings for all stages."""
 
     global_batch: int
     micro_batch: int
@@ -66,7 +68,7 @@ class Training(_Table):
 
 
 class Validation(_Table):
-    """What is measured on the way."""
+    """The evaluations during training."""
 
     environment: str
     samples: int = Field(ge=1)
@@ -74,7 +76,7 @@ class Validation(_Table):
 
 
 class Stage(_Table):
-    """One stage, which goes on from the checkpoint of the one before."""
+    """One stage, which starts from the checkpoint of the stage before."""
 
     name: str
     environment: str
@@ -86,7 +88,7 @@ class Stage(_Table):
 
 
 class Recipe(_Table):
-    """All of it."""
+    """The whole recipe."""
 
     policy: str
     rollouts: Rollouts
@@ -97,5 +99,5 @@ class Recipe(_Table):
 
     @classmethod
     def read(cls, path: Path = HERE / "recipe.toml") -> "Recipe":
-        """The recipe of a file."""
+        """Read the recipe from a file."""
         return cls.model_validate(tomllib.loads(path.read_text()))

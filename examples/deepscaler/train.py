@@ -31,29 +31,29 @@ from rollouthub.trainers.stream import VllmControl
 
 @dataclass(frozen=True)
 class State:
-    """How far it has come; kept after every step."""
+    """The progress of the training, stored after every step."""
 
     stage: int = 0
     step: int = 0
-    """Of the stage."""
+    """Number of finished steps in the stage."""
     version: int = 0
-    """Of the weights: steps of all stages."""
+    """Version of the weights: the number of finished steps in all stages."""
     checkpoint: str | None = None
 
     @classmethod
     def read(cls, path: Path) -> "State":
-        """The state that was kept, or the beginning."""
+        """The stored state; if there is none, that of the beginning."""
         return cls(**json.loads(path.read_text())) if path.exists() else cls()
 
     def write(self, path: Path) -> None:
-        """Keep it; a crash leaves the one before or this one whole."""
+        """Store the state atomically, so that a crash leaves this one or the one before."""
         draft = path.with_suffix(".draft")
         draft.write_text(json.dumps(asdict(self)))
         draft.replace(path)
 
 
 class Run:
-    """The recipe, played."""
+    """A training run of the recipe."""
 
     def __init__(self, recipe: Recipe, trainer: Trainer, options: argparse.Namespace) -> None:
         self.recipe, self.trainer, self.options = recipe, trainer, options
@@ -63,7 +63,7 @@ class Run:
         self.control = VllmControl(options.base_url) if options.base_url else None
 
     async def play(self) -> None:
-        """Every stage that is left."""
+        """Play all stages that are left."""
         for number in range(self.state.stage, len(self.recipe.stages)):
             await self._play(self.recipe.stages[number])
             self._keep(stage=number + 1, step=0)
@@ -103,7 +103,7 @@ class Run:
         await self._validate_if_due(stage)  # with nothing else at the servers
 
     def _rows(self, groups: Sequence[RolloutGroup]) -> list[tuple[TrainingRow, float]]:
-        """Whole groups alone, with the recipe's advantages; what is refused is said."""
+        """The training rows of complete groups, with the recipe's advantages; refused groups are reported."""
         made = batch_rows(groups)
         if made.counts:
             _say("refused: " + ", ".join(f"{count} {name.value}" for name, count in made.counts.items()))
@@ -119,7 +119,7 @@ class Run:
             await self.control.reload_weights(str(checkpoint))
 
     def _turn_over(self, latest: Path) -> None:
-        """Keep the checkpoint in use, the one before, and those that were validated."""
+        """Delete checkpoints, except the one in use, the one before, and those that were validated."""
         measured = {figures["checkpoint"] for figures in self._measured()} | {self.state.checkpoint, str(latest)}
         for folder in latest.parent.iterdir():
             if str(folder) not in measured:
@@ -130,14 +130,14 @@ class Run:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     async def _validate_if_due(self, stage: Stage) -> None:
-        """After so many steps and after the last one; once, also where it was interrupted."""
+        """Validate after every so many steps and after the last one; once, even if interrupted."""
         step = self.state.step
         is_due = step > 0 and (step % self.recipe.validation.every == 0 or step == stage.steps)
         if is_due and all(figures["version"] != self.state.version for figures in self._measured()):
             await self._validate(stage)
 
     async def _validate(self, stage: Stage) -> None:
-        """Play the validation set, and keep avg@k with its standard error."""
+        """Play the validation set, and record avg@k with its standard error."""
         validation, state = self.recipe.validation, self.state
         folder = self.folder / "validation" / f"version-{state.version:06d}"
         options = self.options
@@ -201,7 +201,7 @@ class Run:
 
 
 def plan(recipe: Recipe) -> str:
-    """What would be done, in words."""
+    """What the recipe would do, in words."""
     each, validation = recipe.rollouts, recipe.validation
     lines = [
         f"policy {recipe.policy}",
@@ -228,7 +228,7 @@ def _say(line: str) -> None:
 
 
 def read_options(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """The command-line options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--recipe", type=Path, default=HERE / "recipe.toml")
     parser.add_argument("-m", "--model", default="mock/solver?accuracy=0.4", help="as `hub run -m`")
@@ -251,7 +251,7 @@ def read_options(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def adapted(recipe: Recipe, options: argparse.Namespace) -> Recipe:
-    """The recipe at another size."""
+    """The recipe scaled to the sizes in the options."""
 
     def other(**changes: int | None) -> dict[str, int]:
         return {name: value for name, value in changes.items() if value is not None}
@@ -266,7 +266,7 @@ def adapted(recipe: Recipe, options: argparse.Namespace) -> Recipe:
 
 
 def main() -> None:
-    """Play the recipe, or say what it is."""
+    """Train by the recipe, or print the plan."""
     options = read_options()
     recipe = adapted(Recipe.read(options.recipe), options)
     if options.dry_run:

@@ -1,4 +1,4 @@
-"""What learns: the small interface of trainers, and one that only counts."""
+"""The interface of trainers, and one that only counts."""
 
 import json
 import sys
@@ -13,36 +13,38 @@ from rollouthub.export import TrainingRow
 
 
 class Trainer(Protocol):
-    """Learns from rows. Made with the recipe; NeMo-RL, veRL, TRL or plain torch stand behind it."""
+    """Learns from rows. Created with the recipe; NeMo-RL, veRL, TRL or plain torch can implement it."""
 
     def begin(self, stage: Stage, checkpoint: Path | None) -> None:
-        """Take up a stage, with its learning rate, clip and KL, from a checkpoint; None is the recipe's policy."""
+        """Begin a stage, with its learning rate, clipping and KL, from a checkpoint; None means the recipe's initial
+        policy.
+        """
         ...
 
     def learn(self, rows: Sequence[tuple[TrainingRow, float]]) -> Mapping[str, float]:
-        """One step of the recipe on rows with their advantages; its figures."""
+        """One training step on rows with their advantages; returns its metrics."""
         ...
 
     def save(self, folder: Path) -> None:
-        """Write the policy in Hugging Face's format, which the model's servers can read."""
+        """Write the policy in Hugging Face format, which model servers can read."""
         ...
 
 
 class CountingTrainer:
-    """Counts what it is given: a rehearsal of everything but the learning."""
+    """Counts the rows it is given: for testing everything but the learning."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.tokens = self.steps = 0
 
     def begin(self, stage: Stage, checkpoint: Path | None) -> None:
-        """Go on counting where the checkpoint left off."""
+        """Continue counting from the checkpoint."""
         if checkpoint is not None:
             counted = json.loads((checkpoint / "counted.json").read_text())
             self.tokens, self.steps = counted["tokens"], counted["steps"]
 
     def learn(self, rows: Sequence[tuple[TrainingRow, float]]) -> Mapping[str, float]:
-        """Here a loss would be summed up over `segment.loss_mask`, in optimizer steps of `training.global_batch`."""
+        """Here a real trainer sums a loss over `segment.loss_mask`, in optimizer steps of `training.global_batch`."""
         sampled = sum(sum(row.segment.loss_mask) for row, _ in rows)
         self.tokens, self.steps = self.tokens + sampled, self.steps + 1
         return {"rows": len(rows), "tokens": sampled, "learning": sum(advantage != 0 for _, advantage in rows)}
@@ -54,7 +56,7 @@ class CountingTrainer:
 
 
 def make_trainer(name: str | None, recipe: Recipe) -> Trainer:
-    """The trainer of `module:Class`, called with the recipe; none named is the one that counts."""
+    """The trainer class `module:Class`, created with the recipe; without a name, the counting one."""
     if name is None:
         return CountingTrainer(recipe)
     module, _, attribute = name.partition(":")

@@ -2,8 +2,8 @@
 
 python examples/evaluate_checkpoint/evaluate.py -m hosted_vllm/NAME --base-url http://HOST:8000/v1 -o runs/step-240
 
-Each set is a run of its own in the directory, so that what is interrupted goes on, `hub report` shows it, and
-`hub compare runs/step-0/aime24 runs/step-240/aime24` says whether a difference is one.
+Each set is its own run in the directory, so that an interrupted evaluation can be resumed, `hub report` shows it, and
+`hub compare runs/step-0/aime24 runs/step-240/aime24` tells whether a difference is significant.
 """
 
 import argparse
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 def command(given: Mapping[str, Any], chosen: Mapping[str, Any], options: argparse.Namespace) -> list[str]:
-    """The `hub run` that plays one set."""
+    """The `hub run` command that plays one set."""
     directory = Path(options.directory) / chosen["name"]
     words = [str(Path(sys.executable).with_name("hub")), "run", chosen["environment"], "-m", options.model]
     words += [word for url in options.base_url for word in ("--base-url", url)]
@@ -45,7 +45,7 @@ def command(given: Mapping[str, Any], chosen: Mapping[str, Any], options: argpar
 
 
 def measured(name: str, words: Sequence[str]) -> dict[str, Any]:
-    """Play a set; its figures at the most samples of a problem."""
+    """Play a set; returns its figures at the highest number of samples per problem."""
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode > 1:  # 1: some are unscored, which the coverage says
         sys.exit(done.returncode)
@@ -65,7 +65,7 @@ def measured(name: str, words: Sequence[str]) -> dict[str, Any]:
 
 
 def line(found: Mapping[str, Any]) -> str:
-    """A set's figures, for people."""
+    """The figures of a set as a line of text."""
     average, error, passed = (
         "-" if found[name] is None else f"{found[name]:.4f}" for name in ("avg", "standard_error", "pass")
     )
@@ -76,7 +76,7 @@ def line(found: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """Play every set that was chosen, and say what came of it."""
+    """Play every chosen set, and print the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("-m", "--model", required=True, help="as `hub run -m`")
     parser.add_argument("--base-url", action="append", default=[], help="of its server; repeatable")

@@ -1,6 +1,6 @@
 """Train with five seeds, and draw their curves: docs/images/learning.svg.
 
-python examples/learning/curves.py --directory runs/learning    # seeds whose curve is there are not trained again
+python examples/learning/curves.py --directory runs/learning    # seeds that have a curve are not trained again
 """
 
 import argparse
@@ -17,13 +17,13 @@ from rollouthub.processes import PYTHON
 from rollouthub.views.markup import Markup, tag
 
 SEEDS = range(10, 15)
-"""Held out: the settings of train.py were chosen on seeds below ten."""
+"""Seeds not used for choosing the settings of train.py, which was done with seeds below ten."""
 SCRIPT = Path(__file__).parent / "train.py"
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "learning.svg"
 WINDOW = 5
-"""Steps that a point of the curve is the mean of."""
+"""Number of steps averaged for each point of the curve."""
 MEASURED = 10
-"""Steps that the figures are means of."""
+"""Number of steps averaged for each figure of the table."""
 ENOUGH = 0.9
 COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed")
 WIDTH, HEIGHT = 640, 300
@@ -32,7 +32,7 @@ LEFT, RIGHT, TOP, BOTTOM = 46, 16, 16, 40
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A seed's curve, and how long its process took, start-up included."""
+    """The curve of one seed, and how long its process took, including its start."""
 
     seed: int
     points: Sequence[Mapping[str, float]]
@@ -40,13 +40,13 @@ class Trained:
 
     @property
     def means(self) -> list[float]:
-        """Of each `MEASURED` steps on end, the mean reward."""
+        """Mean rewards of successive blocks of `MEASURED` steps."""
         rewards = [point["reward"] for point in self.points]
         return [sum(rewards[end - MEASURED : end]) / MEASURED for end in range(MEASURED, len(rewards) + 1)]
 
     @property
     def row(self) -> str:
-        """A line of the table."""
+        """The seed's line of the table."""
         above = [place + MEASURED for place, mean in enumerate(self.means) if mean > ENOUGH]
         past = above[0] if above else "never"
         per_step = self.points[-1]["seconds"] / len(self.points)
@@ -55,7 +55,7 @@ class Trained:
 
 
 def picture(found: Mapping[int, Sequence[Mapping[str, float]]]) -> Markup:
-    """The curves, each a mean over the latest steps."""
+    """The picture with the curves, each a moving mean."""
     most = max(len(points) for points in found.values())
     drawn = [tag("rect", width=WIDTH, height=HEIGHT, fill="#fff"), *axes(most)]
     for place, ((seed, points), colour) in enumerate(zip(found.items(), COLOURS, strict=True)):
@@ -80,17 +80,17 @@ def picture(found: Mapping[int, Sequence[Mapping[str, float]]]) -> Markup:
 
 
 def across(step: float, most: int) -> float:
-    """Where a step stands, of so many."""
+    """Horizontal position of a step."""
     return LEFT + step / most * (WIDTH - LEFT - RIGHT)
 
 
 def up(reward: float) -> float:
-    """Where a mean reward stands."""
+    """Vertical position of a mean reward."""
     return HEIGHT - BOTTOM - reward * (HEIGHT - TOP - BOTTOM)
 
 
 def axes(most: int) -> list[Markup]:
-    """Lines and numbers, and what they count."""
+    """The axes with their numbers and labels."""
     drawn: list[Markup] = []
     for tenths in range(0, 11, 2):
         y = up(tenths / 10)
@@ -105,17 +105,17 @@ def axes(most: int) -> list[Markup]:
 
 
 def smoothed(points: Sequence[Mapping[str, float]]) -> list[tuple[float, float]]:
-    """At each step, the mean of the latest."""
+    """For each step, the mean of the latest `WINDOW` steps."""
     rewards = [point["reward"] for point in points]
     latest = [rewards[max(0, place - WINDOW + 1) : place + 1] for place in range(len(rewards))]
     return [(point["step"], sum(some) / len(some)) for point, some in zip(points, latest, strict=True)]
 
 
 async def trained(seed: int, folder: Path) -> Trained:
-    """Train in a process of its own, or read what an earlier call trained.
+    """Train a seed in its own process, or read the result of an earlier call.
 
     Raises:
-        subprocess.CalledProcessError: it failed.
+        subprocess.CalledProcessError: the training failed.
     """
     told = folder / f"seed-{seed}.json"
     if not told.exists():
@@ -129,7 +129,7 @@ async def trained(seed: int, folder: Path) -> Trained:
 
 
 async def train_all(folder: Path, together: int) -> list[Trained]:
-    """Every seed, so many at a time; in the seeds' order."""
+    """Train all seeds, several at a time; returns the results in the seeds' order."""
     found: dict[int, Trained] = {}
     room = anyio.CapacityLimiter(together)
 
@@ -148,7 +148,7 @@ async def train_all(folder: Path, together: int) -> list[Trained]:
 
 
 def main() -> None:
-    """Train what is missing, draw, and say the figures."""
+    """Train missing seeds, draw the picture, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--directory", type=Path, default=Path("runs/learning"))
     parser.add_argument("--together", type=int, default=1, help="how many seeds are trained at a time")

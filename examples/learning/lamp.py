@@ -25,28 +25,30 @@ PROMPT = "look at the lamp then press the key of its colour"
 
 
 class LampConfig(EnvironmentConfig):
-    """What `--set key=value` sets."""
+    """The settings of the environment, for `--set key=value`."""
 
     size: int = 60
-    """How many tasks there are."""
+    """Number of tasks."""
 
 
 class Lamp(Environment[LampConfig]):
-    """Only who looks knows the colour; the first key that is pressed counts, and a guess counts for nothing."""
+    """Only a look reveals the lamp's colour; the first key pressed counts, and an unseen guess earns nothing."""
 
     @classmethod
     def tasks(cls, config: LampConfig, split: str, seed: int) -> Iterable[Task[Public, Secret]]:
-        """The tasks differ in the lamp's colour, which is nothing that a policy is told."""
+        """The tasks differ in the lamp's colour, which the prompt does not tell."""
         for index in range(config.size):
             yield Task(Public(id=f"{split}/{index}", prompt=PROMPT), Secret(answer=COLOURS[index % len(COLOURS)]))
 
     @classmethod
     def limits(cls, config: LampConfig) -> Limits:
-        """A move to look and one to press, of a token each: nobody presses before the answer to a look is there."""
+        """Two turns of one token each, for a look and a key press: no key can be pressed in the same turn as the
+        look.
+        """
         return Limits(max_turns=2, max_response_tokens=1)
 
     async def setup(self) -> None:
-        """A fresh instance per episode: `self` is the episode."""
+        """Called on a new instance for each episode: `self` is the episode."""
         self.colour = str(self.task.secret.answer)
         self.has_looked = False
         self.pressed: str | None = None
@@ -72,15 +74,15 @@ class Lamp(Environment[LampConfig]):
         return "pressed"
 
     def reference(self) -> Sequence[Message]:
-        """What the oracle plays."""
+        """The reference solution, played by the oracle."""
         look = ToolRequest(id="look", name="look", arguments="{}")
         press = ToolRequest(id="press", name="press", arguments=f'{{"key": "{self.colour}"}}')
         return [Message(role="assistant", tool_requests=(request,)) for request in (look, press)]
 
     async def verify(self, submission: Submission) -> Score:
-        """Most of the reward is for the right key after a look, and a little for the look, so that there is a way up.
+        """Most of the reward is for the right key after a look, and a little for the look, so that learning can begin.
 
-        A lucky guess is not paid: were it, a policy could grow certain of one key before it has learnt to look.
+        A lucky guess without a look earns nothing; else a policy could settle on one key before it learns to look.
         """
         is_right = self.has_looked and self.pressed == self.colour
         return Score(reward=0.2 * self.has_looked + 0.8 * is_right, passed=is_right)

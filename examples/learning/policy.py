@@ -1,4 +1,4 @@
-"""A policy that learns on a CPU in a minute: a tiny random Qwen 2 whose vocabulary has a word for each tool call."""
+"""A policy that learns on a CPU in a minute: a tiny random Qwen 2 whose vocabulary has a token for each tool call."""
 
 from importlib import import_module
 from typing import Any
@@ -9,7 +9,7 @@ CALLS = (
     '<tool_call>{"name": "look", "arguments": {}}</tool_call>',
     *(f'<tool_call>{{"name": "press", "arguments": {{"key": "{colour}"}}}}</tool_call>' for colour in COLOURS),
 )
-"""One token each, so that a model that knows nothing calls tools now and then, and parsers see ordinary text."""
+"""One token for each call, so that an untrained model makes calls now and then, and parsers see ordinary text."""
 MARKS = ("<|im_start|>", "<|im_end|>", "<|pad|>", "<|unknown|>")
 ROLES = ("system", "user", "assistant", "tool")
 TEMPLATE = (
@@ -21,11 +21,13 @@ TEMPLATE = (
     "{% else %}<|im_start|> {{ message.role }} {{ message.content }}{% endif %}"
     "{% endfor %}"
 )
-"""The policy answers right after what it was told. This vocabulary has no words for the tools' schemas."""
+"""The chat template: the policy answers right after the last message. Tool schemas are left out, as the vocabulary
+lacks words for them.
+"""
 
 
 def tiny_tokenizer() -> Any:
-    """Words of the task, and the calls."""
+    """A tokenizer with the words of the task and the calls."""
     tokenizers: Any = import_module("tokenizers")
     transformers: Any = import_module("transformers")
     words = dict.fromkeys((*MARKS, *ROLES, *PROMPT.split(), *COLOURS, "pressed"))
@@ -45,7 +47,7 @@ def tiny_tokenizer() -> Any:
 
 
 def tiny_model(tokenizer: Any) -> Any:
-    """About 100,000 parameters, at random."""
+    """A random model of about 100,000 parameters."""
     transformers: Any = import_module("transformers")
     config = transformers.Qwen2Config(
         vocab_size=len(tokenizer),

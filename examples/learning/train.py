@@ -27,16 +27,16 @@ from rollouthub.trainers.stream import RolloutWorker, blocking_worker, rollout_w
 from rollouthub.trainers.trl import hub_reward, prompts_of, rollout_func
 
 GROUPS = 3
-"""Tasks a step: one of each colour, for the data set goes round the colours and is not shuffled."""
+"""Number of tasks per step: one of each colour, since the data set cycles through the colours unshuffled."""
 GROUP_SIZE = 24
-"""One first move in 26 is a look while the policy knows nothing: in most groups of 24, somebody looks."""
+"""Samples of each task. An untrained policy's first move is a look once in 26 times: most groups of 24 contain one."""
 ENTROPY = 0.02
-"""What a nat of entropy is worth in the loss: it holds off certainty of one key until the colours are told apart."""
+"""Weight of the entropy bonus in the loss, which keeps the policy from settling on one key too early."""
 
 
 @asynccontextmanager
 async def playing(model: Any, tokenizer: Any, directory: Path, seed: int) -> AsyncGenerator[RolloutWorker]:
-    """The policy behind HTTP, and a worker that plays with it."""
+    """The policy served over HTTP, and a worker that plays episodes with it."""
     async with (
         serve_policy(model, tokenizer) as url,
         rollout_worker(
@@ -54,7 +54,7 @@ async def playing(model: Any, tokenizer: Any, directory: Path, seed: int) -> Asy
 
 
 def grpo_config(trl: Any, directory: Path, *, seed: int, steps: int) -> Any:
-    """How TRL is to learn here, on a CPU; the same whoever serves the policy."""
+    """TRL's settings on a CPU, the same for every server of the policy."""
     return trl.GRPOConfig(
         output_dir=str(directory / "trl"),
         per_device_train_batch_size=GROUPS * GROUP_SIZE,
@@ -78,7 +78,7 @@ def grpo_config(trl: Any, directory: Path, *, seed: int, steps: int) -> Any:
 
 
 def learn(directory: Path, *, seed: int = 0, steps: int = 60) -> list[dict[str, float]]:
-    """Train; the mean reward of each step, and the seconds that steps have taken by then."""
+    """Train; returns the mean reward of each step, and the seconds from the start to the end of each step."""
     torch: Any = import_module("torch")
     trl: Any = import_module("trl")
     transformers: Any = import_module("transformers")
@@ -106,7 +106,7 @@ def learn(directory: Path, *, seed: int = 0, steps: int = 60) -> list[dict[str, 
 
 
 def main() -> None:
-    """Train once, and draw the curve as a table."""
+    """Train once, and print the curve as a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=60)

@@ -39,13 +39,15 @@ from rollouthub.trainers.stream import RolloutWorker, VllmControl, blocking_work
 from rollouthub.trainers.trl import hub_reward, prompts_of, rollout_func
 
 HEAD_SIZE = 32
-"""The smallest that vLLM's attention has on a CPU."""
+"""The smallest head size that vLLM's attention supports on a CPU."""
 SERVE = (
     *("--served-model-name", "policy", "--host", "127.0.0.1", "--dtype", "float32", "--max-model-len", "256"),
     *("--max-num-seqs", "128", "--max-num-batched-tokens", "16384", "--enforce-eager"),
     *("--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
 )
-"""A seeded request whose prefill is chunked ends vLLM's CPU engine, so its batches are large."""
+"""Options of `vllm serve`; batches are large, since a seeded request with a chunked prefill crashes vLLM's CPU
+engine.
+"""
 SETTINGS = {
     "VLLM_SERVER_DEV_MODE": "1",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -57,22 +59,24 @@ SETTINGS = {
 
 @dataclass(slots=True)
 class Step:
-    """What a step came to, and the seconds of its parts."""
+    """The figures of a step, and the seconds of its parts."""
 
     step: int
     reward: float
-    """Mean over the rollouts that the verifier scored."""
+    """Mean over the scored rollouts."""
     apart: float
-    """The most by which the log-probability of a sampled token differs between vLLM and the trainer."""
+    """Largest difference in the log-probability of a sampled token between vLLM and the trainer."""
     rows: int
-    """Rows that the step's rollouts came to: more than its rollouts where a prompt was not what was said before."""
+    """Training rows of the step: more than rollouts if a prompt did not begin with the turns before it."""
     weights_seconds: float
     rollouts_seconds: float
     learning_seconds: float = 0.0
 
 
 def policy_of(tokenizer: Any) -> Any:
-    """The policy of policy.py as a Llama: of a Qwen 2, `transformers` reads any tokenizer as one of byte pairs."""
+    """The policy of policy.py as a Llama, since `transformers` treats any tokenizer of a Qwen 2 as byte-pair
+    encoding.
+    """
     transformers: Any = import_module("transformers")
     like = tiny_model(tokenizer).config
     config = transformers.LlamaConfig(
@@ -96,7 +100,7 @@ def policy_of(tokenizer: Any) -> Any:
 
 @asynccontextmanager
 async def serving(program: str, folder: Path, port: int, log: Path) -> AsyncGenerator[str]:
-    """`vllm serve` with a policy, until the block ends; its base URL. What it says is in `log`."""
+    """Run `vllm serve` with a policy until the block ends; yields its base URL. Its output goes to `log`."""
     environment = {**os.environ, **SETTINGS}
     # vLLM's own OpenMP, where its wheel has it: it warns and is slower without.
     if (openmp := Path(program).parents[1] / "lib" / "libiomp5.so").exists():
@@ -136,7 +140,7 @@ async def _healthy(root: str, process: Process, log: Path) -> None:
 async def playing(
     url: str | None, program: str, port: int, folder: Path, directory: Path, seed: int
 ) -> AsyncGenerator[RolloutWorker]:
-    """vLLM, unless there is one at `url`, and a worker that plays with it."""
+    """A vLLM server (the one at `url`, or a new one), and a worker that plays episodes with it."""
     async with AsyncExitStack() as stack:
         if url is None:
             url = await stack.enter_async_context(serving(program, folder, port, directory / "vllm.log"))
@@ -156,7 +160,7 @@ async def playing(
 
 
 class Exchange:
-    """Plays TRL's batches with the weights that TRL has by then, and keeps the time."""
+    """Plays TRL's batches with TRL's current weights, and records times."""
 
     def __init__(self, control: VllmControl, play: Callable[[list[Any], Any], dict[str, list[Any]]], folder: Path):
         self.steps: list[Step] = []
@@ -164,7 +168,7 @@ class Exchange:
         self._since = time.monotonic()
 
     def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, list[Any]]:
-        """TRL's `rollout_func`."""
+        """The function for TRL's `rollout_func`."""
         self.learnt()
         began = time.monotonic()
         model = trainer.accelerator.unwrap_model(trainer.model)
@@ -188,7 +192,7 @@ class Exchange:
         return rows
 
     def learnt(self) -> None:
-        """TRL is done with what it was given last."""
+        """Record that TRL has finished the training step on the last batch."""
         if self.steps:
             self.steps[-1].learning_seconds = time.monotonic() - self._since
 
@@ -199,7 +203,7 @@ class Exchange:
 
 
 def most_apart(model: Any, rows: Mapping[str, Sequence[Any]]) -> float:
-    """The most by which the trainer's log-probability of a sampled token differs from the one that came with it."""
+    """Largest difference between the trainer's log-probability of a sampled token and the recorded one."""
     torch: Any = import_module("torch")
     ids = [[*prompt, *said] for prompt, said in zip(rows["prompt_ids"], rows["completion_ids"], strict=True)]
     length = max(map(len, ids))
@@ -218,7 +222,7 @@ def most_apart(model: Any, rows: Mapping[str, Sequence[Any]]) -> float:
 
 
 def learn(url: str | None, program: str, port: int, directory: Path, *, seed: int, steps: int) -> list[Step]:
-    """Train; what each step came to."""
+    """Train; returns the figures of each step."""
     torch: Any = import_module("torch")
     trl: Any = import_module("trl")
     transformers: Any = import_module("transformers")
@@ -250,18 +254,18 @@ def learn(url: str | None, program: str, port: int, directory: Path, *, seed: in
 
 
 def prepare(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write the policy down as vLLM reads it."""
+    """Write the policy to a folder in the form that vLLM reads."""
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """End in an orderly way, so that vLLM does not outlive the script."""
+    """Exit so that clean-up runs and vLLM does not outlive the script."""
     sys.exit(128 + number)
 
 
 def main() -> None:
-    """Train once, and say what each step came to."""
+    """Train once, and print the figures of each step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--vllm", default="vllm", help="the program to start")
     parser.add_argument("--port", type=int, default=8711)

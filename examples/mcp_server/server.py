@@ -1,4 +1,4 @@
-"""A small MCP server in plain Python: a shopping list in a file. Any server in any language does as well."""
+"""A small MCP server in plain Python: a shopping list in a file. A server in any other language works as well."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ SHOW: dict[str, Any] = {"name": "show", "description": "Show the shopping list."
 
 
 def call(name: str, arguments: dict[str, Any]) -> str:
-    """Run a tool; what it says."""
+    """Run a tool; returns its text."""
     items: dict[str, int] = json.loads(FILE.read_text()) if FILE.exists() else {}
     if name == "put":
         items = {**items, arguments["item"]: arguments["count"]}
@@ -31,7 +31,7 @@ def call(name: str, arguments: dict[str, Any]) -> str:
 
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-    """The result of a request; None for a method this server does not have."""
+    """The result of a request; None for an unknown method."""
     match method:
         case "initialize":
             info = {"name": "shopping", "version": "1"}

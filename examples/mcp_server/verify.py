@@ -1,4 +1,4 @@
-"""The verifier: one JSON object on stdin, one JSON score on stdout, nothing else."""
+"""The verifier: reads one JSON object from stdin and writes one JSON score to stdout."""
 
 import json
 import sys

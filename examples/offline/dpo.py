@@ -4,8 +4,8 @@ hub run arithmetic -m hosted_vllm/MODEL --repeats 8 -o runs/sums
 hub export runs/sums --to dpo --margin 0.5 -o dpo.jsonl
 python examples/offline/dpo.py dpo.jsonl MODEL out              # needs `trl` and `torch`
 
-A pair's prompt is all that both conversations begin with, tools' results included; TRL renders it and both ends with
-the model's chat template. What tools said after the two parted is part of `chosen` and `rejected`, and of the loss.
+A pair's prompt is the common beginning of both conversations, tool results included; TRL renders it and both endings
+with the model's chat template. Tool results after that point are part of `chosen` and `rejected`, and of the loss.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def train(data: Path, model: str, out: Path, **settings: Any) -> Any:
-    """Train, save the model in `out`, and give the trainer back; settings are `DPOConfig`'s."""
+    """Train, save the model in `out`, and return the trainer; `settings` go to `DPOConfig`."""
     # Neither has types, and the hub needs neither.
     datasets: Any = import_module("datasets")
     trl: Any = import_module("trl")
@@ -29,7 +29,7 @@ def train(data: Path, model: str, out: Path, **settings: Any) -> Any:
 
 
 def main() -> None:
-    """The command line."""
+    """Parse the command line and train."""
     parser = argparse.ArgumentParser(description="Train a model on pairs of `hub export --to dpo`.")
     parser.add_argument("data", type=Path, help="dpo.jsonl or dpo.parquet")
     parser.add_argument("model", help="a folder, or a name on the Hugging Face hub")

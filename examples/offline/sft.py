@@ -1,4 +1,4 @@
-"""Fine-tune a model on the best of what a finished run said.
+"""Fine-tune a model on the best conversations of a finished run.
 
 hub run arithmetic -m hosted_vllm/TEACHER --repeats 4 -o runs/sums
 hub export runs/sums --to sft --passed --best 1 -o sft.jsonl
@@ -17,7 +17,7 @@ from typing import Any
 
 
 def train(data: Path, model: str, out: Path, *, assistant_only: bool = False, **settings: Any) -> Any:
-    """Train, save the model in `out`, and give the trainer back; settings are `SFTConfig`'s."""
+    """Train, save the model in `out`, and return the trainer; `settings` go to `SFTConfig`."""
     # Neither has types, and the hub needs neither.
     datasets: Any = import_module("datasets")
     trl: Any = import_module("trl")
@@ -35,7 +35,7 @@ def train(data: Path, model: str, out: Path, *, assistant_only: bool = False, **
 
 
 def main() -> None:
-    """The command line."""
+    """Parse the command line and train."""
     parser = argparse.ArgumentParser(description="Fine-tune a model on a data set of `hub export --to sft`.")
     parser.add_argument("data", type=Path, help="sft.jsonl or sft.parquet")
     parser.add_argument("model", help="a folder, or a name on the Hugging Face hub")

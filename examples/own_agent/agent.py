@@ -1,7 +1,7 @@
-"""An agent of one file, on the standard library alone: asks the model, calls the tools it asks for, until it answers.
+"""An agent in one file with the standard library alone: asks the model, calls the tools it requests, until it answers.
 
-All it needs stands in its environment: ROLLOUTHUB_AGENT_URL is an MCP server, OPENAI_BASE_URL a model,
-ROLLOUTHUB_PROMPT the task. Any program that can talk to those two can play; this one shows how little that is.
+Its inputs are environment variables: ROLLOUTHUB_AGENT_URL is the URL of an MCP server, OPENAI_BASE_URL that of a model,
+ROLLOUTHUB_PROMPT the task. Any program that can use these two URLs can be an agent.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def post(url: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, Any]:
-    """Send JSON; the JSON that comes back, and its headers."""
+    """Send JSON; returns the JSON of the response and its headers."""
     data = json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json", **headers})
     with urllib.request.urlopen(request, timeout=600) as answer:
@@ -31,12 +31,12 @@ class Tools:
         post(url, {"jsonrpc": "2.0", "method": "notifications/initialized"}, self.headers)
 
     def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """A request's result."""
+        """The result of an MCP request."""
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         return post(self.url, body, self.headers)[0]["result"]
 
     def listed(self) -> list[dict[str, Any]]:
-        """The tools as a model is shown them; the task it has been told already."""
+        """The tools in the format of the model's API; `get_task` is left out, as the prompt holds the task."""
         return [
             {
                 "type": "function",
@@ -51,7 +51,7 @@ class Tools:
         ]
 
     def call(self, name: str, arguments: str) -> str:
-        """What a tool answers."""
+        """The text of a tool's result."""
         result = self.ask("tools/call", {"name": name, "arguments": json.loads(arguments)})
         return "\n".join(block.get("text", "") for block in result["content"])
 

@@ -1,7 +1,7 @@
-"""A third party's sandboxes: each is a supervisor on another machine, which ssh starts and talks to.
+"""Sandboxes of a third party: each is a supervisor on another machine, started over ssh, which also carries its stream.
 
-`hub run … --set sandbox=acme/remote` uses it once `pip install .` has registered it. It puts up no walls of its own on
-that machine, and its record says so.
+`hub run … --set sandbox=acme/remote` uses it once `pip install .` has registered it. It adds no isolation on that
+machine, and its record says so.
 """
 
 from collections.abc import AsyncGenerator
@@ -20,18 +20,18 @@ COMMAND = ["ssh", "-T", "sandboxes.example.org", "/opt/rollouthub/supervisor"]
 
 
 class RemoteSandboxes:
-    """Makes sandboxes on one other machine."""
+    """Makes sandboxes on one remote machine."""
 
     name = "acme/remote"
 
     async def prepare(self, spec: SandboxSpec) -> None:
-        """Refuse what this provider does not have: never degrade it."""
+        """Refuse a spec that this provider cannot meet, instead of ignoring parts of it."""
         if spec.image is not None or spec.network != "none" or spec.profile != "hardened":
             raise ConfigError(f"the provider {self.name!r} has no images, networks or root; use --set sandbox=docker")
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec, *, snapshot: Snapshot | None = None) -> AsyncGenerator[Sandbox]:
-        """Start a supervisor there; it kills everything and ends when the connection does."""
+        """Start a supervisor there; when the connection ends, it kills all commands and exits."""
         await self.prepare(spec)
         if snapshot is not None:
             raise ConfigError(f"the provider {self.name!r} has no snapshots")
@@ -59,7 +59,7 @@ class RemoteSandboxes:
 
 
 class Pipes:
-    """A process's standard input and output as one stream."""
+    """A process's standard input and output as one byte stream."""
 
     def __init__(self, process: anyio.abc.Process) -> None:
         assert process.stdin is not None
@@ -67,26 +67,26 @@ class Pipes:
         self._inward, self._outward = process.stdin, process.stdout
 
     async def receive(self) -> bytes:
-        """Some bytes; empty at the end."""
+        """The next bytes; empty at the end."""
         try:
             return await self._outward.receive()
         except anyio.EndOfStream:
             return b""
 
     async def send(self, data: bytes) -> None:
-        """Send all of it."""
+        """Send all of `data`."""
         await self._inward.send(data)
 
     async def send_eof(self) -> None:
-        """Say that no more follows."""
+        """Close the process's standard input."""
         await self._inward.aclose()
 
     async def aclose(self) -> None:
-        """Hang up: the supervisor ends."""
+        """Close the process's standard input, which ends the supervisor."""
         await self._inward.aclose()
 
 
 @asynccontextmanager
 async def remote_sandboxes() -> AsyncGenerator[RemoteSandboxes]:
-    """What the entry point names: opened once for a whole process."""
+    """The function that the entry point names; opened once per process."""
     yield RemoteSandboxes()

@@ -6,7 +6,7 @@ The names below are the public API. They load on first use, so that `import roll
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from rollouthub import moved as _moved
+from rollouthub.plugins import moved as _moved
 
 if TYPE_CHECKING:
     from rollouthub.environment import Environment, EnvironmentConfig, SandboxedConfig
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
         VerifierError,
     )
     from rollouthub.export.segment import Segment, segments
+    from rollouthub.generation import Model, ModelReply, ModelRequest, Sampling
     from rollouthub.limits import Deadlines, Limits
-    from rollouthub.messages import Media, Message, Text, ToolRequest
-    from rollouthub.protocols import Agent, Episode, Model, ModelReply, ModelRequest, Sampling, Seat
+    from rollouthub.messages import Media, Message, Text, ToolRequest, picture
+    from rollouthub.protocols import Agent, Episode, Seat
     from rollouthub.rollout import Outcome, Rollout, Stop, ToolCall, Turn
     from rollouthub.sandbox import Build, Resources, Sandbox, SandboxProvider, SandboxSpec
-    from rollouthub.score import Artifact, Component, ModelCall, Score, Submission
+    from rollouthub.score import Artifact, Component, ModelCall, Score, SpanReward, Submission, SubmittedTurn
     from rollouthub.task import BadRow, Public, Secret, Task
     from rollouthub.tools import tool
     from rollouthub.trainers.stream import RolloutGroup, Supply, stream_rollouts
@@ -47,12 +48,13 @@ _HOME = {
         "VerifierError",
     ),
     "limits": ("Deadlines", "Limits"),
-    "messages": ("Media", "Message", "Text", "ToolRequest"),
+    "messages": ("Media", "Message", "Text", "ToolRequest", "picture"),
     "views.notebook": ("aevaluate", "evaluate", "open_run"),
-    "protocols": ("Agent", "Episode", "Model", "ModelReply", "ModelRequest", "Sampling", "Seat"),
+    "protocols": ("Agent", "Episode", "Seat"),
     "rollout": ("Outcome", "Rollout", "Stop", "ToolCall", "Turn"),
+    "generation": ("Model", "ModelReply", "ModelRequest", "Sampling"),
     "sandbox": ("Build", "Resources", "Sandbox", "SandboxProvider", "SandboxSpec"),
-    "score": ("Artifact", "Component", "ModelCall", "Score", "Submission"),
+    "score": ("Artifact", "Component", "ModelCall", "Score", "SpanReward", "Submission", "SubmittedTurn"),
     "export.segment": ("Segment", "segments"),
     "trainers.stream": ("RolloutGroup", "Supply", "stream_rollouts"),
     "task": ("BadRow", "Public", "Secret", "Task"),
@@ -95,8 +97,10 @@ __all__ = [
     "Seat",
     "Secret",
     "Segment",
+    "SpanReward",
     "Stop",
     "Submission",
+    "SubmittedTurn",
     "Supply",
     "SupplyError",
     "Task",
@@ -111,6 +115,7 @@ __all__ = [
     "aevaluate",
     "evaluate",
     "open_run",
+    "picture",
     "segments",
     "stream_rollouts",
     "tool",

@@ -1,31 +1,31 @@
 """One error tree; the name says which boundary broke.
 
 HubError
-├── UsageError                what was asked for cannot be done; exit code 2
+├── UsageError                a request that cannot be done as asked; exit code 2
 │   ├── ConfigError           a configuration key or value
-│   ├── UnknownNameError      an environment, agent, split … nobody registered
+│   ├── UnknownNameError      a name of an environment, agent, split … that is not registered
 │   ├── DataError             a row of a data file, with file and line
 │   ├── CredentialError       a key that is missing, refused, or kept unsafely
 │   └── RunDirectoryError     a run directory that cannot be used as asked
 ├── StoreError                the run store could not write or read (disk full …)
-├── DoorError                 the socket of a running hub: cannot be opened, reached, or refuses
-├── SupplyError               a supply of rollouts cannot go on, or weights could not be exchanged
+├── LiveControlError          the socket of a running hub cannot be opened or reached, or refuses
+├── SupplyError               a trainer gets no more rollouts, or weights could not be exchanged
 ├── EpisodeError              an episode's boundary broke; becomes the rollout's outcome
 │   ├── TaskError             the environment's own code: setup, a tool, a user turn
-│   │   ├── ServerGone        its server does not come back
-│   │   └── WorkerLost        whoever played it is gone
-│   ├── SandboxError          where its tools run
-│   │   └── SandboxOverrun    what ran in it ended it; the agent's, once it acts
-│   ├── ModelError            who generates
+│   │   ├── ServerGone        its server died and cannot be restarted
+│   │   └── WorkerLost        the worker process that played it died
+│   ├── SandboxError          the sandbox of its tools
+│   │   └── SandboxOverrun    a program in it exceeded a limit; the agent's doing, once it acts
+│   ├── ModelError            the model
 │   │   ├── ContextLimitError the conversation no longer fits: a stop
-│   │   ├── OverlongAnswer    the model listed more than is read; of the policy, the agent's failure
+│   │   ├── OverlongAnswer    the model's answer has too many entries; an agent failure
 │   │   └── BudgetError       the money set aside for the model is spent
-│   ├── AgentError            who acts
-│   └── VerifierError         who scores
-├── ToolError                 a tool speaks to the model; never a fault
+│   ├── AgentError            the agent
+│   └── VerifierError         the verifier
+├── ToolError                 an error that a tool shows the model; never a fault
 └── NotOffered                the environment does not offer what was asked (seed, state, reference)
 
-`EpisodeStop` is not an error: a limit or the seal ends the agent's turn, and the episode is scored.
+`EpisodeStop` is not an error: a limit is reached or the episode is sealed, and the episode is scored.
 """
 
 import difflib
@@ -35,7 +35,7 @@ from typing import cast
 
 
 class HubError(Exception):
-    """Everything the hub raises on purpose."""
+    """Base of all errors that the hub raises on purpose."""
 
 
 class UsageError(HubError):
@@ -43,11 +43,11 @@ class UsageError(HubError):
 
 
 class ConfigError(UsageError):
-    """A configuration key or value that does not hold."""
+    """A configuration key or value that is not valid."""
 
 
 class UnknownNameError(UsageError):
-    """A name that nothing is registered under."""
+    """A name under which nothing is registered."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
         names = sorted(known)
@@ -80,18 +80,18 @@ class StoreError(HubError):
     """The run store could not be written or read; what is committed stays."""
 
 
-class DoorError(HubError):
-    """The socket through which a running hub is watched and steered could not be opened or reached, or it refused."""
+class LiveControlError(HubError):
+    """The socket for watching and controlling a running hub could not be opened or reached, or refused the request."""
 
 
 class SupplyError(HubError):
-    """A trainer gets no more rollouts, or its weights could not be exchanged; what is committed stays."""
+    """A trainer can get no more rollouts, or weights could not be exchanged; committed rollouts stay."""
 
 
 class EpisodeError(HubError):
     """A boundary of one episode broke; the engine turns it into the rollout's outcome.
 
-    `retryable` says whether another attempt could fare better.
+    `retryable` says whether another attempt could succeed.
     """
 
     def __init__(self, message: str, *, retryable: bool = True) -> None:
@@ -100,28 +100,28 @@ class EpisodeError(HubError):
 
 
 class TaskError(EpisodeError):
-    """The environment's own code failed: its setup, one of its tools, or its user."""
+    """The environment's own code failed: its setup, one of its tools, or its simulated user."""
 
 
 class ServerGone(TaskError):
-    """An environment's server is gone and does not come back; no later attempt fares better."""
+    """An environment's server died and cannot be restarted; no later attempt can succeed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retryable=False)
 
 
 class WorkerLost(TaskError):
-    """Whoever played the episode is gone, with all that was in flight there."""
+    """The worker process that played the episode died, with all its episodes in flight."""
 
 
 class SandboxError(EpisodeError):
-    """The place where an environment's tools run failed."""
+    """A sandbox failed."""
 
 
 class SandboxOverrun(SandboxError):
-    """What ran in a sandbox ended it: it went over the memory, the disk or the time it has.
+    """A program in a sandbox ended the sandbox: it exceeded its memory, disk or time.
 
-    Once the agent acts this is the agent's: the episode is scored 0, and not played again.
+    Once the agent acts, this is the agent's doing: the episode is scored 0, and not played again.
     """
 
     def __init__(self, message: str, *, retryable: bool = False) -> None:
@@ -131,7 +131,7 @@ class SandboxOverrun(SandboxError):
 class ModelError(EpisodeError):
     """A model backend failed after its retries.
 
-    `status` is the last HTTP status, or None when no answer came; `retry_after_seconds` what its server asked for.
+    `status` is the last HTTP status, or None without a response; `retry_after_seconds` is what the server asked for.
     """
 
     def __init__(
@@ -147,21 +147,21 @@ class ModelError(EpisodeError):
 
 
 class ContextLimitError(ModelError):
-    """The conversation no longer fits the model; a stop, not a fault."""
+    """The conversation no longer fits the model's context; this ends the agent phase and is not a fault."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, status=400, retryable=False)
 
 
 class OverlongAnswer(ModelError):
-    """The model listed more than is read: its own doing, so no other try follows."""
+    """The model's answer has more entries than the hub reads; this is the model's doing, so it is not retried."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, status=200, retryable=False)
 
 
 class BudgetError(ModelError):
-    """The budget of a model does not allow another call; no later attempt fares better."""
+    """The budget of a model does not allow another call; no later attempt can succeed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retryable=False)
@@ -175,11 +175,11 @@ class AgentError(EpisodeError):
 
 
 class VerifierError(EpisodeError):
-    """The verifier failed, or gave something that is no score."""
+    """The verifier failed, or returned something that is not a score."""
 
 
 class ToolError(HubError):
-    """Raised by a tool to speak to the model: the text reaches it as an error result."""
+    """Raised by a tool to show the model an error: its text becomes an error result."""
 
 
 class NotOffered(HubError):
@@ -187,7 +187,7 @@ class NotOffered(HubError):
 
 
 class EpisodeStop(Exception):
-    """The agent's turn is over (a limit, or the episode was sealed); what is there is scored."""
+    """The agent must stop (a limit, or the episode was sealed); the episode is scored as it is."""
 
     def __init__(self, stop: str) -> None:
         self.stop = stop
@@ -195,12 +195,12 @@ class EpisodeStop(Exception):
 
 
 def said(error: BaseException) -> str:
-    """What an error says; the name of its class where it says nothing, as `TimeoutError` does."""
+    """An error's message; its class name if the message is empty, as for `TimeoutError`."""
     return str(error) or type(error).__name__
 
 
 def describe(error: BaseException) -> str:
-    """An error in one line: its class and what it says."""
+    """An error in one line: its class and its message."""
     text = str(error)
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition("_")[0].partition(".")[0] == "envhub":
         text += "; the hub's packages are called rollouthub now: write `from rollouthub import …`"
@@ -208,7 +208,9 @@ def describe(error: BaseException) -> str:
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one error to show of a group: a bug before a hub error, a hub error before a cancellation."""
+    """The one error of a group to show: an error that is not the hub's before a hub error, and that before a
+    cancellation.
+    """
     return min(_leaves(group), key=_rank)
 
 

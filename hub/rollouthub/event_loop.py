@@ -1,10 +1,10 @@
-"""The event loop: starting it, and keeping others' code and JSON of many values from holding it.
+"""The event loop: starting it, and keeping foreign code and large JSON from blocking it.
 
-It is asyncio's through anyio, on uvloop where it is installed, garbage collected seldom. Code of others runs in worker
-threads where it is plain `def`; else it is timed, and named where it holds the loop. A coroutine is never moved to a
-thread because it was seen to block. Much code is right in one thread only, and some of it goes wrong in silence
-(timeouts by `signal.alarm` that a library swallows, a connection made in `setup`): scores would change in mid-run. Who
-writes `def` instead of `async def` says that any thread will do.
+It is asyncio's through anyio, on uvloop if that is installed, with rare garbage collection. Foreign code that is plain
+`def` runs in worker threads; a coroutine is timed, and named if it blocks the loop. A coroutine is never moved to a
+thread because it was seen to block: much code is right in one thread only, and some of it fails silently in another
+(time-outs by `signal.alarm` that a library swallows, a connection made in `setup`), so scores would change during a
+run. An author who writes `def` instead of `async def` states that any thread will do.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ import inspect
 import os
 import resource
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from time import perf_counter
@@ -25,20 +25,24 @@ from typing import Any, TypeVar, TypeVarTuple, cast
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
+from anyio.abc import TaskGroup
 from anyio.lowlevel import RunVar
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
 _MOST_OPEN_FILES = (2**20, 10_240)
-"""More nobody needs, and some programs go through as many numbers as they may have files. The second is macOS's."""
+"""Highest limits of open files to ask for, the first that the system accepts: some programs loop over all possible file
+numbers, so that a higher limit slows them down. The second is macOS's.
+"""
 _COLLECT_AFTER = (50_000, 10, 10)
-"""For stretches in which the loop does not come round."""
+"""Thresholds of Python's own collector, for stretches in which the event loop does not run."""
 _YOUNG_SECONDS = 0.2
-"""How often what is new is looked through. Python counts what is made less what is freed: thousands of episodes that
-come and go leave the count where it is, until there is half a million of objects to walk at once."""
+"""Seconds between collections of new objects. Python's own trigger counts allocations less deallocations: thousands of
+episodes that come and go leave the count unchanged, until there are half a million objects to walk at once.
+"""
 _ALL_AFTER = 300
-"""Every so many times, everything is."""
+"""Each collection of this number walks all objects."""
 
 
 def run_async(function: Callable[[*Arguments], Awaitable[Result]], *arguments: *Arguments) -> Result:
@@ -54,10 +58,26 @@ def run_async(function: Callable[[*Arguments], Awaitable[Result]], *arguments: *
         return anyio.run(run, backend="asyncio", backend_options={"use_uvloop": fast})
 
 
-def allow_open_files() -> None:
-    """Let this process, and what it starts, have as many files open as it may allow itself.
+@asynccontextmanager
+async def background_tasks() -> AsyncGenerator[TaskGroup]:
+    """A task group whose tasks are cancelled when the block ends; an error of the block is raised without a group
+    around it.
+    """
+    problem: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield tasks
+        except Exception as error:
+            problem = error  # raised below, as the group would wrap it
+        tasks.cancel_scope.cancel()
+    if problem is not None:
+        raise problem
 
-    Systems begin with 1024, for programs that a larger number would break; connections of agents soon are more.
+
+def allow_open_files() -> None:
+    """Raise the limit of open files of this process and its children to the hard limit (at most `_MOST_OPEN_FILES`).
+
+    Systems start with 1024, because some old programs break with more; the connections of agents soon exceed that.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for most in _MOST_OPEN_FILES:
@@ -70,7 +90,7 @@ def allow_open_files() -> None:
 
 @contextmanager
 def steady_collector() -> Generator[None]:
-    """Collect garbage from the running loop, a little at a time, so that it is never late by much."""
+    """Collect garbage from the running loop, every `_YOUNG_SECONDS`, in short steps."""
     loop, times = asyncio.get_running_loop(), 0
 
     def collect() -> None:
@@ -88,10 +108,10 @@ def steady_collector() -> Generator[None]:
 
 @contextmanager
 def quiet_collector() -> Generator[None]:
-    """Collect garbage seldom, and leave what is loaded by now out of it.
+    """Make Python's own garbage collection rare, and exclude the objects that exist now from it.
 
     A run makes thousands of short-lived objects at a time and few cycles; with thousands of episodes in flight Python's
-    default thresholds spend a third of the CPU on walking live ones.
+    default thresholds spend a third of the CPU on walking live objects.
     """
     before = gc.get_threshold()
     gc.freeze()
@@ -104,14 +124,14 @@ def quiet_collector() -> Generator[None]:
 
 
 MOST_VALUES = 50_000
-"""In one message, or in the arguments of one call."""
+"""Most JSON values read of one message, or of the arguments of one call."""
 LARGE_BYTES = 64 * 2**10
-"""What is longer is decoded in a turn of its own."""
+"""Bytes from which on the event loop runs other tasks before a message is decoded."""
 _MARKS = b",[{"
 
 
 def is_crowded(text: str | bytes, most: int = MOST_VALUES) -> bool:
-    """Whether JSON may hold more values than are read; commas and brackets in its strings count for none."""
+    """Whether JSON may hold more than `most` values; commas and brackets in its strings are not counted."""
     if len(text) <= most:
         return False
     raw = text.encode("utf-8", "replace") if isinstance(text, str) else text
@@ -125,12 +145,14 @@ def is_crowded(text: str | bytes, most: int = MOST_VALUES) -> bool:
 
 
 def has_marks(raw: bytes, most: int = MOST_VALUES) -> bool:
-    """Whether JSON has more commas and brackets than that, in strings or not: far quicker to see, and mostly not so."""
+    """Whether JSON has more than `most` commas and brackets, also in strings: a quick check before `is_crowded`'s
+    exact one.
+    """
     return len(raw) > most and len(raw) - len(raw.translate(None, _MARKS)) > most
 
 
 async def is_crowded_message(raw: bytes) -> bool:
-    """The same of a message that has come; others have their turn before a large one is decoded."""
+    """Whether a received message is crowded; other tasks run before a large one is decoded."""
     if len(raw) <= LARGE_BYTES:
         return is_crowded(raw)
     found = is_crowded(raw)
@@ -139,22 +161,22 @@ async def is_crowded_message(raw: bytes) -> bool:
 
 
 HELD_SECONDS = 0.05
-"""A stretch without an `await` counts from here on."""
+"""Seconds that code must run without an `await` to be counted as blocking the event loop."""
 TOLD_SECONDS = 1.0
-"""What held the loop for less, all its stretches together, is not worth a sentence."""
+"""Seconds, in all, for which a method must have blocked the event loop to be reported."""
 THREADS = min(32, (os.cpu_count() or 1) + 4)
-"""How many calls run in threads at a time, as many as Python's own pools have."""
+"""Most hooks that run in threads at a time; the default of Python's own thread pools."""
 
 _OF_AGENTS = ("play", "play_reference")
 _COROUTINE = inspect.CO_COROUTINE
 _holds: ContextVar["LoopHolds | None"] = ContextVar("loop_holds", default=None)
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("hook_threads")
 _in_threads: set[int] = set()
-"""The threads that run somebody's `def` now, whether or not anyone still waits for it."""
+"""Ids of the threads that run a plain `def` hook now, even if its caller has given up waiting."""
 
 
 class _Held:
-    """What one method did to the loop."""
+    """How often and how long one method blocked the event loop."""
 
     __slots__ = ("longest", "seconds", "times")
 
@@ -163,16 +185,16 @@ class _Held:
 
 
 class LoopHolds:
-    """Who held the event loop, how often and for how long."""
+    """Which methods blocked the event loop, how often and for how long."""
 
     def __init__(self, elsewhere: str = "") -> None:
         self._by_name: dict[str, _Held] = {}
         self._elsewhere = elsewhere
         self.noted = 0.0
-        """Seconds, all together."""
+        """Seconds noted for all methods together."""
 
     def note(self, name: str, seconds: float) -> None:
-        """A method held it for so long."""
+        """Note that a method blocked the event loop for `seconds`."""
         held = self._by_name.setdefault(name, _Held())
         held.times += 1
         held.seconds += seconds
@@ -181,7 +203,7 @@ class LoopHolds:
 
     @property
     def lines(self) -> list[str]:
-        """A sentence for each method that is worth one, the worst first."""
+        """A sentence for each method that blocked the loop for at least `TOLD_SECONDS` in all, the longest first."""
         worst = sorted(self._by_name.items(), key=lambda one: -one[1].seconds)
         return [_sentence(name, held, self._elsewhere) for name, held in worst if held.seconds >= TOLD_SECONDS]
 
@@ -200,7 +222,11 @@ def _sentence(name: str, held: _Held, elsewhere: str) -> str:
 
 @contextmanager
 def watched_loop(tell: Callable[[str], None], *, elsewhere: str = "") -> Generator[None]:
-    """Time what is called from here on, and say at the end what held the loop; `elsewhere` says how to move it out."""
+    """Time the hooks called inside the context, and pass a sentence on each one that blocked the loop to `tell` at the
+    end.
+
+    `elsewhere` is advice on how to move a hook out of this process.
+    """
     holds = LoopHolds(elsewhere)
     token = _holds.set(holds)
     try:
@@ -212,12 +238,12 @@ def watched_loop(tell: Callable[[str], None], *, elsewhere: str = "") -> Generat
 
 
 def threads_left() -> int:
-    """How many calls go on in threads, given up on or not; the interpreter would wait for them at its end."""
+    """Number of hooks that still run in threads, abandoned ones included; the interpreter waits for them at exit."""
     return len(_in_threads)
 
 
 def call_hook(method: Callable[..., Awaitable[Result] | Result], *arguments: Any, **named: Any) -> Awaitable[Result]:
-    """Call a method of an environment: a plain `def` in a worker thread, which a deadline leaves behind."""
+    """Call a method of an environment; a plain `def` runs in a worker thread, which is abandoned at a deadline."""
     code = getattr(method, "__code__", None)
     if (code is not None and code.co_flags & _COROUTINE) or inspect.iscoroutinefunction(method):
         return timed(method, cast("Coroutine[Any, Any, Result]", method(*arguments, **named)))
@@ -243,14 +269,14 @@ def _in_thread(call: Callable[[], Result]) -> Result:
 
 
 def timed(method: Callable[..., object], running: Coroutine[Any, Any, Result]) -> Awaitable[Result]:
-    """The same coroutine, noted where it holds the loop and somebody watches that."""
+    """The same coroutine, timed if a `watched_loop` is active."""
     holds = _holds.get()
     return running if holds is None else _timed(running, method, holds)
 
 
 @coroutine
 def _timed(running: Coroutine[Any, Any, Result], method: Any, holds: LoopHolds) -> Generator[Any, Any, Result]:
-    """Drive a coroutine and time each stretch; what others noted within one is theirs."""
+    """Drive a coroutine and time each stretch between awaits, without the time noted for others within it."""
     value: Any = None
     raised: BaseException | None = None
     while True:
@@ -271,7 +297,7 @@ def _timed(running: Coroutine[Any, Any, Result], method: Any, holds: LoopHolds) 
 
 
 def timed_reading(method: Callable[..., object], items: Iterable[Result]) -> Iterator[Result]:
-    """The same items, noted where making one holds the loop."""
+    """The same items; the time to make each is noted if it blocks the event loop and a `watched_loop` is active."""
     holds = _holds.get()
     return iter(items) if holds is None else _timed_reading(method, items, holds)
 
@@ -286,7 +312,7 @@ def _timed_reading(method: Callable[..., object], items: Iterable[Result], holds
 
 
 def _name(method: Any) -> str:
-    """Class and method, the class being that of the object, whoever wrote the method."""
+    """`Class.method` of a bound method, with the class of the object, even if a base class defines the method."""
     owner = getattr(method, "__self__", None)
     if owner is None:
         return getattr(method, "__qualname__", type(method).__qualname__)

@@ -1,6 +1,6 @@
-"""What bounds an episode: limits, which end it and are scored, and deadlines, which mean something broke.
+"""Limits of an episode, which end the agent phase and let it be scored, and deadlines, whose passing means a failure.
 
-Deadlines stand still while an image is built or fetched: that is charged to nobody's time.
+Deadlines are paused while an image is built or fetched.
 """
 
 import re
@@ -14,15 +14,15 @@ import anyio
 from pydantic import Field
 
 from rollouthub.errors import ConfigError
-from rollouthub.frozen import Frozen
 from rollouthub.settings import FILE_ONLY, Option
+from rollouthub.values import Frozen
 
 
 def seconds_of(option: str, given: str) -> float:
-    """A time as a person gives it: `90`, `90s`, `15m`, `1.5h`.
+    """Read a duration as a user writes it: `90`, `90s`, `15m`, `1.5h`; returns seconds.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the text is no duration above 0.
     """
     found = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*(s|m|min|h|d)?", given.strip())
     if found is None or not float(found[1]):
@@ -31,7 +31,7 @@ def seconds_of(option: str, given: str) -> float:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them: `90 s`, `15 min`, `2 h`."""
+    """Seconds in a readable form: `90 s`, `15 min`, `2 h`."""
     for size, unit in ((3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.3g} {unit}"
@@ -39,27 +39,33 @@ def duration(seconds: float) -> str:
 
 
 def time_option(flag: str, panel: str = "") -> Option:
-    """An option that takes a time with its unit."""
+    """A command-line option whose value is a duration with a unit."""
     return Option(flag, metavar="TIME", panel=panel, read=seconds_of, show=duration)
 
 
 class Limits(Frozen):
-    """Bounds on what the agent may use. Reaching one is a stop, and the episode is scored; None is no limit."""
+    """Limits on what the agent may use. At a limit the agent stops, and the episode is scored; None is no limit."""
 
-    max_turns: int | None = Field(default=None, ge=1, description="Most model responses of one seat in an episode.")
+    max_turns: int | None = Field(
+        default=None, ge=1, description="Maximum number of model responses of one seat in an episode."
+    )
     max_tokens: Annotated[int | None, Option("--max-total-tokens")] = Field(
-        default=None, ge=1, description="Most output tokens of a whole episode."
+        default=None, ge=1, description="Maximum number of output tokens of a whole episode."
     )
     max_response_tokens: Annotated[int | None, FILE_ONLY] = Field(
-        default=None, ge=1, description="Most output tokens of one response; sent to the model as its own limit."
+        default=None,
+        ge=1,
+        description="Maximum number of output tokens of one response; sent to the model as its own limit.",
     )
-    max_seconds: float | None = Field(default=None, gt=0, description="Most seconds that the agent may take.")
+    max_seconds: float | None = Field(default=None, gt=0, description="Maximum seconds that the agent may take.")
     max_cost: float | None = Field(
-        default=None, gt=0, description="Most US dollars of an episode's model calls, where a price is known."
+        default=None,
+        gt=0,
+        description="Maximum cost in US dollars of an episode's model calls, where a price is known.",
     )
 
     def or_else(self, fallback: "Limits") -> "Limits":
-        """These limits, with the fallback's where one is not set."""
+        """These limits, with the fallback's in place of those that are None."""
         return fallback.model_copy(update=self.model_dump(exclude_none=True))
 
 
@@ -67,36 +73,38 @@ DEFAULT_LIMITS = Limits(max_turns=50)
 
 
 class Deadlines(Frozen):
-    """Seconds each stage may take before it counts as broken. Nothing waits without one."""
+    """Seconds each stage may take before it counts as failed; every wait has one."""
 
     setup: Annotated[float, time_option("--setup-timeout")] = Field(
-        default=120.0, gt=0, description="Longest time for setting an episode up."
+        default=120.0, gt=0, description="Maximum seconds for setting an episode up."
     )
     model_call: Annotated[float, time_option("--model-timeout")] = Field(
-        default=600.0, gt=0, description="Longest time for one call of a model."
+        default=600.0, gt=0, description="Maximum seconds for one call of a model."
     )
     tool_call: Annotated[float, time_option("--tool-timeout")] = Field(
-        default=120.0, gt=0, description="Longest time for one call of a tool."
+        default=120.0, gt=0, description="Maximum seconds for one call of a tool."
     )
     agent: Annotated[float, time_option("--agent-timeout")] = Field(
         default=3600.0,
         gt=0,
-        description="Longest time for all that the agent does; past it, the agent has failed.",
+        description="Maximum seconds for all that the agent does; past it, the agent has failed.",
     )
     verify: Annotated[float, time_option("--verify-timeout")] = Field(
-        default=300.0, gt=0, description="Longest time for scoring an episode."
+        default=300.0, gt=0, description="Maximum seconds for scoring an episode."
     )
     close: Annotated[float, time_option("--close-timeout")] = Field(
-        default=30.0, gt=0, description="Longest time for closing an episode."
+        default=30.0, gt=0, description="Maximum seconds for closing an episode."
     )
     episode: Annotated[float, time_option("--episode-timeout")] = Field(
         default=5400.0,
         gt=0,
-        description="Longest time for a whole episode; by default at least its stages together.",
+        description="Maximum seconds for a whole episode; by default 90 min, or the sum of its stages if that is more.",
     )
 
     def or_else(self, fallback: "Deadlines") -> "Deadlines":
-        """These deadlines, with the fallback's where none was given; an episode's holds all of its stages."""
+        """These deadlines, with the fallback's for those that were not given. Unless given, the episode's deadline
+        is at least the sum of its stages'.
+        """
         found = fallback.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
         stages = found.setup + found.agent + found.verify + found.close
         if "episode" in self.model_fields_set or stages <= found.episode:
@@ -105,7 +113,7 @@ class Deadlines(Frozen):
 
 
 class charged:
-    """Let the deadline of an entered scope stand still while what is called within the block is `uncharged`."""
+    """Pauses the deadline of an entered scope while code inside the block runs under `uncharged`."""
 
     __slots__ = ("_left", "_outer", "_pauses", "_scope", "_since", "_token")
 
@@ -121,13 +129,13 @@ class charged:
         _running.reset(self._token)
 
     def all(self) -> "Generator[charged]":
-        """This and those around it."""
+        """This `charged` and all enclosing ones."""
         yield self
         if self._outer is not None:
             yield from self._outer.all()
 
     def pause(self) -> None:
-        """Let it stand still; somebody else may have asked for that already."""
+        """Pause the deadline; pauses may be nested."""
         self._pauses += 1
         if self._pauses == 1:
             self._since = anyio.current_time()
@@ -135,7 +143,7 @@ class charged:
             self._scope.deadline = inf
 
     def go_on(self) -> None:
-        """Let it run on, once nobody asks for a pause any more."""
+        """End one pause; the deadline runs on after the last."""
         self._pauses -= 1
         if self._pauses:
             return
@@ -150,7 +158,7 @@ _running: ContextVar[charged | None] = ContextVar("rollouthub.limits", default=N
 
 @contextmanager
 def uncharged() -> Generator[None]:
-    """What is done within has a bound of its own, and counts towards no deadline of an episode."""
+    """Pause all episode deadlines around this block; code in it must have its own time limit."""
     innermost = _running.get()
     paused = () if innermost is None else tuple(innermost.all())
     for each in paused:

@@ -1,13 +1,15 @@
-"""Processes: this interpreter, the command `hub`, which variables they show, what runs below, and how to end it.
+"""Processes: how to start this interpreter and `hub`, the variables that child processes get, their descendants, and
+how to end them.
 
-Every process of this interpreter's is started by `PYTHON`, or `HUB`: without `-P`, the folder that it is started in
+Every process of this interpreter is started by `PYTHON` or `HUB`: without `-P`, the folder that it is started in
 comes first on the import path.
 
-The file is a program, too, on the standard library alone, which `guarded` names: `processes.py GRACE COMMAND ARGUMENT…`
-runs one command and leaves nothing of it behind. Stdout and stderr are the command's. When stdin ends, or on SIGTERM,
-the command is asked to go with SIGTERM, unless GRACE is 0; GRACE seconds later, or when it has gone by itself, every
-process below is killed, those that left its session too: orphans come back to this process, which is their reaper.
-Where stdin is /dev/null, only SIGTERM asks. It ends as the command does, with 127 where that could not be started.
+This file is also a program, on the standard library alone, which `guarded` calls: `processes.py GRACE COMMAND
+ARGUMENT…`
+runs one command and leaves no process of it behind. Stdout and stderr are the command's. When stdin ends, or on
+SIGTERM, the command gets SIGTERM, unless GRACE is 0. After GRACE seconds, or when the command has exited, every
+process below is killed, also those that left its session: orphans are reparented to this process, a subreaper. If
+stdin is /dev/null, only SIGTERM ends the command. The exit status is the command's, or 127 if it could not be started.
 """
 
 import contextlib
@@ -30,18 +32,20 @@ _NOT_STARTED = 127
 
 
 def guarded(command: Sequence[str], grace_seconds: float = 0.0) -> list[str]:
-    """A command as a process with a guard: what it started ends with it, and all with whoever holds its stdin."""
+    """The command line that runs a command under a guard: all its processes end with it, and when its stdin is
+    closed.
+    """
     return [*PYTHON, "-I", "-S", __file__, str(grace_seconds), *command]
 
 
 def kill_group(leader: int, number: int = signal.SIGKILL) -> None:
-    """Send a signal to the process group of a leader; nothing where it has ended."""
+    """Send a signal to the process group of a leader; does nothing if the group has ended."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)
 
 
 def descendants(pid: int) -> list[int]:
-    """The living processes below a process, each parent before its children (Linux alone)."""
+    """Process ids of the living descendants of a process, each parent before its children (Linux only)."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -54,7 +58,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def stat_fields(pid: int | str) -> list[str]:
-    """What /proc/PID/stat says after the process's name, beginning with its state: proc(5) counts that as field 3.
+    """The fields of /proc/PID/stat after the process's name, from its state on: proc(5) counts that as field 3.
 
     Raises:
         OSError: there is no such process, or no /proc.
@@ -64,7 +68,7 @@ def stat_fields(pid: int | str) -> list[str]:
 
 
 def _guard(grace: float, command: list[str]) -> int:
-    """Run a command to its end, or until it is to end."""
+    """Run a command until it exits or is to be ended; returns the exit status."""
     import ctypes
     import subprocess
 
@@ -102,7 +106,7 @@ def _guard(grace: float, command: list[str]) -> int:
 
 
 def _wait(pid: int, wake: int, asked: list[int]) -> int | None:
-    """The child's exit status, as `subprocess` gives it; None where it is to end before."""
+    """Wait for the child; its exit status as `subprocess` gives it, or None if it is to be ended first."""
     import select
     import stat
 
@@ -122,7 +126,7 @@ def _wait(pid: int, wake: int, asked: list[int]) -> int | None:
 
 
 def _reap(pid: int) -> int | None:
-    """Collect every process that has ended; the status of one of them."""
+    """Reap every process that has ended; returns the exit status of `pid`, or None if it was not among them."""
     found: int | None = None
     while True:
         try:
@@ -136,7 +140,7 @@ def _reap(pid: int) -> int | None:
 
 
 def _kill_all() -> None:
-    """Kill whatever is below, again and again: killing a parent brings its children here."""
+    """Kill all descendants, repeatedly: when a parent dies, its children are reparented to this process."""
     end = time.monotonic() + _KILL_SECONDS
     while time.monotonic() < end:
         _reap(0)
@@ -151,7 +155,7 @@ def _kill_all() -> None:
 
 
 def _end_as(status: int) -> None:
-    """End this process as another did, `subprocess` says how: by the same signal, or with the same exit status."""
+    """End this process with a status as `subprocess` gives it: by the same signal, or with the same exit status."""
     if status < 0:
         if -status not in (signal.SIGKILL, signal.SIGSTOP):
             signal.signal(-status, signal.SIG_DFL)
@@ -171,15 +175,15 @@ _LOGIN_IN_ADDRESS = re.compile(r"://[^/\s@]+@")
 
 
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables an environment's process gets: everything but what is named like a secret."""
+    """The variables that an environment's process gets: all except those named like a secret."""
     return {name: value for name, value in environ.items() if not _SECRET_NAME.search(name)}
 
 
 def strangers_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that the process of somebody else's environment gets, before those that it declares.
+    """The variables that the process of a third-party environment gets, before those that it declares.
 
-    A part of a name that tells of a secret is enough, as in TOKEN_OF_LAB, and so is an address with a login in it, as
-    of a database or a package index.
+    Leaves out variables with any part of the name like a secret, as in TOKEN_OF_LAB, and values with a login in an
+    address, as of a database or a package index.
     """
     return {
         name: value

@@ -1,163 +1,75 @@
-"""The seams: what an agent, a model and the host of an environment must be; no side sees inside another."""
+"""The protocols between the hub's parts: agents and the hosts of environments (for models see `generation`)."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from mcp_types import CallToolResult, Tool
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
-from rollouthub.frozen import Frozen
+from rollouthub.generation import Model as Model
+from rollouthub.generation import ModelReply as ModelReply
+from rollouthub.generation import ModelRequest as ModelRequest
+from rollouthub.generation import PricedModel as PricedModel
 from rollouthub.limits import Deadlines, Limits
-from rollouthub.messages import Message, ReplyStream, ToolRequest
-from rollouthub.packed import Float32s, Int32s
-from rollouthub.rollout import Fault, Isolation, Stop, Usage
+from rollouthub.messages import Message, ToolRequest
+from rollouthub.rollout import Fault, Isolation, Stop
 from rollouthub.sandbox import SandboxRef
-from rollouthub.score import ModelCall, Score, Submission
-from rollouthub.settings import FILE_ONLY
+from rollouthub.score import KeptArtifact, ModelCall, SampleGroup, Score, Submission
 from rollouthub.task import BadRow, Public
-
-# --- models -----------------------------------------------------------------------------------------------------
-
-
-class Sampling(Frozen):
-    """How to sample; None leaves it to the backend."""
-
-    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="Sampling temperature.")
-    top_p: float | None = Field(
-        default=None, gt=0, le=1, description="Nucleus sampling: the share of probability to sample from."
-    )
-    max_tokens: int | None = Field(default=None, ge=1, description="Most output tokens of one response.")
-    stop: Annotated[tuple[str, ...] | None, FILE_ONLY] = Field(
-        default=None, description="Texts at which a response ends."
-    )
-    seed: Annotated[int | None, FILE_ONLY] = Field(
-        default=None, description="The sampling's own seed, where it is not to follow the run's."
-    )
-    extra: Annotated[dict[str, JsonValue], FILE_ONLY] = Field(
-        default={}, description="Further fields of the request body, as the backend names them."
-    )
-
-    def over(self, base: "Sampling") -> "Sampling":
-        """This, and of the base what it leaves to the backend; of `extra`, field by field."""
-        given = {name: value for name in Sampling.model_fields if (value := getattr(self, name)) is not None}
-        return base.model_copy(update={**given, "extra": {**base.extra, **self.extra}})
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
-    """One call of a model. A dataclass: two are built per rollout on the hot path, and none crosses a process."""
-
-    messages: Sequence[Message]
-    tools: Sequence[Tool] = ()
-    sampling: Sampling = field(default_factory=Sampling)
-    timeout_seconds: float = 600.0
-    session: str = ""
-    """The rollout it belongs to, for prefix-cache affinity."""
-    media: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    """Digest → bytes of the media the messages name."""
-    stream: ReplyStream | None = None
-    """Where the answer goes while it comes; a model that cannot stream leaves it alone, and its reply is all."""
-    seat: str = ""
-    """Who asks, among the seats of its rollout."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelReply:
-    """What a model said, with token ids and logprobs where the backend gives them."""
-
-    message: Message
-    finish_reason: str | None = None
-    usage: Usage = field(default_factory=Usage)
-    cost: float | None = None
-    prompt_token_ids: Int32s | None = None
-    output_token_ids: Int32s | None = None
-    output_logprobs: Float32s | None = None
-    policy_version: int | None = None
-    policy_versions: Int32s | None = None
-    """One per output token, where weights changed in mid-answer."""
-    retries: int = 0
-    model: str | None = None
-    """Who answered, where that is not the model that was asked; its tokens are left out then."""
-
-
-@runtime_checkable
-class Model(Protocol):
-    """Who generates. Stateless, shared by all episodes of a run."""
-
-    @property
-    def name(self) -> str:
-        """As the user named it, in litellm's words: `hosted_vllm/…`, `openai/…`, `mock/…`."""
-        ...
-
-    async def generate(self, request: ModelRequest) -> ModelReply:
-        """Answer one request, within its timeout, retries included.
-
-        Raises:
-            ContextLimitError: the conversation does not fit.
-            ModelError: the backend failed.
-        """
-        ...
-
-
-@runtime_checkable
-class PricedModel(Protocol):
-    """A model that knows what tokens cost."""
-
-    def cost_of(self, prompt_tokens: int, output_tokens: int) -> float | None:
-        """US dollars; None where no price is known."""
-        ...
-
+from rollouthub.values import Frozen
 
 # --- agents -----------------------------------------------------------------------------------------------------
 
 
 class Seat(Protocol):
-    """An agent's place in an episode: the agent plane and the model seam, metered and recorded.
+    """An agent's place in an episode: its tools, its conversation and the model, with every call counted and recorded.
 
-    Every method may raise `EpisodeStop` when a limit is reached; let it pass.
+    Every method may raise `EpisodeStop` at a limit; do not catch it.
     """
 
     @property
     def name(self) -> str: ...
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The conversation to start from."""
+        """The conversation that the agent starts from."""
         ...
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools to show a model; the contract's own `get_task` and `reply` are left out."""
+        """The tools to show the model; the contract's own `get_task` and `reply` are left out."""
         ...
 
     @property
     def is_sealed(self) -> bool: ...
     @property
     def limits(self) -> Limits:
-        """Those in force now."""
+        """The limits in force now."""
         ...
 
     @property
     def turns(self) -> int:
-        """How many of the seat's turns are used."""
+        """Number of turns that the seat has used."""
         ...
 
     @property
     def has_user(self) -> bool:
-        """Whether somebody answers to words; else the first words without a tool call end the episode."""
+        """Whether the environment replies to the agent's messages; if not, the first response without a tool call
+        ends the episode.
+        """
         ...
 
     async def generate(self, messages: Sequence[Message], tools: Sequence[Tool] | None = None) -> Message:
-        """Ask the run's model to answer the conversation; a turn. `tools` defaults to all of the seat's."""
+        """Ask the run's model to answer the conversation; this is a turn. `tools` defaults to all of the seat's."""
         ...
 
     def say(self, messages: Sequence[Message], response: Message) -> None:
-        """Record a response no model made (a script's, a person's); a turn."""
+        """Record a response that no model made (a script's, a person's); this is a turn."""
         ...
 
     async def call_tools(self, requests: Sequence[ToolRequest]) -> list[Message]:
-        """Run tool calls concurrently; the `tool` messages that answer them, in order."""
+        """Run tool calls concurrently; returns the `tool` messages that answer them, in order."""
         ...
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
@@ -167,7 +79,7 @@ class Seat(Protocol):
 
 @runtime_checkable
 class Agent(Protocol):
-    """Who acts. One instance plays many episodes at once and keeps no state between them."""
+    """Plays episodes. One instance plays many at once and keeps no state between them."""
 
     @property
     def name(self) -> str: ...
@@ -175,17 +87,17 @@ class Agent(Protocol):
     def version(self) -> str: ...
     @property
     def config(self) -> dict[str, JsonValue]:
-        """What to record of its configuration."""
+        """The agent's configuration, as recorded."""
         ...
 
     async def play(self, seat: Seat) -> Stop:
-        """Act until done. `Stop.CANCELLED` discards the attempt: it is recorded, and never scored."""
+        """Play until done. `Stop.CANCELLED` discards the attempt: it is recorded, and never scored."""
         ...
 
 
 @runtime_checkable
 class ModelAgent(Protocol):
-    """An agent that says whether it can play without a model. One that says nothing plays either way."""
+    """An agent that declares whether it needs a model. Other agents play with or without one."""
 
     @property
     def needs_model(self) -> bool: ...
@@ -193,15 +105,15 @@ class ModelAgent(Protocol):
 
 @runtime_checkable
 class AttendedAgent(Protocol):
-    """An agent whose player sits at the terminal, and is asked what a Ctrl-C is to mean."""
+    """An agent played by a person at the terminal, whom Ctrl-C must ask what to end."""
 
     def interrupt(self) -> bool:
-        """Ctrl-C was pressed; False where nobody plays now, so that it means the run."""
+        """Handle a Ctrl-C; False if nobody plays now, so that it interrupts the run."""
         ...
 
 
 REFERENCE_AGENT = "oracle"
-"""Who plays where neither a model nor an agent is named."""
+"""The agent that plays if neither a model nor an agent is named."""
 
 
 @runtime_checkable
@@ -213,43 +125,50 @@ class ReferenceAgent(Protocol):
 
 @runtime_checkable
 class SampleAgent(Protocol):
-    """An agent that must know which sample of which task it plays, such as a replay of a stored one."""
+    """An agent that needs the id of the rollout it plays, such as a replay of stored rollouts."""
 
     async def play_sample(self, seat: Seat, rollout_id: str) -> Stop: ...
 
 
 @dataclass(frozen=True, slots=True)
 class SeatAddress:
-    """Two URLs, which are all that somebody else's agent needs to play a seat."""
+    """The URLs and keys with which an external agent plays a seat."""
 
     agent_url: str = field(repr=False)
     """The seat's MCP endpoint (Streamable HTTP); it holds the seat's token."""
     llm_url: str | None = field(repr=False)
-    """Base of the model seam, as OpenAI clients take it: `…/v1`. None where the run has no model."""
+    """Base URL of the OpenAI-compatible model API: `…/v1`. None if the run has no model."""
     api_key: str = field(repr=False)
-    """The seat's token: the key of the model seam, and `Bearer` of the agent plane."""
+    """The seat's token: API key of the model API, and bearer token of the MCP endpoint."""
     model: str | None
-    """The run's model. Whatever an agent asks for, this one answers."""
+    """Name of the run's model, which answers whatever model the agent names."""
     over: Callable[[], Awaitable[None]] = field(repr=False)
-    """Returns once there is nothing more to do here: the episode is sealed, or a limit was reached."""
+    """Returns when the seat is over: the episode is sealed, or a limit is reached."""
 
 
 @runtime_checkable
 class ExposedAgent(Protocol):
-    """An agent that plays from outside, over a seat's two URLs; its calls are recorded where they come in."""
+    """An agent that plays from outside the hub over a seat's two URLs; its calls are recorded as they arrive."""
 
     async def play_exposed(self, seat: Seat, address: SeatAddress) -> Stop: ...
 
 
 @runtime_checkable
+class ListeningAgent(Protocol):
+    """An external agent that is connected from the start and waits for its turns itself, with the tool `listen`."""
+
+    async def play_listening(self, seat: Seat, address: SeatAddress) -> Stop: ...
+
+
+@runtime_checkable
 class HeldAgent(Protocol):
-    """An agent that needs something for as long as a run lasts, such as a sandbox provider."""
+    """An agent that needs a resource for the whole run, such as a sandbox provider."""
 
     def held(self) -> AbstractAsyncContextManager[Agent]:
-        """Get ready; what is yielded plays.
+        """Open the resource; the agent that the context yields plays.
 
         Raises:
-            UsageError: what it needs cannot be had.
+            UsageError: the resource cannot be opened.
         """
         ...
 
@@ -258,7 +177,7 @@ class HeldAgent(Protocol):
 
 
 class EnvironmentInfo(Frozen):
-    """What a host says of its environment."""
+    """A host's description of its environment."""
 
     name: str
     version: str
@@ -267,22 +186,30 @@ class EnvironmentInfo(Frozen):
     splits: tuple[str, ...]
     seats: tuple[str, ...]
     tools: tuple[Tool, ...]
-    """The union of all seats' tools, in order."""
+    """The tools of all seats, each once, in order."""
     tools_digest: str
     limits: Limits
     deadlines: Deadlines = Deadlines()
-    """What its tasks need."""
+    """The deadlines that its tasks need."""
     isolation: Isolation
     scores_transcripts: bool = False
-    """Whether `score` can do without an episode."""
+    """Whether `score` works without an episode."""
+    reads_turns: bool = False
+    """Whether its verifier gets all turns with the submission."""
+    scores_states: bool = False
+    """Whether the state at the end of an episode is stored and can be scored again."""
+    takes_turns: bool = False
+    """Whether its seats wait for each other, see `Environment.takes_turns`."""
+    scores_groups: bool = False
+    """Whether it scores all samples of a task together (`score_group`)."""
     default_agent: str = "tool_loop"
-    """Who acts where a model is given and no agent."""
+    """The agent that plays if a model is given and no agent."""
     config: dict[str, JsonValue] = {}
     """The configuration in force, defaults included."""
 
 
 class TaskCard(Protocol):
-    """A task as the engine holds it: its public half and a digest."""
+    """A task as the engine sees it: its public half and a digest."""
 
     @property
     def public(self) -> Public: ...
@@ -292,12 +219,12 @@ class TaskCard(Protocol):
     def digest(self) -> str: ...
     @property
     def has_reference(self) -> bool | None:
-        """Whether there is a reference solution of it; None where only an episode can tell."""
+        """Whether the task has a reference solution; None if only its episode can say so."""
         ...
 
 
 class AgentPlane(Protocol):
-    """One seat's side of an episode: what an MCP client sees."""
+    """An episode as one seat, or an MCP client in that seat, sees it."""
 
     @property
     def token(self) -> str: ...
@@ -305,15 +232,20 @@ class AgentPlane(Protocol):
     def messages(self) -> tuple[Message, ...]: ...
     @property
     def tools(self) -> tuple[Tool, ...]: ...
+    @property
+    def task_tools(self) -> frozenset[str]:
+        """Names of those tools that only this task has; they are not in `EnvironmentInfo.tools`."""
+        ...
+
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """Never raises for what the tool or the environment did; the result says it."""
+        """Call a tool. Failures of the tool or the environment are error results, never exceptions."""
         ...
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None: ...
 
 
 class Episode(Protocol):
-    """One attempt at one task, seen from the control plane."""
+    """One attempt at one task, as its host controls it."""
 
     @property
     def id(self) -> str: ...
@@ -323,7 +255,7 @@ class Episode(Protocol):
     def is_sealed(self) -> bool: ...
     @property
     def answer(self) -> str | None:
-        """What was given to `submit`."""
+        """The answer given to `submit`; None if there is none."""
         ...
 
     @property
@@ -333,28 +265,42 @@ class Episode(Protocol):
 
     @property
     def role_calls(self) -> Sequence[ModelCall]:
-        """Calls of models the environment made itself, those of the verdict left out."""
+        """Model calls that the environment made so far, except those of the verdict."""
+        ...
+
+    @property
+    def artifacts(self) -> Sequence[KeptArtifact]:
+        """The artifacts collected when the episode was sealed; known after `conclude`."""
+        ...
+
+    @property
+    def missing_artifacts(self) -> Sequence[str]:
+        """Reasons why artifacts are missing; not faults, because the agent decides what there is to collect."""
         ...
 
     @property
     def sandboxes(self) -> Sequence[SandboxRef]:
-        """Where its programs ran so far, equal ones once."""
+        """The sandboxes in which its programs ran so far; equal ones are listed once."""
         ...
 
-    async def reference(self) -> Sequence[Message]:
-        """Privileged: the reference solution; empty where there is none."""
+    async def reference(self, seat: str | None = None) -> Sequence[Message]:
+        """Privileged: the reference solution for a seat, by default the first; empty if there is none."""
         ...
 
     async def snapshot(self) -> JsonValue:
-        """Privileged: the world's state."""
+        """Privileged: the environment's state."""
+        ...
+
+    async def leave(self, seat: str) -> None:
+        """Tell the environment that a seat's player is done, if `takes_turns`."""
         ...
 
     async def seal(self) -> None:
-        """Latch: revoke the tokens, cancel calls in flight. Idempotent."""
+        """Seal the episode: revoke the seats' tokens, cancel calls in flight. Idempotent."""
         ...
 
     async def verify(self, submission: Submission) -> Score:
-        """Seal and score; idempotent and cached.
+        """Seal and score; idempotent, and the score is cached.
 
         Raises:
             VerifierError: there is no score.
@@ -362,10 +308,12 @@ class Episode(Protocol):
         ...
 
     async def conclude(self, submission: Submission) -> Score | None:
-        """Seal, and score unless the environment broke before: None then, and `faults` says why.
+        """Seal and score. None if the environment broke before (`faults` says how), or scores only groups
+        (`score_group`).
 
-        A submission without an answer is completed with the one given to `submit`. One call, because on a wire each
-        costs as much as a tool call.
+        A submission without an answer is completed with the one given to `submit`. One call instead of two, because a
+        remote
+        call costs as much as a tool call.
 
         Raises:
             VerifierError: there is no score.
@@ -373,7 +321,7 @@ class Episode(Protocol):
         ...
 
     async def close(self) -> None:
-        """Tear down; idempotent.
+        """Close the episode; idempotent.
 
         Raises:
             TaskError: the environment's clean-up failed.
@@ -382,7 +330,7 @@ class Episode(Protocol):
 
 
 class EnvironmentHost(Protocol):
-    """The control plane of one environment: in this process, or elsewhere."""
+    """Controls one environment, in this process or another."""
 
     @property
     def info(self) -> EnvironmentInfo: ...
@@ -396,18 +344,32 @@ class EnvironmentHost(Protocol):
         ...
 
     async def score(self, task: TaskCard, submission: Submission, *, seed: int, deadlines: Deadlines) -> Score:
-        """Score a submission without an episode, where `info.scores_transcripts`.
+        """Score a submission without an episode, if `info.scores_transcripts`.
 
         Raises:
-            NotOffered: the verifier needs the world an episode leaves behind.
+            NotOffered: the verifier needs the state of an episode.
             VerifierError: there is no score.
+        """
+        ...
+
+    async def score_group(
+        self, task: TaskCard, group: SampleGroup, *, seed: int, deadlines: Deadlines
+    ) -> Sequence[Score]:
+        """Score all members of a group together, if `info.scores_groups`: a score for each, in order.
+
+        Its deadline is that of one verification for each member.
+
+        Raises:
+            NotOffered: the environment scores each sample by itself.
+            VerifierError: there are no scores.
+            SandboxError: a sandbox broke under the verifier.
         """
         ...
 
     def open(
         self, task: TaskCard, *, seed: int, deadlines: Deadlines, state: JsonValue = None
     ) -> AbstractAsyncContextManager[Episode]:
-        """Open an episode: set up, and closed on the way out.
+        """Open an episode: set up on entry, closed on exit.
 
         Raises:
             TaskError: setup failed or took too long.

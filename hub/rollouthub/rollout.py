@@ -1,25 +1,28 @@
-"""The record: what happened in one episode, complete enough to defend its score and to train on.
+"""The record of an episode, complete enough to justify its score and to train on.
 
-Calls are logged, training sequences are derived (`segment.py`). A record reads back without the environment's package.
+Calls are recorded; training sequences are derived (`segment.py`). A record can be read without the environment's
+package.
 """
 
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Literal
 
 from mcp_types import CallToolResult, Tool
 from pydantic import JsonValue
 
-from rollouthub.frozen import Frozen
 from rollouthub.limits import Limits
 from rollouthub.messages import Message
-from rollouthub.packed import Float32s, Int32s
 from rollouthub.sandbox import SandboxRef
-from rollouthub.score import Artifact, FiniteFloat, ModelCall, Score, Submission
+from rollouthub.score import Artifact, FiniteFloat, ModelCall, Score, Submission, SubmittedTurn
+from rollouthub.values import Float32s, Frozen, Int32s
 
 SCHEMA_VERSION = 1
 
+UNKEPT = "unkeepable_artifacts"
+"""The gap of a rollout whose artifacts are missing because of files that its agent left."""
 SUSPECT = "its score is suspect: "
-"""How the reason begins why a rollout with a suspect score is not trainable."""
+"""Beginning of `trainable_reason` of a rollout with a suspect score."""
 
 
 class Outcome(StrEnum):
@@ -35,7 +38,7 @@ class Outcome(StrEnum):
 
     @property
     def kind(self) -> "OutcomeKind":
-        """The kind of ending; never mixed in means, exit codes or screens."""
+        """The kind of outcome. Means, exit codes and screens treat the kinds separately."""
         return _KINDS[self]
 
 
@@ -53,7 +56,7 @@ _KINDS: dict[Outcome, OutcomeKind] = {
 
 
 class Stop(StrEnum):
-    """Why the agent's turn ended. A limit is a stop, and a stopped episode is scored."""
+    """Why the agent stopped. At a limit the agent stops, and the episode is still scored."""
 
     FINISHED = "finished"
     SUBMITTED = "submitted"
@@ -63,7 +66,7 @@ class Stop(StrEnum):
     COST_LIMIT = "cost_limit"
     CONTEXT_LIMIT = "context_limit"
     INTERRUPTED = "interrupted"
-    """Someone who watched the run ended the agent's time; what it had done by then is scored."""
+    """A person ended the agent phase; what the agent had done by then is scored."""
     CANCELLED = "cancelled"
     FAILED = "failed"
     """A boundary broke before the agent was done; the outcome says which."""
@@ -74,7 +77,7 @@ TokenSource = Literal["engine", "none"]
 
 
 class Fault(Frozen):
-    """Something that broke, by boundary and phase."""
+    """An error of an episode, with the boundary that broke and the phase."""
 
     boundary: Literal["agent", "model", "environment", "sandbox", "verifier", "hub"]
     phase: Phase
@@ -83,7 +86,7 @@ class Fault(Frozen):
     message: str
     retryable: bool = False
     status: int | None = None
-    """The HTTP status, where one came."""
+    """The HTTP status, if there was one."""
 
 
 class ToolCall(Frozen):
@@ -92,23 +95,25 @@ class ToolCall(Frozen):
     id: str
     name: str
     arguments: JsonValue
-    """The parsed arguments, or the model's text where it was no JSON object."""
+    """The parsed arguments, or the model's text if it is no JSON object."""
     result: CallToolResult
-    """As the agent got it; the `data` of an image or sound is its digest, its bytes lie in `media/`."""
+    """The result that the agent got; the `data` of an image or sound is replaced by its digest, its bytes are in
+    `media/`.
+    """
     started: FiniteFloat
     """Seconds since the rollout started."""
     seconds: FiniteFloat
     bytes: int
-    """Size of the result's content."""
+    """Size of the result's content in bytes."""
 
     @property
     def is_error(self) -> bool:
-        """Whether the result told the model of an error."""
+        """Whether the result reported an error to the model."""
         return self.result.is_error
 
 
 class Usage(Frozen):
-    """Tokens as the backend counted them."""
+    """Token counts as the backend reported them."""
 
     prompt_tokens: int = 0
     output_tokens: int = 0
@@ -117,86 +122,89 @@ class Usage(Frozen):
 
 
 BROKEN_OFF = "broken_off"
-"""The finish reason of a response whose end nobody saw: who asked hung up, or the model's server did. What of it was
-handed on is recorded; its tokens and cost are an estimate."""
+"""Finish reason of a response whose end was not received: the agent or the model's server disconnected. The part that
+was
+passed on is recorded; its tokens and cost are an estimate.
+"""
 
 
 class Turn(Frozen):
-    """One response of an agent's model (or of a script or a person), with the tool calls it asked for."""
+    """One response of an agent's model (or of a script or a person), with its tool calls."""
 
     index: int
     parent_turn: int | None = None
-    """The turn whose conversation this one extends; None starts a new one."""
+    """Index of the turn whose conversation this one extends; None starts a new conversation."""
     agent: str = "agent"
-    """The seat that spoke."""
+    """Name of the seat that made the turn."""
     messages: tuple[Message, ...]
-    """What was added to the parent's conversation before this response."""
+    """The messages added to the parent's conversation before this response."""
     response: Message
     tools: tuple[str, ...] | None = None
-    """The tools the model was shown, by name, or by what `other_tools` calls them.
+    """The tools the model was shown: names, or keys of `other_tools`.
 
-    None where no model was asked, and in records from before this was noted.
+    None if no model was asked, and in records made before this field existed.
     """
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str | None = None
     usage: Usage = Usage()
     cost: FiniteFloat | None = None
-    """US dollars; None where no price is known."""
+    """US dollars; None if the price is unknown."""
     model: str | None = None
-    """The model that answered, where it was not the run's own: a fallback."""
+    """Name of the model that answered, if it was not the run's own but a fallback."""
     sampling: dict[str, JsonValue] = {}
     started: FiniteFloat = 0.0
     """Seconds since the rollout started."""
     seconds: FiniteFloat = 0.0
     retries: int = 0
-    """Failed tries of the model call before this answer."""
+    """Number of failed tries of the model call before this answer."""
     prompt_token_ids: Int32s | None = None
     output_token_ids: Int32s | None = None
     output_logprobs: Float32s | None = None
     output_mask: Int32s | None = None
-    """1 where an output token may be learnt from; None means all."""
+    """1 for each output token to be used in training, else 0; None means all."""
     policy_version: int | None = None
     policy_versions: Int32s | None = None
-    """Per output token, where weights changed in mid-answer."""
+    """Policy version per output token, if the weights changed during the answer."""
     reward: FiniteFloat | None = None
+    """The verifier's reward for this turn, besides the rollout's; None if it gave none."""
     token_source: TokenSource = "none"
 
     @property
     def version_span(self) -> tuple[int, int] | None:
-        """The oldest and the newest policy version that sampled it; None where nobody knows."""
+        """The oldest and the newest policy version that sampled it; None if unknown."""
         if self.policy_versions is not None and len(self.policy_versions):
             return min(self.policy_versions), max(self.policy_versions)
         return None if self.policy_version is None else (self.policy_version, self.policy_version)
 
 
-class Told(Frozen):
-    """What a person said to an agent while it played; it is among the messages of a turn, too, where one followed."""
+class Intervention(Frozen):
+    """A message of a person to an agent while it played; it is also in a turn's messages, if a turn followed."""
 
     at: FiniteFloat
-    """Seconds since the rollout started, when a model was first asked with it."""
+    """Seconds from the rollout's start to the first model call with the message."""
     seat: str
     text: str
 
 
 class EnvironmentRef(Frozen):
-    """Which environment was played."""
+    """The environment that was played."""
 
     name: str
     version: str
     digest: str
     bundle: str | None = None
-    """`sha256:…` of the bundle it was installed from; None of one that comes with the hub, or runs from a folder."""
+    """`sha256:…` of the bundle it was installed from; None if it ships with the hub, or runs from a folder."""
     dependencies: str | None = None
-    """`sha256:…` over the pinned list of what it was installed with; None where it has nothing of its own."""
+    """`sha256:…` of the pinned list of its dependencies; None if it has none of its own."""
 
     @property
     def identity(self) -> str:
-        """The same where all of its bytes are."""
+        """A text that is equal for environments of the same code, bundle and dependencies."""
         return " ".join(part for part in (self.digest, self.bundle, self.dependencies) if part is not None)
 
 
 class TaskRef(Frozen):
-    """Which task was played."""
+    """The task that was played."""
 
     split: str
     id: str
@@ -205,11 +213,18 @@ class TaskRef(Frozen):
 
 
 class AgentRef(Frozen):
-    """Who acted."""
+    """The agent that played, with its version and configuration."""
 
     name: str
     version: str
     config: dict[str, JsonValue] = {}
+
+
+class SeatRef(Frozen):
+    """The player of one seat that has a player of its own."""
+
+    agent: AgentRef
+    model: str | None = None
 
 
 class Timings(Frozen):
@@ -234,9 +249,9 @@ class Rollout(Frozen):
     schema_version: int = SCHEMA_VERSION
     run_id: str
     rollout_id: str
-    """Names the sample; attempts at it share it, and exactly one of them is effective."""
+    """Id of the sample; all attempts at it share it, and exactly one of them counts."""
     group_id: str
-    """Names the task within the run; its samples share it."""
+    """Id of the task within the run; all samples of the task share it."""
     sample: int = 0
     attempt: int = 0
     environment: EnvironmentRef
@@ -244,47 +259,75 @@ class Rollout(Frozen):
     seed: int = 0
     agent: AgentRef
     model: str | None = None
+    seats: dict[str, SeatRef] = {}
+    """Seat → its own player; other seats were played by `agent` and `model`."""
     tools_digest: str | None = None
-    """All tools of the environment; their schemas are kept once per run under this digest."""
+    """Digest of all tools of the environment; their schemas are stored once per run under it."""
     other_tools: dict[str, Tool] = {}
-    """Tools that an agent showed its model and the environment does not have, or not so."""
+    """Tools that an agent showed its model but the environment does not have, or has in another form."""
     outcome: Outcome
     stop: Stop
     score: Score | None = None
+    awaits_group: bool = False
+    """Whether the rollout was played and waits for the verdict on its group. Such a record is not among the run's
+    results.
+    """
     answer: str | None = None
-    """What was given to `submit`."""
+    """The answer given to `submit`."""
     turns: tuple[Turn, ...] = ()
     role_calls: tuple[ModelCall, ...] = ()
-    """Calls of models that the environment made itself, those of its score (`score.judge_calls`) left out."""
+    """Model calls that the environment made, except those of its score (`score.judge_calls`)."""
     timings: Timings = Timings()
     started_at: FiniteFloat = 0.0
-    """Seconds since the epoch."""
+    """Unix time in seconds."""
     faults: tuple[Fault, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     isolation: Isolation = "in_process"
-    """How the environment was hosted."""
+    """Where the environment ran: in the hub's process, in another process, or in a container."""
     retuned: Limits | None = None
-    """The limits it ended under, where someone changed them while it was played."""
-    told: tuple[Told, ...] = ()
-    """What a person said to its agent while it was played: its score is not the agent's alone."""
+    """The limits in force at its end, if a person changed them while it was played."""
+    told: tuple[Intervention, ...] = ()
+    """Messages of a person to its agent: the score is then not the agent's alone."""
     sandboxes: tuple[SandboxRef, ...] = ()
-    """Where its programs ran, as it really was: the agent's first, equal ones once."""
+    """The sandboxes in which its programs ran, the agent's first; equal ones are listed once."""
     policy_version_min: int | None = None
     policy_version_max: int | None = None
     trainable: bool = False
     trainable_reason: str | None = None
-    """Why not, where `trainable` is false."""
+    """Why the rollout is not trainable; None if it is."""
     gaps: tuple[str, ...] = ()
-    """What could not be recorded."""
+    """What could not be recorded, such as `token_ids`, `logprobs` or `tool_calls`."""
 
     @property
     def reward(self) -> float | None:
-        """The reward, or None: unscored is never zero."""
+        """The reward; None if the rollout is not scored, never 0 for that."""
         return self.score.reward if self.score is not None else None
 
+    @property
+    def policy_turns(self) -> tuple[Turn, ...]:
+        """The turns that training of `model` uses, see `policy_turns`."""
+        return policy_turns(self.turns, self.seats, self.model)
+
+    def model_of(self, seat: str) -> str | None:
+        """Name of the model that played a seat."""
+        player = self.seats.get(seat)
+        return self.model if player is None else player.model
+
+    def reward_of(self, seat: str) -> float | None:
+        """The reward of a seat: its own if the verifier gave one, else the rollout's."""
+        return None if self.score is None else self.score.seat_rewards.get(seat, self.score.reward)
+
     def model_post_init(self, context: object, /) -> None:
-        if (self.outcome is Outcome.SCORED) != (self.score is not None):
+        if (self.outcome is Outcome.SCORED) != (self.score is not None or self.awaits_group):
             raise ValueError(f"outcome {self.outcome.value!r} and score {self.score!r} contradict each other")
+
+
+def policy_turns(turns: Sequence[Turn], seats: Collection[str], model: str | None) -> tuple[Turn, ...]:
+    """The turns of seats that are not in `seats` (which have their own players); all turns if there are none and
+    `model` is None.
+    """
+    own = tuple(turn for turn in turns if turn.agent not in seats)
+    return own if own or model is not None else tuple(turns)
 
 
 def conversation_of(rollout: Rollout, seat: str | None = None) -> tuple[Message, ...]:
@@ -301,11 +344,24 @@ def conversation_of(rollout: Rollout, seat: str | None = None) -> tuple[Message,
     return tuple(conversation)
 
 
-def submission_of(rollout: Rollout, seat: str | None = None) -> Submission:
-    """The submission a verifier is given for a stored rollout."""
+def submission_of(rollout: Rollout, seat: str | None = None, *, with_turns: bool = False) -> Submission:
+    """The submission that a verifier gets for a stored rollout."""
     return Submission(
         answer=rollout.answer,
         transcript=conversation_of(rollout, seat),
+        turns=tuple(map(submitted_turn, rollout.turns)) if with_turns else (),
         artifacts=rollout.artifacts,
         stop=rollout.stop.value,
+    )
+
+
+def submitted_turn(turn: Turn) -> SubmittedTurn:
+    """A recorded turn in the form that a verifier gets."""
+    ids = turn.output_token_ids
+    return SubmittedTurn(
+        index=turn.index,
+        seat=turn.agent,
+        messages=turn.messages,
+        response=turn.response,
+        output_tokens=None if ids is None else len(ids),
     )

@@ -1,12 +1,14 @@
-"""What a verifier is given of a sealed episode, and what it says of it."""
+"""What a verifier gets of a sealed episode, and the score it returns."""
 
+import hashlib
+from dataclasses import dataclass
 from math import isclose, prod
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from rollouthub.frozen import Frozen
 from rollouthub.messages import Message
+from rollouthub.values import Frozen
 
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -19,12 +21,12 @@ class Component(Frozen):
 
 
 def _component(value: Any) -> Any:
-    """A bare number stands for a component of weight 1."""
+    """Read a bare number as a component of weight 1."""
     return {"value": value} if isinstance(value, int | float) else value
 
 
 class VerifierRef(Frozen):
-    """Which verifier made a score."""
+    """The verifier that made a score."""
 
     name: str
     version: str
@@ -32,16 +34,16 @@ class VerifierRef(Frozen):
 
 
 class ModelCall(Frozen):
-    """One call of a model that an environment made itself (a judge, a simulated user), in full."""
+    """One model call that an environment made itself (a judge, a simulated user), in full."""
 
     role: str = "judge"
-    """The name under which the environment asked for it."""
+    """The role under which the environment asked for the model."""
     model: str
     messages: tuple[Message, ...]
     response: Message | None
-    """None where the call failed."""
+    """The answer; None if the call failed."""
     error: str | None = None
-    """Why it failed."""
+    """Why the call failed; None if it did not."""
     prompt_tokens: int = 0
     output_tokens: int = 0
     cost: FiniteFloat | None = None
@@ -49,31 +51,55 @@ class ModelCall(Frozen):
     seconds: FiniteFloat = 0.0
 
 
+class SpanReward(Frozen):
+    """The reward of a span of a turn's output tokens, such as a step of a solution scored by a process reward model."""
+
+    turn: int
+    """The turn's index."""
+    start: Annotated[int, Field(ge=0)]
+    """Index of the span's first output token."""
+    end: Annotated[int, Field(ge=1)]
+    """Index after the span's last token; training puts the reward on the last token."""
+    reward: FiniteFloat
+
+    @model_validator(mode="after")
+    def _spans_something(self) -> "SpanReward":
+        if self.end <= self.start:
+            raise ValueError(f"a span of turn {self.turn} begins at token {self.start} and ends at {self.end}")
+        return self
+
+
 class Score(Frozen):
-    """A verifier's verdict. NaN, infinity and absence are refused: they are verifier faults, never 0."""
+    """A verifier's verdict. A missing, NaN or infinite reward is refused: it is a verifier fault, never 0."""
 
     reward: FiniteFloat
     passed: bool | None = None
-    """Whether the task counts as solved; None where the verifier draws no such line."""
+    """Whether the task counts as solved; None if the verifier sets no pass mark."""
     suspect: str | None = None
-    """Why the reward is not to be trusted, such as that it hangs on a tool the agent replaced; it is then the lower one
-    that counts, and nothing is learnt from it unless that is asked for. None where nothing speaks against it."""
+    """Why the reward may be wrong, for example because it depends on a tool that the agent replaced; None if nothing
+    speaks
+    against it. `reward` is then the lowest plausible one, and the rollout is not trainable unless the user asks for it.
+    """
     components: dict[
         str, Annotated[Component, BeforeValidator(_component, json_schema_input_type=Component | float)]
     ] = Field(default_factory=dict)
-    """The parts of the reward by name; a bare number is a part of weight 1. They must add up to the reward."""
+    """The parts of the reward by name; a bare number is a part of weight 1. They must combine to the reward."""
     combine: Literal["sum", "product"] = "sum"
     """How the components make the reward: sum of value × weight, or product of the values whose weight is not 0."""
     metrics: dict[str, FiniteFloat] = Field(default_factory=dict)
-    """Figures by name that are recorded and count for nothing."""
+    """Figures by name that are recorded and do not affect the reward."""
     feedback: str | None = None
-    """For people and logs; the agent never sees it."""
+    """Text for people and logs; the agent never sees it."""
     turn_rewards: dict[int, FiniteFloat] = Field(default_factory=dict[int, float])
-    """Turn index → reward of that turn, where the verifier gives one."""
+    """Turn index → reward of that turn, if the verifier gives one; separate from `reward`, not part of it."""
+    span_rewards: tuple[SpanReward, ...] = ()
+    """Rewards of spans of tokens within turns; also separate from `reward`."""
+    seat_rewards: dict[str, FiniteFloat] = Field(default_factory=dict[str, float])
+    """Seat → reward of that seat. Used instead of `reward` (the team's) if one seat is trained or compared."""
     verifier: VerifierRef | None = None
-    """Filled in by the host."""
+    """The verifier; set by the host."""
     judge_calls: tuple[ModelCall, ...] = ()
-    """Calls made while verifying; filled in by the host where the verifier does not."""
+    """Model calls made while verifying; set by the host if the verifier does not."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -92,29 +118,96 @@ class Score(Frozen):
 
 
 class Artifact(Frozen):
-    """A file collected when the episode was sealed; its bytes live once in the run's `media/`."""
+    """A file collected when the episode was sealed; its bytes are stored once in the run's `media/`."""
 
     name: str
     digest: str
     bytes: int
 
 
+STATE = "state.json"
+"""Name of the artifact that holds the environment's state, if it `scores_states`."""
+UNKEEPABLE = "what its agent left cannot be kept"
+"""Beginning of the reason why artifacts are missing because of files the agent left, such as a pipe or too many
+bytes.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptArtifact:
+    """An artifact with its bytes, until they are stored."""
+
+    ref: Artifact
+    data: bytes
+
+    @classmethod
+    def of(cls, name: str, data: bytes) -> "KeptArtifact":
+        """The artifact of these bytes."""
+        digest = "sha256:" + hashlib.sha256(data).hexdigest()
+        return cls(Artifact(name=name, digest=digest, bytes=len(data)), data)
+
+
+class SubmittedTurn(Frozen):
+    """One turn in the form that a verifier gets."""
+
+    index: int
+    """The index that `turn_rewards` and `span_rewards` use."""
+    seat: str
+    messages: tuple[Message, ...]
+    """The messages added to the seat's conversation before the response."""
+    response: Message
+    output_tokens: int | None = None
+    """Number of sampled tokens; None if the engine gave no token ids."""
+
+
 class Submission(Frozen):
-    """What the agent left: its answer if it submitted one, and what it said."""
+    """What the agent produced: its answer, if it submitted one, and its conversation."""
 
     answer: str | None = None
     """The text given to the `submit` tool."""
     transcript: tuple[Message, ...] = ()
-    """The conversation of the (first) seat, where the hub saw it."""
+    """The conversation of the first seat, if the hub saw it."""
+    turns: tuple[SubmittedTurn, ...] = ()
+    """All turns of all seats, in the order they ended: given if there are several seats, or the environment
+    `reads_turns`.
+    """
     artifacts: tuple[Artifact, ...] = ()
     stop: str | None = None
 
     @property
     def final(self) -> str:
-        """The submitted answer, or else the last thing the agent said."""
+        """The submitted answer, else the agent's last response."""
         if self.answer is not None:
             return self.answer
         for message in reversed(self.transcript):
             if message.role == "assistant":
                 return message.text
         return ""
+
+
+class GroupMember(Frozen):
+    """One sample of a group, in the form that the group's verifier gets."""
+
+    sample: int
+    submission: Submission
+    score: Score | None = None
+    """The score that `verify` gave it; None if the environment scores only groups."""
+
+
+class LostMember(Frozen):
+    """A sample of a group that cannot be judged: its agent failed or broke its own environment, or infrastructure
+    broke.
+    """
+
+    sample: int
+    outcome: str
+    reason: str | None = None
+
+
+class SampleGroup(Frozen):
+    """All samples of one task, for a verdict on them together."""
+
+    members: tuple[GroupMember, ...]
+    """The samples to be scored, in order of `sample`."""
+    lost: tuple[LostMember, ...] = ()
+    """The samples that are not scored with the group, in order of `sample`. Scores that they have stay."""

@@ -1,8 +1,9 @@
-"""Settings read from a model's fields: name, type, default, meaning and command-line option, written down once."""
+"""Settings declared once, as a model's fields: name, type, default, description and command-line option."""
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
@@ -17,86 +18,103 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """How the command line takes a setting, where `--NAME` of its field's name is not enough.
+    """How the command line takes a setting, if `--NAME` of its field's name is not enough.
 
-    It stands in the field's type: `limit: Annotated[int | None, Option(short="-n", panel="Tasks")]`. Of a field that
-    holds further settings, it gives those their panel.
+    It is part of the field's type: `limit: Annotated[int | None, Option(short="-n", panel="Tasks")]`. On a field that
+    holds further settings, it gives their panel.
     """
 
     flag: str = ""
-    """`--NAME`, of the field's name by default; a word without dashes is an argument."""
+    """The flag; by default `--NAME` of the field's name. `--YES/--NO` is a pair of flags; a word without dashes is
+    an argument.
+    """
     short: str = ""
     metavar: str = ""
     panel: str = ""
-    """The panel of `--help` that shows it."""
+    """The panel of `--help` in which the option is shown."""
     off: str = ""
-    """A further flag that empties a list which is not empty by default."""
+    """A further flag, which empties a list that has a default."""
     off_help: str = ""
     read: Callable[[str, Any], Any] | None = None
-    """Reads what was typed: takes the option's name and the text (or texts), gives the setting's value."""
+    """Parses the typed text: takes the option's name and the text (or texts), returns the setting's value."""
     show: Callable[[Any], str] = str
-    """Writes a default as a person would give it."""
+    """Formats a default as a user would type it."""
     is_offered: bool = True
-    names: Literal["", "environment", "agent", "model"] = ""
-    """What it names, so that a shell completes it: `environment`, `agent` or `model`."""
+    names: Literal["", "environment", "agent", "model", "format"] = ""
+    """What kind of name the option takes, for shell completion; `format` is one of `hub export`."""
 
 
 FILE_ONLY = Option(is_offered=False)
-"""A setting that has no option: files and Python set it."""
+"""A setting without an option: only files and Python set it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting, wherever in its model it is."""
+    """One setting of a model, or of a model within it."""
 
     path: tuple[str, ...]
-    """Names of the fields that lead to it: `("limits", "max_turns")`."""
+    """Names of the fields that lead to the setting: `("limits", "max_turns")`."""
     annotation: Any
     default: Any
     help: str
     option: Option
     least: float | None = None
     above: float | None = None
-    """A bound that it may not reach."""
+    """A lower bound that the value must exceed."""
     most: float | None = None
 
     @property
     def key(self) -> str:
-        """Its name in a file: `limits.max_turns`."""
+        """The setting's name in a file: `limits.max_turns`."""
         return ".".join(self.path)
 
     @property
     def flag(self) -> str:
-        """Its name on the command line."""
+        """The setting's name on the command line."""
         return self.option.flag or f"--{self.path[-1].replace('_', '-')}"
 
     @property
+    def is_pair(self) -> bool:
+        """Whether the setting has one flag for yes and one for no."""
+        return "/" in self.flag
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the option may be given several times."""
+        return self.is_a(tuple) or self.is_a(dict)
+
+    @property
     def default_text(self) -> str:
-        """Its default as a person would give it; empty where nothing is set."""
+        """Its default as a user would type it; empty if there is none."""
         if not self.default:
             return ""
+        if self.is_pair:
+            return self.flag.partition("/")[0].lstrip("-")
         values: tuple[Any, ...] = self.default if self.is_a(tuple) else (self.default,)
         return ", ".join(self.option.show(value) for value in values)
 
     @property
     def types(self) -> tuple[Any, ...]:
-        """What it may be, absence left out."""
+        """The types that a value may have, except None."""
         members = get_args(self.annotation) if get_origin(self.annotation) in (Union, UnionType) else (self.annotation,)
         plain = (get_args(member)[0] if get_origin(member) is Annotated else member for member in members)
         return tuple(member for member in plain if member is not NoneType)
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words it may be, of a setting that is one of several words."""
-        return get_args(self.types[0]) if len(self.types) == 1 and get_origin(self.types[0]) is Literal else ()
+        """The words a value may be, if the setting is a choice of words; else empty."""
+        kind = self.types[0] if len(self.types) == 1 else None
+        if isinstance(kind, type) and issubclass(kind, StrEnum):
+            return tuple(kind)
+        return get_args(kind) if get_origin(kind) is Literal else ()
 
     def is_a(self, kind: type) -> bool:
-        """Whether its values are of a plain type, or of a generic one such as `tuple`."""
+        """Whether the setting's only type is `kind`, or a generic of it such as `tuple[…]`."""
         return len(self.types) == 1 and kind in (self.types[0], get_origin(self.types[0]))
 
 
 def settings_of(model: type[BaseModel], path: tuple[str, ...] = (), panel: str = "") -> Iterator[Setting]:
-    """All settings of a model; those of a model in a field come in that field's place."""
+    """All settings of a model; those of a model within a field take that field's place."""
     for name, field in model.model_fields.items():
         option = next((entry for entry in field.metadata if isinstance(entry, Option)), Option())
         where = option.panel or panel
@@ -120,10 +138,10 @@ def settings_of(model: type[BaseModel], path: tuple[str, ...] = (), panel: str =
 def check_settings(
     model: type[_Model], values: Mapping[str, Any], origin: str, other_names: Collection[str] = ()
 ) -> _Model:
-    """A model of raw settings. `other_names` may be meant by who gives a name that there is not.
+    """Make a model from raw settings. `other_names` are further names to suggest if a key is unknown.
 
     Raises:
-        ConfigError: names each key that does not hold, and its origin.
+        ConfigError: names each key that is not valid, and its origin.
     """
     try:
         return model.model_validate(values)
@@ -147,7 +165,7 @@ def check_settings(
 
 
 def takes_settings(*models: type[BaseModel]) -> Callable[[_Function], _Function]:
-    """Let a function whose `**settings` are a model's fields say so: editors and notebooks show its signature."""
+    """Give a function with `**settings` a signature that lists the models' fields, for editors and notebooks."""
 
     def taking(function: _Function) -> _Function:
         signature = inspect.signature(function)
@@ -165,7 +183,7 @@ def takes_settings(*models: type[BaseModel]) -> Callable[[_Function], _Function]
 
 
 def _unknown(model: type[BaseModel], key: str, known: Collection[str]) -> Exception:
-    """A name that is the end of a setting's name, or its option's, was meant for that one."""
+    """The error for an unknown key: suggests the setting whose last field or whose option has this name."""
     option = f"--{key.replace('_', '-')}"
     meant = [setting.key for setting in settings_of(model) if setting.path[-1] == key or setting.flag == option]
     if not meant:
@@ -174,7 +192,7 @@ def _unknown(model: type[BaseModel], key: str, known: Collection[str]) -> Except
 
 
 def _names_in(model: Any, section: tuple[int | str, ...]) -> list[str]:
-    """The settings there are where an unknown one was found."""
+    """The names of the settings in the section where an unknown one was found."""
     for step in section:
         if (generic := get_origin(model)) in (dict, tuple):
             model = get_args(model)[generic is dict]

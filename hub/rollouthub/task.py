@@ -1,15 +1,15 @@
-"""One problem, in two halves of different types: what the agent may see, and what only the verifier may."""
+"""One task, in two halves of different types: the public half for the agent, and the secret half for the verifier."""
 
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeAlias, TypeVar
 
 from pydantic import Field, JsonValue, SerializationInfo, model_serializer
 
 from rollouthub.errors import DataError
-from rollouthub.frozen import Frozen
 from rollouthub.messages import Message
+from rollouthub.values import Frozen
 
 if TYPE_CHECKING:
     Answer: TypeAlias = Any  # a subclass may narrow it (`answer: int = 0`)
@@ -18,30 +18,33 @@ else:
 
 
 class Public(Frozen):
-    """What the agent may see of a task. Subclass it to add typed fields."""
+    """The half of a task that the agent may see. Subclass it to add typed fields."""
 
     id: str
     """Unique within the split."""
     prompt: str | tuple[Message, ...]
-    """The problem, as text or as a ready conversation."""
+    """The problem, as text or as a conversation."""
     system: str | None = None
     """A system message to put first."""
     source: str | None = None
-    """Where the row came from; mixed data sets route rewards by it."""
+    """The data set the row came from; mixed data sets choose rewards by it."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
-    """Facts a viewer may show and a query may filter by."""
+    """Facts that a viewer may show and a query may filter by."""
 
 
 class Secret(Frozen):
-    """What only the verifier may see of a task. Subclass it to add typed fields.
+    """The half of a task that only the verifier may see. Subclass it to add typed fields.
 
-    It serialises only under `context={"privileged": True}`, so that no route, log or record can carry it by accident.
+    It serialises only under `context={"privileged": True}`, so that no route, log or record can contain it by accident.
     """
 
+    of_seats: ClassVar[frozenset[str]] = frozenset()
+    """Names of fields that hold something for single seats: an environment shows each seat only its own part."""
+
     answer: Answer = None
-    """The expected answer, where one value says it."""
+    """The expected answer, if it is one value."""
     reference: tuple[Message, ...] = ()
-    """A solution as assistant messages, tool requests included: what the oracle plays."""
+    """A solution as assistant messages, tool requests included; the oracle plays it."""
 
     @model_serializer(mode="wrap")
     def _guard(self, handler: Any, info: SerializationInfo) -> dict[str, Any]:
@@ -56,7 +59,7 @@ class Secret(Frozen):
     __str__ = __repr__
 
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
-        """Nothing: what rich's tracebacks and other pretty printers read instead of `repr`."""
+        """Returns nothing, because pretty printers such as rich's tracebacks use this instead of `repr`."""
         return []
 
     def __getstate__(self) -> NoReturn:
@@ -83,7 +86,7 @@ class Task(Generic[PublicT, SecretT]):
 
     @cached_property
     def digest(self) -> str:
-        """A content digest over both halves, so that a changed answer is a changed task."""
+        """A digest of both halves, so that a changed answer makes a changed task."""
         digest = hashlib.sha256(self.public.model_dump_json().encode())
         digest.update(self.secret.model_dump_json(context=PRIVILEGED).encode())
         return "sha256:" + digest.hexdigest()[:32]
@@ -94,6 +97,6 @@ class Task(Generic[PublicT, SecretT]):
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that cannot become a task. Yielded among tasks; the run stops at it unless bad rows are skipped."""
+    """A row that cannot become a task, yielded among the tasks; the run stops at it unless bad rows are skipped."""
 
     error: DataError

@@ -1,7 +1,8 @@
-"""Text of agents, models, tools and servers made harmless: the one place that does it, for screens, logs and pages.
+"""Makes text of agents, models, tools and servers safe to show, for screens, logs and pages.
 
-`plain` keeps lines and languages, `printable` only what every screen draws alike, `one_line` fits a sentence or a
-cell, `escaped` leaves nothing out. Each takes time proportional to what it looks at.
+`plain` keeps line breaks and all languages, `printable` only characters that every screen draws alike, `one_line` fits
+a
+sentence or a table cell, `escaped` drops nothing. Each takes time proportional to the characters it reads.
 """
 
 import json
@@ -9,9 +10,9 @@ import re
 from collections.abc import Callable
 
 NAME_CHARACTERS = 120
-"""Of what is shown as a name, such as a tool's: an agent makes them up, too."""
+"""Most characters shown of a name, such as a tool's, because an agent can invent one."""
 LINE_CHARACTERS = 400
-"""Of what is quoted on one line, unless the caller says otherwise."""
+"""Most characters quoted on one line, by default."""
 
 _HARMFUL = re.compile(  # begins with a class, which is searched for five times faster than alternatives are
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"
@@ -30,16 +31,16 @@ _UNSEEN = re.compile(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c\u200d\u206a-\u206f\u3164\ufe00-\ufe0f\uffa0"
     "\ufff9-\ufffb\U000e0080-\U000e0fff]"
 )
-"""Drawn by nothing, or joining what stands around them on some screens and not on others."""
+"""Characters that are invisible, or join their neighbours on some screens and not on others."""
 _MARKS = (
     "[\u0300-\u036f\u0483-\u0489\u0610-\u061a\u064b-\u065f\u0e31-\u0e4e\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff"
     "\ufe20-\ufe2f]"
 )
 _STACK = re.compile(f"({_MARKS}{{3}}){_MARKS}+")
-"""More marks on one letter than a language needs: they cover the lines around it."""
+"""More combining marks on one letter than any language needs: they would cover the lines around."""
 
 _FEW = 16
-"""Characters that are faster replaced one after the other, each in the whole text."""
+"""Number of distinct characters up to which one `replace` for each is faster than one pass over the text."""
 
 
 def plain(text: str, most: int | None = None) -> str:
@@ -56,7 +57,9 @@ def plain(text: str, most: int | None = None) -> str:
 
 
 def printable(text: str, most: int | None = None) -> str:
-    """`plain` text of which every character is drawn: what joins or hides is left out, what nothing draws is `�`."""
+    """`plain` text in which every character is drawn: joining and hiding characters are dropped, others that are not
+    drawn become `�`.
+    """
     cleaned = plain(text, most)
     if cleaned.isascii():
         return cleaned
@@ -70,14 +73,14 @@ def one_line(text: str, most: int = LINE_CHARACTERS) -> str:
 
 
 def plain_name(text: str) -> str:
-    """A name on one line."""
+    """`one_line` for a name, at most `NAME_CHARACTERS` long."""
     return one_line(text, NAME_CHARACTERS)
 
 
 def escaped(text: str) -> str:
-    r"""The text with what cannot be drawn, but newline and tab, written as JSON escapes it: `\u001b`.
+    r"""The text with unprintable characters, except newline and tab, written as JSON escapes: `\u001b`.
 
-    JSON keeps its meaning, and nothing is left out.
+    JSON text keeps its meaning, and nothing is dropped.
     """
     return _replaced(text, _escape)
 
@@ -91,7 +94,7 @@ def _escape(letter: str) -> str:
 
 
 def _replaced(text: str, replacement: Callable[[str], str]) -> str:
-    """The text with every character that is not printable, but newline and tab, replaced."""
+    """The text with every unprintable character, except newline and tab, replaced."""
     odd = {each for each in set(text) if not each.isprintable()} - {"\n", "\t"}
     if len(odd) > _FEW:
         return "".join([replacement(each) if each in odd else each for each in text])

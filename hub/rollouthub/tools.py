@@ -1,35 +1,50 @@
-"""`@tool`: how a method of an environment becomes an MCP tool, and how its calls tell their progress."""
+"""`@tool`: makes an MCP tool of an environment's method, and lets its calls report progress."""
 
+import base64
 import inspect
 import math
 import re
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar, cast, get_args, get_type_hints, overload
+from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints, overload
 
-from mcp_types import CallToolResult, ContentBlock, TextContent, Tool
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    TextContent,
+    Tool,
+)
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from rollouthub.errors import ToolError
 from rollouthub.event_loop import call_hook, is_crowded
+from rollouthub.messages import Media, Message, Text, media_of
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 _MARK = "__rollouthub_tool__"
+_SHOWN = (
+    "The task shows {count} of pictures, sounds or files, which belong to it. The tool get_task gives all of it, "
+    "and the resources that are listed are the same."
+)
 LONG_TEXT = 64 * 1024
-"""Characters from which on an argument is not looked at more often than it must be."""
+"""Characters from which a text argument skips the check through JSON."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _BLOCKS = get_args(ContentBlock)
 
 
 @dataclass(frozen=True)
 class ToolMark:
-    """What `@tool` was told."""
+    """The arguments of `@tool`."""
 
     name: str | None
     seats: tuple[str, ...] | None
@@ -57,21 +72,21 @@ def tool(
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """One tool of an environment class: its MCP definition and how to call it."""
+    """One tool of an environment class: its MCP definition, and the method that runs it."""
 
     definition: Tool
     method: str
     arguments: type[BaseModel]
-    """Its fields are the tool's parameters, by alias."""
+    """A model whose fields are the tool's parameters, by alias."""
     seats: tuple[str, ...] | None
     texts: frozenset[str] = frozenset()
-    """The parameters that are any text at all."""
+    """The parameters that accept any text."""
 
     def parse(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Check arguments strictly, nested ones too: no coercion, no unknown names (an open object is a `dict`).
+        """Check arguments strictly, nested ones too: no coercion, no unknown names (except in a `dict`).
 
         Raises:
-            ToolError: says which argument is wrong, to the model.
+            ToolError: tells the model which argument is wrong.
         """
         long = {name: text for name, text in arguments.items() if name in self.texts and _is_long(text)}
         if long:  # megabytes through JSON and back would hold up the loop, and tell nothing
@@ -111,14 +126,14 @@ class ForwardedTool:
 
     definition: Tool
     problems: Callable[[dict[str, Any]], list[str]] | None = None
-    """What is wrong with arguments, by the tool's schema; None where who runs the tool checks them."""
+    """Lists what is wrong with arguments by the tool's schema; None if whoever runs the tool checks them."""
     seats: tuple[str, ...] | None = None
 
     def parse(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments as they came.
+        """The arguments, unchanged.
 
         Raises:
-            ToolError: says which argument is wrong, to the model.
+            ToolError: tells the model which argument is wrong.
         """
         if self.problems is not None and (problems := self.problems(arguments)):
             raise ToolError("\n".join(problems))
@@ -133,10 +148,10 @@ _MOST_PROBLEMS = 8
 
 
 def checked_tool(definition: Tool) -> ForwardedTool:
-    """A tool known only at run time whose arguments are checked by its own schema.
+    """A tool known only at run time whose arguments are checked against its own schema.
 
     Raises:
-        TypeError: the schema is none.
+        TypeError: the schema is not valid.
     """
     from jsonschema import Draft202012Validator  # 0.1 s to import: for environments that have such tools alone
     from jsonschema.exceptions import SchemaError
@@ -200,7 +215,9 @@ def _spec(attribute: str, function: Callable[..., Any]) -> ToolSpec:
 def tool_spec(
     name: str, description: str, method: str, fields: dict[str, Any], seats: tuple[str, ...] | None
 ) -> ToolSpec:
-    """A tool of these pydantic fields; a field's alias is the argument's name, free to be one pydantic uses itself."""
+    """A tool with these pydantic fields as parameters; a field's alias is the argument's name, which pydantic may
+    use itself.
+    """
     config = ConfigDict(extra="forbid", allow_inf_nan=False)
     arguments: type[BaseModel] = create_model(f"{name}_arguments", __config__=config, **fields)
     schema = arguments.model_json_schema()
@@ -216,11 +233,12 @@ def tool_spec(
 
 
 def _is_any_text(field: FieldInfo) -> bool:
-    return field.annotation is str and not field.metadata
+    annotation: Any = field.annotation
+    return annotation in (str, str | None) and not field.metadata
 
 
 def _is_long(value: object) -> bool:
-    """Whether it is text of some length, and JSON could hold it."""
+    """Whether the value is text of at least `LONG_TEXT` characters that JSON can hold."""
     if not isinstance(value, str) or len(value) < LONG_TEXT:
         return False
     if not value.isascii():
@@ -249,15 +267,55 @@ def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
 
 
 def text_result(text: str, *, is_error: bool = False) -> CallToolResult:
-    """A tool result of plain words."""
+    """A tool result of one text."""
     return CallToolResult(content=[TextContent(text=text)], is_error=is_error)
 
 
-def as_result(value: object) -> CallToolResult:
-    """What a tool returned, as an MCP result: text and content blocks as they are, anything else as JSON.
+def shown_result(messages: Sequence[Message]) -> CallToolResult:
+    """Messages as a tool result: their text, and their media in place."""
+    if not media_of(messages):
+        return text_result("\n\n".join(message.text for message in messages))
+    blocks: list[ContentBlock] = []
+    for message in messages:
+        parts = (Text(text=message.content),) if isinstance(message.content, str) else message.content
+        blocks += (TextContent(text=part.text) if isinstance(part, Text) else media_block(part) for part in parts)
+    return CallToolResult(content=blocks)
 
-    An object is structured content as well, unless it holds more values than are read. Nothing of the result is shared
-    with the tool's own state.
+
+def told_task(messages: Sequence[Message]) -> str:
+    """A task as text alone, for readers of text only: says how many media it has, and how to get them."""
+    words = "\n\n".join(message.text for message in messages)
+    count = len(media_of(messages))
+    return f"{words}\n\n{_SHOWN.format(count=count)}" if count else words
+
+
+def media_block(part: Media) -> ContentBlock:
+    """Media as an MCP content block.
+
+    Raises:
+        ValueError: the media have no bytes.
+    """
+    content = part.read()
+    if content is None:
+        raise ValueError(f"media {part.digest} came without its bytes")
+    data = base64.b64encode(content).decode()
+    if part.mime_type.startswith("image/"):
+        return ImageContent(data=data, mime_type=part.mime_type)
+    if part.mime_type.startswith("audio/"):
+        return AudioContent(data=data, mime_type=part.mime_type)
+    return EmbeddedResource(resource=BlobResourceContents(uri=media_uri(part), mime_type=part.mime_type, blob=data))
+
+
+def media_uri(part: Media) -> str:
+    """The URI of media as a resource of its seat."""
+    return f"media:{part.digest.removeprefix('sha256:')}"
+
+
+def as_result(value: object) -> CallToolResult:
+    """A tool's return value as an MCP result: text, content blocks and media unchanged, anything else as JSON.
+
+    An object is also structured content, unless it has more than `MOST_VALUES` values. The result shares nothing with
+    the tool's own state.
     """
     if isinstance(value, str):
         return CallToolResult(content=[TextContent(text=_writable(value))])
@@ -266,6 +324,7 @@ def as_result(value: object) -> CallToolResult:
     if value is None:
         return CallToolResult(content=[])
     blocks: list[object] = [value] if not isinstance(value, list | tuple) else [*cast(list[object], value)]
+    blocks = [media_block(block) if isinstance(block, Media) else block for block in blocks]
     if blocks and all(isinstance(block, _BLOCKS) for block in blocks):
         return CallToolResult(content=cast(list[ContentBlock], blocks))
     text = to_json(value, inf_nan_mode="strings")
@@ -277,7 +336,7 @@ _ENDED = "rollouthub/episode-ended"
 
 
 def ended(result: CallToolResult) -> CallToolResult:
-    """The result, marked as the episode's last: whoever passes it on knows that the episode is sealed."""
+    """The result, marked as the episode's last: whoever passes it on then knows that the episode is sealed."""
     return result.model_copy(update={"meta": {**(result.meta or {}), _ENDED: True}})
 
 
@@ -286,20 +345,38 @@ def is_last(result: CallToolResult) -> bool:
     return result.meta is not None and result.meta.get(_ENDED) is True
 
 
+TurnMark = Literal["waiting", "had", "come", "over"]
+"""State of a seat's turn, where no new message is shown: not yet, shown before, come now, or no further turn."""
+_TURN = "rollouthub/turn"
+
+
+def turn_result(text: str, mark: TurnMark) -> CallToolResult:
+    """A tool result that tells a seat the state of its turn."""
+    return text_result(text).model_copy(update={"meta": {_TURN: mark}})
+
+
+def turn_mark(result: CallToolResult) -> TurnMark | None:
+    """The state of a seat's turn in a result; None if the result is any other."""
+    mark: object = None if result.meta is None else result.meta.get(_TURN)
+    return mark if mark in ("waiting", "had", "come", "over") else None
+
+
 def _writable(text: str) -> str:
-    """The text as UTF-8 can hold it: a program's undecodable bytes (lone surrogates) become question marks."""
+    """The text as UTF-8 can hold it: lone surrogates (a program's undecodable bytes) become question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 ProgressListener = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Is told how much is done, of how much, and a sentence."""
+"""Called with the amount done, the total if known, and a sentence if any."""
 
+CALLING_SEAT: ContextVar[str] = ContextVar("rollouthub.tools.seat")
+"""The seat whose tool call is running; unset if the environment has only one seat."""
 _listener: ContextVar[ProgressListener | None] = ContextVar("rollouthub.tools", default=None)
 
 
 @contextmanager
 def heard_by(listener: ProgressListener) -> Generator[None]:
-    """Pass on what the tool calls made within report."""
+    """Pass the progress that tool calls inside the context report to `listener`."""
     token = _listener.set(listener)
     try:
         yield
@@ -308,10 +385,10 @@ def heard_by(listener: ProgressListener) -> Generator[None]:
 
 
 async def report_progress(done: float, total: float | None = None, message: str | None = None) -> None:
-    """Say how far the tool call at hand is; a no-op where nobody asked.
+    """Report the progress of the current tool call; does nothing if no one listens.
 
     Raises:
-        ValueError: a number is none.
+        ValueError: a number is NaN or infinite.
     """
     if not math.isfinite(done) or not (total is None or math.isfinite(total)):
         raise ValueError(f"progress is told in numbers, not as {done!r} of {total!r}")

@@ -1,4 +1,4 @@
-"""Traces: how a call is told which rollout it belongs to. Where a run is not traced, nothing of this is ever made."""
+"""Trace context: how a call carries the id of its rollout's trace. Unused if a run is not traced."""
 
 import re
 from collections.abc import Generator
@@ -6,25 +6,26 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-from rollouthub.protocols import Model, ModelReply, ModelRequest
+from rollouthub.generation import Model, ModelReply, ModelRequest
 from rollouthub.rollout import Rollout
 
 TRACEPARENT: ContextVar[str | None] = ContextVar("rollouthub_traceparent", default=None)
-"""The header (https://www.w3.org/TR/trace-context/) of calls made in this context to models and control planes.
+"""The `traceparent` header (https://www.w3.org/TR/trace-context/) for calls to models and environment hosts in this
+context.
 
-It is never sent to an agent, nor on the agent plane, and not set while an agent acts: whose trace it plays in, and what
-the verifier's is, are none of its business.
+It is never sent to an agent, and is not set while an agent acts: an agent must not learn the ids of the run's or the
+verifier's traces.
 """
 HEADER = "traceparent"
 _FORM = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 
 
 class Trace(Protocol):
-    """The notes on one attempt that become its spans."""
+    """Collects the spans of one attempt."""
 
     @property
     def parent(self) -> str:
-        """The header of what the attempt itself asks for."""
+        """The `traceparent` header for requests that the attempt itself makes."""
         ...
 
     async def generate(self, model: Model, request: ModelRequest) -> ModelReply:
@@ -36,26 +37,26 @@ class Trace(Protocol):
         ...
 
     def end(self, rollout: Rollout) -> None:
-        """The attempt is over; said twice, the first counts."""
+        """End the attempt's trace; later calls do nothing."""
         ...
 
 
 class Tracer(Protocol):
-    """Makes the spans of a process, and sends them where nobody waits for it."""
+    """Makes the spans of a process, and sends them in the background."""
 
     @property
     def dropped(self) -> int:
-        """Spans that were not delivered."""
+        """Number of spans that were not delivered."""
         ...
 
     def begin(self, tools: frozenset[str]) -> Trace:
-        """An attempt begins; `tools` are the names of tools that spans may show: others are a model's own words."""
+        """Start the trace of an attempt; spans show only tool names in `tools`, because a model can invent others."""
         ...
 
 
 @contextmanager
 def untraced() -> Generator[None]:
-    """Let nobody in this context know of a trace: whoever acts here is not the hub."""
+    """Unset the trace context inside this block, in which an agent acts."""
     before = TRACEPARENT.set(None)
     try:
         yield
@@ -64,7 +65,7 @@ def untraced() -> Generator[None]:
 
 
 def parse(header: str) -> tuple[bytes, bytes] | None:
-    """The ids of a trace and a span in it; None where the header names none."""
+    """The trace id and span id in a header; None if it has none."""
     found = _FORM.fullmatch(header)
     if found is None:
         return None
@@ -73,5 +74,5 @@ def parse(header: str) -> tuple[bytes, bytes] | None:
 
 
 def write(trace_id: bytes, span_id: bytes) -> str:
-    """The header that names a span."""
+    """The header for a trace id and span id."""
     return f"00-{trace_id.hex()}-{span_id.hex()}-01"

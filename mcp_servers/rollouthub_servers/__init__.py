@@ -1,4 +1,4 @@
 """The environments that ship with the hub, a folder each.
 
-Imports the core only; each is found by its entry point. Begin with `arithmetic`, the smallest.
+This package imports only the core; entry points register the environments. Begin with `arithmetic`, the smallest.
 """

@@ -8,20 +8,20 @@ from rollouthub.errors import ConfigError, DataError
 
 
 class TableConfig(EnvironmentConfig):
-    """Where the rows are, and what their ids and splits are called there."""
+    """The data set, and the names of its columns for ids and splits."""
 
     data: str | None = None
     """A .jsonl, .json or .parquet file (.gz too), a folder with a file per split, or `hf:NAME[:CONFIG]`. Required."""
     id_column: str | None = None
-    """Column of the task's id; None takes id, task_id or unique_id where a row has one, else SPLIT/INDEX."""
+    """Column of the task's id; by default id, task_id or unique_id if the row has one, else SPLIT/INDEX."""
     split_column: str | None = None
-    """Column that says each row's split; None for a file that is all one split."""
+    """Column with each row's split; None if the file is one split."""
 
     def rows(self) -> RowSource:
         """The data set.
 
         Raises:
-            ConfigError: none was named.
+            ConfigError: no data set was named.
         """
         if not self.data:
             raise ConfigError(
@@ -33,7 +33,7 @@ class TableConfig(EnvironmentConfig):
     def tasks(
         self, split: str, make: Callable[[str, Row], Task[Public, Secret]]
     ) -> Iterator[Task[Public, Secret] | BadRow]:
-        """A task a row, in the order of the file; a `BadRow` where `make` raises a `DataError`."""
+        """One task per row, in the order of the file; a `BadRow` if `make` raises a `DataError`."""
         for row in self.rows().rows(split):
             if isinstance(row, BadRow):
                 yield row

@@ -1,7 +1,7 @@
-"""`Workers`: processes that answer requests, one line of JSON each, off the event loop and shared by all episodes.
+"""`Workers`: worker processes that answer requests as JSON lines, off the event loop and shared by all episodes.
 
-They are our own and not a library's pool: those built on `multiprocessing` import the caller's main module again in
-each worker, and do not say how a worker ended.
+No library's pool is used: those built on `multiprocessing` import the caller's main module again in each worker, and
+do not report how a worker ended.
 """
 
 import atexit
@@ -25,14 +25,14 @@ MAX_WORKERS = min(4, os.cpu_count() or 1)
 
 
 class WorkerDied(Exception):
-    """A worker ended instead of answering: with which exit code, and the last line it wrote on stderr."""
+    """A worker ended instead of answering; the message has its exit code and the last line of its stderr."""
 
 
 class Workers:
-    """The processes of one module: they start when they are first asked, and are kept for the next who asks.
+    """Worker processes that run one module: started on demand, and reused.
 
-    A worker takes a request a line from stdin and writes a reply a line to stdout. `{"ended": code}` is its own
-    obituary: it is of no more use.
+    A worker reads one request per line from stdin and writes one reply per line to stdout. The reply `{"ended": code}`
+    reports that the worker can answer no further requests.
     """
 
     def __init__(self, module: str, *, flags: Sequence[str] = (), variables: Mapping[str, str] | None = None) -> None:
@@ -44,17 +44,17 @@ class Workers:
         self._limiter: RunVar[CapacityLimiter] = RunVar(module)
 
     def ask(self, request: Mapping[str, Any], wall_seconds: float) -> dict[str, Any]:
-        """The reply of an idle worker that still lives, or of a new one; blocks.
+        """Send a request to a worker, and wait for its reply.
 
         Raises:
-            TimeoutError: there was none in time; the worker is ended.
-            WorkerDied: it ended without one.
+            TimeoutError: no reply within `wall_seconds`; the worker is killed.
+            WorkerDied: the worker ended without a reply.
         """
         with self._lent() as worker:
             return worker.ask(request, wall_seconds)
 
     async def ask_in_thread(self, request: Mapping[str, Any], wall_seconds: float) -> dict[str, Any]:
-        """The same without blocking the event loop; cancelled, it ends the worker."""
+        """As `ask`, without blocking the event loop; on cancellation the worker is killed."""
         asked: list[_Worker] = []
 
         def ask() -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Workers:
             raise
 
     def close(self) -> None:
-        """End every worker: at exit, and in tests. The next request starts new ones."""
+        """End all workers, at exit and in tests. The next request starts new ones."""
         atexit.unregister(self.close)
         for worker in tuple(self._all):
             worker.kill()
@@ -113,7 +113,7 @@ class Workers:
         self._all.discard(worker)
 
     def _limit(self) -> CapacityLimiter:
-        """One limiter per event loop, shared by all its episodes."""
+        """The event loop's limiter, shared by all episodes on it."""
         try:
             return self._limiter.get()
         except LookupError:
@@ -138,7 +138,7 @@ class _Worker:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it lives and has said nothing unasked, such as that its child died between two requests."""
+        """Whether the worker lives and has written nothing unrequested, such as that its child died."""
         return self._process.poll() is None and not self._spoke(0)
 
     def _spoke(self, seconds: float) -> bool:
@@ -148,7 +148,7 @@ class _Worker:
         return bool(ready.poll(seconds * 1000))
 
     def ask(self, request: Mapping[str, Any], wall_seconds: float) -> dict[str, Any]:
-        """The reply."""
+        """Send a request and return the reply."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -177,13 +177,13 @@ class _Worker:
         return WorkerDied(f"exit code {self._process.returncode if code is None else code}{said}")
 
     def kill(self) -> None:
-        """End the process and its child; whoever waits for its reply is told at once."""
+        """Kill the process and its child; a thread that waits for its reply gets an error at once."""
         # The group: the child may outlive its parent, busy. It is gone already where the process died by itself.
         kill_group(self._process.pid)
         self._process.wait()
 
     def close(self) -> None:
-        """End it and give back its pipes; only while nobody waits for its reply."""
+        """Kill the process and close its pipes; only while nobody waits for its reply."""
         self.kill()
         for stream in (self._process.stdin, self._process.stdout, self._errors):
             assert stream is not None

@@ -1,4 +1,4 @@
-"""What packages are called: `namespace/name` and `namespace/name@version`, strictly, so that no two look alike."""
+"""The names of packages, `namespace/name` and `namespace/name@version`, restricted so that no two look alike."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ LONGEST_VERSION = 60
 RESERVED = frozenset(
     {"con", "prn", "aux", "nul", *(f"com{digit}" for digit in range(1, 10)), *(f"lpt{digit}" for digit in range(1, 10))}
 )
-"""Names that Windows keeps for devices, with any suffix; a package's name becomes a folder's."""
+"""Names that Windows reserves for devices, whatever their suffix; a package's name becomes a folder's."""
 
 _WORD = re.compile(r"[a-z0-9](?:[-_.]?[a-z0-9])*")
 _NUMBER = r"(?:0|[1-9]\d{0,8})"
@@ -24,7 +24,7 @@ _LOOKALIKES = str.maketrans({"0": "o", "1": "l", "i": "l", "5": "s", "-": None, 
 
 
 class NameRefused(UsageError):
-    """What was given is no name or version of a package."""
+    """A text is not a valid name, version or range of a package."""
 
 
 @total_ordering
@@ -39,10 +39,10 @@ class Version:
 
     @classmethod
     def parse(cls, text: str) -> "Version":
-        """Read `1.2.3` or `1.2.3-rc.1`.
+        """Parse `1.2.3` or `1.2.3-rc.1`.
 
         Raises:
-            NameRefused: it is neither.
+            NameRefused: the text is neither.
         """
         found = _VERSION.fullmatch(text) if len(text) <= LONGEST_VERSION else None
         if found is None:
@@ -59,24 +59,26 @@ class Version:
         return self._precedence() < other._precedence()
 
     def _precedence(self) -> tuple[object, ...]:
-        """Semver's order: a prerelease before its release, numbers before words, fewer identifiers before more."""
+        """The sort key of semver: a prerelease before its release, numbers before words, fewer identifiers before
+        more.
+        """
         identifiers = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in self.prerelease)
         return (self.major, self.minor, self.patch, not self.prerelease, identifiers)
 
 
 @dataclass(frozen=True, order=True)
 class PackageName:
-    """`namespace/name`."""
+    """A package's name: `namespace/name`."""
 
     namespace: str
     name: str
 
     @classmethod
     def parse(cls, text: str) -> "PackageName":
-        """Read `namespace/name`.
+        """Parse `namespace/name`.
 
         Raises:
-            NameRefused: a part is missing, or holds what could be taken for something else.
+            NameRefused: a part is missing, or has characters that are not allowed.
         """
         namespace, slash, name = text.partition("/")
         if not slash:
@@ -85,7 +87,7 @@ class PackageName:
 
     @property
     def skeleton(self) -> str:
-        """Equal for names that a reader could take for each other, such as `lab/my-env` and `1ab/my_env`."""
+        """A key that is equal for names that look alike, such as `lab/my-env` and `1ab/my_env`."""
         return f"{skeleton(self.namespace)}/{skeleton(self.name)}"
 
     def __str__(self) -> str:
@@ -94,17 +96,17 @@ class PackageName:
 
 @dataclass(frozen=True)
 class Release:
-    """`namespace/name@version`: one package at one version, which never changes."""
+    """One version of a package, `namespace/name@version`, whose content never changes."""
 
     package: PackageName
     version: Version
 
     @classmethod
     def parse(cls, text: str) -> "Release":
-        """Read `namespace/name@version`.
+        """Parse `namespace/name@version`.
 
         Raises:
-            NameRefused: it is none.
+            NameRefused: the text has another form.
         """
         package, at, version = text.partition("@")
         if not at:
@@ -113,7 +115,7 @@ class Release:
 
     @property
     def file_name(self) -> str:
-        """Of its bundle; no word holds `__`, so it can be read back."""
+        """The bundle's file name. No part of a release contains `__`, so that the release can be read back from it."""
         return f"{self.package.namespace}__{self.package.name}-{self.version}.envhub"
 
     def __str__(self) -> str:
@@ -121,16 +123,16 @@ class Release:
 
 
 def parse_namespace(text: str) -> str:
-    """Check a namespace alone.
+    """Check that a text is a valid namespace, and return it.
 
     Raises:
-        NameRefused: it holds what could be taken for something else.
+        NameRefused: it has characters that are not allowed.
     """
     return _word(text, "namespace", LONGEST_NAMESPACE)
 
 
 def skeleton(word: str) -> str:
-    """A word without its separators and with digits as the letters they look like; equal skeletons can be confused."""
+    """A word without separators and with digits replaced by similar letters; words with equal skeletons look alike."""
     return word.translate(_LOOKALIKES).replace("rn", "m").replace("vv", "w")
 
 

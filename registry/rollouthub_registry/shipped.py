@@ -1,18 +1,18 @@
-"""The hub's own environments as packages: where the folder of a bare name is, which can be published like any other."""
+"""The hub's own environments as packages: finds the folder of a bare name, which can be published like any other."""
 
 from importlib.util import find_spec
 from pathlib import Path
 
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
-from rollouthub.plugins.manifest import FILE_NAME
+from rollouthub.plugins.env_toml import FILE_NAME
 
 PRESETS = "presets"
-"""Beside the environments, a folder for each named configuration of one."""
+"""Folder beside the environments with a folder for each preset, a named configuration."""
 
 
 def shipped_folder(name: str) -> Path | None:
-    """The folder with the env.toml of an environment or preset that comes with the hub; None of any other name.
+    """The folder with the env.toml of an environment or preset that ships with the hub; None for any other name.
 
     Nothing of it is imported.
 
@@ -29,15 +29,15 @@ def shipped_folder(name: str) -> Path | None:
 
 
 def shipped_names() -> list[str]:
-    """The bare names, in order."""
+    """The bare names, sorted."""
     return [name for name, plugin in plugins(ENVIRONMENTS).items() if plugin.is_shipped]
 
 
 def refuse_shipped(text: str, verb: str) -> None:
-    """See that a name, with a version or not, is none of these: they come and go with the hub.
+    """Refuse the names of environments that ship with the hub, since they cannot be installed or removed separately.
 
     Raises:
-        ConfigError: it is; `verb` says what was to be done with it.
+        ConfigError: it is such a name; the message uses `verb` for what was to be done.
     """
     name = text.partition("@")[0]
     if name in shipped_names():

@@ -14,7 +14,7 @@ import anyio.abc
 
 from rollouthub.errors import SandboxError, first_error
 from rollouthub_sandboxes.pool_statistics import PoolStatistics
-from rollouthub_sandboxes.pool_stock import Held, Shelf, Waiter
+from rollouthub_sandboxes.pool_stock import Held, KeyStock, Waiter
 
 __all__ = ["PoolStatistics", "WarmPool"]
 
@@ -25,10 +25,10 @@ Thing = TypeVar("Thing")
 
 
 class WarmPool(Generic[Key, Thing]):
-    """Hands out started, never used things, and never the same one twice.
+    """Hands out started, unused things, each only once.
 
-    Each thing lives in one task of the pool, from its start to its end, so `make` may use task groups and cancel
-    scopes. Waiters are served in the order they came, before anything is made ahead. Use it as `async with pool:`.
+    One task of the pool holds each thing from its start to its end, so `make` may use task groups and cancel scopes.
+    Waiting callers are served in order, before anything is started ahead. Use it as `async with pool:`.
     """
 
     def __init__(
@@ -47,18 +47,19 @@ class WarmPool(Generic[Key, Thing]):
         describe: Callable[[Key], str] = lambda _: "a sandbox",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`most` things at one time, those being started and ended included; `most_warm` of one key ready ahead,
-        `parallel` being started. What nobody wants for `idle_seconds`, or is older than `max_age_seconds`, is ended.
-        `make_seconds` and `end_seconds` bound a start and an end, `close_seconds` the end of the whole pool.
+        """`most` bounds the things that exist at a time, those being started or ended included; `most_warm` those kept
+        ready for one key; `parallel` those being started. An unused thing is ended after `idle_seconds` without demand,
+        or at an age of `max_age_seconds`. `make_seconds` and `end_seconds` bound one start and one end, `close_seconds`
+        closing the pool.
         """
         self._make, self._is_alive, self._describe, self._clock = make, is_alive, describe, clock
         self._most, self._most_warm, self._parallel = most, most_warm, parallel
         self._idle_seconds, self._max_age_seconds = idle_seconds, max_age_seconds
         self._make_seconds, self._end_seconds, self._close_seconds = make_seconds, end_seconds, close_seconds
-        self._shelves: dict[Key, Shelf[Key, Thing]] = {}
+        self._stocks: dict[Key, KeyStock[Key, Thing]] = {}
         self._waiters: deque[Waiter[Key, Thing]] = deque()
         self._kept: dict[anyio.CancelScope, Held[Thing] | None] = {}
-        """One for each task: None while its thing is being made."""
+        """The cancel scope of each thing's task, with the thing; None while it is being started."""
         self._total = 0
         self._group: anyio.abc.TaskGroup | None = None
         self._wake, self._empty = anyio.Event(), anyio.Event()
@@ -96,41 +97,41 @@ class WarmPool(Generic[Key, Thing]):
 
     @asynccontextmanager
     async def acquire(self, key: Key) -> AsyncGenerator[Thing]:
-        """A started thing that nobody had before; leaving returns at once and the pool ends it.
+        """A started thing that nobody has used; leaving the context returns at once, and the pool ends the thing.
 
         Raises:
-            SandboxError: the pool is closed, or the thing was not ready in time; else whatever `make` raised.
+            SandboxError: the pool is closed, or the thing was not ready in time; or `make` raised it.
         """
         held = await self._take(key)
-        shelf = self._shelf(key)
-        shelf.live += 1
+        stock = self._stock(key)
+        stock.live += 1
         try:
             yield held.thing
         finally:
-            shelf.live -= 1
+            stock.live -= 1
             held.over.set()
 
     async def warm(self, key: Key, count: int) -> None:
-        """Have so many ready ahead, as long as the key is wanted; returns when they are, or when there is no room.
+        """Keep `count` things ready while the key is in use; returns once they are ready or the pool is full.
 
         Raises:
             Exception: whatever `make` raised.
         """
-        shelf = self._shelf(key)
-        shelf.floor, shelf.wanted_at, shelf.retry_at = count, self._clock(), -math.inf
-        before = shelf.error
+        stock = self._stock(key)
+        stock.floor, stock.wanted_at, stock.retry_at = count, self._clock(), -math.inf
+        before = stock.error
         self._plan()
-        while len(shelf.warm) < count and shelf.making:
-            await shelf.changed.wait()
-        if shelf.error is not None and shelf.error is not before:
-            raise shelf.error
+        while len(stock.warm) < count and stock.making:
+            await stock.changed.wait()
+        if stock.error is not None and stock.error is not before:
+            raise stock.error
 
     @property
     def statistics(self) -> PoolStatistics:
-        """What it has done and what it holds."""
+        """What the pool has done so far, and what it holds now."""
         counts = self._counts
-        live = sum(shelf.live for shelf in self._shelves.values())
-        warm = sum(len(shelf.warm) for shelf in self._shelves.values())
+        live = sum(stock.live for stock in self._stocks.values())
+        warm = sum(len(stock.warm) for stock in self._stocks.values())
         making = self._making
         return PoolStatistics(
             acquired=counts["from_warm"] + counts["waited"],
@@ -148,37 +149,37 @@ class WarmPool(Generic[Key, Thing]):
 
     @property
     def _making(self) -> int:
-        return sum(shelf.making for shelf in self._shelves.values())
+        return sum(stock.making for stock in self._stocks.values())
 
-    def _shelf(self, key: Key) -> Shelf[Key, Thing]:
-        shelf = self._shelves.get(key)
-        if shelf is None:
-            shelf = self._shelves[key] = Shelf[Key, Thing](key)
-        return shelf
+    def _stock(self, key: Key) -> KeyStock[Key, Thing]:
+        stock = self._stocks.get(key)
+        if stock is None:
+            stock = self._stocks[key] = KeyStock[Key, Thing](key)
+        return stock
 
     async def _take(self, key: Key) -> Held[Thing]:
         if self._group is None:
             raise SandboxError("a sandbox was asked of a pool that is closed; open one with `async with`")
-        shelf = self._shelf(key)
-        shelf.take(self._clock(), self._idle_seconds)
-        self._discard_dead(shelf)
-        if shelf.warm:
-            held = shelf.warm.pop()
+        stock = self._stock(key)
+        stock.take(self._clock(), self._idle_seconds)
+        self._discard_dead(stock)
+        if stock.warm:
+            held = stock.warm.pop()
             self._counts["from_warm"] += 1
             self._plan()
             return held
-        waiter = Waiter[Key, Thing](shelf)
-        shelf.waiting += 1
+        waiter = Waiter[Key, Thing](stock)
+        stock.waiting += 1
         self._waiters.append(waiter)
         try:
             self._plan()
             await waiter.ready.wait()
         except BaseException:
             if waiter.held is not None:  # it came as the caller was cancelled: nobody has used it
-                self._put(shelf, waiter.held)
+                self._put(stock, waiter.held)
             raise
         finally:
-            shelf.waiting -= 1
+            stock.waiting -= 1
             if not waiter.ready.is_set():
                 self._waiters.remove(waiter)
         if waiter.error is not None:
@@ -187,8 +188,8 @@ class WarmPool(Generic[Key, Thing]):
         self._counts["waited"] += 1
         return waiter.held
 
-    async def _keep(self, shelf: Shelf[Key, Thing]) -> None:
-        """One thing from its start to its end."""
+    async def _keep(self, stock: KeyStock[Key, Thing]) -> None:
+        """Start one thing, wait until it is no longer wanted, and end it."""
         held: Held[Thing] | None = None
         started = self._clock()
         # Shielded: a cancelled caller of the pool still leaves through `__aexit__`, which ends this in good order.
@@ -196,69 +197,71 @@ class WarmPool(Generic[Key, Thing]):
         self._kept[scope] = None
         try:
             with scope:
-                async with self._make(shelf.key) as thing:
+                async with self._make(stock.key) as thing:
                     if not self._is_alive(thing):
-                        raise SandboxError(f"{self._describe(shelf.key)} ended as soon as it was started")
+                        raise SandboxError(f"{self._describe(stock.key)} ended as soon as it was started")
                     scope.deadline = math.inf
                     held = self._kept[scope] = Held(thing, self._clock())
-                    shelf.making -= 1
-                    shelf.made(held.since - started)
+                    stock.making -= 1
+                    stock.made(held.since - started)
                     self._counts["made"] += 1
                     self._seconds_making += held.since - started
-                    self._put(shelf, held)
+                    self._put(stock, held)
                     await held.over.wait()
                     scope.deadline = anyio.current_time() + self._end_seconds
             if scope.cancelled_caught and self._group is not None:
                 if held is None:
-                    raise SandboxError(f"{self._describe(shelf.key)} was not ready within {self._make_seconds:g} s")
-                logger.warning("%s did not end within %g s", self._describe(shelf.key), self._end_seconds)
+                    raise SandboxError(f"{self._describe(stock.key)} was not ready within {self._make_seconds:g} s")
+                logger.warning("%s did not end within %g s", self._describe(stock.key), self._end_seconds)
         except Exception as error:
             if held is not None:
-                logger.warning("%s did not end cleanly: %s", self._describe(shelf.key), _shown(error))
+                logger.warning("%s did not end cleanly: %s", self._describe(stock.key), _shown(error))
             else:
-                self._failed(shelf, _shown(error))
+                self._failed(stock, _shown(error))
         finally:
             if held is None:
-                shelf.making -= 1
-            elif held in shelf.warm:
-                shelf.warm.remove(held)
+                stock.making -= 1
+            elif held in stock.warm:
+                stock.warm.remove(held)
                 self._counts["discarded"] += 1
             del self._kept[scope]
             self._total -= 1
             if not self._total:
                 self._empty.set()
-            shelf.tell()
+            stock.tell()
             self._plan()
 
-    def _put(self, shelf: Shelf[Key, Thing], held: Held[Thing]) -> None:
-        """Give a thing to whoever has waited longest for its kind, or keep it warm."""
+    def _put(self, stock: KeyStock[Key, Thing], held: Held[Thing]) -> None:
+        """Give a started thing to the caller who has waited longest for its key, or keep it warm."""
         if self._group is None:
             held.over.set()
             return
-        waiter = self._first_waiter(shelf)
+        waiter = self._first_waiter(stock)
         if waiter is None:
-            shelf.warm.append(held)
+            stock.warm.append(held)
         else:
             waiter.held = held
             waiter.ready.set()
-        shelf.tell()
+        stock.tell()
         self._wake.set()
         self._plan()
 
-    def _failed(self, shelf: Shelf[Key, Thing], error: Exception) -> None:
-        """Give the error to whoever has waited longest, or keep it for the next one and try again later."""
+    def _failed(self, stock: KeyStock[Key, Thing], error: Exception) -> None:
+        """Give the error to the caller who has waited longest; without one, log it. The stock waits before it tries
+        again.
+        """
         self._counts["failed"] += 1
-        shelf.failed(self._clock(), error)
-        waiter = self._first_waiter(shelf)
+        stock.failed(self._clock(), error)
+        waiter = self._first_waiter(stock)
         if waiter is None:
-            logger.warning("%s could not be made ready ahead: %s", self._describe(shelf.key), error)
+            logger.warning("%s could not be made ready ahead: %s", self._describe(stock.key), error)
         else:
             waiter.error = error
             waiter.ready.set()
         self._wake.set()
 
-    def _first_waiter(self, shelf: Shelf[Key, Thing]) -> Waiter[Key, Thing] | None:
-        waiter = next((waiter for waiter in self._waiters if waiter.shelf is shelf), None)
+    def _first_waiter(self, stock: KeyStock[Key, Thing]) -> Waiter[Key, Thing] | None:
+        waiter = next((waiter for waiter in self._waiters if waiter.stock is stock), None)
         if waiter is not None:
             self._waiters.remove(waiter)
         return waiter
@@ -269,31 +272,33 @@ class WarmPool(Generic[Key, Thing]):
             waiter.error = SandboxError("the pool was closed while a sandbox was waited for")
             waiter.ready.set()
 
-    def _discard_dead(self, shelf: Shelf[Key, Thing]) -> None:
-        for held in [held for held in shelf.warm if not self._is_alive(held.thing)]:
-            shelf.warm.remove(held)
+    def _discard_dead(self, stock: KeyStock[Key, Thing]) -> None:
+        for held in [held for held in stock.warm if not self._is_alive(held.thing)]:
+            stock.warm.remove(held)
             held.over.set()
             self._counts["discarded"] += 1
 
     def _plan(self) -> None:
-        """Start what waiters need, then what should be ready ahead, as far as there is room."""
+        """Start what waiting callers need, then what should be ready ahead, within the pool's limits."""
         if self._group is None:
             return
         if self._serve_waiters(self._group):
             self._refill(self._group)
 
     def _serve_waiters(self, group: anyio.abc.TaskGroup) -> bool:
-        """Have one made for each waiter, in their order, ending others' warm ones for room; whether all are seen to."""
-        coming = {key: shelf.making for key, shelf in self._shelves.items()}
+        """Start a thing for each waiting caller in order, ending other keys' warm things for room; True if none must
+        wait for room.
+        """
+        coming = {key: stock.making for key, stock in self._stocks.items()}
         short = 0
         for waiter in self._waiters:
-            key = waiter.shelf.key
+            key = waiter.stock.key
             if coming[key] > 0:
                 coming[key] -= 1
             elif self._total >= self._most:
                 short += 1
             elif self._making < self._parallel:
-                self._start(group, waiter.shelf)
+                self._start(group, waiter.stock)
             else:
                 return False
         if short:
@@ -302,31 +307,31 @@ class WarmPool(Generic[Key, Thing]):
         return not short
 
     def _evict(self, count: int) -> None:
-        """End warm things, those of the least wanted keys first."""
-        for shelf in sorted(self._shelves.values(), key=lambda shelf: shelf.wanted_at):
-            while shelf.warm and count > 0:
-                shelf.warm.pop(0).over.set()
+        """End `count` warm things, those of the least recently wanted keys first."""
+        for stock in sorted(self._stocks.values(), key=lambda stock: stock.wanted_at):
+            while stock.warm and count > 0:
+                stock.warm.pop(0).over.set()
                 count -= 1
 
     def _refill(self, group: anyio.abc.TaskGroup) -> None:
         now = self._clock()
-        for shelf in sorted(self._shelves.values(), key=lambda shelf: -shelf.wanted_at):
-            if now < shelf.retry_at:
+        for stock in sorted(self._stocks.values(), key=lambda stock: -stock.wanted_at):
+            if now < stock.retry_at:
                 continue
-            self._discard_dead(shelf)
-            missing = shelf.target(now, self._idle_seconds, self._most_warm) - len(shelf.warm) - shelf.making
+            self._discard_dead(stock)
+            missing = stock.target(now, self._idle_seconds, self._most_warm) - len(stock.warm) - stock.making
             for _ in range(missing):
                 if self._total >= self._most or self._making >= self._parallel:
                     return
-                self._start(group, shelf)
+                self._start(group, stock)
 
-    def _start(self, group: anyio.abc.TaskGroup, shelf: Shelf[Key, Thing]) -> None:
-        shelf.making += 1
+    def _start(self, group: anyio.abc.TaskGroup, stock: KeyStock[Key, Thing]) -> None:
+        stock.making += 1
         self._total += 1
-        group.start_soon(self._keep, shelf)
+        group.start_soon(self._keep, stock)
 
     async def _tend(self) -> None:
-        """End what nobody wants, and try again what failed, when the time has come."""
+        """Whenever it is time or something changed: end idle things, and retry failed starts."""
         while True:
             self._plan()
             delay = self._end_idle() - self._clock()
@@ -335,26 +340,26 @@ class WarmPool(Generic[Key, Thing]):
             self._wake = anyio.Event()
 
     def _end_idle(self) -> float:
-        """End warm things that are too many or too old; when to look again."""
+        """End warm things that are too many or too old; return the time at which to check again."""
         now, again = self._clock(), math.inf
-        for shelf in list(self._shelves.values()):
-            target = shelf.target(now, self._idle_seconds, self._most_warm)
-            for held in list(shelf.warm):
+        for stock in list(self._stocks.values()):
+            target = stock.target(now, self._idle_seconds, self._most_warm)
+            for held in list(stock.warm):
                 idle_at, old_at = held.since + self._idle_seconds, held.since + self._max_age_seconds
-                if now >= old_at or (now >= idle_at and len(shelf.warm) > target):
-                    shelf.warm.remove(held)
+                if now >= old_at or (now >= idle_at and len(stock.warm) > target):
+                    stock.warm.remove(held)
                     held.over.set()
                 else:
-                    again = min(again, old_at, max(idle_at, shelf.wanted_at + self._idle_seconds + 0.001))
-            if shelf.retry_at > now:
-                again = min(again, shelf.retry_at)
-            if shelf.is_bare and now - shelf.wanted_at > self._idle_seconds:
-                del self._shelves[shelf.key]
+                    again = min(again, old_at, max(idle_at, stock.wanted_at + self._idle_seconds + 0.001))
+            if stock.retry_at > now:
+                again = min(again, stock.retry_at)
+            if stock.is_bare and now - stock.wanted_at > self._idle_seconds:
+                del self._stocks[stock.key]
         return again
 
 
 def _shown(error: Exception) -> Exception:
-    """What a thing's own task group wrapped."""
+    """The error that a thing's own task group wrapped, unwrapped."""
     if not isinstance(error, ExceptionGroup):
         return error
     group = cast("ExceptionGroup[Exception]", error)

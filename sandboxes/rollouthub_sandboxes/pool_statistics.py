@@ -1,24 +1,24 @@
-"""What a warm pool has done so far, and what it holds now."""
+"""Statistics of a warm pool: what it has done so far, and what it holds now."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class PoolStatistics:
-    """For logs and benchmarks."""
+    """Counts of a warm pool, for logs and benchmarks."""
 
     acquired: int
     from_warm: int
-    """Handed out at once."""
+    """Acquired without waiting."""
     waited: int
-    """Handed out after a wait."""
+    """Acquired after a wait."""
     made: int
     failed: int
-    """Could not be made."""
+    """Starts that failed."""
     discarded: int
     """Died while they were warm."""
     seconds_to_make: float
-    """Mean."""
+    """Mean seconds that a start took."""
     live: int
     warm: int
     making: int

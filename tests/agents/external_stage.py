@@ -12,12 +12,13 @@ from rollouthub import BadRow, Limits, Rollout, Sampling
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.gateway.gateway import Gateway, open_gateway
+from rollouthub.generation import Model
 from rollouthub.hosting import InProcessHost
 from rollouthub.limits import Deadlines
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
-from rollouthub.plugins.entry_points import check_config
-from rollouthub.protocols import EnvironmentHost, ExposedAgent, Model
+from rollouthub.plugins.agents import check_config
+from rollouthub.protocols import EnvironmentHost, ExposedAgent
 from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
 from rollouthub_agents.external import External, ExternalConfig
 from rollouthub_servers.arithmetic import Arithmetic, ArithmeticConfig
@@ -57,7 +58,7 @@ class Stage:
         card = await anext(aiter(self.host.tasks(self.host.info.splits[0], 0)))
         assert not isinstance(card, BadRow)
         info = self.host.info
-        cast = SampleContext(
+        context = SampleContext(
             run_id="run",
             host=self.host,
             environment=EnvironmentRef(name=info.name, version=info.version, digest=info.digest),
@@ -71,7 +72,7 @@ class Stage:
         )
         task = TaskRef(split=card.split, id=card.public.id, digest=card.digest)
         with anyio.fail_after(seconds):
-            return await Attempt(Sample(cast, card, task, "group", "group-0", 0, 1, None), 0, 0.0, _unseen).play()
+            return await Attempt(Sample(context, card, task, "group", "group-0", 0, 1, None), 0, 0.0, _unseen).play()
 
 
 def _unseen(attempt: Attempt) -> None:

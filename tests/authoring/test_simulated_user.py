@@ -25,12 +25,13 @@ from rollouthub import (
     ToolRequest,
 )
 from rollouthub.authoring.users import Cue, ModelUser, ScriptedUser, SimulatedUser, Stage, UserScript, UserSheet
+from rollouthub.generation import Model, ModelReply, ModelRequest
 from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.local.hosted_episode import BROKEN
 from rollouthub.messages import assistant, system, user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
-from rollouthub.protocols import Episode, Model, ModelReply, ModelRequest
+from rollouthub.protocols import Episode
 
 SCRIPT = UserScript(
     stages=(

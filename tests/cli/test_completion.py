@@ -27,19 +27,19 @@ def completed(line: str, folder: Path) -> list[str]:
         ("hub run arith", ["arithmetic"]),
         ("hub run arithmetic -a orac", ["oracle"]),
         ("hub run arithmetic -m mock/so", ["mock/solver"]),
-        ("hub estimate arith", ["arithmetic"]),
-        ("hub play arith", ["arithmetic"]),
-        ("hub serve arith", ["arithmetic"]),
-        ("hub serve env arith", ["arithmetic"]),
-        ("hub connect arith", ["arithmetic"]),
-        ("hub check arith", ["arithmetic"]),
-        ("hub doctor -e arith", ["arithmetic"]),
+        pytest.param(*("hub estimate arith", ["arithmetic"]), marks=pytest.mark.soak),
+        pytest.param(*("hub play arith", ["arithmetic"]), marks=pytest.mark.soak),
+        pytest.param(*("hub serve arith", ["arithmetic"]), marks=pytest.mark.soak),
+        pytest.param(*("hub serve env arith", ["arithmetic"]), marks=pytest.mark.soak),
+        pytest.param(*("hub connect arith", ["arithmetic"]), marks=pytest.mark.soak),
+        pytest.param(*("hub check arith", ["arithmetic"]), marks=pytest.mark.soak),
+        pytest.param(*("hub doctor -e arith", ["arithmetic"]), marks=pytest.mark.soak),
         ("hub run ./di", ["./dice.py"]),
         ("hub run ./pack", ["./package"]),
         ("hub show la", ["last"]),
         ("hub show su", ["sums"]),
-        ("hub report su", ["sums"]),
-        ("hub export su", ["sums"]),
+        pytest.param(*("hub report su", ["sums"]), marks=pytest.mark.soak),
+        pytest.param(*("hub export su", ["sums"]), marks=pytest.mark.soak),
         ("hub run no-such", []),
         ("hub show nothing-of-the-kind", []),
     ],
@@ -58,3 +58,30 @@ def test_a_name_that_a_terminal_would_not_show_is_not_offered(tmp_path: Path) ->
     (tmp_path / "di\x1b[31mce.py").touch()
     (tmp_path / "die.py").touch()
     assert completed("hub run ./di", tmp_path) == ["./die.py"]
+
+
+# What zsh's `_arguments` does with a list of words, in a shell that is everywhere.
+ARGUMENTS = """
+_arguments() { words=${1#*((}; eval "offered=( ${words%))} )"; printf '%s\\n' "${offered[@]}"; }
+eval "$1"
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x\\$(id>executed).py", "x\\`id>executed`.py", "x\\", "x'$(id>executed)'.py", "$(id>executed).py", "x;id.py"],
+)
+def test_no_shell_executes_the_name_of_a_file_or_of_a_run(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).touch()
+    (tmp_path / "good.py").touch()
+    (tmp_path / "runs" / name).mkdir(parents=True)
+    (tmp_path / "runs" / name / "run.db").touch()
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "_HUB_COMPLETE": "complete_zsh"}
+    for line, offered in (("hub run ./", ["./good.py", "./runs/"]), ("hub show ", ["last"])):
+        asked = {**environ, "_TYPER_COMPLETE_ARGS": line}
+        said = subprocess.run([PROGRAM], cwd=tmp_path, env=asked, capture_output=True, text=True, check=False).stdout
+        shell = ["bash", "-c", ARGUMENTS, "bash", said]
+        done = subprocess.run(shell, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+        assert done.stdout.split("\n")[:-1] == offered
+        assert not (tmp_path / "executed").exists()
+    assert completed("hub run ./", tmp_path) == ["./good.py", "./runs/"]

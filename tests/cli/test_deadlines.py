@@ -70,7 +70,7 @@ def test_deadlines_of_scoring_and_serving_are_options(hub: Hub, tmp_path: Path) 
     for given, seconds in (((), 0.2), (("--verify-timeout", "0.4s"), 0.4)):
         assert hub("score", "in.jsonl", "--env", "slow.py", *given, "-q", "-o", f"{seconds}.jsonl").code == 1
         assert f"no score within {seconds} s" in (tmp_path / f"{seconds}.jsonl").read_text()
-        hub("score", "run", *given, "-q", "-o", f"{seconds}-run")
+        hub("score", "run", "--env", "slow.py", *given, "-q", "-o", f"{seconds}-run")
         again = hub("show", f"{seconds}-run", "--json").json
         assert f"no score within {seconds} s" in json.dumps(again["fault_examples"])
     assert "--verify-timeout 'soon' is no time" in hub("score", "run", "--verify-timeout", "soon").refused()

@@ -69,7 +69,7 @@ def test_a_file_that_a_run_names_is_not_imported(hub: Inside, tmp_path: Path) ->
     assert hub("run", "mine.py", "-m", "mock/solver", "--limit", "2", "-o", "runs/of_a_file").code in (0, 1)
     imported.unlink()
     refused = hub("estimate", "--from", "of_a_file").refused()
-    assert "whose code an estimate imports; name it yourself" in " ".join(refused.split())
+    assert "which would be imported or asked; name it yourself" in " ".join(refused.split())
     assert not imported.exists()
     assert hub("estimate", "mine.py", "--from", "of_a_file", "--json").code in (0, 1)
     assert imported.exists()

@@ -72,6 +72,9 @@ def test_the_catalogue_names_what_ships(hub: Hub) -> None:
     assert {"tool_loop", "oracle", "null"} <= {entry["name"] for entry in found["agents"]}
     assert {"sft", "dpo"} <= {entry["name"] for entry in found["export_formats"]}
     assert {"trl", "verl"} <= {entry["name"] for entry in found["trainers"]}
+    assert {"docker", "process"} <= {entry["name"] for entry in found["sandboxes"]}
+    assert "harbor" in {entry["name"] for entry in found["importers"]}
+    assert "tensorboard" in {entry["name"] for entry in found["trackers"]}
     assert not [entry for entry in found["environments"] if "cannot be loaded" in entry["summary"]]
 
 

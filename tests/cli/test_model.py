@@ -1,5 +1,6 @@
 """`hub model`: what is refused before anything is started."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,8 @@ def test_what_cannot_be_is_refused_at_once(hub: Hub, tmp_path: Path, arguments: 
     assert told in refusal
     assert "sk-0123456789" not in refusal
     assert not (tmp_path / "state" / "rollouthub" / "models" / "head.lock").exists()
+
+
+def test_stopping_every_model_tells_in_json_which_they_were(hub: Hub, tmp_path: Path) -> None:
+    done = hub("model", "stop", "--all", "--json", XDG_STATE_HOME=str(tmp_path / "state"))
+    assert json.loads(done.out) == {"stopped": []}

@@ -6,8 +6,10 @@ import random
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -226,7 +228,7 @@ def test_a_run_is_scored_again_into_a_new_one(hub: Hub, files: Path) -> None:
     )
     assert ran.json["mean_reward"] == 0.02, ran.err
     before = {path: path.read_bytes() for path in (files / "run").rglob("*") if path.is_file()}
-    done = hub("score", "run", "--set", "lenient=true", "--json")
+    done = hub("score", "run", "--env", "slow.py", "--set", "lenient=true", "--json")
     assert done.code == 0, done.err
     facts = done.json
     assert (facts["rollouts"], facts["changed"], facts["raised"], facts["lowered"]) == (100, 98, 98, 0)
@@ -240,16 +242,37 @@ def test_a_run_is_scored_again_into_a_new_one(hub: Hub, files: Path) -> None:
             assert rollout.turns == twin.turns
             assert rollout.task == twin.task
             assert rollout.reward == 1.0
-    assert "already holds a run" in hub("score", "run").refused()
-    table = hub("score", "run", "-o", "same")
+    assert "already holds a run" in hub("score", "run", "--env", "slow.py").refused()
+    table = hub("score", "run", "--env", "slow.py", "-o", "same")
     assert "0 of 100 verdicts changed" in table.out
     assert "is the one that scored" in table.out
+
+
+def test_a_run_imports_nothing_and_sends_no_key_anywhere(hub: Hub, files: Path) -> None:
+    hub("run", "slow.py", "-m", "mock/say?text=7", "--limit", "2", "-o", "run", "-q", "--set", "seconds=0")
+    (files / "slow.py").write_text("raise SystemExit('it was imported')")
+    refused = " ".join(hub("score", "run").refused().split())
+    assert "names the environment 'slow.py', which would be imported or asked" in refused
+    assert "hub score RUN --env ENV" in refused
+    hub("run", "arithmetic", "-m", "mock/solver", "--limit", "2", "-o", "theirs", "-q")
+    for judge in (
+        {"name": "hosted_vllm/m", "base_url": "http://192.0.2.7:8000/v1"},
+        {"name": "hosted_vllm/m", "fallbacks": [{"name": "openai/m", "replicas": ["https://192.0.2.7/v1"]}]},
+    ):
+        resolved = json.loads((files / "theirs" / "resolved.json").read_text())
+        resolved["request"]["roles"] = {"judge": judge}
+        with closing(sqlite3.connect(files / "theirs" / "run.db")) as connection:
+            connection.execute("UPDATE meta SET value = ? WHERE key = 'resolved'", (json.dumps(resolved),))
+            connection.commit()
+        assert "192.0.2.7" in (refused := hub("score", "theirs").refused())
+        assert "--role ROLE=MODEL" in refused
+    assert hub("score", "theirs", "--role", "judge=mock/echo", "-q").code == 0
 
 
 def test_a_changed_verifier_scores_what_an_old_one_could_not(hub: Hub, files: Path) -> None:
     hub("run", "slow.py", "-m", "mock/say?text=crash", "--limit", "5", "-o", "run", "-q", "--set", "seconds=0")
     (files / "slow.py").write_text(SLOW.replace('"crash"', '"other"'))
-    done = hub("score", "run", "--json")
+    done = hub("score", "run", "--env", "slow.py", "--json")
     assert done.code == 0, done.err
     assert (done.json["newly_scored"], done.json["before"]["scored"], done.json["after"]["scored"]) == (5, 0, 5)
     with open_run(files / "run") as old, open_run(files / "run-rescored") as new:
@@ -264,14 +287,14 @@ def test_a_changed_verifier_scores_what_an_old_one_could_not(hub: Hub, files: Pa
 
 def test_rescoring_is_killed_and_resumed(hub: Hub, files: Path) -> None:
     hub("run", "slow.py", "-m", "mock/say?text=7", "--repeats", "8", "-o", "run", "-q", "--set", "seconds=0")
-    command = ("score", "run", "--set", "seconds=0.05", "-c", "4", "--resume")
+    command = ("score", "run", "--env", "slow.py", "--set", "seconds=0.05", "-c", "4", "--resume")
     with started(files, *command) as scoring:
         _until(lambda: _rows(files / "run-rescored") > 0, scoring)
         scoring.send_signal(signal.SIGKILL)
         scoring.wait(10)
     kept = _rows(files / "run-rescored")
     assert 0 < kept < 400
-    done = hub("score", "run", "--set", "seconds=0.05", "-c", "64", "--resume", "--json")
+    done = hub("score", "run", "--env", "slow.py", "--set", "seconds=0.05", "-c", "64", "--resume", "--json")
     assert done.code == 0, done.err
     assert done.json["rollouts"] == 400
     assert _rows(files / "run-rescored") == 400

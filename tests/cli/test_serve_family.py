@@ -1,10 +1,13 @@
 """`hub serve`: a family of commands, and short for `hub serve agents`."""
 
+import json
 import re
 import subprocess
 import sys
 
 import pytest
+
+from rollouthub.processes import HUB
 
 from .conftest import Hub
 
@@ -29,6 +32,19 @@ def test_an_option_first_is_one_of_serve_agents(hub: Hub) -> None:
 
 def test_nothing_to_serve_is_refused_with_what_there_is(hub: Hub) -> None:
     assert "hub serve --help" in hub("serve").refused()
+
+
+def test_a_mock_model_says_in_json_where_it_is() -> None:
+    with subprocess.Popen(
+        [*HUB, "serve", "mock", "--port", "0", "--json"], stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            said = json.loads(server.stdout.readline())
+        finally:
+            server.terminate()
+    assert said["model"] == "mock/solver"
+    assert re.fullmatch(r"http://127\.0\.0\.1:[1-9]\d*/v1", said["url"])
 
 
 @pytest.mark.parametrize("words", [["--help"], ["serve", "--help"], ["show", "--help"]])

@@ -178,7 +178,7 @@ class Frozen(Environment[FrozenConfig]):
         ("prepare", [signal.SIGINT]),
         ("tasks", [signal.SIGINT]),
         ("setup", [signal.SIGTERM]),
-        ("verify", [signal.SIGINT, signal.SIGINT]),
+        pytest.param("verify", [signal.SIGINT, signal.SIGINT], marks=pytest.mark.soak),
     ],
 )
 def test_a_run_whose_server_is_frozen_still_stops_when_told_to(

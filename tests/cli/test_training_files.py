@@ -11,7 +11,7 @@ from typer.main import get_command
 from rollouthub.cli.export.command import RECORDS
 from rollouthub.cli.export.record_files import FORMATS
 from rollouthub.cli.main import app
-from rollouthub.export.export_format import EXPORT_FORMATS
+from rollouthub.plugins.entry_points import EXPORT_FORMATS
 from tests.export.kept import damage, group, keep
 from tests.plugins.stranger import write_distribution
 from tests.plugins.test_export_formats import STRANGER, LastWords
@@ -33,8 +33,9 @@ def test_the_command_knows_every_format_of_records() -> None:
 def test_a_shell_completes_what_an_option_takes(option: str, begun: str, offered: list[str]) -> None:
     command: Any = get_command(app)
     export = command.commands["export"]
-    (asked,) = [each for each in export.params if each.opts == [f"--{option}"]]
-    assert [item.value for item in asked.shell_complete(export.make_context("export", ["run"]), begun)] == offered
+    context = export.make_context("export", ["run"])
+    (asked,) = [each for each in export.get_params(context) if each.opts == [f"--{option}"]]
+    assert [item.value for item in asked.shell_complete(context, begun)] == offered
 
 
 def lines(file: Path) -> list[Any]:

@@ -23,6 +23,7 @@ LOADED = (
     "rollouthub.cli.run.action",
     "rollouthub.cli.compare.action",
     "rollouthub.cli.score.rescore_action",
+    "rollouthub.cli.serve.env.action",
     "rollouthub.cli.run_tables",
     "rollouthub.cli.show.transcript_view",
     "rollouthub.hosting.open_host",

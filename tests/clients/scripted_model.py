@@ -16,8 +16,8 @@ from rollouthub import Message, ModelReply, ModelRequest, ToolRequest
 from rollouthub.messages import assistant
 from rollouthub.models.mock.behaviours import expression
 from rollouthub.models.mock.byte_tokens import output_ids, packed, prompt_ids, spoken
-from rollouthub.packed import Int32s
 from rollouthub.rollout import Usage
+from rollouthub.values import Int32s
 
 Step = tuple[str, dict[str, object]] | str
 """A tool to call, or the last words."""

@@ -20,6 +20,7 @@ from rollouthub.engine.pool_options import RayOptions
 from rollouthub.engine.run import collect
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
+from rollouthub.engine.sample import Sample
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import first_error
 from rollouthub.models.credentials import Credentials
@@ -140,11 +141,14 @@ class Kept:
 
     def track(self, attempt: InFlight) -> None:
         """Know what is in flight."""
-        self.attempts_in_flight[attempt.item.rollout_id] = attempt
+        self.attempts_in_flight[attempt.sample.rollout_id] = attempt
 
     def forget(self, attempt: InFlight) -> None:
         """It was not begun."""
-        self.attempts_in_flight.pop(attempt.item.rollout_id, None)
+        self.attempts_in_flight.pop(attempt.sample.rollout_id, None)
+
+    def settled(self, sample: Sample) -> None:
+        """No more of it follows."""
 
 
 class PlayWith(Protocol):
@@ -168,7 +172,7 @@ def play_with(cluster: Any) -> PlayWith:
             kept = Kept(RayPool(plan, Terms("run", {}, {}), stop, patience=patience), stop, on_record=on_record)
             try:
                 with anyio.fail_after(PATIENCE_SECONDS):
-                    await kept.pool.collect((item async for _, item in items), kept)
+                    await kept.pool.collect((sample async for _, sample in items), kept)
             except BaseExceptionGroup as group:
                 raise first_error(group) from group
         return kept

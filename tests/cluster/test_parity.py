@@ -13,6 +13,8 @@ from tests.agents.external_stage import OWN_AGENT
 from .conftest import Play, Watched
 from .test_pool import DEADLY
 
+RANKED = str(Path(__file__).parents[1] / "trainers" / "stream" / "ranked.py")
+
 
 def scored(records: list[Rollout]) -> int:
     """How many have a score."""
@@ -40,7 +42,7 @@ async def test_one_episode_can_be_cancelled_interrupted_or_given_other_limits(pl
         second = list(run.live.attempts.values())
         if not asked and run.committed_count >= 8 and len(second) >= 6:
             for attempt, what in zip(second[:6], ("cancel", "interrupt", "retune") * 2, strict=True):
-                asked[attempt.item.rollout_id] = what
+                asked[attempt.sample.rollout_id] = what
                 if what == "retune":
                     attempt.retune(Limits(max_turns=1))
                 else:
@@ -92,6 +94,7 @@ async def test_environment_servers_and_models_of_environments_are_the_workers_ow
     assert all(record.role_calls for record in run.records())
 
 
+@pytest.mark.soak
 async def test_programs_from_outside_play_on_the_workers_node(play: Play) -> None:
     run = await play(
         environments=("arithmetic",),
@@ -108,3 +111,11 @@ async def test_programs_from_outside_play_on_the_workers_node(play: Play) -> Non
 async def test_a_person_plays_here_and_not_on_a_cluster(play: Play) -> None:
     with pytest.raises(ConfigError, match="plays at this terminal, not on a cluster"):
         await play(environments=("arithmetic",), agent="human")
+
+
+async def test_groups_are_scored_whichever_worker_played_their_samples(play: Play) -> None:
+    run = await play(environments=(RANKED,), model="mock/say?text=done", repeats=4, concurrency=2, pool="ray")
+    records = run.records()
+    assert Counter(record.reward for record in records) == Counter({0.0: 3, 1.0: 3, 2.0: 3, 3.0: 3})
+    assert not any(record.awaits_group for record in records)
+    assert not run.live.attempts

@@ -8,11 +8,12 @@ import anyio
 from rollouthub import Rollout
 from rollouthub.cluster.allowances import Allowances
 from rollouthub.cluster.cluster_messages import Ended, Hello, WorkerOrder, WorkerReport, WorkOrder
-from rollouthub.cluster.worker_handles import PATIENCE, Member, PlaceStatus
+from rollouthub.cluster.worker_handles import PATIENCE, PlaceStatus, WorkerHandle
 from rollouthub.cluster.worker_loop import Shared, WorkerLoop
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.run_request import Retries
+from rollouthub.engine.sample import Sample
 from rollouthub.engine.schedule import Schedule
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.engine.work_queue import WorkQueue
@@ -23,12 +24,12 @@ from tests.engine.test_pool import stream
 __all__ = ["attempt"]
 
 
-class Stammerer(Member):
+class Stammerer(WorkerHandle):
     """A worker that plays at once, and tells every record in each report that follows."""
 
     def __init__(self, attempts: list[Attempt]) -> None:
         super().__init__(None, None, Hello(pid=1, node_id="n", address="here"), "worker 0", PATIENCE)
-        self._attempts = {each.item.rollout_id: each for each in attempts}
+        self._attempts = {each.sample.rollout_id: each for each in attempts}
         self._told = list[Ended]()
         self.looked_at = list[bool]()
 
@@ -41,12 +42,12 @@ class Stammerer(Member):
         return WorkerReport(ended=list(self._told))
 
 
-class Steady(Member):
+class Steady(WorkerHandle):
     """A worker that plays one attempt at a time, each when it is let, and gives back the others where that is asked."""
 
     def __init__(self, attempts: list[Attempt]) -> None:
         super().__init__(None, None, Hello(pid=1, node_id="n", address="here"), "worker 0", PATIENCE)
-        self._attempts = {each.item.rollout_id: each for each in attempts}
+        self._attempts = {each.sample.rollout_id: each for each in attempts}
         self._queue = list[WorkOrder]()
         self.lets, self.begun, self.exchanges, self.is_busy = 0, 0, 0, False
 
@@ -92,32 +93,34 @@ class SlowSink:
     def forget(self, attempt: InFlight) -> None:
         self.forgotten += 1
 
+    def settled(self, sample: Sample) -> None: ...
+
 
 def five(attempt: Player) -> list[Attempt]:
-    items = [replace(attempt(Null(), None).item, rollout_id=f"r-{number}") for number in range(5)]
-    return [Attempt(item, 0, 0.0, lambda attempt: None) for item in items]
+    items = [replace(attempt(Null(), None).sample, rollout_id=f"r-{number}") for number in range(5)]
+    return [Attempt(sample, 0, 0.0, lambda attempt: None) for sample in items]
 
 
-def post_of(attempts: list[Attempt], sink: SlowSink, is_watched: Callable[[], bool] = lambda: False) -> WorkerLoop:
+def loop_of(attempts: list[Attempt], sink: SlowSink, is_watched: Callable[[], bool] = lambda: False) -> WorkerLoop:
     stop = StopSignal()
-    feed = WorkQueue(stream([each.item for each in attempts]), Schedule(sink.attempts, Retries()), stop)
+    feed = WorkQueue(stream([each.sample for each in attempts]), Schedule(sink.attempts, Retries()), stop)
     return WorkerLoop(0, Shared(feed, sink, stop, Allowances({}), is_watched))
 
 
 async def test_a_record_that_is_told_again_is_kept_once(attempt: Player) -> None:
     attempts, sink = five(attempt), SlowSink(99)
     with anyio.fail_after(5):
-        await post_of(attempts, sink).play(Stammerer(attempts), lambda: True)
+        await loop_of(attempts, sink).play(Stammerer(attempts), lambda: True)
     assert len(sink.records) == len({record.rollout_id for record in sink.records}) == 5
 
 
 async def test_records_that_were_fetched_are_kept_when_the_run_is_cut_short(attempt: Player) -> None:
     attempts, sink = five(attempt), SlowSink(2)
-    post = post_of(attempts, sink)
-    post.concurrency = 5
+    loop = loop_of(attempts, sink)
+    loop.concurrency = 5
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(post.play, Stammerer(attempts), lambda: True)
+            tasks.start_soon(loop.play, Stammerer(attempts), lambda: True)
             await sink.stuck.wait()
             tasks.cancel_scope.cancel()
     assert len(sink.records) == 5
@@ -126,9 +129,9 @@ async def test_records_that_were_fetched_are_kept_when_the_run_is_cut_short(atte
 
 async def test_a_held_run_takes_back_what_its_worker_has_not_begun_and_gives_it_again(attempt: Player) -> None:
     attempts, sink, stop = five(attempt), SlowSink(99), StopSignal()
-    feed = WorkQueue(stream([each.item for each in attempts]), Schedule(sink.attempts, Retries()), stop)
-    post = WorkerLoop(0, Shared(feed, sink, stop, Allowances({}), is_watched=lambda: False))
-    post.concurrency, worker = 3, Steady(attempts)
+    feed = WorkQueue(stream([each.sample for each in attempts]), Schedule(sink.attempts, Retries()), stop)
+    loop = WorkerLoop(0, Shared(feed, sink, stop, Allowances({}), is_watched=lambda: False))
+    loop.concurrency, worker = 3, Steady(attempts)
 
     async def until(claim: Callable[[], object]) -> None:
         while not claim():
@@ -136,7 +139,7 @@ async def test_a_held_run_takes_back_what_its_worker_has_not_begun_and_gives_it_
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(post.play, worker, lambda: True)
+            tasks.start_soon(loop.play, worker, lambda: True)
             await until(lambda: worker.begun == 1)
             feed.hold(True)
             await until(lambda: sink.forgotten == 2)
@@ -153,22 +156,22 @@ async def test_a_held_run_takes_back_what_its_worker_has_not_begun_and_gives_it_
 
 async def test_a_place_tells_who_plays_there_and_asks_nobody(attempt: Player) -> None:
     attempts, sink = five(attempt), SlowSink(99)
-    post = post_of(attempts, sink)
-    assert post.standing(is_wanted=True) == PlaceStatus("worker 0", "starting", "", None, 0, 0)
-    post.is_late = True
-    assert post.standing(is_wanted=True).state == "late"
+    loop = loop_of(attempts, sink)
+    assert loop.standing(is_wanted=True) == PlaceStatus("worker 0", "starting", "", None, 0, 0)
+    loop.is_late = True
+    assert loop.standing(is_wanted=True).state == "late"
     member = Stammerer(attempts)
     with anyio.fail_after(5):
-        await post.play(member, lambda: True)
-    assert post.standing(is_wanted=True) == PlaceStatus("worker 0", "idle", "here", 1, 0, 5)
-    assert post.standing(is_wanted=False).state == "leaving"
+        await loop.play(member, lambda: True)
+    assert loop.standing(is_wanted=True) == PlaceStatus("worker 0", "idle", "here", 1, 0, 5)
+    assert loop.standing(is_wanted=False).state == "leaving"
     member.is_killed = True
-    assert post.standing(is_wanted=False).state == "gone"
+    assert loop.standing(is_wanted=False).state == "gone"
 
 
 async def test_workers_are_looked_at_only_while_somebody_wants_to_know(attempt: Player) -> None:
     attempts, sink = five(attempt), SlowSink(99)
     member = Stammerer(attempts)
     with anyio.fail_after(5):
-        await post_of(attempts, sink, lambda: len(sink.records) in (1, 2)).play(member, lambda: True)
+        await loop_of(attempts, sink, lambda: len(sink.records) in (1, 2)).play(member, lambda: True)
     assert member.looked_at == [False, True, False]

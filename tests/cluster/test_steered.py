@@ -91,9 +91,9 @@ async def test_a_run_on_a_cluster_is_paused_told_and_asked_for_another_attempt(c
             await looker.until(lambda: set(live.attempts) == {told})  # what was handed out and not begun came back
             assert (live.state, set(live.undecided)) == ("paused", {cancelled, *others})
             assert live.retry(cancelled) == "queued"
-            assert live.attempts[told].deaf is None
-            assert live.attempts[told].tell("hurry")
-            assert live.attempts[told].tell("up")
+            assert live.attempts[told].why_no_interventions is None
+            assert live.attempts[told].intervene("hurry")
+            assert live.attempts[told].intervene("up")
             assert live.hold(False)
             await looker.until(lambda: len(at_the_model()) == 4)
             await looker.until(lambda: run.committed_count == 3)

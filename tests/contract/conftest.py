@@ -20,9 +20,23 @@ class Subject:
     split: str | None = None
 
 
-SUBJECTS = ("workbench", "arithmetic", "math", "customer_service", "code", "reasoning_gym", "mcp_server")
-ALWAYS = ("workbench", "arithmetic", "mcp_server")
-"""Of these: every kind of tool and ending, a shipped one, and one that is no Python of ours. The others are soak."""
+SUBJECTS = (
+    "workbench",
+    "arithmetic",
+    "math",
+    "customer_service",
+    "code",
+    "reasoning_gym",
+    "visual",
+    "drawing",
+    "mcp_server",
+    "negotiation",
+    "board_game",
+    "debate",
+)
+ALWAYS = ("workbench", "arithmetic", "mcp_server", "board_game")
+"""Of these: every kind of tool and ending, one that ships, one that is no Python of ours, and one of several seats.
+The others are soak."""
 FUNCTION = {
     "task_id": "Own/0",
     "prompt": 'def double(n: int) -> int:\n    """Twice n."""\n',
@@ -54,4 +68,7 @@ def make_subject(name: str, folder: Path) -> Subject:
         pytest.skip("the extra reasoning-gym is not installed")
     if name == "mcp_server":
         return Subject(str(Path(__file__).parents[2] / "examples" / "mcp_server"))
-    return Subject(name, {"size": 3} if name in ("arithmetic", "reasoning_gym") else {})
+    if name == "debate":
+        return Subject(name, {"size": 3, "judge": "quotes"})
+    is_sized = name in ("arithmetic", "reasoning_gym", "visual", "drawing", "negotiation", "board_game")
+    return Subject(name, {"size": 3} if is_sized else {})

@@ -15,7 +15,7 @@ from rollouthub.hosting.local.hosted_episode import BROKEN, CLOSED
 from rollouthub.hosting.open_host import configured, open_in_process, open_served
 from rollouthub.limits import DEFAULT_LIMITS
 from rollouthub.messages import assistant
-from rollouthub.plugins.entry_points import find_environment
+from rollouthub.plugins.environments import find_environment
 from rollouthub.protocols import AgentPlane, EnvironmentHost, Episode, TaskCard
 from rollouthub.rollout import AgentRef, EnvironmentRef, Rollout, TaskRef
 from rollouthub_agents.oracle import Oracle
@@ -87,7 +87,10 @@ async def play(host: EnvironmentHost, opener: Opener, card: TaskCard) -> tuple[l
     """One episode through a client: what was seen, and the score."""
     async with host.open(card, seed=3, deadlines=Deadlines()) as episode:
         reference = await episode.reference()
-        plane = episode.seats["agent"]
+        name, *others = episode.seats
+        plane = episode.seats[name]
+        for other in others:  # so that nothing waits for them
+            await episode.leave(other)
         async with opener(plane, address(plane)) as driver:
             if driver.instructions is not None:
                 prompt = card.public.prompt
@@ -120,7 +123,7 @@ async def test_other_peoples_clients_see_and_score_the_same(subject: Subject) ->
 async def attempt(host: EnvironmentHost, card: TaskCard) -> Rollout:
     agent = Oracle()
     info = host.info
-    cast = SampleContext(
+    context = SampleContext(
         run_id="run",
         host=host,
         environment=EnvironmentRef(name=info.name, version=info.version, digest=info.digest),
@@ -132,7 +135,7 @@ async def attempt(host: EnvironmentHost, card: TaskCard) -> Rollout:
         deadlines=Deadlines(),
     )
     task = TaskRef(split=card.split, id=card.public.id, digest=card.digest)
-    return await Attempt(Sample(cast, card, task, "g", "g-0", 0, 3, None), 0, 0.0, lambda attempt: None).play()
+    return await Attempt(Sample(context, card, task, "g", "g-0", 0, 3, None), 0, 0.0, lambda attempt: None).play()
 
 
 def without_clocks(value: Any) -> Any:

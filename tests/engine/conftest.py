@@ -134,7 +134,7 @@ def attempt() -> Player:
         host = InProcessHost("counter", environment, CounterConfig.model_validate(config))
         card = next(iter(host.cards("test", 0)))
         assert not isinstance(card, BadRow)
-        cast = SampleContext(
+        context = SampleContext(
             run_id="run",
             host=host,
             environment=EnvironmentRef(name="counter", version="1", digest="d"),
@@ -146,7 +146,7 @@ def attempt() -> Player:
             deadlines=deadlines or Deadlines(),
         )
         task = TaskRef(split="test", id=card.public.id, digest=card.digest)
-        return Attempt(Sample(cast, card, task, "group", "group-0", 0, 1, None), 0, 0.0, track)
+        return Attempt(Sample(context, card, task, "group", "group-0", 0, 1, None), 0, 0.0, track)
 
     return make
 

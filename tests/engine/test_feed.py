@@ -37,8 +37,8 @@ class Tap:
     def on_change(self, told: Callable[[], None]) -> None:
         self._told = told
 
-    def settled(self, item: Sample) -> None:
-        self.settlements.append(item.rollout_id)
+    def settled(self, sample: Sample) -> None:
+        self.settlements.append(sample.rollout_id)
         self._is_open = True
         self._told()
 
@@ -56,7 +56,7 @@ class Tap:
 async def test_a_sample_on_demand_is_settled_once_after_its_last_attempt(attempt: Player) -> None:
     down = TellModel([ModelError("down", status=500)])
     sound = TellModel(["done"])
-    tap = Tap([attempt(ToolLoop(), down).item, attempt(ToolLoop(), sound).item])
+    tap = Tap([attempt(ToolLoop(), down).sample, attempt(ToolLoop(), sound).sample])
     sink = Kept()
     with anyio.fail_after(10):
         # With one player, who reads must not keep the broken one from being tried again.
@@ -77,7 +77,7 @@ class Drip:
 
     def on_change(self, told: Callable[[], None]) -> None: ...
 
-    def settled(self, item: Sample) -> None: ...
+    def settled(self, sample: Sample) -> None: ...
 
     def __aiter__(self) -> "Drip":
         return self
@@ -89,47 +89,47 @@ class Drip:
 async def test_a_sample_that_another_environments_player_came_across_reaches_its_own(
     attempt: Player,
 ) -> None:
-    item = attempt(ToolLoop(), TellModel(["done"])).item
-    name = item.cast.environment.name
-    feed = WorkQueue(Drip([item]), Schedule(lambda _: 0, Retries(), by_environment=True), StopSignal())
+    sample = attempt(ToolLoop(), TellModel(["done"])).sample
+    name = sample.context.environment.name
+    feed = WorkQueue(Drip([sample]), Schedule(lambda _: 0, Retries(), by_environment=True), StopSignal())
     played = list[str]()
 
     async def play() -> None:
         await feed.wait(name)  # came before there was anything
         work = await feed.at_once(name)
         assert work is not None
-        played.append(work.item.rollout_id)
+        played.append(work.sample.rollout_id)
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as players:
             players.start_soon(play)
             await anyio.lowlevel.checkpoint()
             assert await feed.at_once("another") is None
-    assert played == [item.rollout_id]
+    assert played == [sample.rollout_id]
 
 
 class Counted:
     """Endless samples that count how many were read."""
 
-    def __init__(self, item: Sample) -> None:
-        self._item, self.reads = item, 0
+    def __init__(self, sample: Sample) -> None:
+        self._sample, self.reads = sample, 0
 
     def __aiter__(self) -> "Counted":
         return self
 
     async def __anext__(self) -> Sample:
         self.reads += 1
-        return replace(self._item, sample=self.reads)
+        return replace(self._sample, index=self.reads)
 
 
 async def test_samples_are_read_some_at_a_time_and_handed_out_in_order(
     attempt: Player, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rollouthub.engine.work_queue.READ_SECONDS", 60.0)
-    samples = Counted(attempt(ToolLoop(), TellModel(["done"])).item)
+    samples = Counted(attempt(ToolLoop(), TellModel(["done"])).sample)
     feed = WorkQueue(samples, Schedule(lambda _: 0, Retries()), StopSignal())
     taken = [await feed.at_once() for _ in range(READ_AT_ONCE + 1)]
-    assert [work and work.item.sample for work in taken] == list(range(1, READ_AT_ONCE + 2))
+    assert [work and work.sample.index for work in taken] == list(range(1, READ_AT_ONCE + 2))
     assert samples.reads == 2 * READ_AT_ONCE
 
 
@@ -137,7 +137,7 @@ async def test_samples_that_take_time_to_make_are_read_one_by_one(
     attempt: Player, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rollouthub.engine.work_queue.READ_SECONDS", -1.0)
-    samples = Counted(attempt(ToolLoop(), TellModel(["done"])).item)
+    samples = Counted(attempt(ToolLoop(), TellModel(["done"])).sample)
     feed = WorkQueue(samples, Schedule(lambda _: 0, Retries()), StopSignal())
     for reads in range(1, 6):
         assert await feed.at_once() is not None

@@ -58,8 +58,8 @@ class Waiter:
         return Stop.FINISHED
 
 
-def items_of(item: Sample, count: int) -> list[Sample]:
-    return [replace(item, rollout_id=f"r-{number}") for number in range(count)]
+def items_of(sample: Sample, count: int) -> list[Sample]:
+    return [replace(sample, rollout_id=f"r-{number}") for number in range(count)]
 
 
 class Run:
@@ -68,7 +68,7 @@ class Run:
     def __init__(self, agent: Waiter | ToolLoop | Null, model: TellModel | None, attempt: Player, **more: int) -> None:
         self.stop, self.sink, self.over = StopSignal(), Kept(), anyio.Event()
         self.pool = LocalPool(more.get("concurrency", 2), Retries(infrastructure=more.get("retries", 0)), self.stop)
-        self.items = items_of(attempt(agent, model).item, more.get("count", 5))
+        self.items = items_of(attempt(agent, model).sample, more.get("count", 5))
 
     async def play(self) -> None:
         with anyio.fail_after(10):
@@ -124,7 +124,7 @@ async def test_a_held_pool_tries_nothing_again_and_does_not_spin_on_what_is_due(
 
 async def test_what_waits_while_held_waits_for_a_change_and_not_for_the_clock(attempt: Player) -> None:
     schedule = Schedule(lambda _: 0, Retries(), jitter=lambda: 1.0)
-    feed = WorkQueue(stream(items_of(attempt(Null()).item, 1)), schedule, StopSignal())
+    feed = WorkQueue(stream(items_of(attempt(Null()).sample, 1)), schedule, StopSignal())
     work = await feed.at_once()
     assert work is not None
     feed.ended(work, await attempt(ToolLoop(), TellModel([ModelError("down")])).play())
@@ -206,7 +206,7 @@ async def test_what_comes_on_demand_is_not_played_again_by_the_pool(attempt: Pla
             self._items = items
 
         def on_change(self, told: Callable[[], None]) -> None: ...
-        def settled(self, item: Sample) -> None: ...
+        def settled(self, sample: Sample) -> None: ...
         def __aiter__(self) -> AsyncIterator[Sample]:
             return self
 
@@ -215,9 +215,9 @@ async def test_what_comes_on_demand_is_not_played_again_by_the_pool(attempt: Pla
                 raise StopAsyncIteration
             return self._items.pop()
 
-    item = attempt(ToolLoop(), None).item
-    feed = WorkQueue(Demanded([item]), Schedule(lambda _: 0, Retries()), StopSignal())
+    sample = attempt(ToolLoop(), None).sample
+    feed = WorkQueue(Demanded([sample]), Schedule(lambda _: 0, Retries()), StopSignal())
     work = await feed.at_once()
     assert work is not None
     feed.ended(work, await attempt(ToolLoop(), None).play())
-    assert feed.retry(item.rollout_id) == "on_demand"
+    assert feed.retry(sample.rollout_id) == "on_demand"

@@ -26,7 +26,7 @@ async def opened(request: RunRequest) -> AsyncGenerator[OpenPlan]:
 
 async def items(request: RunRequest) -> list[Sample]:
     async with opened(request) as plan:
-        return [item async for _, item in plan.items("run")]
+        return [sample async for _, sample in plan.items("run")]
 
 
 async def resolved(request: RunRequest) -> dict[str, JsonValue]:
@@ -45,16 +45,16 @@ async def test_samples_of_a_task_share_its_group_and_seed_and_differ_in_the_poli
     assert first.group_id == second.group_id != other.group_id
     assert first.seed == second.seed != other.seed
     assert first.policy_seed != second.policy_seed
-    assert len({item.rollout_id for item in found}) == 6
+    assert len({sample.rollout_id for sample in found}) == 6
 
 
 async def test_the_policy_is_seeded_only_on_request() -> None:
-    assert {item.policy_seed for item in await items(arithmetic())} == {None}
+    assert {sample.policy_seed for sample in await items(arithmetic())} == {None}
 
 
 async def test_ids_do_not_depend_on_limit_or_repeats() -> None:
-    few = {item.rollout_id for item in await items(arithmetic())}
-    many = {item.rollout_id for item in await items(arithmetic(limit=10, repeats=4))}
+    few = {sample.rollout_id for sample in await items(arithmetic())}
+    many = {sample.rollout_id for sample in await items(arithmetic(limit=10, repeats=4))}
     assert few < many
 
 
@@ -97,7 +97,9 @@ async def test_the_resolved_run_can_be_run_again_and_does_not_differ(tmp_path: P
     first = await resolved(request)
     again = build_request(first["request"], "resolved")  # pyright: ignore[reportArgumentType]  # an object
     assert changed_settings(first, await resolved(again)) == []
-    assert [item.task.digest for item in await items(request)] == [item.task.digest for item in await items(again)]
+    assert [sample.task.digest for sample in await items(request)] == [
+        sample.task.digest for sample in await items(again)
+    ]
 
 
 async def test_only_harmful_changes_are_named() -> None:

@@ -14,8 +14,8 @@ from tests.store.records import record
 
 def schedule_of(count: int, retries: Retries | None = None) -> Schedule:
     schedule = Schedule(lambda rollout_id: 0, retries or Retries(), jitter=lambda: 1.0)
-    for item in simulated_items(count):
-        schedule.add(item)
+    for sample in simulated_items(count):
+        schedule.add(sample)
     return schedule
 
 
@@ -51,7 +51,7 @@ def test_what_broke_goes_before_what_is_new() -> None:
     schedule = schedule_of(3)
     first = taken(schedule)
     schedule.ended(first, BROKEN, 0.0)
-    assert taken(schedule, 5.0).key == (first.item.rollout_id, 1)
+    assert taken(schedule, 5.0).key == (first.sample.rollout_id, 1)
 
 
 def test_who_is_lost_twice_is_played_alone_and_then_set_aside() -> None:
@@ -119,7 +119,7 @@ def test_a_simulated_run_sets_only_the_poison_aside() -> None:
 def test_what_ended_without_a_result_is_tried_again_where_somebody_asks_with_all_its_tries() -> None:
     schedule = schedule_of(1, Retries(infrastructure=1))
     work = taken(schedule)
-    name = work.item.rollout_id
+    name = work.sample.rollout_id
     assert not schedule.retry(name, 0.0)
     schedule.ended(work, BROKEN, 0.0)
     assert schedule.waits(name)
@@ -144,7 +144,7 @@ def test_a_result_is_not_tried_again(result: Rollout) -> None:
     schedule = schedule_of(1)
     work = taken(schedule)
     schedule.ended(work, result, 0.0)
-    assert not schedule.retry(work.item.rollout_id, 0.0)
+    assert not schedule.retry(work.sample.rollout_id, 0.0)
     assert schedule.is_idle
 
 
@@ -155,7 +155,7 @@ def test_who_took_its_players_along_is_tried_again_alone() -> None:
     alone = schedule.take_alone(0.0)
     assert alone is not None
     assert not schedule.lost(alone, 0.0)
-    assert schedule.retry(alone.item.rollout_id, 1.0)
+    assert schedule.retry(alone.sample.rollout_id, 1.0)
     assert schedule.take(9.0) is None
     assert schedule.take_alone(9.0) is alone
     assert not schedule.lost(alone, 9.0)
@@ -165,7 +165,7 @@ def test_only_the_latest_that_ended_without_a_result_are_remembered() -> None:
     schedule = schedule_of(MOST_UNDECIDED + 1, Retries(infrastructure=0))
     names = list[str]()
     while (work := schedule.take(0.0)) is not None:
-        names.append(work.item.rollout_id)
+        names.append(work.sample.rollout_id)
         schedule.ended(work, BROKEN, 0.0)
     assert schedule.undecided == tuple(names[1:])
     assert not schedule.retry(names[0], 0.0)
@@ -192,14 +192,14 @@ class Steps(RuleBasedStateMachine):
         self.now += seconds
         work = self.schedule.take_alone(self.now) if alone else self.schedule.take(self.now)
         if work is not None:
-            assert work.item.rollout_id not in {other.item.rollout_id for other in self.playing} | self.scored
+            assert work.sample.rollout_id not in {other.sample.rollout_id for other in self.playing} | self.scored
             self.playing.append(work)
 
     @precondition(lambda self: self.playing)
     @rule(place=st.integers(0, 99), how=st.sampled_from(["scored", "broken", "cancelled", "lost", "back"]))
     def end(self, place: int, how: str) -> None:
         work = self.playing.pop(place % len(self.playing))
-        name = work.item.rollout_id
+        name = work.sample.rollout_id
         if how == "back":
             self.schedule.give_back(work)
             return

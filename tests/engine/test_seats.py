@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import anyio
 
 from rollouthub import (
+    Deadlines,
     Environment,
     EnvironmentConfig,
     Message,
@@ -122,3 +123,65 @@ async def test_what_breaks_at_one_seat_ends_the_others_and_keeps_its_name(attemp
         rollout = await attempt(Waiting(), TellModel([ModelError("down")]), environment=Handover).play()
     assert rollout.outcome is Outcome.MODEL_FAILED
     assert [fault.boundary for fault in rollout.faults] == ["model"]
+
+
+class Table(Handover):
+    """Whoever says something has earned it; neither needs the other."""
+
+    async def verify(self, submission: Submission) -> Score:
+        return Score(reward=0.5, seat_rewards={seat: float(seat == "taker") for seat in self.seats})
+
+
+class Falling(Hands):
+    """Fails at some seats, and says something at the others."""
+
+    def __init__(self, *seats: str) -> None:
+        self.seats = seats
+
+    async def play(self, seat: Seat) -> Stop:
+        if seat.name in self.seats:
+            raise RuntimeError("tripped")
+        seat.say(seat.messages, Message(role="assistant", content="here"))
+        return Stop.FINISHED
+
+
+async def test_an_agent_that_fails_at_one_seat_leaves_the_others_to_be_scored(attempt: Player) -> None:
+    rollout = await attempt(Falling("giver"), environment=Table).play()
+    assert (rollout.outcome, rollout.stop, rollout.reward_of("taker")) == (Outcome.SCORED, Stop.FAILED, 1.0)
+    assert [(fault.boundary, fault.message) for fault in rollout.faults] == [
+        ("agent", "seat 'giver': the agent raised RuntimeError: tripped")
+    ]
+    assert rollout.trainable_reason == "the agent failed at seat giver"
+
+
+async def test_where_every_seat_fails_the_agent_has_failed(attempt: Player) -> None:
+    rollout = await attempt(Falling("giver", "taker"), environment=Table).play()
+    assert (rollout.outcome, rollout.score) == (Outcome.AGENT_FAILED, None)
+    (fault,) = rollout.faults
+    assert "seat 'giver'" in fault.message
+    assert "seat 'taker'" in fault.message
+
+
+async def test_an_agent_that_hangs_at_one_seat_does_not_take_the_score_of_who_waited(attempt: Player) -> None:
+    class Hanging(Hands):
+        async def play(self, seat: Seat) -> Stop:
+            if seat.name == "taker":
+                return await super().play(seat)
+            await anyio.sleep_forever()
+            return Stop.FINISHED
+
+    with anyio.fail_after(10):
+        rollout = await attempt(Hanging(), environment=Table, deadlines=Deadlines(agent=0.2)).play()
+    assert (rollout.outcome, rollout.reward_of("taker")) == (Outcome.SCORED, 1.0)
+    assert [fault.message for fault in rollout.faults] == ["seat 'giver': its agent had not stopped after 0.2 s"]
+
+
+async def test_where_all_hang_the_agent_has_failed(attempt: Player) -> None:
+    class Hanging(Hands):
+        async def play(self, seat: Seat) -> Stop:
+            await anyio.sleep_forever()
+            return Stop.FINISHED
+
+    with anyio.fail_after(10):
+        rollout = await attempt(Hanging(), environment=Table, deadlines=Deadlines(agent=0.2)).play()
+    assert (rollout.outcome, rollout.score) == (Outcome.AGENT_FAILED, None)

@@ -1,15 +1,20 @@
 """Which tasks are played: by id, pattern or list, in which order, from where on, and how many."""
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rollouthub.engine.open_plan import open_plan
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.run_request import RunRequest, request_from_file
+from rollouthub.engine.run_request import RunRequest, build_request, request_from_file
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.models.credentials import Credentials
+from rollouthub.store import open_run
+from tests.engine.resuming import play
 
+WORLD = Path(__file__).parent.parent / "trainers" / "stream" / "world.py"
 SPLIT = [f"test/{index}" for index in range(100)]
 
 
@@ -19,7 +24,7 @@ async def chosen(environments: tuple[str, ...] = ("arithmetic",), **settings: ob
     request = RunRequest.model_validate(values)
     async with open_plan(make_plan(request), Credentials({})) as plan:
         await plan.count()
-        return [item.task_ref.id async for _, item in plan.items("run")]
+        return [sample.task_ref.id async for _, sample in plan.items("run")]
 
 
 async def test_tasks_are_those_named_each_once_in_the_order_of_the_names() -> None:
@@ -85,3 +90,75 @@ def test_a_file_of_settings_names_tasks_by_lists_beside_it(tmp_path: Path) -> No
     (tmp_path / "run.toml").write_text('tasks = "@nowhere.txt"\n')
     with pytest.raises(ConfigError, match=r"nowhere\.txt.*No such file"):
         request_from_file(tmp_path / "run.toml")
+
+
+async def mixed(**settings: object) -> list[tuple[str, str]]:
+    """The environments and ids that a run of two environments of forty tasks each plays."""
+    request = RunRequest.model_validate({"environments": ("arithmetic", "customer_service"), "limit": 40, **settings})
+    async with open_plan(make_plan(request), Credentials({})) as plan:
+        planned, _ = await plan.count()
+        played = [(sample.context.environment.name, sample.task_ref.id) async for _, sample in plan.items("run")]
+        assert len(played) == planned
+        return played
+
+
+async def test_a_mixture_gives_each_environment_its_share_evenly_spread() -> None:
+    played = await mixed(weights={"arithmetic": 3})
+    names = [name for name, _ in played]
+    assert [task_id for name, task_id in played if name == "arithmetic"] == SPLIT[:40]
+    assert names.count("customer_service") == 13
+    assert all(1 <= names[place : place + 5].count("customer_service") <= 2 for place in range(0, 48, 4))
+    assert len(await mixed(weights={"customer_service": 0.5})) == 60
+    assert {name for name, _ in (await mixed())[:40]} == {"arithmetic"}
+
+
+async def test_weights_of_what_the_run_has_not_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'arithmetic'"):
+        await chosen(("arithmetic", "customer_service"), weights={"aritmetic": 3})
+    with pytest.raises(ConfigError, match="leave them out"):
+        await chosen(weights={"arithmetic": 3})
+
+
+async def test_a_band_is_the_tasks_that_an_earlier_run_passed_so_often(tmp_path: Path) -> None:
+    """Of six tasks, two are always solved, the others every other time."""
+    world, first = (str(WORLD),), str(tmp_path / "first")
+    config = {"solved": 2}
+    await play_world(tmp_path / "first", repeats=4)
+    assert await chosen(world, model="mock/say?text=x", set=config, band=f"0.2:0.8@{first}") == [
+        "2",
+        "3",
+        "4",
+        "5",
+    ]
+    assert await chosen(world, model="mock/say?text=x", set=config, band=f"0.8:1@{first}", limit=1) == ["0"]
+    assert await chosen(world, model="mock/say?text=x", set=config, band=f"0:0.5@{first}", tasks=["[1-3]"]) == [
+        "2",
+        "3",
+    ]
+    with pytest.raises(ConfigError, match="4 are below, 2 above"):
+        await chosen(world, model="mock/say?text=x", set=config, band=f"0.6:0.9@{first}")
+
+
+async def test_a_run_by_band_is_resumed_without_the_earlier_run(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    await play_world(first, repeats=2)
+    await play_world(second, band=f"0.2:0.8@{first}", limit=1)
+    shutil.rmtree(first)
+    request = request_from_file(second / "resolved.json") | {"limit": None}
+    await play(build_request(request, "a file"), second, resume=True)
+    with open_run(second) as reader:
+        assert sorted(record.task.id for record in reader.rollouts()) == ["2", "3", "4", "5"]
+
+
+async def play_world(directory: Path, **settings: Any) -> None:
+    """A run of the small world, whose first two tasks are always solved."""
+    values = {"environments": str(WORLD), "model": "mock/say?text=x", "set": {"solved": 2}, **settings}
+    await play(build_request(values, "a test"), directory)
+
+
+@pytest.mark.parametrize(
+    "text", ["0.2:0.8", "0.2@runs/first", "0.9:0.2@runs/first", "0:2@runs/first", "a:b@runs/first", "nan:1@runs/first"]
+)
+async def test_what_is_no_band_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="LOW:HIGH@RUN"):
+        await chosen(band=text)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rollouthub import Message, Outcome, Rollout, Score, Stop, Turn
-from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef, Usage
+from rollouthub.values import Float32s, Int32s
 
 
 def turn(

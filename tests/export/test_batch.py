@@ -7,7 +7,7 @@ import pytest
 from rollouthub import Rollout
 from rollouthub.export import Refusal, batch_rows, is_masked, mask_stale
 from rollouthub.export.segment import segments
-from rollouthub.packed import Int32s
+from rollouthub.values import Int32s
 
 from .made import forked, rollout, turn
 

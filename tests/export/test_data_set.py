@@ -9,9 +9,9 @@ import pytest
 from rollouthub import Rollout
 from rollouthub.export.data_set import MixedModels
 from rollouthub.export.filters import Filters
-from rollouthub.packed import Float32s, Int32s
-from rollouthub.rollout import Told
+from rollouthub.rollout import Intervention
 from rollouthub.store import open_run
+from rollouthub.values import Float32s, Int32s
 from tests.export.kept import damage, group, keep, made
 from tests.export.made import rollout, turn
 
@@ -32,7 +32,7 @@ def broken_arrays() -> list[Rollout]:
 
 def test_every_record_that_must_not_be_learnt_from_is_left_out_by_name(tmp_path: Path) -> None:
     text = {"prompt_token_ids": None, "output_token_ids": None, "output_logprobs": None, "token_source": "none"}
-    told = (Told(at=0.1, seat="agent", text="try 7"),)
+    told = (Intervention(at=0.1, seat="agent", text="try 7"),)
     run = keep(
         tmp_path / "run",
         rollout(group="good"),

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rollouthub import Rollout, Score, Turn
 from rollouthub.export import Credit, NotTrainable, Refusal, training_rows, turn_returns, why_refused
 from rollouthub.export.not_trainable import Need
-from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import SUSPECT
+from rollouthub.values import Float32s, Int32s
 from tests.export.made import rollout, turn
 
 ids = st.lists(st.integers(0, 3), min_size=1, max_size=3)

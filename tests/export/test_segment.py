@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rollouthub import Message, Rollout, Segment, Turn, segments
 from rollouthub.export.segment import Fork, sampled_ids
-from rollouthub.packed import Float32s, Int32s
+from rollouthub.values import Float32s, Int32s
 from tests.hub.test_rollout import rollout
 
 vocabulary = st.integers(0, 5)

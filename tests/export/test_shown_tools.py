@@ -12,11 +12,10 @@ from aiohttp.typedefs import Handler
 
 from rollouthub import Rollout
 from rollouthub.engine.run_request import build_request
-from rollouthub.export.export_format import EXPORT_FORMATS
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.mock.mock_server import ModelServer
-from rollouthub.plugins.entry_points import plugins
+from rollouthub.plugins.entry_points import EXPORT_FORMATS, plugins
 from rollouthub.store import open_run
 from rollouthub.store.record_rows import turn_rows
 from tests.agents.external_stage import OWN_AGENT

@@ -12,9 +12,10 @@ from rollouthub import BadRow, Limits, Rollout, Sampling
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.gateway.gateway import Gateway, open_gateway
+from rollouthub.generation import Model
 from rollouthub.hosting import InProcessHost
 from rollouthub.limits import Deadlines
-from rollouthub.protocols import EnvironmentHost, Model, Seat, SeatAddress
+from rollouthub.protocols import EnvironmentHost, Seat, SeatAddress
 from rollouthub.rollout import AgentRef, EnvironmentRef, Stop, TaskRef
 from tests.engine.conftest import Counter, CounterConfig, Reply, TellModel
 
@@ -66,7 +67,7 @@ class Desk:
         assert not isinstance(card, BadRow)
         agent = Visitor(play)
         info = self.host.info
-        cast = SampleContext(
+        context = SampleContext(
             run_id="run",
             host=self.host,
             environment=EnvironmentRef(name=info.name, version=info.version, digest=info.digest),
@@ -80,7 +81,7 @@ class Desk:
         )
         task = TaskRef(split=card.split, id=card.public.id, digest=card.digest)
         with anyio.fail_after(seconds):
-            return await Attempt(Sample(cast, card, task, "group", "group-0", 0, 1, None), 0, 0.0, _unseen).play()
+            return await Attempt(Sample(context, card, task, "group", "group-0", 0, 1, None), 0, 0.0, _unseen).play()
 
     async def chat(self, address: SeatAddress, said: str | list[dict[str, Any]] = "count", **more: Any) -> Any:
         """Ask the seam for a chat completion; status and JSON."""

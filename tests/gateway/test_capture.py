@@ -10,13 +10,15 @@ from rollouthub import BadRow, Limits, ModelReply, Outcome, Rollout, Stop, segme
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.generation import ModelRequest, Sampling
 from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Delta, assistant
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
-from rollouthub.plugins.entry_points import find_agent, find_environment
-from rollouthub.protocols import ModelRequest, Sampling, SeatAddress
+from rollouthub.plugins.agents import find_agent
+from rollouthub.plugins.environments import find_environment
+from rollouthub.protocols import SeatAddress
 from rollouthub.rollout import BROKEN_OFF, AgentRef, EnvironmentRef, TaskRef, Usage
 from tests.gateway.outside import Desk, desk, words
 
@@ -52,7 +54,7 @@ async def test_a_captured_run_trains_on_what_our_own_loop_would() -> None:
         assert not isinstance(card, BadRow)
         info = host.info
         own = find_agent("tool_loop", {})
-        cast = SampleContext(
+        context = SampleContext(
             run_id="run",
             host=host,
             environment=EnvironmentRef(name=info.name, version=info.version, digest=info.digest),
@@ -65,7 +67,7 @@ async def test_a_captured_run_trains_on_what_our_own_loop_would() -> None:
         )
         task = TaskRef(split=card.split, id=card.public.id, digest=card.digest)
         ours = await Attempt(
-            Sample(cast, card, task, "group", "group-0", 0, 1, None), 0, 0.0, lambda attempt: None
+            Sample(context, card, task, "group", "group-0", 0, 1, None), 0, 0.0, lambda attempt: None
         ).play()
         offered = [
             {

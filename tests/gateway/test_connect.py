@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import signal
+import subprocess
 import tomllib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -30,8 +31,9 @@ from rollouthub.models.credentials import load_credentials
 from rollouthub.store import find_runs, open_run
 from rollouthub.store.run_facts import RunInfo
 from tests.hosting.server.desk import LEGACY, META, said
-from tests.hosting.server.processes import Started, started
+from tests.hosting.server.processes import HUB, Started, started
 
+HAGGLE = Path(__file__).parent / "sessions" / "haggle.py"
 WORLD = '''
 import asyncio
 from collections.abc import Iterator
@@ -139,8 +141,8 @@ def test_every_app_is_told_to_start_the_same(tmp_path: Path, monkeypatch: pytest
     assert Path(command[0]).is_absolute()
     assert os.access(command[0], os.X_OK)
     assert command[-12:] == (
-        *("connect", f"{tmp_path}/dice.py", "--set", "size=3", "--task", "a b"),
-        *("--seed", "7", "--max-turns", "9", "-o", "/data home/rollouthub/runs"),
+        *("connect", f"{tmp_path}/dice.py", "--seed", "7", "--set", "size=3", "--max-turns", "9"),
+        *("--task", "a b", "-o", "/data home/rollouthub/runs"),
     )
 
 
@@ -179,6 +181,26 @@ async def test_what_is_printed_plays_an_episode(tmp_path: Path, monkeypatch: pyt
     await play(printed(App.CLAUDE, "arithmetic", "--set", "terms=2"), tmp_path, "legacy")
     [run] = json.loads(CliRunner().invoke(app, ["runs", "--json"]).stdout)
     assert run["agent"] == "desktop"
+
+
+async def test_an_app_plays_one_seat_and_models_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    command = printed(App.CLAUDE, str(HAGGLE), "--seat", "seller=mock/say?text=eight")
+    server = StdioServerParameters(command=command[0], args=command[1:], env={**os.environ})
+    async with Client(server) as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == {"get_task", "listen", "reply"}
+        heard = [said(await client.call_tool("reply", {"text": "seven"})) for _ in range(2)]
+    assert heard == ["seller: eight", "The conversation is over."]
+    [rollout] = records(tmp_path)
+    assert (rollout.agent.name, rollout.reward, rollout.model_of("seller")) == ("desktop", 1.0, "mock/say?text=eight")
+
+
+def test_an_app_is_not_given_one_of_several_free_seats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    done = subprocess.run([*HUB, "connect", str(HAGGLE)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "--seat seller=MODEL" in " ".join(done.stderr.split())
 
 
 @pytest.mark.live

@@ -6,10 +6,11 @@ import anyio
 import pytest
 
 from rollouthub import Limits, ModelReply, Outcome, Rollout, Stop
+from rollouthub.generation import ModelRequest
 from rollouthub.messages import Delta, assistant
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
-from rollouthub.protocols import ModelRequest, SeatAddress
+from rollouthub.protocols import SeatAddress
 from rollouthub.rollout import BROKEN_OFF, Usage
 from tests.gateway.outside import Desk, desk
 

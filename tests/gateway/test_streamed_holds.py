@@ -60,9 +60,24 @@ def whole(kind: str) -> bytes:
     return head % len(body) + body
 
 
-@pytest.mark.parametrize("kind", MARKS)
-@pytest.mark.parametrize("path", ASKS)
-@pytest.mark.parametrize("piece_size", [64, SIZE, None], ids=["in small pieces", "in one piece", "whole"])
+PIECES = {"in small pieces": 64, "in one piece": SIZE, "whole": None}
+DIAGONAL = set(zip(ASKS, MARKS, strict=True))
+"""Every path and every kind once: 65,000 pieces take seconds, and the rest of them is soak."""
+CASES = [
+    pytest.param(
+        size,
+        path,
+        kind,
+        id=f"{name}-{path}-{kind}",
+        marks=pytest.mark.soak if size == 64 and (path, kind) not in DIAGONAL else [],
+    )
+    for name, size in PIECES.items()
+    for path in ASKS
+    for kind in MARKS
+]
+
+
+@pytest.mark.parametrize(("piece_size", "path", "kind"), CASES)
 async def test_an_answer_of_four_mebibytes_holds_up_nobody(piece_size: int | None, path: str, kind: str) -> None:
     said = whole(kind) if piece_size is None else streamed(kind, piece_size)
     async with raw_server(said) as url, direct(url) as model, desk() as made:

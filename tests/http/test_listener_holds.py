@@ -8,8 +8,8 @@ import pytest
 from rollouthub import Public, Secret, Submission, Task, VerifierError
 from rollouthub.authoring.rewards import Criterion, Judge
 from rollouthub.authoring.users import Cue, ModelUser, ScriptedUser, Stage, UserScript, UserSheet
+from rollouthub.generation import ModelReply, ModelRequest
 from rollouthub.messages import assistant
-from rollouthub.protocols import ModelReply, ModelRequest
 from tests.loop_holds import SECONDS, SIZE, shortest_hold
 
 MARKS = (" ", "\n", "é", "[", "{", '{"right":', "<think>", "</think>", "```json\n", "###DONE###", "please confirm? ")

@@ -2,14 +2,15 @@
 
 import json
 import re
-import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouthub.text import NAME_CHARACTERS, escaped, one_line, plain, plain_name, printable
+from tests.yardstick import least_seconds
 
 FUNCTIONS: list[Callable[[str], str]] = [plain, printable, one_line, plain_name, escaped]
 HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -103,13 +104,8 @@ def test_a_name_is_one_short_line() -> None:
 @pytest.mark.parametrize("text", FLOODS.values(), ids=FLOODS)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_megabyte_takes_milliseconds(function: Callable[[str], str], text: str) -> None:
-    def took() -> float:
-        began = time.process_time()
-        function(text)
-        return time.process_time() - began
-
     most = 0.05 if "word" in text or "log" in text else 0.5  # floods take longer, but no longer than in proportion
-    assert min(took() for _ in range(5)) < most
+    assert least_seconds(partial(function, text), most) < most
 
 
 def test_no_more_is_looked_at_than_is_shown() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from rollouthub import BadRow, Deadlines
 from rollouthub.environment import AnyEnvironment, EnvironmentConfig
@@ -22,8 +23,8 @@ from tests.mcp_servers.containers import STAND_INS, Open, Player
 # The tests inside of tasks are for containers, not for this run.
 collect_ignore = ["harbor_tasks", "stand_ins"]
 
-PYTHON, DEBIAN = "rollouthub-test/python:3", "debian:bookworm-slim"
-PUBLISHED = "rollouthub-test/published:1"
+PYTHON, DEBIAN = "rollouthub-test/python-git:3", "debian:bookworm-slim"
+PUBLISHED = "rollouthub-test/published:2"
 IMAGES = (
     f'[from]\n"python:3*" = "{PYTHON}"\n"ubuntu:*" = "{DEBIAN}"\n'
     f'"swebench/*" = "{PUBLISHED}"\n"xingyaoww/*" = "{PUBLISHED}"\n'
@@ -71,12 +72,16 @@ async def play(images: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[O
 
         @asynccontextmanager
         async def opened(
-            environment: AnyEnvironment, config: EnvironmentConfig, close_seconds: float = Deadlines().close
+            environment: AnyEnvironment,
+            config: EnvironmentConfig,
+            close_seconds: float = Deadlines().close,
+            state: JsonValue = None,
         ) -> AsyncGenerator[Player]:
             host = InProcessHost("made", environment, config, None, provider)
             card = next(host.cards("test", 0))
             assert not isinstance(card, BadRow), card.error
-            async with host.open(card, seed=0, deadlines=Deadlines(setup=600, close=close_seconds)) as episode:
+            deadlines = Deadlines(setup=600, close=close_seconds)
+            async with host.open(card, seed=0, deadlines=deadlines, state=state) as episode:
                 assert isinstance(episode, HostedEpisode)
                 yield Player(episode)
 

@@ -14,7 +14,7 @@ from mcp_types import CallToolResult, TextContent
 from rollouthub import Deadlines
 from rollouthub.hosting.local.hosted_episode import HostedEpisode
 from rollouthub.hosting.open_host import configured, open_in_process
-from rollouthub.plugins.entry_points import find_environment
+from rollouthub.plugins.environments import find_environment
 from rollouthub.protocols import EnvironmentHost
 
 SERVER = Path(__file__).with_name("foreign_server.py")

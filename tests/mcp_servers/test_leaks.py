@@ -21,17 +21,24 @@ from rollouthub.environment import AnyEnvironment
 from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.local.episode_sandboxes import open_provider
 from rollouthub.hosting.local.hosted_episode import CLOSED, HostedEpisode
+from rollouthub.hosting.local.hosted_seat import HostedSeat
 from rollouthub.messages import assistant
-from rollouthub.plugins.entry_points import ENVIRONMENTS, find_environment, plugins
+from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
+from rollouthub.plugins.environments import find_environment
 from rollouthub.protocols import TaskCard
 from rollouthub_servers.arithmetic import Arithmetic, ArithmeticConfig
+from rollouthub_servers.board_game import BoardGame, BoardGameConfig
 from rollouthub_servers.code import Code, CodeConfig
 from rollouthub_servers.customer_service import CustomerService, CustomerServiceConfig
+from rollouthub_servers.debate import Debate, DebateConfig
+from rollouthub_servers.drawing import Drawing, DrawingConfig
 from rollouthub_servers.math import MathConfig, MathProblems
 from rollouthub_servers.math.checker import close_workers
+from rollouthub_servers.negotiation import Negotiation, NegotiationConfig, NegotiationSecret
 from rollouthub_servers.reasoning_gym import ReasoningGym, ReasoningGymConfig, library
 from rollouthub_servers.swe import Swe, SweConfig
 from rollouthub_servers.terminal import Terminal, TerminalConfig
+from rollouthub_servers.visual import Visual, VisualConfig
 from tests.mcp_servers.containers import STAND_INS, TASKS
 
 CANARY = "314159265358"
@@ -65,12 +72,18 @@ class Place:
             opened = host.open(self.card(), seed=0, deadlines=Deadlines(setup=600))
             episode = await stack.enter_async_context(opened)
             assert isinstance(episode, HostedEpisode)
+            for other in list(episode.seats)[1:]:  # so that nothing waits for them
+                await episode.leave(other)
             yield episode
+
+    def seat(self, episode: HostedEpisode) -> HostedSeat:
+        """The agent's; of several the first."""
+        return next(iter(episode.seats.values()))
 
     async def end(self, episode: HostedEpisode, answer: str) -> CallToolResult | None:
         """End the episode as its agent does: by an answer, or, where none is asked for, by leaving."""
         if "submit" in self.tools:
-            return await episode.seats["agent"].call_tool("submit", {"answer": answer})
+            return await self.seat(episode).call_tool("submit", {"answer": answer})
         await episode.seal()
         return None
 
@@ -137,6 +150,66 @@ def customer_service(folder: Path) -> Place:
     return Place(host, (CANARY,), "Goodbye.", tuple(tool.name for tool in host.info.tools))
 
 
+def visual(folder: Path) -> Place:
+    class Planted(Visual):
+        """Pictures, with a canary for an answer."""
+
+        @classmethod
+        def tasks(cls, config: VisualConfig, split: str, seed: int) -> Any:
+            for task in Visual.tasks(config, split, seed):
+                yield Task(task.public, task.secret.model_copy(update={"answer": CANARY}))
+
+    host = InProcessHost("visual", Planted, VisualConfig(size=3))
+    return Place(host, (CANARY,), "1", ("get_task", "submit"))
+
+
+def drawing(folder: Path) -> Place:
+    class Planted(Drawing):
+        """Descriptions, with a canary for what is to be seen."""
+
+        @classmethod
+        def tasks(cls, config: DrawingConfig, split: str, seed: int) -> Any:
+            for task in Drawing.tasks(config, split, seed):
+                scene = task.secret.scene.model_copy(update={"words": CANARY})
+                yield Task(task.public, task.secret.model_copy(update={"scene": scene}))
+
+    host = InProcessHost("drawing", Planted, DrawingConfig(size=3))
+    return Place(host, (CANARY,), "1", ("look", "get_task", "submit"))
+
+
+def negotiation(folder: Path) -> Place:
+    class Planted(Negotiation):
+        """Goods that are worth a canary to the other seat."""
+
+        @classmethod
+        def tasks(cls, config: NegotiationConfig, split: str, seed: int) -> Any:
+            for task in Negotiation.tasks(config, split, seed):
+                assert isinstance(task.secret, NegotiationSecret)
+                values = {"first": task.secret.values["first"], "second": dict.fromkeys(task.secret.goods, int(CANARY))}
+                yield Task(task.public, task.secret.model_copy(update={"values": values}))
+
+    host = InProcessHost("negotiation", Planted, NegotiationConfig(size=3))
+    return Place(host, (CANARY,), "Goodbye.", tuple(tool.name for tool in host.info.tools))
+
+
+def board_game(folder: Path) -> Place:
+    host = InProcessHost("board_game", BoardGame, BoardGameConfig(size=3))
+    return Place(host, ("with best play",), "Goodbye.", ("move", "get_task", "listen", "reply"))
+
+
+def debate(folder: Path) -> Place:
+    class Planted(Debate):
+        """A debate about a canary."""
+
+        @classmethod
+        def tasks(cls, config: DebateConfig, split: str, seed: int) -> Any:
+            for task in Debate.tasks(config, split, seed):
+                yield Task(task.public, task.secret.model_copy(update={"answer": CANARY}))
+
+    host = InProcessHost("debate", Planted, DebateConfig(size=3, judge="quotes"))
+    return Place(host, (CANARY,), "Goodbye.", ("quote", "get_task", "listen", "reply"))
+
+
 def file(folder: Path, row: dict[str, Any]) -> str:
     (folder / "test.jsonl").write_text(json.dumps(row) + "\n")
     return str(folder / "test.jsonl")
@@ -169,7 +242,7 @@ def swe(folder: Path) -> Place:
     return Place(InProcessHost("swe", Swe, config), (CANARY, str(folder)), "", SHELL, world=(Swe, config))
 
 
-PLACES = (arithmetic, math, code, reasoning_gym, customer_service)
+PLACES = (arithmetic, math, code, reasoning_gym, customer_service, visual, drawing, negotiation, board_game, debate)
 CONTAINED = (terminal, swe)
 
 
@@ -182,7 +255,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_every_environment_that_ships_has_its_place() -> None:
     kinds = {find_environment(name).environment for name, plugin in plugins(ENVIRONMENTS).items() if plugin.is_shipped}
-    assert kinds == {Arithmetic, MathProblems, Code, ReasoningGym, CustomerService, Terminal, Swe}
+    ours = {Arithmetic, MathProblems, Code, ReasoningGym, CustomerService, Visual, Drawing, Terminal, Swe}
+    assert kinds == ours | {Negotiation, BoardGame, Debate}
 
 
 def words_of(result: CallToolResult) -> str:
@@ -203,7 +277,7 @@ def test_l2_tools_are_those_that_are_listed(place: Place) -> None:
 async def test_l3_what_drives_an_episode_is_no_tool(place: Place) -> None:
     async with place.episode() as episode:
         for name in ("verify", "reference", "snapshot", "restore", "seal", "close", "setup", "__init__", "_judge"):
-            result = await episode.seats["agent"].call_tool(name, {})
+            result = await place.seat(episode).call_tool(name, {})
             assert result.is_error
             assert "unknown tool" in words_of(result)
             place.assert_silent(words_of(result))
@@ -230,13 +304,19 @@ MALFORMED: list[tuple[str, dict[str, Any]]] = [
     ("bash", {"command": "grep -rl hidden /testbed /tmp /.rollouthub; git -C /testbed log --all --oneline"}),
     ("read_file", {"path": "/tests/test.sh"}),
     ("list_files", {"path": "/solution", "recursive": True}),
+    ("move", {"move": "__import__('os')"}),
+    ("propose", {"keep": {"books": 99}}),
+    ("propose", {"keep": {"__class__": 1}}),
+    ("accept", {}),
+    ("quote", {"line": -1}),
+    ("quote", {"line": 10**9}),
     ("reveal", {}),
 ]
 
 
 async def test_l4_no_tool_result_holds_the_answer_or_a_reward(place: Place) -> None:
     async with place.episode() as episode:
-        seat = episode.seats["agent"]
+        seat = place.seat(episode)
         place.assert_silent(*seat.messages, *seat.tools)
         for name, arguments in MALFORMED:
             place.assert_silent(words_of(await seat.call_tool(name, arguments)))
@@ -247,7 +327,7 @@ async def test_l4_no_tool_result_holds_the_answer_or_a_reward(place: Place) -> N
 
 async def test_l5_after_the_end_there_is_one_answer_to_everything(place: Place) -> None:
     async with place.episode() as episode:
-        seat = episode.seats["agent"]
+        seat = place.seat(episode)
         await place.end(episode, place.wrong_answer)
         verdict = await episode.verify(Submission(answer=episode.answer))
         assert verdict.reward == 0.0
@@ -273,7 +353,7 @@ async def test_l7_to_l9_an_episode_leaves_nothing_to_the_next(place: Place) -> N
         assert not second.is_sealed
         assert second.answer is None
         assert first.environment is not second.environment
-        place.assert_silent(words_of(await second.seats["agent"].call_tool("get_task", {})))
+        place.assert_silent(words_of(await place.seat(second).call_tool("get_task", {})))
 
 
 async def test_l8_a_claimed_reward_is_no_reward(place: Place) -> None:
@@ -284,7 +364,7 @@ async def test_l8_a_claimed_reward_is_no_reward(place: Place) -> None:
 
 async def test_l10_tokens_cannot_be_guessed(place: Place) -> None:
     async with place.episode() as first, place.episode() as second:
-        tokens = {first.seats["agent"].token, second.seats["agent"].token}
+        tokens = {place.seat(first).token, place.seat(second).token}
         assert len(tokens) == 2
         assert all(len(token) >= 22 for token in tokens)
 
@@ -294,7 +374,7 @@ async def test_l11_what_the_verifier_says_is_not_the_agents_to_read(place: Place
         verdict = await episode.verify(Submission(answer=place.wrong_answer))
         assert verdict.feedback is not None
         assert place.secrets[0] in verdict.feedback
-        place.assert_silent(words_of(await episode.seats["agent"].call_tool("get_task", {})))
+        place.assert_silent(words_of(await place.seat(episode).call_tool("get_task", {})))
 
 
 async def test_l12_an_answer_is_never_run(place: Place, tmp_path: Path) -> None:
@@ -303,9 +383,9 @@ async def test_l12_an_answer_is_never_run(place: Place, tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     attack = f"__import__('pathlib').Path({str(mark)!r}).touch()"
     async with place.episode() as episode:
-        await episode.seats["agent"].call_tool("calculate", {"expression": attack})
-        await episode.seats["agent"].call_tool("run_python", {"code": attack})
-        await episode.seats["agent"].call_tool("bash", {"command": f"touch {mark}"})
+        await place.seat(episode).call_tool("calculate", {"expression": attack})
+        await place.seat(episode).call_tool("run_python", {"code": attack})
+        await place.seat(episode).call_tool("bash", {"command": f"touch {mark}"})
         await episode.verify(Submission(answer=rf"\boxed{{{attack}}}"))
     async with place.episode() as episode:
         await episode.verify(Submission(answer=attack))
@@ -316,6 +396,6 @@ async def test_nothing_secret_is_logged(place: Place, caplog: pytest.LogCaptureF
     with caplog.at_level(logging.DEBUG):
         async with place.episode() as episode:
             for name, arguments in MALFORMED:
-                await episode.seats["agent"].call_tool(name, arguments)
+                await place.seat(episode).call_tool(name, arguments)
             await episode.verify(Submission(answer=place.wrong_answer))
     place.assert_silent(caplog.text)

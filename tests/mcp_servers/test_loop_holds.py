@@ -16,15 +16,27 @@ from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message, assistant
-from rollouthub.plugins.entry_points import find_environment
+from rollouthub.plugins.environments import find_environment
 from rollouthub.protocols import SeatAddress, TaskCard
 from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
 from tests.gateway.outside import desk
 from tests.loop_holds import SECONDS, SIZE, shortest_hold
 from tests.mcp_servers.foreign import hosted, make
 
-ENVIRONMENTS = ("arithmetic", "code", "customer_service", "math", "reasoning_gym")
-MARKS = (" ", "\n", r"\boxed{1}", "<answer>", "please item $1,000 ", "[", "é", "\nAction: a\n", "</think>", "7")
+ENVIRONMENTS = ("arithmetic", "code", "customer_service", "drawing", "math", "reasoning_gym", "visual")
+MARKS = (
+    "<svg/></svg>",
+    " ",
+    "\n",
+    r"\boxed{1}",
+    "<answer>",
+    "please item $1,000 ",
+    "[",
+    "é",
+    "\nAction: a\n",
+    "</think>",
+    "7",
+)
 VERSION = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "submit"}
 META: dict[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -83,7 +95,7 @@ def settings(name: str, folder: Path) -> dict[str, Any]:
 
 def tool_of(way: Way, tools: Any, text: str) -> tuple[str | None, str]:
     """The tool that the text is given to, and its arguments."""
-    names = [tool.name for tool in tools if tool.name not in ("get_task", "reply", "submit")]
+    names = [tool.name for tool in tools if tool.name not in ("get_task", "reply", "listen", "submit")]
     name = "submit" if way == "submit" else names[0] if names else None
     schema = next((tool.input_schema for tool in tools if tool.name == name), None)
     if way == "say" or schema is None:
@@ -107,11 +119,11 @@ async def test_four_mebibytes_hold_up_nobody(name: str, way: Way, tmp_path: Path
             assert held < SECONDS, (mark, held)
 
 
-async def held_by(item: Sample) -> float:
+async def held_by(sample: Sample) -> float:
     """For how long playing it holds the loop."""
 
     async def play(longest: list[float]) -> None:
-        rollout = await Attempt(item, 0, 0.0, lambda attempt: None).play()
+        rollout = await Attempt(sample, 0, 0.0, lambda attempt: None).play()
         assert rollout.outcome is Outcome.SCORED
 
     return await shortest_hold(play)
@@ -119,7 +131,7 @@ async def held_by(item: Sample) -> float:
 
 def item_of(card: TaskCard, host: Any, agent: Huge) -> Sample:
     """One sample of a task."""
-    cast = SampleContext(
+    context = SampleContext(
         run_id="run",
         host=host,
         environment=EnvironmentRef(name=host.info.name, version="1", digest="d"),
@@ -131,7 +143,7 @@ def item_of(card: TaskCard, host: Any, agent: Huge) -> Sample:
         deadlines=Deadlines(),
     )
     task = TaskRef(split=host.info.splits[0], id=card.public.id, digest=card.digest)
-    return Sample(cast, card, task, "group", "group-0", 0, 1, None)
+    return Sample(context, card, task, "group", "group-0", 0, 1, None)
 
 
 async def test_four_mebibytes_over_mcp_hold_up_nobody(tmp_path: Path) -> None:
@@ -155,7 +167,9 @@ async def test_four_mebibytes_over_mcp_hold_up_nobody(tmp_path: Path) -> None:
         assert held < SECONDS
 
 
-@pytest.mark.parametrize("mark", [" ", "\n", "é", "["])
+@pytest.mark.parametrize(
+    "mark", [pytest.param(" ", marks=pytest.mark.soak), "\n", pytest.param("é", marks=pytest.mark.soak), "["]
+)
 @pytest.mark.parametrize("way", ["say", "tool", "long"])
 async def test_four_mebibytes_to_or_from_a_foreign_server_hold_up_nobody(way: Way, mark: str, tmp_path: Path) -> None:
     file = make(tmp_path / "notes", server={"result_bytes": 8_000_000})

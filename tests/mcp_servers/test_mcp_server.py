@@ -15,7 +15,7 @@ from rollouthub import BadRow, Deadlines, Submission, TaskError
 from rollouthub.errors import ConfigError
 from rollouthub.hosting.open_host import open_in_process
 from rollouthub.messages import assistant
-from rollouthub.plugins.entry_points import find_environment
+from rollouthub.plugins.environments import find_environment
 from tests.mcp_servers.foreign import CANARY, SERVER, TASK, VERIFY, call, hosted, is_alive, make, opened, playing, text
 
 HUB = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]

@@ -10,7 +10,7 @@ import pytest
 
 from rollouthub import Submission
 from rollouthub.errors import VerifierError
-from rollouthub_sandboxes.docker.engine import connect_engine
+from rollouthub_sandboxes.engine.engine import connect_engine
 from rollouthub_servers.swe import Swe
 from rollouthub_servers.terminal import Terminal, TerminalConfig
 from tests.mcp_servers.containers import USES_UP_MEMORY, Open, Player

@@ -14,7 +14,7 @@ import pytest
 
 from rollouthub import Outcome
 from rollouthub.hosting.open_host import configured, open_in_process, open_served
-from rollouthub.plugins.entry_points import find_environment
+from rollouthub.plugins.environments import find_environment
 from rollouthub.protocols import EnvironmentHost, SeatAddress
 from tests.gateway.outside import Desk, desk, words
 from tests.loop_holds import SECONDS, SIZE, shortest_hold
@@ -55,8 +55,14 @@ async def foreign(way: str, folder: Path) -> AsyncGenerator[EnvironmentHost]:
             yield host
 
 
-@pytest.mark.parametrize("mark", ["0,", "[],", "{},", '"",'])
-@pytest.mark.parametrize("way", ["pipes", "http", "events"])
+@pytest.mark.parametrize(
+    ("way", "mark"),
+    [
+        pytest.param(way, mark, marks=pytest.mark.soak if way != "pipes" and mark != "0," else [])
+        for way in ("pipes", "http", "events")
+        for mark in ("0,", "[],", "{},", '"",')
+    ],
+)
 async def test_a_crowded_result_of_a_server_is_the_agents_to_hear_of(
     way: str, mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

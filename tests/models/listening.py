@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 
 from rollouthub import Message, ModelReply
+from rollouthub.generation import Model, ModelRequest
 from rollouthub.messages import Delta, ReplyStream, ToolRequest
-from rollouthub.protocols import Model, ModelRequest
 
 
 class Listener:

@@ -10,8 +10,8 @@ from mcp_types import Tool
 from rollouthub import Media, Message, ModelError, Sampling
 from rollouthub.errors import ContextLimitError
 from rollouthub.messages import assistant, user
-from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import Usage
+from rollouthub.values import Float32s, Int32s
 from tests.models.servers import Script, ask, body, direct, mock_server, raw_server, say, text
 
 CALCULATE = Tool(

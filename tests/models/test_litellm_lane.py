@@ -13,6 +13,7 @@ from mcp_types import Tool
 
 from rollouthub import Message, ModelError, Sampling
 from rollouthub.errors import ConfigError, ContextLimitError, CredentialError, UsageError
+from rollouthub.generation import ModelReply
 from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
@@ -20,7 +21,6 @@ from rollouthub.models.litellm.lane import LitellmModel
 from rollouthub.models.litellm.package import load_litellm
 from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import open_lane
-from rollouthub.protocols import ModelReply
 from rollouthub.rollout import Usage
 from rollouthub.tracing import TRACEPARENT
 from tests.models.listening import hear

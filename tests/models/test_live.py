@@ -10,13 +10,13 @@ from mcp_types import Tool
 
 from rollouthub import Message, ModelReply, Sampling
 from rollouthub.errors import ContextLimitError
+from rollouthub.generation import Model
 from rollouthub.messages import user
 from rollouthub.models.config import Lane, ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.direct.lane import DirectModel
 from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import open_lane, open_model
-from rollouthub.protocols import Model
 from tests.models.listening import hear
 from tests.models.servers import ask
 

@@ -12,12 +12,12 @@ from multidict import CIMultiDict
 
 from rollouthub import Media, Message, ModelError, ModelReply, ModelRequest, Sampling
 from rollouthub.errors import ContextLimitError
+from rollouthub.generation import Model
 from rollouthub.messages import user
 from rollouthub.models.config import Lane, ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.resolve import open_lane
-from rollouthub.packed import Float32s, Int32s
-from rollouthub.protocols import Model
+from rollouthub.values import Float32s, Int32s
 from tests.models.servers import Script, ask, body, mock_server, raw_server, say, text
 
 LANES: tuple[Lane, ...] = ("direct", "litellm")

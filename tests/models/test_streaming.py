@@ -18,8 +18,8 @@ from rollouthub.models.config import ModelConfig
 from rollouthub.models.direct import lane
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.retry import StreamCut
-from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import Usage
+from rollouthub.values import Float32s, Int32s
 from tests.models.listening import Listener, hear, streamed
 from tests.models.servers import (
     DONE,

@@ -81,6 +81,34 @@ def test_sound_travels_as_input_audio() -> None:
     assert sent["content"] == [{"type": "input_audio", "input_audio": {"data": "d2F2", "format": "wav"}}]
 
 
+@pytest.mark.parametrize(
+    ("mime_type", "sent"), [("audio/mpeg", "mp3"), ("audio/vnd.wave", "wav"), ("audio/flac", "flac")]
+)
+def test_sound_is_called_as_the_wire_calls_it(mime_type: str, sent: str) -> None:
+    sound = Media(digest=PICTURE.digest, mime_type=mime_type)
+    (part,) = as_json(Message(role="user", content=(sound,)), {sound.digest: b"wav"})["content"]
+    assert part["input_audio"]["format"] == sent
+    (again,) = from_wire(WireMessage("user", [part]), {}).content
+    assert isinstance(again, Media)
+    assert again.mime_type == mime_type.replace("vnd.wave", "wav")
+
+
+def test_a_document_travels_as_a_file_and_comes_back() -> None:
+    paper = Media.named(b"%PDF-", "application/pdf")
+    sent = as_json(Message(role="user", content=(paper,)))
+    file = {"filename": "file.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}
+    assert sent["content"] == [{"type": "file", "file": file}]
+    media: dict[str, bytes] = {}
+    assert from_wire(WireMessage("user", sent["content"]), media).content == (paper,)
+    assert media == {paper.digest: b"%PDF-"}
+
+
+@pytest.mark.parametrize("mime_type", ["video/mp4", "model/gltf", "application/\n", "nothing"])
+def test_what_the_wire_has_no_place_for_is_an_error(mime_type: str) -> None:
+    with pytest.raises(ModelError, match="no place for media of type"):
+        as_json(Message(role="user", content=(Media.named(b"x", mime_type),)))
+
+
 def test_media_without_bytes_are_an_error() -> None:
     with pytest.raises(ModelError, match="not at hand"):
         as_json(Message(role="user", content=(PICTURE,)))
@@ -98,6 +126,12 @@ def test_media_without_bytes_are_an_error() -> None:
         (WireMessage("user", [{"type": "image_url", "image_url": {"url": "data:video/mp4;base64,"}}]), "no image"),
         (WireMessage("user", [{"type": "image_url", "image_url": {"url": "data:;base64,cG5n"}}]), "no image"),
         (WireMessage("user", [{"type": "input_audio", "input_audio": {"data": "", "format": "x/y"}}]), "not known"),
+        (
+            WireMessage("user", [{"type": "file", "file": {"file_id": "file-1"}}]),
+            "file_data of a part 'file' is not a base64",
+        ),
+        (WireMessage("user", [{"type": "file", "file": {"file_data": "data:image/png;base64,"}}]), "no document"),
+        (WireMessage("user", [{"type": "file", "file": "x"}]), "not understood"),
         (WireMessage("user", [{"type": "input_audio", "input_audio": {"data": "", "format": ["wav"]}}]), "not known"),
     ],
 )

@@ -10,7 +10,8 @@ from pydantic import JsonValue
 from rollouthub import Message, Outcome, Seat, Stop, ToolRequest
 from rollouthub.engine.agent_kind import is_loop, needs_model
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.plugins.entry_points import AGENTS, find_agent
+from rollouthub.plugins.agents import find_agent
+from rollouthub.plugins.entry_points import AGENTS
 from rollouthub.protocols import Agent
 from tests.engine.conftest import Player, TellModel, attempt, calls
 from tests.export.kept import keep

@@ -1,12 +1,16 @@
 """Names lead to environments and agents through one door for everyone."""
 
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.plugins.entry_points import AGENTS, ENVIRONMENTS, find_agent, find_environment, plugins
+from rollouthub.plugins.agents import find_agent
+from rollouthub.plugins.entry_points import AGENTS, ENVIRONMENTS, plugins
+from rollouthub.plugins.environments import find_environment
+from tests.plugins.stranger import write_distribution
 
 ENVIRONMENT = """
 from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task
@@ -162,3 +166,14 @@ def test_a_shipped_environment_describes_itself(file: Path) -> None:
 def test_every_shipped_environment_describes_itself() -> None:
     shipped = {plugin.entry.module.split(".")[1] for plugin in plugins(ENVIRONMENTS).values() if plugin.is_shipped}
     assert {file.parent.name for file in SERVERS.glob("*/env.toml")} == shipped
+
+
+def test_a_distribution_installed_meanwhile_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert "acme/again" not in plugins(AGENTS)
+
+    write_distribution(tmp_path, AGENTS, "acme/again", "acme:Again")
+    assert plugins(AGENTS)["acme/again"].version == "1.0"
+
+    shutil.rmtree(tmp_path / "acme_plugins-1.0.dist-info")
+    assert "acme/again" not in plugins(AGENTS)

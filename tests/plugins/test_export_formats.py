@@ -13,14 +13,15 @@ from rollouthub import Message, Score
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.export.data_set import DataSet, MixedModels
 from rollouthub.export.data_set_files import FILE_FORMATS, NothingToWrite, write_file
-from rollouthub.export.export_format import EXPORT_FORMATS, ExportFormat, find_export_format
+from rollouthub.export.export_format import ExportFormat, find_export_format
 from rollouthub.export.file_formats import file_format
 from rollouthub.export.formats.data_columns import Columns, Row
 from rollouthub.export.left_out import LeftOut
 from rollouthub.export.not_trainable import Need, Refusal
 from rollouthub.export.recipe import FORMAT_OPTIONS, Recipe
 from rollouthub.export.scored_group import ScoredGroup
-from rollouthub.rollout import Told
+from rollouthub.plugins.entry_points import EXPORT_FORMATS
+from rollouthub.rollout import Intervention
 from rollouthub.store import open_run
 from tests.export.kept import DIGEST, PICTURE, group, keep, made, shown
 from tests.export.made import rollout, turn
@@ -117,7 +118,7 @@ def test_what_must_not_be_learnt_from_is_left_out_by_name(form: str, tmp_path: P
     run = keep(
         tmp_path / "run",
         rollout(group="a", reward=None),
-        rollout(group="b", told=(Told(at=0.1, seat="agent", text="try 7"),)),
+        rollout(group="b", told=(Intervention(at=0.1, seat="agent", text="try 7"),)),
         rollout(group="c", turns=()),
         rollout(group="d", trainable=False, trainable_reason="played the reference solution"),
         rollout(group="e", score=Score(reward=1.0, suspect="the clock was set back")),

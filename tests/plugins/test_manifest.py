@@ -7,7 +7,7 @@ import pytest
 
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.limits import Limits
-from rollouthub.plugins.entry_points import find_environment
+from rollouthub.plugins.environments import find_environment
 from rollouthub.plugins.manifest import ServerSection, VerifierSection, load_manifest
 
 WHOLE = """\

@@ -13,11 +13,11 @@ import pytest
 from rollouthub import Rollout, Score
 from rollouthub.errors import HubError
 from rollouthub.export import NotTrainable, Refusal, training_rows
-from rollouthub.packed import Float32s, Int32s
-from rollouthub.plugins.entry_points import plugins
+from rollouthub.plugins.entry_points import TRAINER_ADAPTERS, plugins
 from rollouthub.plugins.lookup import find_plugin
-from rollouthub.rollout import Told
-from rollouthub.trainers.trainer_adapter import TRAINER_ADAPTERS, ConvertingAdapter, TrainerAdapter, trainer_adapters
+from rollouthub.rollout import Intervention
+from rollouthub.trainers.trainer_adapter import ConvertingAdapter, TrainerAdapter, trainer_adapters
+from rollouthub.values import Float32s, Int32s
 from tests.export.made import rollout, turn
 from tests.plugins.stranger import names_of, register
 
@@ -150,7 +150,7 @@ def test_token_ids_pass_through_unchanged(adapter: TrainerAdapter) -> None:
 
 REFUSED: Mapping[Refusal, dict[str, Any]] = {
     Refusal.UNSCORED: {"reward": None},
-    Refusal.HELPED: {"told": (Told(at=0.1, seat="agent", text="try 7"),)},
+    Refusal.HELPED: {"told": (Intervention(at=0.1, seat="agent", text="try 7"),)},
     Refusal.PRIVILEGED: {"trainable": False, "trainable_reason": "played the reference solution"},
     Refusal.SUSPECT: {"score": Score(reward=1.0, suspect="the clock was set back")},
 }

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import anyio
 import pytest
 
 from rollouthub import EnvironmentConfig, Score, Submission
-from rollouthub.environment import AnyEnvironment
+from rollouthub.environment import AnyEnvironment, Environment
 from rollouthub.hosting import InProcessHost
 from rollouthub_registry.check.argument_samples import ill_formed, well_formed
 from rollouthub_registry.check.check_finding import Broken, Finding
@@ -91,6 +92,23 @@ async def test_what_does_not_apply_says_why() -> None:
     assert "`reference`" in states["oracle"]
 
 
+class Ranked(Whole):
+    """Scored by groups alone."""
+
+    # As a class has it that writes none.
+    verify = Environment.verify  # pyright: ignore[reportAssignmentType]
+
+    def verify_group(self, submissions: Sequence[Submission]) -> list[Score]:
+        return [Score(reward=1.0) for _ in submissions]
+
+
+async def test_what_scores_groups_alone_is_not_checked_by_single_verdicts() -> None:
+    findings = await findings_of(Ranked, limit=2)
+    states = {name for name, finding in findings.items() if finding.state == "not_applicable"}
+    assert states >= {"oracle", "null", "constants", "submissions"}
+    assert not failed(findings)
+
+
 def test_sample_arguments_fit_the_schema_or_do_not() -> None:
     tool = InProcessHost("world", Whole).info.tools[1]
     assert tool.name == "note"
@@ -100,7 +118,7 @@ def test_sample_arguments_fit_the_schema_or_do_not() -> None:
     assert [wrong for wrong, _ in ill_formed(opened)] == ["no 'text'", "text = 7"]
 
 
-SHIPPED = ["arithmetic", Path(__file__).parents[2] / "examples" / "dice.py"]
+SHIPPED = ["arithmetic", "board_game", "negotiation", Path(__file__).parents[2] / "examples" / "dice.py"]
 
 
 @pytest.mark.parametrize("environment", SHIPPED, ids=str)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub.plugins.entry_points import find_environment
+from rollouthub.plugins.environments import find_environment
 from rollouthub.plugins.manifest import load_manifest
 from rollouthub_registry.bundle.bundle import build_bundle, extract
-from rollouthub_registry.install.hub_wheel import hub_wheel
+from rollouthub_registry.bundle.hub_wheel import hub_wheel
 from rollouthub_registry.install.venv_contents import wanted
 from rollouthub_registry.manifest import check_publishable
 from rollouthub_registry.shipped import shipped_folder, shipped_names

@@ -7,9 +7,9 @@ from typing import Any
 from mcp_types import CallToolResult, TextContent
 
 from rollouthub import Message, Outcome, Rollout, Score, Stop, ToolCall, ToolRequest, Turn
-from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Timings, Usage
 from rollouthub.store import open_writer
+from rollouthub.values import Float32s, Int32s
 
 RESOLVED: dict[str, Any] = {"request": {"environments": ["arithmetic"], "repeats": 2}}
 

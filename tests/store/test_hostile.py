@@ -1,15 +1,20 @@
 """Databases that somebody else made: they neither run SQL of their own nor keep their reader; runs are their user's."""
 
+import os
 import sqlite3
 import stat
 import time
 from contextlib import closing
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 import pytest
 
 from rollouthub.errors import RunDirectoryError
+from rollouthub.messages import digest_of
 from rollouthub.store import open_run
+from rollouthub.store.media import media_name
 from rollouthub.store.run_search import find_runs
 from tests.store.records import record, write
 
@@ -76,3 +81,30 @@ async def test_what_a_run_holds_is_its_users_alone(tmp_path: Path) -> None:
         assert stat.S_IMODE(directory.stat().st_mode) == mode
         assert stat.S_IMODE((directory / "run.db").stat().st_mode) == 0o600
         assert {stat.S_IMODE((directory / name).stat().st_mode) for name in ("logs", "media")} == {0o700}
+
+
+@pytest.mark.parametrize("planted", ["link", "pipe", "folder", "altered", "endless"])
+async def test_what_lies_in_the_place_of_a_medium_is_not_read(tmp_path: Path, planted: str) -> None:
+    await write(tmp_path / "run", [record("g-0")])
+    secret = tmp_path / "id_rsa"
+    secret.write_bytes(b"a key")
+    digest = digest_of(b"a key")
+    place = tmp_path / "run" / "media" / media_name(digest)
+    match planted:
+        case "link":
+            place.symlink_to(secret)
+        case "pipe":
+            os.mkfifo(place)
+        case "folder":
+            place.mkdir()
+        case "altered":
+            place.write_bytes(b"another key")
+        case _:
+            place.touch()
+            os.truncate(place, 1 << 40)
+    with (
+        open_run(tmp_path / "run") as run,
+        anyio.fail_after(5),
+        pytest.raises(RunDirectoryError, match="medium sha256:"),
+    ):
+        await anyio.to_thread.run_sync(run.media, digest, abandon_on_cancel=True)

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rollouthub import Rollout, Turn
-from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import Usage
 from rollouthub.store import open_run
+from rollouthub.values import Float32s, Int32s
 from tests.store.records import conversation, record, write
 from tests.strategies import json_values, rollouts, tool_calls, turns
 

@@ -45,7 +45,7 @@ async def test_a_rollout_is_a_row_and_what_is_not_there_an_empty_cell(tmp_path: 
     assert json.loads(failed["faults"])[0]["boundary"] == "agent"
 
 
-FORMULAS = ('=HYPERLINK("http://example.com")', "+1+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "- first")
+FORMULAS = ('=HYPERLINK("http://example.com")', "+1+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\n=1", "＝1+1", "- first")
 PLAIN = ("-5", "+1.5e3", "a = b")
 
 

@@ -12,11 +12,12 @@ import pytest
 from mcp_types import Tool
 
 from rollouthub import Outcome, Rollout
+from rollouthub.messages import digest_of
 from rollouthub.store import LiveState, RunWriter, open_run, open_writer
 from rollouthub.store.run_facts import Status
 from tests.store.records import RESOLVED, names_in, record, write
 
-DIGEST = "sha256:" + "a" * 64
+DIGEST = digest_of(b"picture")
 
 
 def live(rollout_id: str, turn: int = 0) -> LiveState:
@@ -124,7 +125,7 @@ async def test_tools_plan_and_media_are_kept(tmp_path: Path) -> None:
             assert run.tools("sha256:t") == tools
             assert run.info.planned == 12
             assert run.media(DIGEST) == b"picture"
-    assert [path.name for path in (tmp_path / "media").iterdir()] == ["a" * 64]
+    assert [path.name for path in (tmp_path / "media").iterdir()] == [DIGEST.removeprefix("sha256:")]
     assert (tmp_path / "run.toml").read_text() == "environments = []"
 
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.gateway.sessions.open_service import visitors_plan
+from rollouthub.gateway.sessions.open_service import external_agents_plan
 from rollouthub.gateway.sessions.serve_sessions import HubOrder, HubReady, serve_hub
 from rollouthub.models.credentials import Credentials
 from tests.cli.conftest import Hub
@@ -35,7 +35,7 @@ def test_a_free_port_is_said(hub: Hub, tmp_path: Path) -> None:
 
 
 async def test_a_hub_that_serves_says_where_its_metrics_are_and_counts_visits(tmp_path: Path) -> None:
-    plan = visitors_plan(RunRequest(environments=("arithmetic",), metrics="0"))
+    plan = external_agents_plan(RunRequest(environments=("arithmetic",), metrics="0"))
     order = HubOrder(plan, tmp_path / "run", Credentials(), "key", f"unix:{tmp_path}/c.sock", metrics_token="t0ken")
     assert "t0ken" not in repr(order)
     is_ready, leave = anyio.Event(), anyio.Event()

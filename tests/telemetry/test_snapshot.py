@@ -9,6 +9,7 @@ import pytest
 
 from rollouthub import SandboxedConfig, SandboxError, SandboxSpec
 from rollouthub.errors import ConfigError
+from rollouthub.generation import ModelRequest
 from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.local.episode_sandboxes import CountedSandboxes
 from rollouthub.hosting.open_host import open_in_process
@@ -16,7 +17,6 @@ from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.resolve import open_model
-from rollouthub.protocols import ModelRequest
 from rollouthub.sandbox import Sandbox
 from rollouthub.sandbox import Snapshot as Files
 from rollouthub.telemetry.metrics.gpu import Gpus

@@ -7,7 +7,7 @@ import pytest
 from rollouthub.hosting.launch import TOKEN_VARIABLE
 from rollouthub.hosting.open_host import open_in_process
 from rollouthub.hosting.server.serve import Service, serving_host
-from rollouthub.plugins.entry_points import find_environment
+from rollouthub.plugins.environments import find_environment
 from tests.models.servers import Script, say
 from tests.telemetry.collectors import Collector, attributes, play, trace_of
 

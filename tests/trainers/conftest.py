@@ -46,3 +46,8 @@ def checkout(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
         return place
 
     return found
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The cluster comes last: who uses Ray in a process that has shut it down, as systems do on import, is ended."""
+    items.sort(key=lambda item: item.path.name == "test_ray.py")

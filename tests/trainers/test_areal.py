@@ -14,8 +14,8 @@ from aiohttp import web
 from rollouthub import Public
 from rollouthub.errors import ConfigError, ContextLimitError, ModelError, SupplyError
 from rollouthub.export import Credit, TaskReference, training_rows
+from rollouthub.generation import ModelRequest
 from rollouthub.messages import user
-from rollouthub.protocols import ModelRequest
 from rollouthub.trainers import areal as ours
 from rollouthub.trainers.areal.proxy import OVERFLOW
 from rollouthub.trainers.engines.gateway_calls import GatewayError, open_calls

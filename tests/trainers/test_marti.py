@@ -14,7 +14,7 @@ import pytest
 from rollouthub.export import Credit, NotTrainable
 from rollouthub.trainers import marti as ours
 from rollouthub.trainers import marti_workflow
-from rollouthub.trainers.workers.in_thread import RESIDENTS
+from rollouthub.trainers.workers.in_thread import THREAD_WORKERS
 from tests.export.made import forked, rollout, turn
 from tests.models.tokens.chatml import ChatMl, odd_ids
 from tests.trainers.absent import Absent, absent
@@ -72,7 +72,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     path.write_text(f'environments = ["{world}"]\n[training]\ndirectory = "{tmp_path}/runs"\n')
     monkeypatch.setenv("ROLLOUTHUB_TRAINING", str(path))
     yield
-    RESIDENTS.close()
+    THREAD_WORKERS.close()
 
 
 async def test_each_agents_turns_are_its_own_engines_ids_and_the_verdict_is_everyones(settings: None) -> None:

@@ -11,13 +11,13 @@ import pytest
 from rollouthub import Message, Public, Rollout, Score, ToolRequest
 from rollouthub.errors import ConfigError, SupplyError, VerifierError
 from rollouthub.export import NotTrainable, Refusal, TaskReference, training_rows
-from rollouthub.packed import Float32s, Int32s
 from rollouthub.score import Component
 from rollouthub.trainers.blocking_scorer import blocking_scorer
 from rollouthub.trainers.nemo_rl import gym_result, gym_rows, write_gym_data, write_gym_results, write_prompts
 from rollouthub.trainers.nemo_rl.row_player import Rows
 from rollouthub.trainers.nemo_rl.verdict_environment import judge
 from rollouthub.trainers.stream import SampleRequest
+from rollouthub.values import Float32s, Int32s
 from tests.export.made import forked, rollout, turn
 
 FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")

@@ -14,14 +14,14 @@ from rollouthub import Public, Score
 from rollouthub.errors import ConfigError
 from rollouthub.export import NotTrainable, TaskReference
 from rollouthub.export.task_column import find_task, prompt_rows
-from rollouthub.protocols import Sampling
+from rollouthub.generation import Sampling
 from rollouthub.score import Component
 from rollouthub.trainers import openrlhf as ours
 from rollouthub.trainers import openrlhf_agent, openrlhf_reward
 from rollouthub.trainers.blocking_scorer import scorer_for
 from rollouthub.trainers.engines.vllm_calls import params_of
 from rollouthub.trainers.scorer import Verdict
-from rollouthub.trainers.workers.in_thread import RESIDENTS
+from rollouthub.trainers.workers.in_thread import THREAD_WORKERS
 from tests.export.made import forked, rollout
 from tests.models.tokens.chatml import ChatMl
 from tests.trainers.absent import Absent
@@ -73,7 +73,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     )
     monkeypatch.setenv("ROLLOUTHUB_TRAINING", str(settings))
     yield
-    RESIDENTS.close()
+    THREAD_WORKERS.close()
 
 
 def test_an_engine_is_asked_as_the_run_and_the_trainer_say_and_always_for_logprobs() -> None:
@@ -173,7 +173,7 @@ async def test_a_suspect_score_is_trained_on_only_where_the_settings_ask_for_it(
             with pytest.raises(NotTrainable, match="its score is suspect: the runner was replaced"):
                 await asked
     finally:
-        RESIDENTS.close()
+        THREAD_WORKERS.close()
 
 
 async def test_each_call_is_a_sample_of_its_tasks_group_played_on_the_trainers_engine(played: None) -> None:

@@ -19,7 +19,7 @@ from rollouthub.trainers.roll import HubGroupFilter, HubSpreadFilter
 from rollouthub.trainers.roll.gym import HubGem
 from rollouthub.trainers.roll.play import stage
 from rollouthub.trainers.roll.runner import played, result_of
-from rollouthub.trainers.workers.in_thread import RESIDENTS
+from rollouthub.trainers.workers.in_thread import THREAD_WORKERS
 from tests.export.made import rollout, turn
 from tests.trainers.absent import Absent
 
@@ -72,7 +72,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     )
     monkeypatch.setenv("ROLLOUTHUB_TRAINING", str(path))
     yield
-    RESIDENTS.close()
+    THREAD_WORKERS.close()
 
 
 def member(score: float, **told: Any) -> Any:
@@ -85,7 +85,7 @@ def test_a_seed_is_played_through_the_proxy_and_its_verdict_is_the_score(setting
     asked: list[tuple[str, dict[str, Any]]] = []
     with proxy(asked) as address:
         records = [played(stage(), address, 7, seed, {}) for seed in (4, 4, 5)]
-        RESIDENTS.close()
+        THREAD_WORKERS.close()
     first, second, other = (record for record in records if record is not None)
     assert {key for key, _ in asked} == {"Bearer 7"}
     assert asked[0][1]["tools"][0]["function"]["name"] == "calculate"
@@ -100,7 +100,7 @@ def test_a_seed_is_played_through_the_proxy_and_its_verdict_is_the_score(setting
 def test_an_episode_that_broke_has_failed_and_its_group_is_dropped(settings: None) -> None:
     with proxy([], failing=1) as address:
         broken = played(stage(), address, 7, 0, {})
-        RESIDENTS.close()
+        THREAD_WORKERS.close()
     assert broken is not None
     assert len(broken.turns) == 1
     result = result_of(broken)
@@ -199,7 +199,7 @@ def test_roll_finds_its_runner_by_name_and_gets_its_own_results(roll: Any, syste
     with proxy([]) as address:
         runner = found(base_url=address, env_id=3, env_config=config, worker_config=None)
         result, end = runner.run_job(11), runner.run_job(12)
-        RESIDENTS.close()
+        THREAD_WORKERS.close()
     assert isinstance(result, base.EpisodeResult)
     told = result.to_dict()
     assert (told["status"], told["score"], told["finish_reason"]) == ("Finished", 1.0, "finished")

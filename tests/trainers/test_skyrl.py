@@ -15,9 +15,9 @@ import typing_extensions
 from rollouthub import Public
 from rollouthub.errors import ConfigError, SupplyError
 from rollouthub.export import TaskReference
+from rollouthub.generation import Sampling
 from rollouthub.messages import user
-from rollouthub.protocols import Sampling
-from rollouthub.rollout import Stop, Told
+from rollouthub.rollout import Intervention, Stop
 from rollouthub.trainers import skyrl as ours
 from rollouthub.trainers.skyrl.generator import Generation, wanted
 from rollouthub.trainers.skyrl.skyrl_engine import sampling_of
@@ -88,7 +88,7 @@ def test_what_must_not_be_learnt_from_is_one_masked_row_that_leaves_its_groups_m
         (Id("a", 1), rollout(reward=1.0)),
         (Id("a", 2), rollout(reward=0.5)),
         (Id("b", 0), forked()),
-        (Id("b", 1), rollout(told=(Told(at=0.0, seat="agent", text="seven"),))),
+        (Id("b", 1), rollout(told=(Intervention(at=0.0, seat="agent", text="seven"),))),
         (Id("b", 2), rollout(text_only)),
     ]
     output = ours.generator_output(played)

@@ -22,7 +22,7 @@ from rollouthub import Outcome, Stop
 from rollouthub.rollout import Fault
 from rollouthub.trainers import slime as ours
 from rollouthub.trainers.slime.rollout import level
-from rollouthub.trainers.workers.in_thread import RESIDENTS
+from rollouthub.trainers.workers.in_thread import THREAD_WORKERS
 from tests.export.made import forked, rollout, turn
 from tests.models.tokens.chatml import CHATML, END, trained
 from tests.trainers.absent import Absent
@@ -55,6 +55,7 @@ class Sample:
     loss_mask: list[int] | None = None
     weight_versions: list[str] = field(default_factory=list[str])
     rollout_log_probs: list[float] | None = None
+    multimodal_train_inputs: dict[str, Any] | None = None
     remove_sample: bool = False
     status: Status = Status.PENDING
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -211,7 +212,7 @@ def arguments(slime: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         )
 
     yield made
-    RESIDENTS.close()
+    THREAD_WORKERS.close()
 
 
 class Rows:
@@ -253,7 +254,7 @@ def test_slime_gets_batches_of_its_own_samples(slime: Any, arguments: Callable[.
         out = import_module("slime.rollout.base_types").call_rollout_fn(
             ours.generate_rollout, args, 0, Rows(slime.Sample, 2), evaluation=False
         )
-        RESIDENTS.close()
+        THREAD_WORKERS.close()
     groups = out.samples
     assert [[sample.group_index for sample in group] for group in groups] == [[0, 0], [1, 1]]
     samples = [sample for group in groups for sample in group]
@@ -273,7 +274,7 @@ def test_groups_that_teach_nothing_are_replaced_and_counted(slime: Any, argument
         args.rollout_batch_size = 1
         source = Rows(slime.Sample, 2)
         out = ours.generate_rollout(args, 0, source)
-        RESIDENTS.close()
+        THREAD_WORKERS.close()
     assert len(out.samples) == 1
     assert sum(sample.reward for sample in out.samples[0]) == 1.0
     assert out.metrics["rollout/dynamic_filter/drop_aborted"] == 1
@@ -293,7 +294,7 @@ def test_slimes_own_loop_calls_generate_sample_by_sample(slime: Any, arguments: 
             return await asyncio.gather(*(ours.generate(args, sample, dict(params)) for sample in group))
 
         samples = run(both())
-        RESIDENTS.close()
+        THREAD_WORKERS.close()
     same_as_sampled(samples, speaker)
     assert all(sample.reward in (0.0, 1.0) for sample in samples)
 

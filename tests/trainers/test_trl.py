@@ -10,7 +10,7 @@ from mcp_types import Tool
 
 from rollouthub.errors import ConfigError
 from rollouthub.export import NotTrainable, TaskReference, training_rows
-from rollouthub.protocols import Sampling
+from rollouthub.generation import Sampling
 from rollouthub.task import Public
 from rollouthub.trainers.trl import hub_reward, task_of
 from rollouthub.trainers.trl.prompts import task_row

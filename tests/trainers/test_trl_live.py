@@ -15,7 +15,7 @@ from rollouthub.authoring.rewards import group_advantages
 from rollouthub.errors import SupplyError
 from rollouthub.export.segment import segments
 from rollouthub.models.credentials import Credentials
-from rollouthub.rollout import Rollout, Told
+from rollouthub.rollout import Intervention, Rollout
 from rollouthub.store import open_run
 from rollouthub.trainers.stream import RolloutGroup, blocking_worker, rollout_worker
 from rollouthub.trainers.trl import HubRolloutWorker, HubSpec, hub_reward, prompts_of, rollout_func
@@ -82,8 +82,8 @@ def test_a_group_is_rollout_samples_to_the_letter(system: System) -> None:
     assert metrics["hub/refused_total"] == 1.0
 
 
-def _told() -> Told:
-    return Told(at=0.0, seat="agent", text="try again")
+def _told() -> Intervention:
+    return Intervention(at=0.0, seat="agent", text="try again")
 
 
 def test_a_fork_changes_nothing_in_trls_mean_over_tokens(system: System) -> None:

@@ -10,8 +10,8 @@ import pytest
 from rollouthub import Media, Message, Public, Rollout, Score
 from rollouthub.errors import ConfigError, ContextLimitError
 from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference, TrainingRow, training_rows
-from rollouthub.protocols import Sampling
-from rollouthub.rollout import Told
+from rollouthub.generation import Sampling
+from rollouthub.rollout import Intervention
 from rollouthub.score import Component
 from rollouthub.trainers.verl import data_proto, learnable, loop_outputs, masked_output, prompt_rows
 from rollouthub.trainers.verl.agent_loop_entry import loop_entry
@@ -89,7 +89,7 @@ def test_what_must_not_be_learnt_from_is_left_out_by_name_and_short_groups_whole
         rollout(group="b", reward=None),
         rollout(group="b", sample=1),
         rollout(group="c"),
-        rollout(group="c", sample=1, told=(Told(at=1.0, seat="agent", text="left"),)),
+        rollout(group="c", sample=1, told=(Intervention(at=1.0, seat="agent", text="left"),)),
     ]
     groups = list(learnable(iter(stream), group_size=2, on_refused=refused.append))
     assert [[row.rollout.rollout_id for row in group] for group in groups] == [["a-0", "a-1"]]
@@ -142,7 +142,7 @@ def test_an_unscored_member_gets_its_groups_mean_and_moves_no_baseline() -> None
 
 
 def test_what_a_person_helped_to_earn_is_no_reward_of_the_policys() -> None:
-    helped = rollout(reward=1.0, told=(Told(at=1.0, seat="agent", text="left"),))
+    helped = rollout(reward=1.0, told=(Intervention(at=1.0, seat="agent", text="left"),))
     outputs = [
         masked_output(helped, RefusalReason(Refusal.HELPED, "told"), pad_token_id=0),
         *loop_outputs(rollout(sample=1, reward=0.5)),

@@ -10,9 +10,9 @@ import pytest
 
 from rollouthub import Rollout
 from rollouthub.export import NotTrainable, TaskReference
-from rollouthub.packed import Int32s
 from rollouthub.trainers.verl_agent import HubEnvironmentManager, observation, project, step_rows
 from rollouthub.trainers.workers.worker_settings import settings_of
+from rollouthub.values import Int32s
 from tests.export.made import rollout, turn
 
 WORLD = str(Path(__file__).parent / "stream" / "world.py")

@@ -15,7 +15,8 @@ HERE = Path(__file__).parent
 
 
 def run(script: str, folder: Path) -> None:
-    search = os.pathsep.join([os.environ["PYTHONPATH"], str(HERE.parents[1])])
+    # Ours first: theirs have folders `tests`, too.
+    search = os.pathsep.join([str(HERE.parents[1]), os.environ["PYTHONPATH"]])
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(HERE / script), str(folder)],
         env={**os.environ, "PYTHONPATH": search, "HF_HUB_OFFLINE": "1"},
@@ -29,17 +30,21 @@ def run(script: str, folder: Path) -> None:
     assert "all is as it should be" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "script", ["drive_verl_agent.py", "drive_verl_agent_pictures.py", "drive_verl_agent_rewards.py"]
+)
 def test_verl_agents_own_loop_drives_the_hub(
-    checkout: Callable[..., Path], system: Callable[[str], ModuleType], tmp_path: Path
+    checkout: Callable[..., Path], system: Callable[[str], ModuleType], tmp_path: Path, script: str
 ) -> None:
     system("torch")
     checkout("verl-agent")
-    run("drive_verl_agent.py", tmp_path)
+    run(script, tmp_path)
 
 
-def test_easyr1s_own_reward_manager_scores_with_the_hubs_verifier(
-    checkout: Callable[..., Path], system: Callable[[str], ModuleType], tmp_path: Path
+@pytest.mark.parametrize("script", ["drive_easyr1.py", "drive_easyr1_pictures.py"])
+def test_easyr1s_own_classes_take_the_hubs_rows_and_verdicts(
+    checkout: Callable[..., Path], system: Callable[[str], ModuleType], tmp_path: Path, script: str
 ) -> None:
     system("torch")
     checkout("easyr1")
-    run("drive_easyr1.py", tmp_path)
+    run(script, tmp_path)

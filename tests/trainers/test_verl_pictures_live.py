@@ -9,7 +9,8 @@ import pytest
 from rollouthub.errors import ModelError
 from rollouthub.messages import Media, Message
 from rollouthub.trainers import verl as ours
-from rollouthub.trainers.verl.prompt_pictures import PictureChatFormat, PromptPictures
+from rollouthub.trainers.pictures.picture_chat_format import PictureChatFormat
+from rollouthub.trainers.verl.verl_pictures import VerlPictures
 from tests.trainers.gallery import WIDTHS
 from tests.trainers.verl_seeing import GALLERY, Looker, seeing_model
 from tests.trainers.verl_set_up import System, prompts_batch, rows_of_tasks, verl_config
@@ -55,7 +56,7 @@ def test_verls_worker_gets_the_pictures_of_tools_in_its_rows(
 
 
 async def test_what_a_policy_cannot_be_shown_is_refused(system: System, processor: Any, tmp_path: Path) -> None:
-    form = PictureChatFormat(PromptPictures(processor, {}), processor.tokenizer)
+    form = PictureChatFormat(VerlPictures(processor, {}), processor.tokenizer)
 
     async def render(text: str, mime_type: str, raw: bytes) -> list[int]:
         shown = Message(role="user", content=(Media(digest="a", mime_type=mime_type),))

@@ -1,4 +1,4 @@
-"""A policy of veRL's that sees: the processor of Qwen2.5-VL over a tiny tokenizer, and a client that looks."""
+"""A policy of veRL's that sees: its model's folder with a processor, and a client that looks."""
 
 from pathlib import Path
 from types import MethodType
@@ -6,37 +6,21 @@ from typing import Any
 
 import pytest
 
-from tests.models.tokens.chatml import CHATML, END, ChatMl, odd_ids, trained
+from tests.models.tokens.chatml import ChatMl, odd_ids
+from tests.trainers.seeing import GALLERY, LOOK, MARKS, seeing_processor
 from tests.trainers.verl_set_up import System
 
-GALLERY = str(Path(__file__).with_name("gallery.py"))
-"""An environment of pictures."""
-MARKS = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
-SEEING = CHATML.replace(
-    "{{ message.content }}",
-    "{% if message.content is string %}{{ message.content }}{% else %}{% for part in message.content %}"
-    "{% if part.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part.text }}{% endif %}"
-    "{% endfor %}{% endif %}",
-)
-LOOK = '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'
+__all__ = ["GALLERY", "Looker", "seeing_model"]
 
 
 def seeing_model(system: System, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A model's folder; veRL is handed its processor. From disk it cannot be read here: its half for videos needs
     torchvision."""
     transformers = system("transformers")
-    pillow: Any = system("transformers.models.qwen2_vl.image_processing_pil_qwen2_vl")
     model: Any = system("transformers.models.qwen2_5_vl").Qwen2_5_VLModel
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=trained(), eos_token=END, pad_token=END)
-    tokenizer.add_special_tokens({"additional_special_tokens": list(MARKS)})
-    tokenizer.chat_template = SEEING
+    processor = seeing_processor(system)
+    tokenizer = processor.tokenizer
     tokenizer.save_pretrained(folder)
-    videos: Any = object.__new__(transformers.BaseVideoProcessor)
-    processor = transformers.Qwen2_5_VLProcessor(
-        image_processor=pillow.Qwen2VLImageProcessorPil(min_pixels=28 * 28, max_pixels=28 * 28 * 16),
-        tokenizer=tokenizer,
-        video_processor=videos,
-    )
     config = transformers.Qwen2_5_VLConfig(
         image_token_id=processor.image_token_id,
         video_token_id=processor.video_token_id,

@@ -9,10 +9,11 @@ from typing import Any
 from mcp_types import CallToolResult, ImageContent, TextContent
 
 from rollouthub import Message, Outcome, Rollout, Score, Stop, ToolCall, ToolRequest, Turn
+from rollouthub.engine.placed_rewards import place_rewards
 from rollouthub.messages import Media, Text
-from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef, Timings, Usage
 from rollouthub.score import Artifact, Component, ModelCall, VerifierRef
+from rollouthub.values import Float32s, Int32s
 
 BEGAN = 1_790_000_000.0
 """When every made run began, in seconds since the epoch: 2026-09-21 14:13:20 UTC."""
@@ -244,6 +245,7 @@ def episode(
     agent = 1.5 * pace * len(turns)
     stop = Stop.FINISHED if is_scored else Stop.CANCELLED if outcome is Outcome.CANCELLED else Stop.FAILED
     caller = Message(role="assistant", content=f"Where is my order A-{number:04}?")
+    said = score(environment, is_right, rng) if is_scored else None
     return Rollout(
         run_id="run",
         rollout_id=f"{environment}-{number:02}-{sample}",
@@ -257,9 +259,9 @@ def episode(
         model="openai/small",
         outcome=outcome,
         stop=Stop.TURN_LIMIT if is_scored and not is_right and number % 3 == 0 else stop,
-        score=score(environment, is_right, rng) if is_scored else None,
+        score=said,
         answer=f"{number}" if is_scored and environment == "arithmetic" else None,
-        turns=turns,
+        turns=place_rewards(turns, said),
         role_calls=(
             (ModelCall(role="customer", model="openai/small", messages=(), response=caller, cost=0.001, seconds=0.7),)
             if environment == "customer_service"

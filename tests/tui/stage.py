@@ -9,14 +9,14 @@ from textual.screen import Screen
 
 import rollouthub_tui
 from rollouthub.live.follow import RolloutList
+from rollouthub_tui.app.type_ahead import TypeAhead
 from rollouthub_tui.settings import Settings
-from rollouthub_tui.type_ahead import TypeAhead
 from rollouthub_tui.watched_run import WatchedRun
 from tests.tui.made import NOW
 
 LIGHT, DARK = "textual-light", "textual-dark"
 NARROW, WIDE = (80, 24), (200, 60)
-_CSS = Path(rollouthub_tui.__file__).parent / "watch.tcss"
+_CSS = Path(rollouthub_tui.__file__).parent / "app" / "watch.tcss"
 
 
 def standing() -> float:

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from rollouthub_tui.screens.dialogs import AskScreen
+from rollouthub_tui.dialogs.questions import AskScreen
 from tests.tui.made import MIDWAY, playing_run
 from tests.tui.snapshots import Album
 from tests.tui.walking import Walker, app_of, go, look, run_of, settled, walking

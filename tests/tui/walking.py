@@ -9,9 +9,9 @@ import anyio
 from textual.pilot import Pilot
 from textual.strip import Strip
 
-from rollouthub_tui.app import WatchApp
-from rollouthub_tui.run_actions import SteeringScreen
-from rollouthub_tui.themes import DARK, LIGHT
+from rollouthub_tui.app.app import WatchApp
+from rollouthub_tui.app.themes import DARK, LIGHT
+from rollouthub_tui.screens.steering_screen import SteeringScreen
 from rollouthub_tui.watched_run import WatchedRun
 from tests.tui.made import NOW
 from tests.tui.snapshots import Album

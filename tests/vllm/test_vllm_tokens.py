@@ -15,14 +15,14 @@ from mcp_types import Tool
 from rollouthub import Message, ModelReply, Sampling
 from rollouthub.errors import ConfigError, ContextLimitError
 from rollouthub.export.segment import segments
+from rollouthub.generation import Model
 from rollouthub.messages import user
 from rollouthub.models.config import Lane, ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import open_model
-from rollouthub.packed import Int32s
-from rollouthub.protocols import Model
 from rollouthub.store import open_run
+from rollouthub.values import Int32s
 from tests.cli.conftest import Hub, hub
 from tests.models.servers import ask
 from tests.vllm.talking import TURNS

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The rollout that an action is meant for."""
+    """The rollout that an action applies to."""
 
     rollout_id: str
     attempt: int
     place: int | None
-    """Where its record is in the run's columns; None while it is in flight."""
+    """Index of its record in the run's columns; None while it is in flight."""

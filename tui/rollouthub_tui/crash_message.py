@@ -18,21 +18,21 @@ _LARGEST_LOG, _LONGEST_RECORD = 2**20, 100_000
 
 
 class _PlainFormatter(RedactingFormatter):
-    """Also without what would drive the terminal of whoever reads the log."""
+    """A log formatter that removes characters which could control the terminal of a person reading the log."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The lines."""
+        """The record's lines, without control characters."""
         return plain(super().format(record), _LONGEST_RECORD)
 
 
 def log_path(environ: Mapping[str, str]) -> Path:
-    """Where the log lies: `$XDG_STATE_HOME/rollouthub/watch.log`."""
+    """Path of the log: `$XDG_STATE_HOME/rollouthub/watch.log`."""
     return state_folder(environ) / "watch.log"
 
 
 @contextmanager
 def logging_beside(environ: Mapping[str, str]) -> Generator[None]:
-    """Log to a file, and not to the terminal: lines would be strewn over the screen."""
+    """Log to a file instead of the terminal, where lines would appear across the screen."""
     root, path = logging.getLogger(), log_path(environ)
     handler: logging.Handler = logging.NullHandler()
     with suppress(OSError):
@@ -55,7 +55,7 @@ def logging_beside(environ: Mapping[str, str]) -> Generator[None]:
 
 
 def breakage(error: BaseException, environ: Mapping[str, str]) -> str:
-    """What is told of an error nobody expected; all of it goes to the log. Its text may be anybody's."""
+    """The message for an unexpected error, whose text is not trusted; the full error goes to the log."""
     logger.error("hub watch broke", exc_info=error)
     said = plain_name(str(error))
     return (
@@ -65,7 +65,7 @@ def breakage(error: BaseException, environ: Mapping[str, str]) -> str:
 
 
 def last_words(text: str) -> None:
-    """Say something where the screen was."""
+    """Print a message after the screen was closed."""
     with suppress(OSError, ValueError):
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Navigation between screens without imports between them."""
+"""Opens screens from other screens without imports between them."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,25 +13,25 @@ from rollouthub_tui.watched_run import WatchedRun
 
 
 class Navigator(Protocol):
-    """The app, as screens see it."""
+    """The app, as screens and widgets use it."""
 
     roots: tuple[Path, ...]
     """Folders whose runs are listed."""
     environ: Mapping[str, str]
     settings: Settings
     clock: Callable[[], float]
-    """Seconds since the epoch."""
+    """Current time in seconds since 1970."""
 
     def open_run(self, directory: Path) -> None:
         """Show a run."""
         ...
 
     def open_rollout(self, run: WatchedRun, rollout_id: str, attempt: int, among: RolloutList | None = None) -> None:
-        """Show one rollout, done or in flight; `among` is the list that next and previous go through."""
+        """Show one rollout, finished or in flight; `among` is the list in which the keys for next and previous move."""
         ...
 
     def open_pair(self, run: WatchedRun, first: int, second: int) -> None:
-        """Show two rollouts side by side, by their places in the run's columns."""
+        """Show two rollouts side by side, given by their indices in the run's columns."""
         ...
 
     def open_comparison(self, first: Path, second: Path) -> None:
@@ -45,5 +45,5 @@ def navigator(node: DOMNode) -> Navigator:
 
 
 def app_of(node: DOMNode) -> App[object]:
-    """The app of a screen or widget, as Textual sees it."""
+    """The app of a screen or widget, with Textual's own type."""
     return cast("App[object]", node.app)  # pyright: ignore[reportUnknownMemberType]  # Textual leaves its type open

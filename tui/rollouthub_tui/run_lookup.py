@@ -7,28 +7,29 @@ from rollouthub.cli.find_run import RUNS, find_run, user_store
 from rollouthub.errors import RunDirectoryError, UnknownNameError, UsageError
 from rollouthub.live.control.live_client import choose_run, find_running
 from rollouthub.store import open_run
+from rollouthub.store.run_directories import run_directories
 from rollouthub.store.run_facts import RunInfo
-from rollouthub.store.run_search import find_runs, run_directories
+from rollouthub.store.run_search import find_runs
 from rollouthub.text import plain_name
 
 _MOST_NAMES = 1000
 
 
 def usual_roots(environ: Mapping[str, str]) -> list[Path]:
-    """Where runs are kept that nobody put elsewhere."""
+    """The default folders of runs."""
     return [RUNS.absolute(), user_store(environ)]
 
 
 def known_names(roots: Sequence[Path]) -> list[str]:
-    """The names of the runs there, without opening any."""
+    """The names of the runs in these folders, without opening any run."""
     return [plain_name(path.name) for path in _directories(roots)][:_MOST_NAMES]
 
 
 async def find_watched(name: str, roots: Sequence[Path], environ: Mapping[str, str]) -> Path:
-    """The directory of a run, which can be read.
+    """The directory of the run that an argument names.
 
     Raises:
-        UsageError: there is none, or several; it is damaged, or of a newer rollouthub.
+        UsageError: no run or several match, or it is damaged or of a newer rollouthub.
     """
     directory = _kept(name, roots) or await _playing(name, roots, environ)
     with open_run(directory) as reader:

@@ -1,4 +1,4 @@
-"""What the screens remember from one time to the next: theme, orders, what was hidden."""
+"""Settings that are stored between sessions: theme, sort order, folding and the like."""
 
 import json
 import logging
@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -14,40 +13,38 @@ logger = logging.getLogger(__name__)
 
 
 class Settings(BaseModel):
-    """Remembered choices. Unknown keys, of another version, are left out; a damaged file is the defaults."""
+    """Stored settings. Unknown keys, of another version, are ignored; a damaged file gives the defaults."""
 
     model_config = ConfigDict(extra="ignore", validate_assignment=True)
 
     theme: str = "rollouthub-dark"
-    """A theme of Textual's, or of ours."""
+    """Name of a theme, Textual's or the app's own."""
     sort: str = "seq"
-    """The rollouts' column."""
+    """Column by which rollouts are sorted."""
     is_descending: bool = True
-    """Whether the rollouts' newest, largest … come first."""
-    grouping: Literal["rollouts", "tasks"] = "rollouts"
-    """What the rollouts' table shows a line for."""
+    """Whether rollouts are sorted in descending order."""
     is_folded: bool = True
-    """Whether long tool results begin folded."""
+    """Whether long tool results are folded at first."""
     wraps: bool = True
     """Whether long lines are wrapped."""
     text: bool = False
-    """Whether `hub watch` begins line by line, on a terminal."""
+    """Whether `hub watch` starts in text mode on a terminal."""
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:
-    """Where `hub watch` keeps what is its own: `$XDG_STATE_HOME/rollouthub`."""
+    """The folder of `hub watch`'s own files: `$XDG_STATE_HOME/rollouthub`."""
     home = environ.get("XDG_STATE_HOME", "")
     own = Path(home) if home.startswith("/") else Path(environ.get("HOME", "~")).expanduser() / ".local/state"
     return own / "rollouthub"
 
 
 def settings_path(environ: Mapping[str, str]) -> Path:
-    """The file they are kept in."""
+    """The file of the settings."""
     return state_folder(environ) / "watch.json"
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
-    """What is remembered."""
+    """Read the stored settings; the defaults if there are none, or they cannot be read."""
     try:
         return Settings.model_validate(json.loads(settings_path(environ).read_text()))
     except FileNotFoundError:
@@ -58,9 +55,9 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
 
 
 def save_settings(settings: Settings, environ: Mapping[str, str], *, since: Settings | None = None) -> None:
-    """Remember; where that cannot be written, nothing is.
+    """Store the settings; does nothing if the file cannot be written.
 
-    `since` is how they were when they were loaded: only what was changed is written over what others left meanwhile.
+    `since` are the settings as loaded: only those changed since then overwrite what other sessions stored meanwhile.
     """
     if since is not None:
         changed = {name: value for name, value in settings if value != getattr(since, name)}

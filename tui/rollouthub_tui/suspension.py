@@ -18,12 +18,12 @@ _ENDS = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def away(app: App[Any]) -> Generator[None]:
-    """The terminal as it was before the app, until the block ends. Ctrl-C then is the other program's.
+    """Give the terminal to another program until the block ends; Ctrl-C then goes to that program.
 
-    Told to end meanwhile, or with its window closed, the app leaves as soon as the other program has ended.
+    If a signal to end arrives meanwhile, or the window is closed, the app quits once the other program has ended.
 
     Raises:
-        UsageError: there is no terminal to leave to it.
+        UsageError: the app has no terminal.
     """
     wakeup = signal.set_wakeup_fd(-1)  # else the event loop would hear of it, too
     # A handler of Python's, and not "ignore", which the other program would inherit.
@@ -46,7 +46,7 @@ def away(app: App[Any]) -> Generator[None]:
 
 @contextmanager
 def _kept_terminal() -> Generator[None]:
-    """Have the terminal back afterwards, set as it was: a shell from elsewhere may leave it to a group that is gone."""
+    """Restore the terminal's settings and foreground group afterwards, which a shell may leave changed."""
     if not os.isatty(_STDIN):
         yield
         return
@@ -65,4 +65,4 @@ def _kept_terminal() -> Generator[None]:
 
 
 def _let_it_be(number: int, frame: FrameType | None) -> None:
-    """Ctrl-C is meant for the program that has the terminal."""
+    """Ignore Ctrl-C, which is meant for the program that has the terminal."""

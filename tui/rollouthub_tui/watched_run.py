@@ -1,4 +1,4 @@
-"""A watched run: the state in its store and, while it plays, at its hub."""
+"""A watched run: its state in the store and, while it plays, what its hub reports."""
 
 import gc
 import sqlite3
@@ -10,27 +10,27 @@ from typing import TypeVar
 
 import anyio.to_thread
 
-from rollouthub.errors import DoorError, HubError, StoreError, said
+from rollouthub.errors import HubError, LiveControlError, StoreError, said
 from rollouthub.live.control.live_client import LiveClient, find_running, knock
-from rollouthub.live.control.live_protocol import RunView
+from rollouthub.live.control.live_views import RunView
 from rollouthub.live.follow import RunFeed
 
 _Answer = TypeVar("_Answer")
 
 
 class WatchedRun:
-    """Belongs to the screen that opened it; every screen above it looks at the same one."""
+    """A run that is being watched, opened by one screen and shared with the screens above it."""
 
     def __init__(self, directory: Path, environ: Mapping[str, str], clock: Callable[[], float] = time.time) -> None:
         self.directory = directory
         self.feed = RunFeed(directory)
         self.clock = clock
         self.view: RunView | None = None
-        """What its hub said last; None where none plays it."""
+        """The latest report of its hub; None if no hub plays it."""
         self.problem: str | None = None
-        """Why the latest refresh failed; what was read before is still shown."""
+        """Why the latest refresh failed, or None; what was read before is still shown."""
         self.is_open = False
-        """Whether it was read at all."""
+        """Whether it has been read at least once."""
         self.pattern: str | None = None
         """The expression that its transcripts were last searched for, as `searching.compile_pattern` takes it."""
         self._environ = environ
@@ -39,19 +39,19 @@ class WatchedRun:
         self._is_closed = False
 
     async def open(self) -> None:
-        """Read everything that is there, beside the screen: of a large run it takes a second.
+        """Read the whole run in a thread; a large run takes a second.
 
         Raises:
-            HubError: there is no run, it is damaged, or of a newer rollouthub.
+            HubError: there is no run, or it is damaged or of a newer rollouthub.
         """
         await self.beside(lambda: _first(self.feed))
         self.is_open = True
 
     async def beside(self, read: Callable[[], _Answer]) -> _Answer:
-        """Read something of the feed beside the screen. What is closed meanwhile is given back when that is read.
+        """Run `read`, which uses the feed, in a thread; if the run is closed meanwhile, the feed is closed afterwards.
 
         Raises:
-            StoreError: it was closed before.
+            StoreError: the run was closed before.
         """
         return await anyio.to_thread.run_sync(self._read, read)
 
@@ -66,7 +66,9 @@ class WatchedRun:
                 self.close()
 
     def refresh(self) -> bool:
-        """Read what is new, a few milliseconds; whether anything is, a new problem included."""
+        """Read new records, which takes a few milliseconds; returns whether there are any, or the problem has
+        changed.
+        """
         before = self.problem
         try:
             is_new = self.feed.refresh()
@@ -76,7 +78,7 @@ class WatchedRun:
         return is_new or before != self.problem
 
     async def look_in(self) -> None:
-        """Ask its hub how it does; find the hub first where none is known."""
+        """Ask its hub for a report; if the hub is not known, look for it first."""
         if self.feed.info.status != "running":
             self._socket = self.view = None
             return
@@ -88,28 +90,28 @@ class WatchedRun:
             return
         try:
             self.view = (await self.ask(lambda client: client.list(0))).run
-        except DoorError:
+        except LiveControlError:
             self._socket = self.view = None
 
     async def ask(self, question: Callable[[LiveClient], Awaitable[_Answer]]) -> _Answer:
-        """Ask its hub something, or have it do something.
+        """Send its hub a request.
 
         Raises:
-            DoorError: no hub plays it, or it does not answer, or refuses.
-            UsageError: it does not understand, or knows no such rollout in flight.
+            LiveControlError: no hub plays it, or it does not answer, or refuses.
+            UsageError: it does not understand the request, or has no such rollout in flight.
         """
         if self._socket is None:
-            raise DoorError(f"no hub plays {self.directory.name} now")
+            raise LiveControlError(f"no hub plays {self.directory.name} now")
         async with knock(self._socket) as client:
             return await question(client)
 
     @property
     def is_steered(self) -> bool:
-        """Whether a hub plays it that answers."""
+        """Whether a hub that plays it is known."""
         return self._socket is not None
 
     def close(self) -> None:
-        """Give back what reading took. Never under a thread that still reads: SQLite would bring down the process."""
+        """Close the feed, at the latest when its present reader ends: SQLite would crash if closed under a reader."""
         self._is_closed = True
         if self._reading.acquire(blocking=False):
             self.feed.close()
@@ -117,7 +119,9 @@ class WatchedRun:
 
 
 def _first(feed: RunFeed) -> None:
-    """Read a run for the first time: millions of values, none of them garbage, and nobody looks for any meanwhile."""
+    """Read a run for the first time with the garbage collector off, since it makes millions of values and no
+    garbage.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:

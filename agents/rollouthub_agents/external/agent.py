@@ -1,4 +1,4 @@
-"""`External`: plays by running somebody else's program, one run of it an episode."""
+"""`External`: an agent that runs a third-party program once per episode."""
 
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -10,10 +10,12 @@ from pydantic import JsonValue
 
 from rollouthub import AgentError, Message, Seat, Stop
 from rollouthub.errors import SandboxError, SandboxOverrun
+from rollouthub.event_loop import background_tasks
 from rollouthub.hosting.local.shell_access import HousedSeat
 from rollouthub.protocols import SeatAddress
 from rollouthub.sandbox import CommandNotStarted, Finished, SandboxFileError
 from rollouthub.text import printable
+from rollouthub.tools import told_task
 from rollouthub_agents.external.config import ExternalConfig
 from rollouthub_agents.external.preparation import open_places
 from rollouthub_agents.external.program_place import Place, Places
@@ -22,21 +24,21 @@ from rollouthub_agents.external.recipe import Recipe, make_recipe
 logger = logging.getLogger(__name__)
 
 _LAST_WORDS = 2000
-"""Characters of its stderr that stand in the record of a program that failed."""
+"""Most characters of a failed program's output that its error message quotes."""
 
 
 class External:
-    """A program that is given an episode's two URLs. `held` makes ready what it runs in."""
+    """An agent that gives a program an episode's two URLs. `held` prepares the program and its sandbox for a run."""
 
     name = "external"
     version = "1"
     config_type = ExternalConfig
 
     def __init__(self, config: ExternalConfig) -> None:
-        """Work out what is to be run.
+        """Compute the command, files and variables from the configuration.
 
         Raises:
-            UsageError: a profile, a file or a variable is not there.
+            UsageError: a profile, a file or a variable does not exist.
         """
         self._config = config
         self._recipe = make_recipe(config)
@@ -44,11 +46,11 @@ class External:
 
     @property
     def needs_model(self) -> bool:
-        """Whether it could not do without a model of the run's."""
+        """Whether the program needs a model of the run."""
         return self._recipe.needs_model
 
     async def play(self, seat: Seat) -> Stop:
-        """Nothing to play without an address.
+        """Always fail: the program needs an episode's URLs, which only `play_exposed` of a prepared agent gets.
 
         Raises:
             AgentError: always.
@@ -57,10 +59,10 @@ class External:
 
     @asynccontextmanager
     async def held(self) -> AsyncGenerator["ProgramPlayer"]:
-        """Have the place and the program; what is yielded plays.
+        """Prepare the program and its sandbox; yields the agent that plays.
 
         Raises:
-            ConfigError: the program, its image or its walls cannot be had.
+            ConfigError: the program, its image or its isolation is not available.
         """
         async with open_places(self._config, self._recipe) as (places, recipe):
             yield ProgramPlayer(self._config, recipe, places)
@@ -68,7 +70,7 @@ class External:
 
 @dataclass(frozen=True, slots=True)
 class ProgramPlayer:
-    """An external agent whose program and place are there."""
+    """An external agent whose program and sandbox are prepared."""
 
     settings: ExternalConfig
     recipe: Recipe
@@ -76,21 +78,21 @@ class ProgramPlayer:
 
     @property
     def name(self) -> str:
-        """As it is registered."""
+        """The agent's registered name."""
         return External.name
 
     @property
     def version(self) -> str:
-        """Of how programs are run."""
+        """The version of the external agent, not of its program."""
         return External.version
 
     @property
     def config(self) -> dict[str, JsonValue]:
-        """The settings, and where the program really runs."""
+        """The settings, with the kind of sandbox that is used."""
         return {**self.settings.model_dump(mode="json"), "sandbox": self.settings.kind}
 
     async def play(self, seat: Seat) -> Stop:
-        """Nothing to play without an address.
+        """Always fail: the program needs an episode's URLs, which only `play_exposed` gets.
 
         Raises:
             AgentError: always.
@@ -98,11 +100,11 @@ class ProgramPlayer:
         raise AgentError("an external program plays over a seat's two URLs, and was given none")
 
     async def play_exposed(self, seat: Seat, address: SeatAddress) -> Stop:
-        """Run the program to its end, or a little past the episode's; its calls are recorded where they come in.
+        """Run the program until it ends, or `grace_seconds` after the episode. The two servers record its calls.
 
         Raises:
-            AgentError: it could not be started, failed, or took too long.
-            SandboxError: its place broke.
+            AgentError: the program could not be started, failed, or took too long.
+            SandboxError: its sandbox failed.
         """
         if address.llm_url is None and self.recipe.needs_model:
             raise AgentError(f"{self.recipe.program!r} asks a model, and the run has none; name one with -m")
@@ -130,8 +132,8 @@ class ProgramPlayer:
         return Stop.FINISHED
 
     async def _run(self, place: Place, messages: Sequence[Message], address: SeatAddress) -> Finished | None:
-        """How the program ended; None where it was ended, after the episode."""
-        prompt = "\n\n".join(message.text for message in messages)
+        """Run the program; returns how it ended, or None if it was ended after the episode."""
+        prompt = told_task(messages)
         inside = await place.reach(address)
         await place.write(self.recipe.home_files(inside, prompt, place.home), place.home)
         await place.write(self.recipe.files, place.workdir)
@@ -142,28 +144,20 @@ class ProgramPlayer:
     async def _watched(
         self, place: Place, command: Sequence[str], environment: Mapping[str, str], address: SeatAddress
     ) -> Finished | None:
-        finished: Finished | None = None
-        failure: Exception | None = None
-        async with anyio.create_task_group() as group:
+        async with background_tasks() as tasks:
 
             async def end_with_episode() -> None:
                 await address.over()
                 await anyio.sleep(self.settings.grace_seconds)
-                group.cancel_scope.cancel()
+                tasks.cancel_scope.cancel()
 
-            group.start_soon(end_with_episode)
-            try:
-                finished = await place.run(command, environment, self.settings.timeout_seconds)
-            except Exception as error:
-                failure = error  # raised below, as the group would wrap it
-            group.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
-        return finished
+            tasks.start_soon(end_with_episode)
+            return await place.run(command, environment, self.settings.timeout_seconds)
+        return None  # its time was over
 
 
 def _problem(done: Finished) -> str | None:
-    """What is wrong with how a program ended."""
+    """Describe why a program's end is a failure; None if it is not."""
     if done.timed_out:
         return f"had not ended after {done.seconds:.0f} s"
     if done.out_of_memory:
@@ -175,5 +169,5 @@ def _problem(done: Finished) -> str | None:
 
 
 def _shown(text: str, address: SeatAddress) -> str:
-    """A program's words as they may stand in a record: without what steers a terminal, and without the token."""
+    """A program's output as it may be recorded: without control characters and without the episode's token."""
     return printable(text).replace(address.api_key, "[token]")

@@ -1,4 +1,4 @@
-"""What `--agent-set` says of an external agent."""
+"""The settings of an external agent, as `--agent-set` gives them."""
 
 import shlex
 from pathlib import Path
@@ -14,7 +14,7 @@ SandboxKind = Literal["docker", "process", "none"]
 
 
 def _words(given: object) -> object:
-    """A command line as its words; quotes and backslashes as a shell reads them, and nothing else of a shell."""
+    """Split a command line into words; quotes and backslashes work as in a shell, nothing else of a shell does."""
     return shlex.split(given) if isinstance(given, str) else given
 
 
@@ -27,43 +27,50 @@ Several = Annotated[tuple[str, ...], BeforeValidator(_one_or_several)]
 
 
 class ExternalConfig(BaseModel):
-    """Which program plays, where it runs and what it gets."""
+    """Which program plays, where it runs, and what files and variables it gets."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     command: Words = ()
-    """The program and its arguments, or a line that is split as a shell would. `{agent_url}`, `{llm_url}`, `{api_key}`,
-    `{model}`, `{prompt}`, `{prompt_file}` and `{home}` stand for this episode's; `{{word}}` for `{word}` itself."""
+    """The program and its arguments, or one line that is split as in a shell. `{agent_url}`, `{llm_url}`,
+    `{api_key}`, `{model}`, `{prompt}`, `{prompt_file}` and `{home}` are replaced by this episode's values;
+    `{{word}}` gives `{word}` literally.
+    """
     profile: str | None = None
-    """A ready command instead: `codex`, `claude-code`, `opencode`, `openai-agents`, `pydantic-ai`, `langchain`,
-    `mini-swe-agent`."""
+    """A predefined command instead: `codex`, `claude-code`, `opencode`, `openai-agents`, `pydantic-ai`, `langchain`,
+    `mini-swe-agent`.
+    """
     program: str | None = None
-    """The program of the profile, where it is not found by its name: `.venv/bin/python`."""
+    """Path of the profile's program if it is not found by its name, for example `.venv/bin/python`."""
     image: str | None = None
-    """The image whose container the program runs in; needs `sandbox=docker`, which it implies."""
+    """The container image in which the program runs; implies `sandbox=docker`."""
     sandbox: SandboxKind | None = None
-    """`docker`: a container. `process`: namespaces of this machine. Both reach the two URLs and nothing else.
-    `none`: this machine as you are, killed whole at the end, with no wall at all. Without: `process`, or `docker` for
-    an image."""
+    """`docker`: a container. `process`: namespaces of this machine. Both can reach the two URLs and nothing else.
+    `none`: this machine without isolation; all processes are killed at the end. By default `process`, or `docker`
+    for an image.
+    """
     files: Several = ()
-    """Files and folders of this machine, copied to the folder the program starts in."""
+    """Files and folders of this machine that are copied to the program's working folder."""
     shows: Several = ()
-    """Folders of this machine that `sandbox=process` shows read-only, at their own path, besides the program's own."""
+    """Folders of this machine that `sandbox=process` mounts read-only at their own paths, besides the program's own."""
     env: dict[str, str] = {}
-    """Further variables, by name; they are recorded."""
+    """Further environment variables; they are recorded."""
     pass_env: Several = ()
-    """Names of variables that are passed on from the hub's own environment; their values are not recorded."""
+    """Names of variables that are copied from the hub's own environment; their values are not recorded."""
     timeout_seconds: float | None = Field(default=None, gt=0)
-    """Most wall time of the program; without, only the run's own limits and deadlines end it."""
+    """Most seconds that the program may run; by default only the run's limits and deadlines end it."""
     grace_seconds: float = Field(default=10.0, ge=0)
-    """How long it may go on when the episode is over: submitted, or at a limit."""
+    """Seconds that the program may go on after the episode is over (submitted, or at a limit)."""
     stdout_bytes: int = Field(default=64_000, ge=0)
-    """How much of each of its outputs is kept, half of it from the beginning; for the log, and for what went wrong."""
+    """Most bytes that are kept of each of stdout and stderr, half from the beginning and half from the end, for logs
+    and errors.
+    """
     memory_bytes: int | None = Field(default=None, ge=16 * MIB)
-    """Memory in a container, 4 GiB by default; address space of each process with `sandbox=process`, not bounded by
-    default, as several runtimes reserve far more than they use."""
+    """With `sandbox=docker`, bytes of the container's memory, 4 GiB by default. With `sandbox=process`, bytes of
+    each process's address space, unlimited by default, as several runtimes reserve far more than they use.
+    """
     cpus: float = Field(default=1.0, gt=0)
-    """Processors of a container."""
+    """CPUs of a container."""
 
     @field_validator("command")
     @classmethod
@@ -86,7 +93,7 @@ class ExternalConfig(BaseModel):
 
     @property
     def kind(self) -> SandboxKind:
-        """Where the program runs."""
+        """The sandbox that is used, with the default resolved."""
         return self.sandbox or ("docker" if self.image else "process")
 
 

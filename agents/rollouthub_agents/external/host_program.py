@@ -16,31 +16,32 @@ from rollouthub.errors import SandboxError
 from rollouthub.processes import guarded
 from rollouthub.protocols import SeatAddress
 from rollouthub.sandbox import CommandNotStarted, File, Finished, Output
+from rollouthub.store.folders import remove_folder
 
 END_SECONDS = 15.0
-"""For a killed tree to be gone; a little more than its guard takes at most."""
+"""Seconds for a killed process tree to end; a little more than its guard takes at most."""
 LAST_WORDS_SECONDS = 1.0
 
 
 class HostPlaces:
-    """Folders on this machine."""
+    """Opens a folder on this machine for each episode."""
 
     def __init__(self, output_bytes: int) -> None:
         self._output_bytes = output_bytes
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator["HostPlace"]:
-        """A fresh folder; gone with all that is in it when the context ends."""
+        """Create a temporary folder; it is removed with its content when the context ends."""
         folder = await to_thread.run_sync(lambda: tempfile.mkdtemp(prefix="rollouthub-agent-"))
         try:
             yield HostPlace(folder, self._output_bytes)
         finally:
             with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+                await to_thread.run_sync(remove_folder, folder)
 
 
 class HostPlace:
-    """A folder that is both HOME and where the program starts."""
+    """A folder on this machine that is both HOME and the program's working folder."""
 
     sandbox = None
 
@@ -49,15 +50,15 @@ class HostPlace:
         self._output_bytes = output_bytes
 
     async def write(self, files: Sequence[File], below: str) -> None:
-        """Put files below a folder."""
+        """Write files below a folder."""
         await to_thread.run_sync(_write, files, Path(below))
 
     async def reach(self, address: SeatAddress) -> SeatAddress:
-        """As they are."""
+        """Return the URLs unchanged, since a program on this machine reaches them directly."""
         return address
 
     async def run(self, command: Sequence[str], environment: Mapping[str, str], seconds: float | None) -> Finished:
-        """Run a program to its end, under a guard that ends with it everything it started.
+        """Run a program to its end under a guard, which then ends all processes that the program started.
 
         Raises:
             CommandNotStarted: there is no such program.
@@ -79,7 +80,7 @@ class HostPlace:
         )
 
     def _started(self, command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-        """Start a process from this thread, the loop's: the kernel may take a thread that ends for its parent."""
+        """Start the process from the event loop's thread, since the kernel may end it together with its thread."""
         try:
             return subprocess.Popen(
                 command,
@@ -95,7 +96,7 @@ class HostPlace:
             raise CommandNotStarted(f"the program could not be started: {error.strerror}", name) from error
 
     async def _attend(self, process: "subprocess.Popen[bytes]", seconds: float | None) -> tuple["_Kept", "_Kept", bool]:
-        """Read what a program writes until it has ended; whether that was in time."""
+        """Collect a program's output until it ends or `seconds` have passed; the flag is whether it ended in time."""
         assert process.stdout is not None
         assert process.stderr is not None
         stdout, stderr = _Kept(self._output_bytes), _Kept(self._output_bytes)
@@ -118,10 +119,10 @@ class HostPlace:
 
 
 async def _end(process: "subprocess.Popen[bytes]", pidfd: int) -> None:
-    """See a guard gone, and with it everything below.
+    """End a guard with all processes below it.
 
     Raises:
-        SandboxError: it is not to be had.
+        SandboxError: they did not end in time.
     """
     assert process.stdin is not None
     process.stdin.close()
@@ -148,7 +149,7 @@ async def _keep(pipe: int, kept: "_Kept") -> None:
 
 
 class _Kept:
-    """The beginning and the end of an output."""
+    """Collects the first and last bytes of an output."""
 
     def __init__(self, most: int) -> None:
         self._head, self._tail = bytearray(), bytearray()
@@ -157,7 +158,7 @@ class _Kept:
         self._total = 0
 
     def add(self, data: bytes) -> None:
-        """Some more of it."""
+        """Add output."""
         self._total += len(data)
         room = self._of_head - len(self._head)
         self._head += data[:room]
@@ -166,7 +167,7 @@ class _Kept:
             del self._tail[: len(self._tail) - self._of_tail]
 
     def output(self) -> Output:
-        """What is kept."""
+        """The bytes collected, and the number of bytes dropped between them."""
         dropped = self._total - len(self._head) - len(self._tail)
         if not dropped:
             return Output(bytes(self._head + self._tail))

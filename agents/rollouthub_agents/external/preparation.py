@@ -22,16 +22,16 @@ PROBE_SECONDS = 60.0
 PIDS = 1024
 _CONTAINER_BYTES = 4 * GIB
 _UNBOUNDED_BYTES = 1 << 46
-"""Of address space: runtimes reserve terabytes and use none of them."""
+"""Bytes of address space that serve as no limit: runtimes reserve terabytes without using them."""
 _IS_THERE = 'command -v -- "$1" >/dev/null'
 
 
 @asynccontextmanager
 async def open_places(config: ExternalConfig, recipe: Recipe) -> AsyncGenerator[tuple[Places, Recipe]]:
-    """Where the program runs, and how it is called there.
+    """Prepare where the program runs; yields the places, and the recipe with the program's name there.
 
     Raises:
-        ConfigError: the program, its image or its walls cannot be had.
+        ConfigError: the program, its image or its isolation is not available.
     """
     async with AsyncExitStack() as stack:
         if config.kind == "none":
@@ -47,7 +47,7 @@ async def open_places(config: ExternalConfig, recipe: Recipe) -> AsyncGenerator[
 
 
 def _on_this_machine(program: str) -> str:
-    """A path as it is from anywhere; a name, or a path that is only there beside the program's files, stays."""
+    """Make an existing program path absolute; a bare name, or a path relative to the copied files, stays as it is."""
     return str(Path(program).absolute()) if "/" in program and Path(program).exists() else program
 
 
@@ -59,7 +59,7 @@ async def _in_containers(provider: SandboxProvider, config: ExternalConfig, reci
 
 
 async def _in_namespaces(provider: SandboxProvider, config: ExternalConfig, recipe: Recipe) -> tuple[Places, Recipe]:
-    """Where the sandbox has the program by itself, that one; else this machine's, shown with what belongs to it."""
+    """Use the sandbox's own program if it has it; else mount this machine's, with the folders it needs."""
     shown = tuple(_folder(path) for path in config.shows)
     places = SandboxPlaces(provider, _spec(config, shown), config.stdout_bytes, is_image=False)
     problem = await _problem(places, recipe)
@@ -105,7 +105,7 @@ async def _prepare(provider: SandboxProvider, spec: SandboxSpec) -> None:
 
 
 async def _problem(places: Places, recipe: Recipe) -> str | None:
-    """Why the program would not run; None where it would."""
+    """Why the program cannot run there; None if it can."""
     try:
         async with places.open() as place:
             _check_walls(place)
@@ -122,7 +122,7 @@ async def _problem(places: Places, recipe: Recipe) -> str | None:
 
 
 async def _probe(place: Place, recipe: Recipe) -> str | None:
-    """Ask a profile's program for its version."""
+    """Check that a profile's program runs, and warn if its version is not the tested one."""
     profile = recipe.profile
     if profile is None:
         return None

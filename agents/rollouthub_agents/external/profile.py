@@ -1,4 +1,4 @@
-"""Profiles: how well-known agents are run, pinned. Each is a TOML file in the folder `profiles`."""
+"""Profiles: commands of well-known agents, with the version they were tested with, as TOML files in `profiles`."""
 
 import tomllib
 from functools import cache
@@ -7,44 +7,44 @@ from importlib.resources.abc import Traversable
 from typing import Literal
 
 from rollouthub.errors import UnknownNameError
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 
 
 class Profile(Frozen):
-    """How one agent is run. Texts are templates: `{agent_url}`, `{llm_url}`, `{model}` …"""
+    """How one well-known agent is run. Texts are templates with placeholders such as `{agent_url}` and `{model}`."""
 
     title: str
     version: str
-    """What it was tested with."""
+    """The version of the agent that the profile was tested with."""
     install: str
-    """The command that installs it."""
+    """The command that installs the agent."""
     program: str
-    """What it is found by; `{program}` in what follows is where it was found."""
+    """The name by which the program is found; `{program}` in other fields is the path where it was found."""
     speaks: Literal["chat/completions", "responses", "messages"]
-    """The API of the model seam that it calls."""
+    """Which API of the hub's model server the agent calls."""
     probe: tuple[str, ...]
-    """Prints the version, with 0, where all that is needed is installed."""
+    """A command that prints the version and exits with 0 if everything needed is installed."""
     command: tuple[str, ...]
     env: dict[str, str] = {}
     files: dict[str, str] = {}
-    """What it finds in its HOME."""
+    """Path in HOME → content of a file that is written there."""
     notes: str = ""
-    """What to know of it."""
+    """Remarks for users of the profile."""
 
 
 @cache
 def profile_names() -> tuple[str, ...]:
-    """Those there are."""
+    """The names of all known profiles."""
     found = (entry.name for entry in _folder().iterdir())
     return tuple(sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml")))
 
 
 @cache
 def load_profile(name: str) -> Profile:
-    """The profile of a name.
+    """Load a profile by name.
 
     Raises:
-        UnknownNameError: there is none.
+        UnknownNameError: there is no such profile.
     """
     if name not in profile_names():
         raise UnknownNameError("profile", name, profile_names())

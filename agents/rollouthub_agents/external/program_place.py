@@ -1,4 +1,4 @@
-"""Where an external program runs: a sandbox that reaches only an episode's two URLs, or this machine."""
+"""Where an external program runs: in a sandbox that reaches only an episode's two URLs, or on this machine."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -9,48 +9,49 @@ from rollouthub.sandbox import File, Finished, Sandbox
 
 
 class Place(Protocol):
-    """One episode's place, and nobody else's before or after."""
+    """The sandbox or folder in which one episode's program runs; used for no other episode."""
 
     @property
     def home(self) -> str:
-        """An empty folder that is the program's HOME."""
+        """Path of an empty folder that is the program's HOME."""
         ...
 
     @property
     def workdir(self) -> str:
-        """Where the program starts."""
+        """Path of the program's working folder."""
         ...
 
     @property
     def sandbox(self) -> Sandbox | None:
-        """The sandbox it is; None where it is this machine."""
+        """The sandbox; None if the program runs on this machine without one."""
         ...
 
     async def write(self, files: Sequence[File], below: str) -> None:
-        """Put files below a folder."""
+        """Write files below a folder."""
         ...
 
     async def reach(self, address: SeatAddress) -> SeatAddress:
-        """The two URLs as the program reaches them."""
+        """The episode's address with the two URLs as the program can reach them."""
         ...
 
     async def run(self, command: Sequence[str], environment: Mapping[str, str], seconds: float | None) -> Finished:
-        """Run a program to its end; then, at the deadline, or when the caller is cancelled, its whole tree is dead.
+        """Run a program until it ends, `seconds` have passed or the caller is cancelled; then all its processes have
+        ended.
 
         Raises:
             CommandNotStarted: there is no such program.
-            SandboxError: the place itself broke.
+            SandboxError: the sandbox failed.
         """
         ...
 
 
 class Places(Protocol):
-    """Makes places; made ready once for a run."""
+    """Opens a place for each episode; prepared once for a run."""
 
     def open(self) -> AbstractAsyncContextManager[Place]:
-        """A fresh place.
+        """Open a fresh place.
 
         Raises:
-            SandboxError: none can be had.
+            SandboxError: no place is available.
         """
         ...

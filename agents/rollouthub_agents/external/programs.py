@@ -1,4 +1,4 @@
-"""A program of this machine and what it needs beside it, to be shown in a sandbox: no more than that."""
+"""Finds a program on this machine and the folders it needs, so that a sandbox can mount these and nothing else."""
 
 import shutil
 import sys
@@ -12,20 +12,20 @@ _SYSTEM = Path("/usr")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program of this machine."""
+    """A program of this machine and the folders it needs."""
 
     path: Path
     folders: tuple[Path, ...]
-    """What it needs besides the system's own: its virtual environment, its `node_modules` …"""
+    """Folders to mount besides the system's: its virtual environment, its `node_modules` and the like."""
     search: tuple[Path, ...]
-    """Where what it starts by name lies, such as `node`."""
+    """Folders in which the program finds others that it starts by name, such as `node`."""
 
 
 def find_program(name: str) -> Program | None:
-    """The program of a name or a path, as this machine has it.
+    """Find a program by name or path; None if there is none.
 
     Raises:
-        ConfigError: it stands where the code of environments does.
+        ConfigError: the program is in the hub's own virtual environment, beside the code of environments.
     """
     found = shutil.which(name)
     if found is None:
@@ -49,17 +49,17 @@ def find_program(name: str) -> Program | None:
 
 
 def _outermost(path: Path) -> Path | None:
-    """The first `node_modules` on a path: packages find each other below it."""
+    """The outermost `node_modules` folder on a path, below which packages find each other."""
     return next((parent for parent in reversed(path.parents) if parent.name == "node_modules"), None)
 
 
 def _bases(environment: Path) -> list[Path]:
-    """The installation of Python below a virtual environment."""
+    """The Python installation that a virtual environment is based on."""
     interpreter = (environment / "bin" / "python").resolve()
     return [interpreter.parent.parent] if interpreter.parent.name == "bin" else []
 
 
 def _not_systems(folders: list[Path]) -> tuple[Path, ...]:
-    """Without what every sandbox shows anyway, though not all of it: packages installed beside Python stay hidden."""
+    """Leave out folders below the system's or Python's installation: sandboxes mount their usable parts anyway."""
     shown = (_SYSTEM, Path(sys.base_prefix).resolve())
     return tuple(dict.fromkeys(path for path in folders if not any(map(path.resolve().is_relative_to, shown))))

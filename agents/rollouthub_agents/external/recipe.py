@@ -1,4 +1,4 @@
-"""The command, files and variables of every episode, computed once from the settings."""
+"""The command, files and variables of every episode's program, computed once from the settings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,42 +19,42 @@ _MODEL_WORDS = ("{llm_url}", "{model}")
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A command with what belongs to it."""
+    """How to run a program as an agent: its command, profile, variables and files."""
 
     command: tuple[str, ...]
     program: str
-    """Its first word, as it is to be called."""
+    """The program to start: a name or a path."""
     profile: Profile | None
     env: Mapping[str, str]
     passed: Mapping[str, str] = field(repr=False)
     files: tuple[File, ...] = field(repr=False)
-    """Copied to where it starts."""
+    """Files that are copied to the program's working folder."""
 
     @property
     def needs_model(self) -> bool:
-        """Whether it could not do without the model seam."""
+        """Whether the program needs the hub's model server."""
         return self.profile is not None or any(word in text for text in self.command for word in _MODEL_WORDS)
 
     def at(self, program: str) -> "Recipe":
-        """The same, with the program under another name."""
+        """The same recipe with another name or path of the program."""
         return replace(self, program=program)
 
     def words(self, address: SeatAddress, prompt: str, home: str) -> list[str]:
-        """The command line of an episode."""
+        """The command line for one episode."""
         known = {**values(address, _without_nul(prompt), f"{home}/{PROMPT_FILE}", home), "program": self.program}
         if self.profile is None:
             return [self.program, *(fill(word, known) for word in self.command[1:])]
         return [fill(word, known) for word in self.command]
 
     def environment(self, address: SeatAddress, prompt: str, home: str) -> dict[str, str]:
-        """The variables of an episode; an environment's own never take the place of ours."""
+        """The environment variables for one episode; those that the hub sets take precedence."""
         prompt_file, prompt = f"{home}/{PROMPT_FILE}", _without_nul(prompt)
         known = values(address, prompt, prompt_file, home)
         extra = {name: fill(text, known) for name, text in self.env.items()}
         return {**self.passed, **extra, **variables(address, prompt, prompt_file, home)}
 
     def home_files(self, address: SeatAddress, prompt: str, home: str) -> list[File]:
-        """What the program finds in its HOME."""
+        """The files for the program's HOME."""
         known = values(address, prompt, f"{home}/{PROMPT_FILE}", home)
         own = {} if self.profile is None else self.profile.files
         filled = [File(path, fill_file(text, known).encode(), 0o600) for path, text in own.items()]
@@ -62,10 +62,10 @@ class Recipe:
 
 
 def make_recipe(config: ExternalConfig) -> Recipe:
-    """What a configuration comes to.
+    """Compute the recipe from the configuration.
 
     Raises:
-        ConfigError: a file is missing, or a variable.
+        ConfigError: a file or a variable does not exist.
         UnknownNameError: there is no such profile.
     """
     passed, copied = passed_on(config.pass_env), tuple(_read(config.files))
@@ -77,7 +77,7 @@ def make_recipe(config: ExternalConfig) -> Recipe:
 
 
 def _read(paths: Sequence[str]) -> list[File]:
-    """The files at and below paths, each under its own name, or its folder's."""
+    """Read the given files and the files below given folders; a folder's files keep their path within it."""
     found: list[File] = []
     total = 0
     for text in paths:
@@ -96,5 +96,5 @@ def _read(paths: Sequence[str]) -> list[File]:
 
 
 def _without_nul(text: str) -> str:
-    """No argument and no variable holds a NUL."""
+    """Replace NUL characters, which arguments and variables cannot hold."""
     return text.replace("\0", "\N{SYMBOL FOR NULL}")

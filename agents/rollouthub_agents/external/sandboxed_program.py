@@ -1,4 +1,4 @@
-"""`sandbox=docker` and `sandbox=process`: a program in a sandbox without a network, two URLs its only way out."""
+"""`sandbox=docker` and `sandbox=process`: runs a program in a sandbox that reaches nothing but two URLs."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -13,30 +13,30 @@ from rollouthub.sandbox import MOST_SECONDS, ByteStream, File, Finished, Sandbox
 
 HOME = "/home/agent"
 _FIRST_FREE_PORT, _INSTEAD = 1024, 20_000
-"""Ports below take a privilege to listen on; inside, theirs is higher by so much."""
+"""Ports below the first number need a privilege to listen on; in the sandbox, the second number is added to them."""
 _PATH_FIRST = 'PATH="$1${PATH:+:$PATH}"; export PATH; shift; exec "$@"'
 
 
 class SandboxPlaces:
-    """Sandboxes of one provider, all alike."""
+    """Opens a sandbox for each episode, all with the same specification."""
 
     def __init__(
         self, provider: SandboxProvider, spec: SandboxSpec, output_bytes: int, path: str = "", *, is_image: bool
     ) -> None:
-        """`path` is searched for programs first; in an image of the user's programs start where it says."""
+        """`path` is put before PATH; with `is_image`, programs start in the image's own working folder."""
         self._provider, self._spec, self._output_bytes, self._path = provider, spec, output_bytes, path
         self._is_image = is_image
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator["SandboxPlace"]:
-        """A fresh sandbox; gone with all that is in it when the context ends."""
+        """Open a fresh sandbox; it is removed with its content when the context ends."""
         async with self._provider.open(self._spec) as sandbox:
             workdir = sandbox.workdir if self._is_image else HOME
             yield SandboxPlace(sandbox, workdir, self._output_bytes, self._path)
 
 
 class SandboxPlace:
-    """One sandbox."""
+    """One sandbox, in which one episode's program runs."""
 
     home = HOME
 
@@ -45,14 +45,14 @@ class SandboxPlace:
         self._output_bytes, self._path = output_bytes, path
 
     async def write(self, files: Sequence[File], below: str) -> None:
-        """Put files below a folder."""
+        """Write files below a folder."""
         await self.sandbox.place(files, below)
 
     async def reach(self, address: SeatAddress) -> SeatAddress:
-        """Carry connections to where the URLs lead, and say how to call that from inside.
+        """Forward ports of the sandbox to the servers of the two URLs, and return the address with URLs at these ports.
 
         Raises:
-            SandboxFileError: a port inside cannot be had.
+            SandboxFileError: a port in the sandbox cannot be opened.
         """
         ports: dict[tuple[str, int], int] = {}
         urls = [_Inside(url) for url in (address.agent_url, address.llm_url) if url is not None]
@@ -68,7 +68,7 @@ class SandboxPlace:
 
         Raises:
             CommandNotStarted: there is no such program.
-            SandboxError: the sandbox broke.
+            SandboxError: the sandbox failed.
         """
         if self._path:
             command = ["/bin/sh", "-c", _PATH_FIRST, "sh", self._path, *command]
@@ -83,7 +83,7 @@ class SandboxPlace:
 
 
 class _Inside:
-    """A URL, and where it leads from the hub."""
+    """A URL, and the host and port that it names."""
 
     def __init__(self, url: str) -> None:
         self._parts = urlsplit(url)
@@ -91,7 +91,7 @@ class _Inside:
         self.target = (self._parts.hostname or "localhost", self._parts.port or default)
 
     def at(self, port: int) -> str:
-        """The same URL at a loopback port."""
+        """The same URL at a port of 127.0.0.1."""
         return urlunsplit(self._parts._replace(netloc=f"127.0.0.1:{port}"))
 
 
@@ -103,7 +103,7 @@ def _port_inside(port: int, taken: set[int]) -> int:
 
 
 class _Caller:
-    """Opens connections to one place, and no other, whatever the program asks for."""
+    """Opens connections to one fixed host and port, whatever the program asks for."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
@@ -113,7 +113,7 @@ class _Caller:
 
 
 class _Stream:
-    """A TCP connection as sandboxes carry it."""
+    """A TCP connection behind the interface that sandboxes forward."""
 
     def __init__(self, connection: SocketStream) -> None:
         self._connection = connection

@@ -10,10 +10,10 @@ _WORD = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")
 
 
 def check_words(words: Iterable[str]) -> None:
-    """Refuse what looks like a placeholder and is none: a slip, which the program would be given as it is.
+    """Refuse likely typos of placeholders, which would be passed to the program unchanged.
 
     Raises:
-        ValueError: names it, and what there is.
+        ValueError: names the typo and the similar placeholder.
     """
     for word in words:
         for found in _WORD.finditer(word):
@@ -28,16 +28,16 @@ def check_words(words: Iterable[str]) -> None:
 
 
 def names_in(words: Iterable[str]) -> set[str]:
-    """The placeholders of templates."""
+    """The names of all placeholders in templates."""
     return {found[2] for word in words for found in _WORD.finditer(word) if found[2] is not None}
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Put values in place of their names; what has no value stays."""
+    """Replace placeholders by their values; those without a value stay."""
     return _WORD.sub(lambda found: f"{{{found[1]}}}" if found[1] else values.get(found[2], found[0]), template)
 
 
 def fill_file(template: str, values: Mapping[str, str]) -> str:
-    """Fill in a file, whose own braces stay: values are written as they stand inside a JSON or TOML string."""
+    """Replace placeholders in a file by values escaped for JSON or TOML strings; other braces stay."""
     quoted = {name: json.dumps(value)[1:-1] for name, value in values.items()}
     return re.sub(r"\{([a-z_]+)\}", lambda found: quoted.get(found[1], found[0]), template)

@@ -1,4 +1,4 @@
-"""The variables that an external program finds: its two URLs under every name that clients look for, and no more."""
+"""The environment variables of an external program: its two URLs, under every name that common clients read."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from rollouthub.errors import ConfigError
 from rollouthub.protocols import SeatAddress
 
 MOST_BYTES = 100_000
-"""A kernel takes no variable, and no argument, of more than 128 KiB."""
+"""Most bytes of a prompt that is passed as a variable; Linux limits variables and arguments to 128 KiB."""
 OURS = frozenset(
     {
         "ROLLOUTHUB_AGENT_URL",
@@ -24,15 +24,15 @@ OURS = frozenset(
         "HOME",
     }
 )
-"""Set for every episode; nobody else's value takes their place."""
+"""Variables that the hub sets for every episode, and that settings may not override."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse variables that cannot be set, or are the episode's own.
+    """Refuse variables that cannot be set, are given twice, or are set by the hub.
 
     Raises:
-        ValueError: says which.
+        ValueError: names the variable.
     """
     for name in names:
         if not _NAME.fullmatch(name):
@@ -44,10 +44,10 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def passed_on(names: Sequence[str]) -> dict[str, str]:
-    """The hub's own values of variables.
+    """Values of the named variables from the hub's own environment.
 
     Raises:
-        ConfigError: one is not set.
+        ConfigError: a variable is not set.
     """
     missing = [name for name in names if name not in os.environ]
     if missing:
@@ -56,7 +56,7 @@ def passed_on(names: Sequence[str]) -> dict[str, str]:
 
 
 def variables(address: SeatAddress, prompt: str, prompt_file: str, home: str) -> dict[str, str]:
-    """What every program is told."""
+    """The environment variables that every program gets."""
     told = {
         "HOME": home,
         "LANG": "C.UTF-8",
@@ -81,7 +81,7 @@ def variables(address: SeatAddress, prompt: str, prompt_file: str, home: str) ->
 
 
 def values(address: SeatAddress, prompt: str, prompt_file: str, home: str) -> Mapping[str, str]:
-    """What placeholders stand for."""
+    """The values of the placeholders in commands, variables and files, by name."""
     return {
         "agent_url": address.agent_url,
         "llm_url": address.llm_url or "",

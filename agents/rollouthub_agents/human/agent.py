@@ -1,4 +1,4 @@
-"""A person as an agent: the same tools, the same limits, the same record."""
+"""A person as an agent, with the same tools, limits and records as a model."""
 
 import anyio
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -10,16 +10,16 @@ from rollouthub_agents.human.typed_lines import Lines
 
 
 class HumanConfig(BaseModel):
-    """How a person likes it."""
+    """How tasks are shown to the person."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     markdown: bool = False
-    """Show what the environment says as Markdown, not as the text a model reads."""
+    """Render the environment's texts as Markdown, instead of showing the text as models read it."""
 
 
 class Human:
-    """Asks the person at the terminal, one episode at a time."""
+    """An agent that asks the person at the terminal, for one episode at a time."""
 
     name = "human"
     version = "1"
@@ -33,7 +33,7 @@ class Human:
         self._player: HumanPlayer | None = None
 
     async def play(self, seat: Seat) -> Stop:
-        """Play one episode; others wait for the terminal."""
+        """Play one episode; episodes that run concurrently wait for the terminal."""
         screen = Screen(is_markdown=self._settings.markdown)
         async with self._turn:
             self._player = HumanPlayer(seat, self._lines, screen)
@@ -46,7 +46,7 @@ class Human:
                 self._player = None
 
     def interrupt(self) -> bool:
-        """Ctrl-C was pressed; False where nobody plays."""
+        """Handle Ctrl-C: end the pending question or call; returns False if no episode is being played."""
         if self._player is None:
             return False
         self._player.interrupt()

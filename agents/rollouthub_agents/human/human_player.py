@@ -21,15 +21,15 @@ INTERRUPTED_CALL = "The call was interrupted."
 
 
 class Leave(Exception):
-    """The person pressed Ctrl-C, or there is nothing more to read."""
+    """The person pressed Ctrl-C, or the input has ended."""
 
 
 class Back(Exception):
-    """The person would rather do something else."""
+    """The person went back, or the input was refused: ask for the next command."""
 
 
 class HumanPlayer:
-    """Asks, and does what is answered."""
+    """Plays one episode by asking a person for commands."""
 
     def __init__(self, seat: Seat, lines: Lines, screen: Screen) -> None:
         self._seat, self._lines, self._screen = seat, lines, screen
@@ -37,12 +37,12 @@ class HumanPlayer:
         self._began = time.monotonic()
         self._calls = 0
         self._waiting: anyio.CancelScope | None = None
-        """What Ctrl-C ends: a question, or a call in flight."""
+        """The scope of the pending question or call, which Ctrl-C cancels."""
         self._title = "user" if seat.has_user else "task"
         self._says = "say something to the user" if seat.has_user else "answer in words, which ends the episode"
 
     def interrupt(self) -> None:
-        """Ctrl-C was pressed."""
+        """Handle Ctrl-C: cancel the pending question or call."""
         if self._waiting is not None:
             self._waiting.cancel()
 
@@ -65,7 +65,7 @@ class HumanPlayer:
         return Stop.SUBMITTED
 
     async def _act(self) -> Stop | None:
-        """One thing to do."""
+        """Ask for one command and carry it out; returns a stop reason if it ends the episode."""
         word, _, rest = (await self._ask(f"{self._status()}> ")).strip().partition(" ")
         rest = rest.strip()
         match word:
@@ -91,7 +91,7 @@ class HumanPlayer:
         return None
 
     def _status(self) -> str:
-        """What is left."""
+        """The turn number, and the turns and time left."""
         limits, facts = self._seat.limits, [f"turn {self._seat.turns + 1}"]
         if limits.max_turns is not None:
             facts[0] += f" of {limits.max_turns}"
@@ -114,10 +114,10 @@ class HumanPlayer:
     # --- asking -----------------------------------------------------------------------------------------------------
 
     async def _ask(self, prompt: str) -> str:
-        """A line of the person's.
+        """Read one line from the person.
 
         Raises:
-            Leave: there is none.
+            Leave: the input has ended, or Ctrl-C was pressed.
         """
         self._screen.prompt(prompt)
         line = None
@@ -134,10 +134,10 @@ class HumanPlayer:
         return line
 
     async def _text(self, name: str) -> str:
-        """Words, of one line or several.
+        """Read a text of one or several lines, from the terminal, a file or an editor.
 
         Raises:
-            Back: the person would rather not.
+            Back: the person typed `:back`.
         """
         line = await self._ask(f"  {name}: ")
         word, _, rest = line.partition(" ")
@@ -162,7 +162,7 @@ class HumanPlayer:
             return await self._text(name)
 
     async def _edited(self) -> str:
-        """What the person wrote in an editor of their own."""
+        """Read a text that the person writes in the editor named by VISUAL or EDITOR."""
         editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
         with tempfile.TemporaryDirectory() as folder:
             file = anyio.Path(folder) / "answer.txt"
@@ -175,7 +175,7 @@ class HumanPlayer:
                 raise Back from None
 
     async def _form(self, tool: Tool) -> dict[str, Any]:
-        """A tool's arguments, one by one."""
+        """Ask for a tool's arguments, one by one."""
         arguments: dict[str, Any] = {}
         for value in values_of(tool.input_schema):
             self._screen.value(value)
@@ -183,7 +183,7 @@ class HumanPlayer:
         return arguments
 
     async def _fill(self, value: Value, arguments: dict[str, Any]) -> None:
-        """Ask for one argument until what is typed will do."""
+        """Ask for one argument until a valid value is typed, or an optional one is left empty."""
         while True:
             line = await self._text(f"{value.name} ({value.hint})")
             if not line:
@@ -198,10 +198,10 @@ class HumanPlayer:
                 self._screen.refuse(str(problem))
 
     def _given(self, tool: Tool, rest: str) -> dict[str, Any]:
-        """The arguments that stand behind a tool's name.
+        """Parse arguments typed on the same line as a tool's name.
 
         Raises:
-            Back: they will not do.
+            Back: they are invalid.
         """
         values = values_of(tool.input_schema)
         needed = [value for value in values if value.is_required] or values
@@ -252,7 +252,7 @@ class HumanPlayer:
         return None
 
     async def _leave(self) -> Stop | None:
-        """Ask once whether to hand in, discard or go on; whoever leaves again means it."""
+        """Ask whether to hand in, discard or go on; leaving this question discards."""
         try:
             while True:
                 answer = await self._ask("leave? [h]and in as it is, [d]iscard, [g]o on: ")

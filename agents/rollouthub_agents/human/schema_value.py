@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 EMPTY = '""'
-"""How an empty text is typed: an empty line leaves a value out."""
+"""What a person types for an empty text, since an empty line leaves an optional value out."""
 _WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "yes or no", "null": "null"}
 _YES, _NO = frozenset({"y", "yes", "true"}), frozenset({"n", "no", "false"})
 _MOST_LEVELS = 8
-"""References followed before a schema is taken to go round in circles."""
+"""Most references that are followed in a schema, in case they form a cycle."""
 
 Schema = Mapping[str, Any]
 
 
 class Unfit(Exception):
-    """A typed line makes no value; the text says why."""
+    """A typed line is not a valid value; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -25,29 +25,29 @@ class Value:
 
     name: str
     schema: Schema
-    """References resolved, `null` of optional types left out."""
+    """The argument's schema, with references resolved and without the `null` of optional types."""
     is_required: bool
 
     @property
     def choices(self) -> list[Any]:
-        """The only values there are; empty where it is open."""
+        """The allowed values; empty if the schema does not list them."""
         if "const" in self.schema:
             return [self.schema["const"]]
         return list(self.schema.get("enum", ()))
 
     @property
     def is_text(self) -> bool:
-        """Whether a line is taken as it is typed."""
+        """Whether the typed line is the value, without parsing."""
         return self.schema.get("type") == "string" and not self.choices
 
     @property
     def description(self) -> str:
-        """What the tool's author says of it."""
+        """The description from the tool's schema."""
         return str(self.schema.get("description") or "")
 
     @property
     def hint(self) -> str:
-        """What may be typed, in a few words."""
+        """A few words on the type, the bounds and the default."""
         hints = [_kind(self.schema)] if not self.choices else ["one of these"]
         hints += _bounds(self.schema)
         if not self.is_required:
@@ -56,10 +56,10 @@ class Value:
         return ", ".join(hints)
 
     def parse(self, line: str) -> Any:
-        """The value a line stands for.
+        """Parse a typed line.
 
         Raises:
-            Unfit: it stands for none.
+            Unfit: the line is not a valid value.
         """
         if self.choices:
             return self._chosen(line.strip())
@@ -85,7 +85,7 @@ def values_of(schema: Schema) -> list[Value]:
 
 
 def _resolved(schema: Any, root: Schema) -> Schema:
-    """A schema without references, and without the `null` of what may be left out."""
+    """A schema with references resolved, and without the `null` of optional types."""
     found: dict[str, Any] = dict(cast(Schema, schema)) if isinstance(schema, Mapping) else {}
     for _ in range(_MOST_LEVELS):
         inner = _referred(found, root) or _only_variant(found)
@@ -111,7 +111,7 @@ def _referred(schema: Schema, root: Schema) -> Schema | None:
 
 
 def _only_variant(schema: Schema) -> Schema | None:
-    """What a value must be where there is one variant besides `null`."""
+    """The only variant of a union besides `null`; None if there are several."""
     for key in ("anyOf", "oneOf", "allOf"):
         variants = cast(list[Schema], schema.get(key) or ())
         open_ones = [variant for variant in variants if isinstance(variant, dict) and variant.get("type") != "null"]
@@ -147,7 +147,7 @@ def _bounds(schema: Schema) -> list[str]:
 
 
 def _parsed(kind: object, line: str) -> Any:
-    """A line as a value of a type of JSON's."""
+    """Parse a line as a value of a JSON type."""
     if kind == "string":
         return "" if line == EMPTY else line
     typed = line.strip()
@@ -188,7 +188,7 @@ def _is_a(kind: object, value: Any) -> bool:
 
 
 def _check(schema: Schema, value: Any) -> None:
-    """What can be said of a value at once; the environment checks the rest."""
+    """Check a value's bounds and length; the environment checks everything else."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         low, high = schema.get("minimum"), schema.get("maximum")
         above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")

@@ -1,4 +1,4 @@
-"""What a person sees: on stderr, so that stdout is left to results. What others worded drives no terminal."""
+"""Shows an episode to a person, on stderr since stdout is for results. Text of others cannot control the terminal."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ from rollouthub_agents.human.schema_value import Value, values_of
 
 PIPE_WIDTH = 100
 MOST_SHOWN = 12_000
-"""Characters of one result; `more` shows it whole."""
+"""Most characters of a result that are shown; `more` shows all."""
 _MOST = 10**9
 HELP = """\
 NUMBER or NAME   call a tool; you are asked for its arguments one by one
@@ -41,7 +41,7 @@ Ctrl-C and Ctrl-D ask whether to leave."""
 
 
 class Screen:
-    """One terminal, or whatever takes its place."""
+    """The person's terminal, or the pipe or file that stderr is."""
 
     def __init__(self, *, is_markdown: bool) -> None:
         self._is_markdown = is_markdown
@@ -49,7 +49,7 @@ class Screen:
         self._last = ""
 
     def conversation(self, messages: Sequence[Message], user: str) -> None:
-        """Show messages in full; those of the role `user` are titled as given."""
+        """Show messages in full; those of the role `user` get the title `user`."""
         for message in messages:
             titles = {"system": ("rules", "dim"), "user": (user, "cyan")}
             title, style = titles.get(message.role, (message.role, "none"))
@@ -64,7 +64,7 @@ class Screen:
         self._console.print(Panel(shown, title=title, title_align="left", border_style=style))
 
     def tools(self, tools: Sequence[Tool], says: str) -> None:
-        """List what can be done."""
+        """List the tools and the other commands."""
         table = Table(box=None, pad_edge=False, show_header=False)
         table.add_column(justify="right", style="bold", no_wrap=True)
         table.add_column()
@@ -82,11 +82,11 @@ class Screen:
         self._console.print(table)
 
     def help(self, says: str) -> None:
-        """Say what can be typed."""
+        """Show the commands."""
         self._console.print(Text(HELP.format(say=says)), soft_wrap=True)
 
     def tool(self, tool: Tool) -> None:
-        """Show one tool in full."""
+        """Show a tool's description and schema."""
         self._console.print(Text(plain_name(tool.name), "bold"))
         if tool.description:
             self._console.print(Text(plain(tool.description, MOST_SHOWN)))
@@ -94,7 +94,7 @@ class Screen:
         self._console.print(Text(plain(schema, MOST_SHOWN), "dim"))
 
     def value(self, value: Value) -> None:
-        """Introduce a value that is asked for."""
+        """Show an argument's description and choices before asking for it."""
         if value.description:
             self._note(plain(value.description, MOST_SHOWN), "dim")
         for number, choice in enumerate(value.choices, 1):
@@ -102,26 +102,26 @@ class Screen:
             self._note(f"{number:>3}  {plain_name(shown)}", "")
 
     def result(self, message: Message) -> None:
-        """Show what a tool gave."""
+        """Show a tool's result, cut to `MOST_SHOWN` characters."""
         self._last = _pretty(_words(message))
         self._note(plain(self._last, MOST_SHOWN) or "(nothing)", "yellow")
         if len(self._last) > MOST_SHOWN:
             self.note("`more` shows it whole")
 
     def more(self) -> None:
-        """Show the last result whole."""
+        """Show the last result in full."""
         self._note(plain(self._last, _MOST) or "there is none yet", "yellow")
 
     def note(self, text: str, style: str = "dim") -> None:
-        """Say something of the hub's own."""
+        """Show a remark of the hub."""
         self._console.print(Text(text, style=style))
 
     def refuse(self, reason: str) -> None:
-        """Say why what was typed does not do."""
+        """Say why the typed input is invalid."""
         self._console.print(Text(plain(reason, MOST_SHOWN), "red"))
 
     def prompt(self, text: str) -> None:
-        """Ask; the answer is typed on the same line."""
+        """Show a prompt; the answer is typed on the same line."""
         self._console.print(Text(text, "bold"), end="")
         self._console.file.flush()
 
@@ -130,7 +130,7 @@ class Screen:
 
 
 def _words(message: Message) -> str:
-    """A message's text; of media, what they are."""
+    """A message's text; media are named by type and digest."""
     if isinstance(message.content, str):
         return message.content
     parts = [
@@ -141,7 +141,7 @@ def _words(message: Message) -> str:
 
 
 def _pretty(text: str) -> str:
-    """JSON with its lines indented; all else as it is."""
+    """Indent the text if it is JSON; other text stays as it is."""
     if text[:1] not in ("{", "["):
         return text
     try:

@@ -8,21 +8,21 @@ _PIECE = 65536
 
 
 class Lines:
-    """The lines of a file descriptor, be it a terminal, a pipe or a file. A wait for one can be cancelled."""
+    """Lines read from a terminal, a pipe or a file; waiting for a line can be cancelled."""
 
     def __init__(self, number: int) -> None:
         self._number, self._rest = number, b""
 
     @property
     def is_terminal(self) -> bool:
-        """Whether somebody can be typing."""
+        """Whether the input is a terminal."""
         try:
             return os.isatty(self._number)
         except OSError:
             return False
 
     async def next(self) -> str | None:
-        """The next line without its newline; None at the end, after which a terminal may go on (Ctrl-D)."""
+        """The next line without its line break; None at the end. A terminal may give further lines after Ctrl-D."""
         while b"\n" not in self._rest:
             piece = await self._piece()
             if not piece:

@@ -1,4 +1,4 @@
-"""Questions about finished runs and about machines: comparisons, new scores, symptoms, estimates.
+"""Analyses of finished runs and of machines: comparisons, new scores, diagnoses and estimates.
 
 Imports `live.follow`, the engine and below. Begin with `compare/comparison.py`.
 """

@@ -1,4 +1,4 @@
-"""What a planned run will use, from a sample of it: tokens, money, time and disk, with 95 % intervals."""
+"""Estimates the tokens, cost, time and disk that a planned run will use from a sample of it, with 95 % intervals."""
 
 import math
 from array import array
@@ -12,31 +12,33 @@ from rollouthub.statistics.intervals import t_quantile
 from rollouthub.store import RoleUsage
 
 CPU_SECONDS = 0.001
-"""What the hub itself needs for a small rollout, in one process: instant models cannot make a run any faster."""
+"""CPU seconds that the hub itself spends on a small rollout in one process: a run cannot be faster, even with an
+instant model.
+"""
 FEW_TASKS = 5
-"""Below so many, an interval says little about rollouts that are unlike the others."""
+"""With fewer sampled tasks than this, an interval says little about atypical rollouts."""
 WIDE = 0.5
-"""An interval that reaches further from its middle than this share of it is worth a larger sample."""
+"""Upper half-width of an interval, as a share of the estimate, above which a larger sample is advised."""
 
 
 @dataclass(frozen=True)
 class Projection:
-    """An amount for the whole run."""
+    """An estimated amount for the whole run, with its 95 % interval."""
 
     value: float
     low: float | None
-    """None where one task stands for all: it says nothing of how they differ."""
+    """Lower end of the interval; None where only one task was sampled, which shows no spread between tasks."""
     high: float | None
 
     def scaled(self, factor: float) -> "Projection":
-        """So many times as much."""
+        """Return the projection multiplied by a factor."""
         low, high = (None if end is None else end * factor for end in (self.low, self.high))
         return Projection(self.value * factor, low, high)
 
 
 @dataclass(frozen=True)
 class Planned:
-    """What is planned of one environment."""
+    """The planned numbers of tasks and rollouts of one environment."""
 
     tasks: int
     rollouts: int
@@ -44,7 +46,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class LimitShare:
-    """How much of a limit the run would take."""
+    """The share of a limit that the run is expected to use."""
 
     limit: float
     share: Projection
@@ -52,32 +54,34 @@ class LimitShare:
 
 @dataclass(frozen=True)
 class RunEstimate:
-    """What a run would use."""
+    """The estimated use of a planned run."""
 
     rollouts: int
     tasks: int
     sampled: int
-    """Rollouts it is projected from."""
+    """Number of sampled rollouts that the estimate is made from."""
     sampled_tasks: int
     scored: int
-    """Of those."""
+    """Number of sampled rollouts that were scored."""
     prompt_tokens: Projection
-    """Of the model that plays, as `output_tokens`; `roles` has those of the others."""
+    """Prompt tokens of the model that plays; `output_tokens` is of the same model, and `roles` has the other models'
+    use.
+    """
     output_tokens: Projection
     cost: Projection | None
-    """US dollars of all models; None where a price is not known."""
+    """Cost in US dollars of all models; None where a price is unknown."""
     roles: dict[str, RoleUsage]
-    """What models would use that environments ask themselves."""
+    """Role → use of the models that environments call themselves, such as judges and simulated users."""
     seconds: Projection
     bound: str
-    """What the time is decided by: `concurrency`, `requests_per_minute`, `tokens_per_minute` or `cpu`."""
+    """What determines the time: `concurrency`, `requests_per_minute`, `tokens_per_minute` or `cpu`."""
     disk_bytes: float
     limits: dict[str, LimitShare]
-    """By setting: `run_limits.max_cost` …"""
+    """Setting, such as `run_limits.max_cost` → its limit and the expected share of it."""
     remarks: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """As plain fields."""
+        """The estimate as plain JSON fields."""
         return asdict(self)
 
 
@@ -87,7 +91,7 @@ def estimate_run(
     request: RunRequest,
     bytes_per_rollout: float,
 ) -> RunEstimate:
-    """Project a run from a sample of each of its environments, none of which may be empty."""
+    """Estimate a run from a sample of each of its environments; no sample may be empty."""
     parts = [(samples[name], planned[name]) for name in planned]
     rollouts = sum(plan.rollouts for plan in planned.values())
     amounts = {name: _total(parts, name) for name in ("prompt_tokens", "output_tokens", "calls", "cost", "seconds")}
@@ -118,9 +122,9 @@ _Parts = Sequence[tuple[EnvironmentSample, Planned]]
 
 
 def _total(parts: _Parts, quantity: str) -> Projection:
-    """A sum over the planned rollouts: Student's t over tasks, for what these will come to and not their mean.
+    """Project the sum of a quantity over the planned rollouts, with a prediction interval (Student's t over tasks).
 
-    Environments are drawn apart, so their errors add up as squares.
+    Environments are sampled independently, so the squares of their errors add up.
     """
     value, squares, is_known = 0.0, 0.0, True
     for sample, planned in parts:
@@ -152,7 +156,10 @@ def _roles(parts: _Parts) -> dict[str, RoleUsage]:
 def _wall(
     parts: _Parts, amounts: Mapping[str, Projection], request: RunRequest, rollouts: int
 ) -> tuple[Projection, str]:
-    """The work over so many at a time, and the longest at the end; or what the model's limits of rate allow."""
+    """Project the run's time in seconds and name its bound: the work at the planned concurrency plus the longest
+    rollout at the end, or the
+    model's rate limits.
+    """
     side = min(request.concurrency, rollouts)
     durations = array("d")
     for sample, _ in parts:
@@ -172,7 +179,7 @@ def _wall(
 
 
 def _held_back(amount: Projection, per_minute: int) -> Projection:
-    """Seconds under a limit that any 60 seconds keep: the first minute's worth may go at once."""
+    """Seconds that an amount takes under a limit per minute; the first minute's amount may be used at once."""
 
     def seconds(amount: float) -> float:
         return max(0.0, 60 * (amount / per_minute - 1))
@@ -182,7 +189,7 @@ def _held_back(amount: Projection, per_minute: int) -> Projection:
 
 
 def _sum(one: Projection, other: Projection, more: float = 0.0) -> Projection:
-    """Of amounts that grow together, so that their errors add up."""
+    """Add amounts that grow together, so that their errors add up linearly."""
     low = None if one.low is None or other.low is None else one.low + other.low + more
     high = None if one.high is None or other.high is None else one.high + other.high + more
     return Projection(one.value + other.value + more, low, high)
@@ -214,7 +221,7 @@ def _limits(
 
 
 def _remarks(estimate: RunEstimate, parts: _Parts, planned: Mapping[str, Planned]) -> list[str]:
-    """What to know before one trusts the figures."""
+    """Remarks on how far the figures can be trusted."""
     remarks: list[str] = []
     for (sample, plan), name in zip(parts, planned, strict=True):
         if sample.tasks < min(FEW_TASKS, plan.tasks):

@@ -1,4 +1,4 @@
-"""What a few rollouts of a planned run used, task by task: what an estimate is made from."""
+"""Measures what the rollouts of a sample used, task by task, as input for an estimate."""
 
 import math
 from array import array
@@ -16,7 +16,7 @@ QUANTITIES = ("prompt_tokens", "output_tokens", "calls", "cost", "seconds")
 
 @dataclass
 class EnvironmentSample:
-    """One environment's rollouts: means over tasks of what a rollout used, all its attempts together."""
+    """One environment's sampled rollouts: means over tasks of the use per rollout, all attempts of a rollout summed."""
 
     means: dict[str, TaskMeans] = field(default_factory=lambda: {name: TaskMeans() for name in QUANTITIES})
     rollouts: int = 0
@@ -24,18 +24,22 @@ class EnvironmentSample:
     is_priced: bool = True
     """Whether the cost of every call is known."""
     roles: dict[str, RoleUsage] = field(default_factory=dict[str, RoleUsage])
-    """What the models have used that the environment asked itself; their cost is part of the rollouts'."""
+    """Role → use of the models that the environment called itself; their cost is part of the rollouts' cost."""
     seconds: "array[float]" = field(default_factory=lambda: array("d"))
-    """Of each rollout's effective attempt."""
+    """Seconds of each rollout's effective attempt."""
 
     @property
     def tasks(self) -> int:
-        """How many there are rollouts of."""
+        """The number of tasks that have rollouts."""
         return self.means["seconds"].tasks
 
 
 def read_sample(reader: RunReader, price: Price | None = None) -> dict[str, EnvironmentSample]:
-    """A run's rollouts by environment. With a price the model's tokens cost that, whatever was recorded."""
+    """Read what a run's rollouts used, by environment.
+
+    A given price replaces the recorded cost of the tokens of the model that plays; the recorded cost of role models is
+    added.
+    """
     samples: dict[str, EnvironmentSample] = {}
     for name, rows in _by_task(reader):
         sample = samples.setdefault(name, EnvironmentSample())
@@ -55,7 +59,7 @@ def read_sample(reader: RunReader, price: Price | None = None) -> dict[str, Envi
 
 
 def _by_task(reader: RunReader) -> Iterator[tuple[str, list[AttemptSummary]]]:
-    """All attempts at each task's samples, environment by environment."""
+    """Yield, for each task, its environment's name and all attempts at its samples."""
     rows: list[AttemptSummary] = []
     for row in reader.summaries(effective=False, order_by="group_id"):
         if rows and row.group_id != rows[0].group_id:
@@ -81,7 +85,7 @@ def _amount(quantity: str, row: AttemptSummary, price: Price | None) -> float:
 
 
 def longest_of(seconds: "array[float]", count: int) -> float:
-    """The expected longest of so many rollouts drawn from these."""
+    """Return the expected maximum of `count` values drawn from these durations, in seconds."""
     ranked, total = sorted(seconds), len(seconds)
     shares = [math.exp(count * math.log(place / total)) if place else 0.0 for place in range(total + 1)]
     return sum(value * (shares[place + 1] - shares[place]) for place, value in enumerate(ranked))

@@ -1,4 +1,4 @@
-"""The hub's own benchmarks: what each layer costs, measured in processes of their own.
+"""The hub's own benchmarks: the CPU, memory and time of each layer, measured in separate processes.
 
-Imported by `hub bench` alone. Begin with `overhead.py`.
+Only `hub bench` imports this package. Begin with `overhead.py`.
 """

@@ -1,4 +1,4 @@
-"""Which layer holds a run back: what each would allow by itself, and the smallest of it."""
+"""Finds the layer that limits a run's rate: the least of the rates that each layer and process allows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -7,57 +7,57 @@ from typing import Any, Literal
 from rollouthub.bench.layer import Layer, LayerRun, Way
 
 Part = Literal["model", "environment", "verifier", "transport", "store", "schedule", "engine"]
-"""A layer, or the engine around them: the agent's loop, the record, coroutines."""
+"""A layer, or `engine`: the agent's loop, recording and coroutines around the layers."""
 Kind = Literal["alone", "cpu"]
-"""A bound that a layer has by itself, whoever else is at work; or that of a process with a core's worth of time."""
+"""`alone`: the rate of a layer measured alone. `cpu`: the rate that a process's CPU time per rollout allows."""
 
 BUSY = 0.6
-"""From here on a layer is bound by CPU, not by waiting."""
+"""Busy share from which a layer is limited by its CPU work, not by waiting."""
 GROWS = 1.3
-"""A rate that grows so much with twice as many in flight is not at its end."""
+"""If twice as many operations in flight multiply the rate by more than this, concurrency limits the rate."""
 NEAR = 0.75
-"""A run nearer than this to its bound has no other one to speak of."""
+"""If a run reaches at least this share of its lowest bound, no further explanation is given."""
 BESIDE = 3
-"""Nor has one whose next bound is so many times as high."""
+"""The next bound is mentioned only if it is less than this many times the lowest one."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Most rollouts a second, as far as this one is concerned."""
+    """The highest rollout rate that one layer or process allows."""
 
     part: Part
-    """Who is to blame: of a process, who uses most of it."""
+    """The layer that sets the bound; for a process, the layer that uses most of its CPU."""
     kind: Kind
     where: str
-    """The process, where it is one."""
+    """The process or machine for kind `cpu`; empty for kind `alone`."""
     per_second: float
     why: str
 
 
 @dataclass(frozen=True)
 class BottleneckVerdict:
-    """What holds one run back."""
+    """The bottleneck of one run, and all bounds."""
 
     run: str
     bottleneck: Part
     per_second: float
-    """Measured."""
+    """Rollouts per second that were measured."""
     possible_per_second: float
-    """What the bottleneck allows."""
+    """Rollouts per second that the bottleneck allows."""
     share: float
-    """The first over the second."""
+    """Measured rate divided by possible rate."""
     sentence: str
     bounds: tuple[Bound, ...]
-    """All of them, the smallest first."""
+    """All bounds, the lowest first."""
 
     def as_json(self) -> dict[str, Any]:
-        """As `hub bench layers --json` prints it."""
+        """The verdict as `hub bench layers --json` prints it."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """One whole run, and where it was played."""
+    """A whole run, and the machine and processes on which it was played."""
 
     name: str
     way: Way
@@ -66,11 +66,11 @@ class MeasuredRun:
     cores: int
     workers: int = 0
     is_busy: bool = False
-    """Whether others were at work on the machine."""
+    """Whether other programs used the machine's cores."""
 
 
 def judge(run: MeasuredRun, layers: Sequence[Layer]) -> BottleneckVerdict:
-    """Say what holds a run back, by what its layers do alone."""
+    """Find a run's bottleneck from measurements of its layers alone."""
     found = [bound for bound in (*_alone(run, layers), *_processes(run, layers)) if bound.per_second > 0]
     bounds = tuple(sorted(found, key=lambda bound: bound.per_second))
     first, measured = bounds[0], run.played.per_second
@@ -86,7 +86,7 @@ def judge(run: MeasuredRun, layers: Sequence[Layer]) -> BottleneckVerdict:
 
 
 def _alone(run: MeasuredRun, layers: Sequence[Layer]) -> list[Bound]:
-    """What each layer allows by itself."""
+    """The bounds of the layers, from each measured alone."""
     bounds: list[Bound] = []
     for part in ("model", "environment", "verifier", "transport", "store", "schedule"):
         of = [layer for layer in layers if layer.layer == part]
@@ -109,7 +109,7 @@ def _alone(run: MeasuredRun, layers: Sequence[Layer]) -> list[Bound]:
 
 
 def _processes(run: MeasuredRun, layers: Sequence[Layer]) -> list[Bound]:
-    """What the processes allow that do the work, each with a core, and the cores they share."""
+    """The bounds of the processes that play, each with one core, and of all cores of the machine together."""
     played = run.played
     parted: list[dict[Part, float]]
     if run.way == "one process":
@@ -140,7 +140,7 @@ _KEPT: tuple[Part, ...] = ("store", "schedule")
 
 
 def _parts(layers: Sequence[Layer], parts: Sequence[Part], cpu_ms: float, rest: Part) -> dict[Part, float]:
-    """What each of these takes of a process's CPU for a rollout; what they do not explain is the rest's."""
+    """Divide a process's CPU milliseconds per rollout among these layers; what they do not explain goes to `rest`."""
     found: dict[Part, float] = dict.fromkeys(parts, 0.0)
     for layer in layers:
         if layer.layer in found:
@@ -150,7 +150,7 @@ def _parts(layers: Sequence[Layer], parts: Sequence[Part], cpu_ms: float, rest: 
 
 
 def _bound(where: str, cores: int, parts: Mapping[Part, float]) -> Bound | None:
-    """What so many cores allow; None where there is nothing to do."""
+    """The rollout rate that so many cores allow, given CPU milliseconds per rollout by layer; None if they are 0."""
     cpu_ms = sum(parts.values())
     if cpu_ms <= 0:
         return None
@@ -171,7 +171,7 @@ _WORK: Mapping[Part, str] = {
 
 
 def _advice(bound: Bound, run: MeasuredRun, layers: Sequence[Layer]) -> str:
-    """What to do about it."""
+    """What to change so that this bound rises."""
     if bound.kind == "cpu":
         return _cpu_advice(bound, run)
     if bound.part == "model":
@@ -205,5 +205,5 @@ def _rate(bound: Bound) -> str:
 
 
 def _number(value: float) -> str:
-    """Two figures at least, and no more than help."""
+    """Format a number with at least two significant digits."""
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"

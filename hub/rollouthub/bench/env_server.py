@@ -1,6 +1,7 @@
-"""`hub bench serving`: what an environment server spends on a tool call, in both eras of MCP, and on an episode.
+"""`hub bench serving`: CPU of an environment server per tool call, in both eras of MCP, and per episode.
 
-The load generator speaks the wire itself, in this process; what counts is the CPU of the server's, warmed up first.
+The load generator in this process writes HTTP requests itself. Only the CPU of the server's process counts, after a
+warm-up.
 """
 
 import time
@@ -31,26 +32,26 @@ _CLIENT = {"name": "bench", "version": "1"}
 
 @dataclass(frozen=True)
 class ServingRow:
-    """What a server spent on one kind of work."""
+    """The server's CPU for one kind of work."""
 
     work: str
     clients: int
     cpu_ms: float
-    """Of the server's process, for each call or episode."""
+    """CPU milliseconds of the server's process per call or episode."""
     per_second: float
     count: int
 
 
 def as_json(rows: Sequence[ServingRow]) -> dict[str, Any]:
-    """As `hub bench serving --json` prints it."""
+    """The rows as `hub bench serving --json` prints them."""
     return {"rows": [asdict(row) for row in rows]}
 
 
 async def measure_serving(calls: int, clients: Sequence[int], say: Callable[[str], None]) -> list[ServingRow]:
-    """Serve `arithmetic` in a process of its own and load it, best of three.
+    """Serve `arithmetic` from its own process and load it; each figure is the best of three tries.
 
     Raises:
-        HubError: the server did not come up, or answered a call with an error.
+        HubError: the server did not start, or answered a call with an error.
     """
     rows: list[ServingRow] = []
     async with open_served("arithmetic", {"size": 10}) as host:
@@ -68,7 +69,7 @@ async def measure_serving(calls: int, clients: Sequence[int], say: Callable[[str
 
 
 async def _calls(host: EnvironmentHost, card: TaskCard, era: Era, clients: int, calls: int) -> ServingRow:
-    """Calls of one tool by so many clients, each in an episode of its own."""
+    """Measure calls of one tool by this many clients, each in its own episode."""
     row: ServingRow | None = None
     async with (
         anyio.create_task_group() as episodes,
@@ -94,7 +95,7 @@ async def _hold(host: EnvironmentHost, card: TaskCard, *, task_status: anyio.abc
 
 
 async def open_caller(session: aiohttp.ClientSession, url: str, era: Era) -> Callable[[], Awaitable[None]]:
-    """A client of one seat: what it does to make one call."""
+    """Open an MCP client of one seat; returns a function that makes one tool call."""
     headers = {
         "Content-Type": "application/json",
         "Accept": "application/json, text/event-stream",
@@ -131,7 +132,7 @@ async def _post(session: aiohttp.ClientSession, url: str, headers: dict[str, str
 
 
 async def _episodes(host: EnvironmentHost, card: TaskCard, clients: int, count: int) -> ServingRow:
-    """Episodes opened, verified and closed, without a tool call."""
+    """Measure episodes that are opened, verified and closed without a tool call."""
 
     async def play() -> None:
         async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
@@ -143,7 +144,7 @@ async def _episodes(host: EnvironmentHost, card: TaskCard, clients: int, count: 
 
 
 async def spread(callers: Sequence[Callable[[], Awaitable[None]]], count: int) -> None:
-    """So many calls in all, made by all callers side by side."""
+    """Make `count` calls in total, with all callers running concurrently."""
     left = iter(range(count))
 
     async def work(call: Callable[[], Awaitable[None]]) -> None:

@@ -1,7 +1,8 @@
-"""`hub bench export`: how fast a run becomes data sets and trainers' records, and that memory does not grow with it.
+"""`hub bench export`: speed and memory of exporting a run to data sets and trainers' records.
 
-A run is made without playing, once small and once ten times as large, and kept for the next time. Every cell has a
-fresh process; what its peak memory grows by from the small run to the large one is what depends on the run's size.
+A small run and one ten times as large are generated without playing, and kept for later benchmarks. Each measurement
+has a fresh process. Memory that depends on the run's size shows as growth of peak memory from the small run to the
+large one.
 """
 
 import json
@@ -19,14 +20,14 @@ from rollouthub.store import open_run
 
 ROLLOUTS, QUICK_ROLLOUTS = 25_000, 2_500
 SMALLER = 10
-"""How many times as large the large run is."""
+"""How many times larger the large run is than the small one."""
 GROWTH_BAR_MB = 50.0
 _CELL_SECONDS = 1800
 
 
 @dataclass(frozen=True)
 class ExportRow:
-    """One format, or one trainer's records."""
+    """The measurement of one export format, or of one trainer's records."""
 
     name: str
     turns: int
@@ -34,35 +35,35 @@ class ExportRow:
     turns_per_second: float
     cpu_us_per_turn: float
     mb_per_second: float | None
-    """Of what was written; None where nothing was."""
+    """Megabytes written per second; None if no file is written."""
     written_mb: float | None
     peak_mb: float
     growth_mb: float
-    """Peak memory with the large run less that with the small one."""
+    """Peak memory with the large run minus that with the small run, in megabytes."""
 
 
 @dataclass(frozen=True)
 class ExportReport:
-    """Everything measured in one go."""
+    """All measurements of `hub bench export`."""
 
     turns: int
     content_mb: float
-    """Of the large run's records."""
+    """Megabytes of the large run's records."""
     rows: list[ExportRow]
     absent: dict[str, str]
-    """Trainers whose records could not be made here, and why."""
+    """Trainer → why its records could not be made here."""
 
     def as_json(self) -> dict[str, Any]:
-        """As `hub bench export --json` prints it."""
+        """The report as `hub bench export --json` prints it."""
         within = {row.name: row.growth_mb <= GROWTH_BAR_MB for row in self.rows}
         return {**asdict(self), "within_bars": within}
 
 
 def measure_export(rollouts: int, say: Callable[[str], None], folder: Path | None = None) -> ExportReport:
-    """Write a run of so many rollouts into each format, and make each trainer's records of it.
+    """Export a run of so many rollouts to each format, and convert it to each trainer's records.
 
     Raises:
-        HubError: a cell failed.
+        HubError: a measuring process failed.
     """
     small = max(GROUP, rollouts // SMALLER)
     say(f"making runs of {small * TURNS:,} and {rollouts * TURNS:,} turns …")

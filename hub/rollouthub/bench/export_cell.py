@@ -1,4 +1,4 @@
-"""One cell of `hub bench export`, in a process of its own: a run into one format, or into one trainer's records."""
+"""One measurement of `hub bench export`, in its own process: a run exported to one format or one trainer's records."""
 
 import json
 import os
@@ -22,12 +22,12 @@ from rollouthub.trainers.trainer_adapter import ConvertingAdapter, trainer_adapt
 
 Convert = Callable[[Sequence[Rollout]], object]
 ABSENT = 3
-"""The exit code of a cell whose adapter, or what that needs, is not here."""
+"""Exit code of a process whose trainer adapter, or a package it needs, is not installed."""
 
 
 @dataclass(frozen=True)
 class ExportFile:
-    """A format and a kind of file."""
+    """An export recipe and a file format."""
 
     recipe: Recipe
     form: FileFormat = "jsonl"
@@ -58,20 +58,20 @@ _ROWS = "training rows"
 
 
 def _adapters() -> Mapping[str, ConvertingAdapter]:
-    """Those that make a system's own records, by its name."""
+    """Adapters that convert rollouts to a training system's own records, by system name."""
     return {each.system: each for _, each in trainer_adapters() if isinstance(each, ConvertingAdapter)}
 
 
 def conversions() -> list[str]:
-    """What a group can be made into: training rows, and each training system's records (`DataProto`, `Sample` …)."""
+    """Names of the conversions of a group: training rows, and each training system's records (`DataProto` …)."""
     return [_ROWS, *_adapters()]
 
 
 def measure(run: Path, name: str) -> dict[str, Any]:
-    """Write, or convert, a whole run; what it took.
+    """Export or convert a whole run, and return time, memory and bytes.
 
     Raises:
-        ImportError: the trainer's classes are not here.
+        ImportError: the trainer's package is not installed.
     """
     if name in FILES:
         work: Callable[[RunReader, Path], int] = _writing(FILES[name])
@@ -114,7 +114,7 @@ def _converting(convert: Convert) -> Callable[[RunReader, Path], int]:
 
 
 def _peak_bytes() -> int:
-    """The most this process has held: `ru_maxrss` also knows what was held before it was this program."""
+    """Peak resident memory of this process; VmHWM is preferred, as `ru_maxrss` includes memory before exec."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
@@ -123,7 +123,7 @@ def _peak_bytes() -> int:
 
 
 def main() -> None:
-    """`python -m rollouthub.bench.export_cell RUN NAME`."""
+    """Entry point: `python -m rollouthub.bench.export_cell RUN NAME`."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     run, name = sys.argv[1:]
     try:

@@ -1,4 +1,4 @@
-"""A run of any size to export from, made without playing: the same text, ids and rewards every time."""
+"""Generates a run of any size for export benchmarks, always with the same text, token ids and rewards."""
 
 import random
 import shutil
@@ -10,7 +10,6 @@ from pathlib import Path
 from mcp_types import CallToolResult, TextContent, Tool
 
 from rollouthub.messages import Message, ToolRequest
-from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import (
     AgentRef,
     EnvironmentRef,
@@ -25,19 +24,20 @@ from rollouthub.rollout import (
 )
 from rollouthub.score import Score
 from rollouthub.store.database import Batch, open_database
+from rollouthub.values import Float32s, Int32s
 
 TURNS, GROUP = 4, 4
-"""Turns of a rollout, and samples of a task."""
+"""Turns per rollout, and samples per task."""
 _PROMPT, _ANSWER, _RESULT = 400, 120, 160
-"""Tokens: of the first prompt, of an answer, of what a tool says."""
+"""Tokens of the first prompt, of an answer, and of a tool's result."""
 _TOOLS = "sha256:tools"
 _WORDS = ("seven boats", "an old bridge", "the tide table", "three lanterns", "a ledger", "harbour dues")
 
 
 def synthetic_run(rollouts: int, folder: Path | None = None) -> Path:
-    """A finished run of so many rollouts, of four turns each; kept in the temporary folder for the next time.
+    """Generate a finished run of so many rollouts with four turns each; kept in a temporary folder for later calls.
 
-    What is there is only used whole: it is made beside its place and moved there.
+    The run is built in another folder and then moved, so that an incomplete one is never used.
     """
     folder = Path(tempfile.gettempdir()) / f"rollouthub-bench-{version('rollouthub')}" if folder is None else folder
     place = folder / f"export-{rollouts}"

@@ -1,7 +1,7 @@
-"""`hub bench gateway`: what the gateway spends on a tool call, on a model call, and on episodes that wait.
+"""`hub bench gateway`: CPU of the gateway per tool call and model call, and memory of idle episodes.
 
-The gateway is a process of its own; the load comes from this one, on the wire, and the mock model server and the
-environment's own process are others, too: what counts is the CPU of the gateway's process alone, best of three.
+The gateway runs in its own process. The load generator, the mock model server and the environment run in other
+processes, so that only the gateway's CPU counts. Each figure is the best of three tries.
 """
 
 import json
@@ -33,7 +33,7 @@ _CELL = [*PYTHON, "-m", "rollouthub.bench.gateway_cell"]
 
 @dataclass(frozen=True)
 class GatewayRow:
-    """CPU of the gateway's process for one kind of call."""
+    """CPU milliseconds of the gateway's process per call, for one kind of call."""
 
     work: str
     episodes: int
@@ -44,29 +44,29 @@ class GatewayRow:
 
 @dataclass(frozen=True)
 class GatewayReport:
-    """Everything measured in one go; each figure is the worst over the numbers of episodes."""
+    """All measurements of the gateway; CPU per tool call is the highest over the numbers of episodes."""
 
     rows: list[GatewayRow]
     hosted_cpu_ms_per_call: float
     forwarded_cpu_ms_per_call: float
     seam_cpu_ms_per_call: float
-    """What the seam adds to the direct lane's own call."""
+    """CPU milliseconds that the gateway's model API adds to a model call on the direct lane."""
     direct_cpu_ms_per_call: float
     first_token_delay_ms: float
-    """Median time to a stream's first words through the seam, less the same without it."""
+    """Median time to a stream's first words through the gateway, minus the same without it."""
     idle_episodes_mb: float
-    """Resident memory of 1,000 open episodes."""
+    """Resident memory of 1,000 open episodes, in megabytes."""
 
     def as_json(self) -> dict[str, Any]:
-        """As `hub bench gateway --json` prints it."""
+        """The report as `hub bench gateway --json` prints it."""
         return asdict(self)
 
 
 async def measure_gateway(calls: int, levels: Sequence[int], say: Callable[[str], None]) -> GatewayReport:
-    """Measure both legs of the agent plane at each number of episodes, the seam, and memory.
+    """Measure tool calls (hosted and forwarded) at each number of episodes, model calls, and memory.
 
     Raises:
-        HubError: a process did not come up, or a call was answered with an error.
+        HubError: a process did not start, or a call was answered with an error.
     """
     rows: list[GatewayRow] = []
     for leg in ("hosted", "forwarded"):
@@ -101,7 +101,7 @@ def _worst(rows: Sequence[GatewayRow], work: str) -> float:
 
 @contextmanager
 def _cell(order: dict[str, Any]) -> Generator[tuple[int, dict[str, Any]]]:
-    """A gateway in a process of its own: its pid, and what it said when it was up."""
+    """Run a gateway in its own process; yields its process id and the JSON that it printed when it was ready."""
     with subprocess.Popen(
         [*_CELL, json.dumps(order)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -164,7 +164,7 @@ async def _best(work: str, callers: Sequence[Callable[[], Awaitable[None]]], cou
 
 
 async def _first_words(url: str) -> float:
-    """Milliseconds that the seam adds before a stream's first words; the two take turns."""
+    """Milliseconds that the gateway adds before a stream's first words; calls with and without it alternate."""
     body = {
         "model": "mock/solver",
         "messages": [{"role": "user", "content": PROMPT}],

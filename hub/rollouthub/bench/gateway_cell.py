@@ -1,4 +1,4 @@
-"""The measured side of `hub bench gateway`, in a process of its own: a gateway with episodes open, until stdin ends."""
+"""The measured process of `hub bench gateway`: a gateway with open episodes, until stdin is closed."""
 
 import json
 import sys
@@ -14,14 +14,15 @@ from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.event_loop import run_async
 from rollouthub.gateway.gateway import Gateway, open_gateway
+from rollouthub.generation import Model, ModelRequest, Sampling
 from rollouthub.hosting.open_host import configured, open_in_process, open_served
 from rollouthub.limits import Deadlines, Limits
 from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.resolve import open_model
-from rollouthub.plugins.entry_points import find_environment
-from rollouthub.protocols import EnvironmentHost, Model, ModelRequest, Sampling, Seat, SeatAddress, TaskCard
+from rollouthub.plugins.environments import find_environment
+from rollouthub.protocols import EnvironmentHost, Seat, SeatAddress, TaskCard
 from rollouthub.rollout import AgentRef, EnvironmentRef, Stop, TaskRef
 from rollouthub.task import BadRow
 from rollouthub.telemetry.memory import resident_bytes
@@ -33,7 +34,7 @@ _SETTINGS: dict[str, JsonValue] = {"size": 10}
 
 
 class _Waiter:
-    """An agent that leaves its seat to whoever has the address."""
+    """An agent that waits while an external client plays its seat."""
 
     name, version = "bench", "1"
 
@@ -43,11 +44,11 @@ class _Waiter:
         self.changed = anyio.Event()
 
     async def play(self, seat: Seat) -> Stop:
-        """Nobody is inside."""
+        """Never called, since the agent only plays exposed seats."""
         raise AssertionError
 
     async def play_exposed(self, seat: Seat, address: SeatAddress) -> Stop:
-        """Keep the seat open."""
+        """Record the seat's address, and wait until the episode is over."""
         self.taken.append(address)
         self.changed.set()
         self.changed = anyio.Event()
@@ -75,8 +76,8 @@ async def _model(url: str | None) -> AsyncGenerator[Model | None]:
         yield model
 
 
-async def _play(item: Sample) -> None:
-    await Attempt(item, 0, 0.0, lambda attempt: None).play()
+async def _play(sample: Sample) -> None:
+    await Attempt(sample, 0, 0.0, lambda attempt: None).play()
 
 
 async def _open(
@@ -84,11 +85,11 @@ async def _open(
 ) -> list[Sample]:
     card = await anext(aiter(host.tasks("test", 0)))
     assert not isinstance(card, BadRow)
-    cast = _cast(host, gateway, model, agent)
-    return [_item(cast, card, number) for number in range(count)]
+    context = _context(host, gateway, model, agent)
+    return [_sample(context, card, number) for number in range(count)]
 
 
-def _cast(host: EnvironmentHost, gateway: Gateway, model: Model | None, agent: _Waiter) -> SampleContext:
+def _context(host: EnvironmentHost, gateway: Gateway, model: Model | None, agent: _Waiter) -> SampleContext:
     info = host.info
     return SampleContext(
         run_id="bench",
@@ -104,13 +105,13 @@ def _cast(host: EnvironmentHost, gateway: Gateway, model: Model | None, agent: _
     )
 
 
-def _item(cast: SampleContext, card: TaskCard, number: int) -> Sample:
+def _sample(context: SampleContext, card: TaskCard, number: int) -> Sample:
     task = TaskRef(split=card.split, id=card.public.id, digest=card.digest)
-    return Sample(cast, card, task, "bench", f"bench-{number}", number, 0, None)
+    return Sample(context, card, task, "bench", f"bench-{number}", number, 0, None)
 
 
 async def _serve(leg: str, count: int, url: str | None) -> None:
-    """Open the episodes, say where they are, and how much memory they took."""
+    """Open the episodes, print their addresses and the memory they took, and wait for the end of stdin."""
     agent = _Waiter()
     async with (
         _host(leg) as host,
@@ -122,8 +123,8 @@ async def _serve(leg: str, count: int, url: str | None) -> None:
         episodes.start_soon(_play, items[0])  # what the first loads is the gateway's, and no episode's
         await _until(agent, 1)
         before = resident_bytes()
-        for item in items[1:]:
-            episodes.start_soon(_play, item)
+        for sample in items[1:]:
+            episodes.start_soon(_play, sample)
         await _until(agent, count + 1)
         said = {
             "agent_urls": [address.agent_url for address in agent.taken[1:]],
@@ -141,7 +142,7 @@ async def _until(agent: _Waiter, count: int) -> None:
 
 
 async def _call_directly(count: int, concurrency: int, url: str) -> None:
-    """What the direct lane alone costs for the same calls."""
+    """Measure the CPU of the same model calls on the direct lane, without a gateway."""
     async with _model(url) as model:
         assert model is not None
 

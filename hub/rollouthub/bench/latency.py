@@ -1,8 +1,8 @@
-"""`hub bench latency`: how near one process comes to the rate that a slow model allows.
+"""`hub bench latency`: the rollout rate of one process as a share of what a slow model allows.
 
-With so many episodes in flight and a model that takes so long, no client can be faster than episodes divided by the
-time their model calls take. What is lost to that is the hub's own; the whole run counts, start and end included.
-The run has a fresh process, the mock model server another.
+No client can exceed the number of episodes in flight divided by the time of an episode's model calls. What is missing
+to that rate is the hub's own time. The whole run counts, with its start and end. Run and mock model server have
+separate fresh processes.
 """
 
 import json
@@ -18,7 +18,7 @@ from rollouthub.processes import PYTHON
 
 CALLS_PER_ROLLOUT = 2
 FEWEST_ROUNDS = 4
-"""How often every place in flight is used at least: a run has one beginning."""
+"""The least number of episodes played one after the other in each slot, to outweigh the run's start."""
 RATE_BAR = 0.9
 LAG_BAR_MS = 50.0
 START_SECONDS = 120
@@ -26,37 +26,37 @@ START_SECONDS = 120
 
 @dataclass(frozen=True)
 class LatencyReport:
-    """One run against a slow model."""
+    """The figures of one run against a slow model."""
 
     concurrency: int
     latency_seconds: float
     rollouts: int
     seconds: float
     rate: float
-    """Rollouts a second, from when the run could begin to its last commit."""
+    """Rollouts per second, from when the run was ready to play to its last commit."""
     possible_rate: float
-    """Rollouts a second if the hub took no time at all."""
+    """Rollouts per second if the hub took no time at all."""
     lag_p50_ms: float
-    """How late the event loop was, half the time."""
+    """Median delay of the event loop, in milliseconds."""
     lag_p99_ms: float
     lag_max_ms: float
     own_lag_p50_ms: float
-    """The part of it in which this thread was at work; the rest it waited for a core, or for another thread."""
+    """The part of the delay in which this thread used the CPU; in the rest it waited for a core or another thread."""
     own_lag_p99_ms: float
     own_lag_max_ms: float
     cpu_ms_per_rollout: float
     memory_mb: float
-    """The most the process was resident in."""
+    """Peak resident memory of the process, in megabytes."""
     memory_kb_per_episode: float
-    """What each episode in flight added to what the process was before."""
+    """Growth of resident memory since the run's start per episode in flight, in kilobytes."""
 
     @property
     def share(self) -> float:
-        """The part of the possible rate that was reached."""
+        """Measured rate divided by possible rate."""
         return self.rate / self.possible_rate
 
     def as_json(self) -> dict[str, Any]:
-        """As `hub bench latency --json` prints it."""
+        """The report as `hub bench latency --json` prints it."""
         bars = {"rate": self.share >= RATE_BAR, "lag": self.lag_p99_ms <= LAG_BAR_MS}
         return {**asdict(self), "share": round(self.share, 4), "within_bars": bars}
 
@@ -64,10 +64,10 @@ class LatencyReport:
 def measure_latency(
     concurrency: int, latency_seconds: float, rollouts: int, say: Callable[[str], None]
 ) -> LatencyReport:
-    """Play at least so many rollouts against a mock model of that latency, the same number in every place in flight.
+    """Play at least `rollouts` rollouts against a mock model of that latency, equally many in every slot.
 
     Raises:
-        HubError: the mock server or the run did not come up, or a rollout was not scored.
+        HubError: the mock server or the run did not start, or a rollout was not scored.
     """
     rounds = max(FEWEST_ROUNDS, math.ceil(rollouts / concurrency))
     count = rounds * concurrency

@@ -1,4 +1,4 @@
-"""The run of `hub bench latency`, in a process of its own: prints its figures as JSON."""
+"""The run of `hub bench latency`, in its own process; prints its figures as JSON."""
 
 import json
 import sys
@@ -19,33 +19,33 @@ from rollouthub.statistics.quantiles import quantile
 from rollouthub.telemetry.cpu import cpu_seconds
 
 BEAT_SECONDS = 0.005
-"""How often the loop is asked to be on time."""
+"""Seconds between two timers with which the event loop's delay is measured."""
 
 
 class LatencyWatch(Count):
-    """Counts commits, and keeps what is needed to say how late the loop was and how large the process."""
+    """Counts commits, and measures the event loop's delays and the process's memory."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lags: list[tuple[float, float]] = []
-        """How late the loop was, and how much of that this thread was at work."""
+        """For each timer, the delay in seconds and the part of it in which this thread used the CPU."""
         self.before_bytes = self.most_bytes = 0
         self.ended = 0.0
 
     def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
-        """Everything is up: from here on it counts."""
+        """Begin to measure, when everything is ready to play."""
         super().started(run_id, planned, done, bad_rows)
         self.before_bytes = self.most_bytes = resident_bytes()
         self.lags.clear()
 
     def committed(self, rollouts: Sequence[Rollout]) -> None:
-        """Note when the last record was durable."""
+        """Note the time and the memory at each commit."""
         super().committed(rollouts)
         self.ended = time.perf_counter()
         self.most_bytes = max(self.most_bytes, resident_bytes())
 
     async def listen(self) -> None:
-        """Ask the loop for a beat, for ever, and note how late each comes."""
+        """Set a timer again and again, and record how late each one fires."""
         while True:
             due, worked = time.perf_counter() + BEAT_SECONDS, time.thread_time()
             await anyio.sleep(BEAT_SECONDS)
@@ -54,7 +54,7 @@ class LatencyWatch(Count):
 
 
 async def play(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
-    """One durable run; its figures."""
+    """Play one durable run, and return its figures."""
     watch = LatencyWatch()
     with tempfile.TemporaryDirectory() as folder:
         async with anyio.create_task_group() as tasks:
@@ -83,7 +83,7 @@ async def play(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
 
 
 def _lateness(name: str, lags: Sequence[float]) -> dict[str, float]:
-    """How late an event at any moment would have been noticed: a beat that is late hides those that were due."""
+    """Percentiles of the delay an event at any moment would have met; a late timer also counts for those it missed."""
     whole: list[float] = []
     for lag in lags:
         whole.append(lag)
@@ -95,7 +95,7 @@ def _lateness(name: str, lags: Sequence[float]) -> dict[str, float]:
 
 
 def main() -> None:
-    """`python -m rollouthub.bench.latency_cell URL CONCURRENCY ROLLOUTS`."""
+    """Entry point: `python -m rollouthub.bench.latency_cell URL CONCURRENCY ROLLOUTS`."""
     url, concurrency, rollouts = sys.argv[1:]
     sys.stdout.write(json.dumps(run_async(play, url, int(concurrency), int(rollouts))) + "\n")
 

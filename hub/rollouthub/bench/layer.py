@@ -1,44 +1,44 @@
-"""What `hub bench layers` measures: one layer alone, and a whole run; both cross from its processes as JSON."""
+"""The measurements of `hub bench layers`, sent between processes as JSON: a layer alone, and a whole run."""
 
 from typing import Literal
 
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 
 LayerName = Literal["model", "environment", "verifier", "transport", "store", "schedule"]
 Way = Literal["one process", "served", "ray"]
-"""How a run is spread over processes."""
+"""How a run's work is divided among processes."""
 
 Reach = Literal["model", "near", "all"]
-"""The model alone, the layers of one process, or transport, too."""
+"""Which layers are measured: the model only, those of one process, or also the transport to a served environment."""
 
 
 class Layer(Frozen):
-    """One kind of work of one layer, done alone with so many in flight as the runs have."""
+    """The measurement of one kind of operation of a layer, done alone at the run's concurrency."""
 
     layer: LayerName
     work: str
     per_rollout: float
-    """Operations of a rollout."""
+    """Operations per rollout."""
     per_second: float
-    """Operations."""
+    """Operations per second."""
     cpu_ms: float
-    """Of the process that plays, for each operation."""
+    """CPU milliseconds of the playing process per operation."""
     server_cpu_ms: float = 0.0
-    """Of the processes that answer it, for each operation, where they are ours."""
+    """CPU milliseconds per operation of the processes that answer, if the benchmark started them."""
     p50_ms: float | None = None
-    """Of an operation's wall time; None where it has none of its own."""
+    """Median wall time of an operation in milliseconds; None if it cannot be timed alone."""
     p95_ms: float | None = None
     busy: float = 1.0
-    """The part of the time in which who plays, or who answers, was at work; time without a core left out."""
+    """Share of the time with a core in which the playing or the answering process used its CPU, whichever is larger."""
     without_ms: float = 0.0
-    """What the same operation takes of the time without this layer: not its own."""
+    """Milliseconds of the same operation without this layer, which are subtracted from its time."""
     at_twice: float | None = None
-    """Operations per second with twice as many in flight, where that was tried."""
+    """Operations per second with twice as many in flight; None if not measured."""
 
     @property
     def seconds_per_rollout(self) -> float:
-        """What the layer itself takes of the time, for each rollout, with so many in flight."""
+        """Seconds per rollout that the layer takes at this concurrency."""
         own = 1 / self.per_second
         if self.without_ms:
             own = max(own - self.without_ms / 1000, self.cpu_ms / 1000)
@@ -46,49 +46,49 @@ class Layer(Frozen):
 
     @property
     def cpu_ms_per_rollout(self) -> float:
-        """Of the process that plays."""
+        """CPU milliseconds per rollout of the playing process."""
         return self.per_rollout * self.cpu_ms
 
 
 class Alone(Frozen):
-    """Every layer by itself."""
+    """The measurements of all layers alone."""
 
     layers: tuple[Layer, ...]
     tasks: int
-    """How many the environment has, up to what was asked for."""
+    """Number of the environment's tasks, up to the requested limit."""
 
 
 class LayerRun(Frozen):
-    """One whole run. CPU is in milliseconds for each rollout."""
+    """The measurements of a whole run. CPU is in milliseconds per rollout."""
 
     rollouts: int
     unscored: int
     per_second: float
     driver_cpu_ms: float
-    """Of the process of `hub run`."""
+    """CPU of the process that collects the run."""
     workers_cpu_ms: float = 0.0
-    """Of all Ray workers together."""
+    """CPU of all Ray workers together."""
     servers_cpu_ms: float = 0.0
-    """Of what else the run started: environment servers, sandboxes, Ray's own processes."""
+    """CPU of other child processes: environment servers, sandboxes, Ray's own processes."""
     model_cpu_ms: float = 0.0
-    """Of the mock model's server; 0 where somebody else answers."""
+    """CPU of the mock model server; 0 if another model answers."""
     p50_ms: float
-    """Of a rollout's wall time."""
+    """Median wall time of a rollout, in milliseconds."""
     p95_ms: float
 
     @property
     def cpu_ms(self) -> float:
-        """Of all processes together."""
+        """CPU of all processes together."""
         return self.driver_cpu_ms + self.workers_cpu_ms + self.servers_cpu_ms + self.model_cpu_ms
 
 
 class Setup(Frozen):
-    """What a process of the benchmark is to measure."""
+    """The order to a measuring process."""
 
     request: RunRequest
     seconds: float = 2.0
-    """How long each layer is measured at least."""
+    """The least number of seconds for which each layer is measured."""
     reach: Reach = "all"
-    """Which layers."""
+    """Which layers are measured."""
     model_pid: int | None = None
-    """The process of the mock model's server."""
+    """Process id of the mock model server; None if another model answers."""

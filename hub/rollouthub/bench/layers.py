@@ -1,6 +1,6 @@
-"""`hub bench layers`: every layer of a rollout alone, runs over more and more processes, and what holds them back.
+"""`hub bench layers`: each layer of a rollout alone, whole runs in different processes, and their bottlenecks.
 
-Every cell has a fresh process. The mock model has a server of its own, whose CPU counts for itself.
+Every measurement has a fresh process. The mock model server is a further process whose CPU is counted separately.
 """
 
 import importlib.util
@@ -26,12 +26,12 @@ MOCK = "mock/solver"
 LAYER_SECONDS, RUN_SECONDS = 2.0, 10.0
 QUICK_LAYER_SECONDS, QUICK_RUN_SECONDS = 0.3, 2.0
 FEWEST_ROUNDS, MOST_ROLLOUTS = 4, 5000
-"""Of a whole run: how often every place in flight is used at least, and how much is enough."""
+"""For a whole run: the least number of episodes per slot in flight, and the most rollouts per worker."""
 
 
 @dataclass(frozen=True)
 class NamedRun:
-    """A whole run with its name."""
+    """The measurements of a whole run, with its name."""
 
     name: str
     model: str
@@ -41,27 +41,27 @@ class NamedRun:
 
 @dataclass(frozen=True)
 class LayersReport:
-    """Everything measured in one go."""
+    """All measurements of `hub bench layers`."""
 
     environment: str
     in_flight: int
     cores: int
     load: float
-    """Processes at work on this machine when it began; with more than cores, all walls are too long."""
+    """Load average of the machine at the start; if it exceeds the cores, all wall times are too long."""
     layers: dict[str, tuple[Layer, ...]]
-    """Model → its layers; of a further backend, the model alone."""
+    """Model → its layers; a backend beside the mock model has only the layer `model`."""
     runs: tuple[NamedRun, ...]
     verdicts: tuple[BottleneckVerdict, ...]
     left_out: tuple[str, ...] = ()
-    """What could not be measured here, and why."""
+    """What could not be measured here, with the reason."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether others were at work here, too."""
+        """Whether other programs used the machine's cores."""
         return _is_busy(self.load, self.cores)
 
     def as_json(self) -> dict[str, Any]:
-        """As `hub bench layers --json` prints it."""
+        """The report as `hub bench layers --json` prints it."""
         return {
             "environment": self.environment,
             "in_flight": self.in_flight,
@@ -83,13 +83,13 @@ class LayersReport:
 
 @dataclass(frozen=True)
 class MeasuredModel:
-    """A model that is measured."""
+    """A model whose calls are measured."""
 
     name: str
     settings: dict[str, Any]
-    """Of the run's request."""
+    """Settings of the run's request that select this model."""
     pid: int | None
-    """Of its server, where that is ours."""
+    """Process id of the model's server; None if the benchmark did not start it."""
 
 
 def measure_layers(
@@ -100,7 +100,7 @@ def measure_layers(
     workers: int = 2,
     is_quick: bool = False,
 ) -> LayersReport:
-    """Measure the layers of a run and the run itself, with the mock model and with the request's.
+    """Measure the layers of a run and whole runs, with the mock model and with the request's model.
 
     `request` names one environment and its settings. Its model, where it has one, is measured beside the mock model; a
     mock model takes the place of the usual one. `workers`: of the run on Ray, where Ray is installed; 0 leaves it out.
@@ -139,7 +139,7 @@ def measure_layers(
 
 
 def _models(request: RunRequest) -> tuple[str, str | None]:
-    """The mock model that is played, and the other backend, where there is one."""
+    """The name of the mock model, and that of the other backend if the request names one."""
     if request.model is None or not request.model.startswith("mock/"):
         return MOCK, request.model
     if request.base_url:
@@ -151,10 +151,10 @@ def _models(request: RunRequest) -> tuple[str, str | None]:
 
 
 def _check(request: RunRequest, model: str) -> None:
-    """Meet what does not hold before anything is started.
+    """Validate the request before anything is started.
 
     Raises:
-        UsageError: says what.
+        UsageError: the request cannot be measured.
     """
     for environment in request.environments:
         if is_address(environment):
@@ -165,7 +165,7 @@ def _check(request: RunRequest, model: str) -> None:
 
 
 class _Session:
-    """What was measured so far, and what the next cell needs to know of it."""
+    """Collects measurements, and chooses the size of the next one from them."""
 
     def __init__(self, request: RunRequest, say: Callable[[str], None], rollouts: int | None, is_quick: bool) -> None:
         self._request, self._say, self._rollouts = request, say, rollouts
@@ -180,7 +180,7 @@ class _Session:
         self._left_out: list[str] = []
 
     def measure(self, backend: MeasuredModel, reach: Reach) -> None:
-        """Layers alone."""
+        """Measure a backend's layers alone."""
         what = "the model" if reach == "model" else "every layer"
         self._say(f"{what} alone, {backend.name}, {self._request.concurrency} in flight …")
         request = self._asked(backend, limit=MOST_ROLLOUTS, in_process=True)
@@ -191,7 +191,7 @@ class _Session:
     def play(
         self, backend: MeasuredModel, name: str, way: Way, workers: int = 0, *, like: MeasuredModel | None = None
     ) -> None:
-        """One whole run, and what holds it back; all layers but the model may be `like` another backend's."""
+        """Measure a whole run and find its bottleneck; with `like`, layers other than the model are that backend's."""
         layers, in_flight = self._layers[backend.name], self._request.concurrency
         if like is not None:
             layers += tuple(layer for layer in self._layers[like.name] if layer.layer != "model")
@@ -213,12 +213,12 @@ class _Session:
         self._verdicts.append(judge(MeasuredRun(name, way, played, in_flight, self._cores, workers, is_busy), layers))
 
     def leave_out(self, why: str) -> None:
-        """Say what is not measured."""
+        """Record and print why something is not measured."""
         self._say(why)
         self._left_out.append(why)
 
     def report(self) -> LayersReport:
-        """Everything."""
+        """The report of all measurements."""
         return LayersReport(
             environment=self._request.environments[0],
             in_flight=self._request.concurrency,
@@ -231,7 +231,7 @@ class _Session:
         )
 
     def _enough(self, layers: Sequence[Layer], workers: int) -> int:
-        """As many rollouts as take the time there is, by what the layers allow one after the other."""
+        """The number of rollouts that fill the measuring time, estimated from the layers' times."""
         in_flight = self._request.concurrency
         rate = max(workers, 1) / sum(layer.seconds_per_rollout for layer in layers if layer.layer != "transport")
         rounds = max(FEWEST_ROUNDS, round(rate * self._run_seconds / in_flight))

@@ -1,7 +1,7 @@
-"""One cell of `hub bench layers`, in a process of its own: every layer alone, or one whole run; prints JSON.
+"""One measurement of `hub bench layers`, in its own process: all layers alone, or one whole run; prints JSON.
 
-What is measured is what a run really does. First a few rollouts are played; then their model calls are made again, and
-nothing else, their tool calls, their verdicts.
+The layers repeat operations of real rollouts: a few rollouts are played first, and then only their model calls, only
+their tool calls, or only their verifications are made again.
 """
 
 import os
@@ -29,37 +29,37 @@ from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.sample import Sample
 from rollouthub.errors import HubError, UsageError, first_error
 from rollouthub.event_loop import run_async
+from rollouthub.generation import Model, ModelReply, ModelRequest
 from rollouthub.hosting.local.toolbox import REPLY
 from rollouthub.models.credentials import Credentials, load_credentials
-from rollouthub.protocols import Model, ModelReply, ModelRequest
 from rollouthub.rollout import Rollout, conversation_of, submission_of
 from rollouthub.store import open_writer
 from rollouthub.telemetry.cpu import process_cpu_seconds
 
 SCHEDULED = 20_000
-"""Samples of the simulated schedule."""
+"""Number of samples in the simulated schedule."""
 RECORDS = 500
-"""Committed in one stretch."""
+"""Number of records committed between two time checks."""
 
 
 class Listening:
-    """A model that keeps what it is asked."""
+    """A model that records its requests."""
 
     def __init__(self, model: Model) -> None:
         self.name, self._model = model.name, model
         self.asked: list[ModelRequest] = []
 
     async def generate(self, request: ModelRequest) -> ModelReply:
-        """Answer, and keep the question."""
+        """Record the request, and answer it."""
         self.asked.append(replace(request, messages=tuple(request.messages)))  # the agent goes on with its list
         return await self._model.generate(request)
 
 
 async def alone(setup: Setup, credentials: Credentials) -> Alone:
-    """Every layer by itself.
+    """Measure every layer alone.
 
     Raises:
-        HubError: something is not up, or no rollout could be scored.
+        HubError: a server does not answer, or no rollout was scored.
     """
     request, seconds = setup.request, setup.seconds
     in_flight = request.concurrency
@@ -80,26 +80,26 @@ async def alone(setup: Setup, credentials: Credentials) -> Alone:
 
 
 async def _play_some(opened: OpenPlan, in_flight: int) -> list[Recorded]:
-    """As many rollouts as there are in flight, played in full."""
+    """Play as many full rollouts as are in flight at a time, and return those that were scored."""
     items: list[Sample] = []
     async with aclosing(opened.items("")) as planned:
-        async for _, item in planned:
-            items.append(item)
+        async for _, sample in planned:
+            items.append(sample)
             if len(items) == in_flight:
                 break
     played: list[Recorded] = []
     broken: list[Rollout] = []
 
-    async def record(item: Sample) -> None:
-        assert item.cast.model is not None
-        model = Listening(item.cast.model)
-        attempt = Attempt(replace(item, cast=replace(item.cast, model=model)), 0, 0.0, lambda attempt: None)
+    async def record(sample: Sample) -> None:
+        assert sample.context.model is not None
+        model = Listening(sample.context.model)
+        attempt = Attempt(replace(sample, context=replace(sample.context, model=model)), 0, 0.0, lambda attempt: None)
         rollout = await attempt.play()
         if rollout.score is None:
             broken.append(rollout)
             return
         steps = list(_steps(rollout, opened))
-        played.append(Recorded(item, model.asked, steps, submission_of(rollout), rollout))
+        played.append(Recorded(sample, model.asked, steps, submission_of(rollout), rollout))
 
     await spread(record, items, in_flight)
     if not played:
@@ -143,15 +143,15 @@ async def _model(model: Model, played: Sequence[Recorded], in_flight: int, setup
 async def _transport(
     request: RunRequest, credentials: Credentials, played: Sequence[Recorded], seconds: float, near: "World"
 ) -> list[Layer]:
-    """The environment's side once more, of a server this time."""
+    """Measure the environment again with a server, to get the time that the transport adds."""
     served = make_plan(request.model_copy(update={"served": True, "in_process": False}))
     async with open_plan(served, credentials) as opened:
-        wanted = {each.item.rollout_id: each for each in played}
+        wanted = {each.sample.rollout_id: each for each in played}
         moved: list[Recorded] = []
         async with aclosing(opened.items("")) as items:
-            async for _, item in items:
-                if (found := wanted.pop(item.rollout_id, None)) is not None:
-                    moved.append(replace(found, item=item))
+            async for _, sample in items:
+                if (found := wanted.pop(sample.rollout_id, None)) is not None:
+                    moved.append(replace(found, sample=sample))
                 if not wanted:
                     break
         far = World(moved, request.concurrency, seconds)
@@ -160,7 +160,7 @@ async def _transport(
 
 
 async def _store(opened: OpenPlan, played: Sequence[Recorded], in_flight: int, seconds: float) -> Layer:
-    """Commits; an operation's wall time is what a player waits for."""
+    """Measure commits to a run store; the wall time is that for which an episode waits."""
     meter = Meter(lambda: 0.0)
     rollouts, numbers = cycle([each.rollout for each in played]), count()
     end = time.perf_counter() + seconds
@@ -182,7 +182,7 @@ async def _store(opened: OpenPlan, played: Sequence[Recorded], in_flight: int, s
 
 
 def _schedule(seconds: float) -> Layer:
-    """The schedule of a large run, in virtual time."""
+    """Measure the scheduler on a large run in virtual time."""
     row = Simulation(SCHEDULED if seconds >= 1 else SCHEDULED // 10).run()
     each = row.microseconds_per_item
     return Layer(
@@ -191,7 +191,7 @@ def _schedule(seconds: float) -> Layer:
 
 
 def main() -> None:
-    """`python -m rollouthub.bench.layers_cell alone|run SETUP`; the setup is JSON, and so is what is printed."""
+    """Entry point: `python -m rollouthub.bench.layers_cell alone|run SETUP`, with the setup as JSON."""
     what, given = sys.argv[1:]
     setup = Setup.model_validate_json(given)
     try:

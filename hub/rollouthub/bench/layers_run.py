@@ -1,7 +1,7 @@
-"""A whole run of `hub bench layers`: its rate, and the CPU of driver, workers and servers apart.
+"""A whole run of `hub bench layers`: its rate, and the CPU of driver, workers and servers separately.
 
-What counts begins when a fifth of the records are durable and every worker is up: neither a run's start nor that of its
-processes is a matter of layers.
+Measuring begins when a fifth of the records are committed and every worker is up, so that the start of the run and of
+its processes does not count.
 """
 
 import time
@@ -22,14 +22,14 @@ from rollouthub.statistics.quantiles import quantile
 from rollouthub.telemetry.cpu import children_cpu_seconds, process_cpu_seconds
 
 WARM_UP = 32
-"""Rollouts of a first run that does not count."""
+"""Most rollouts of the warm-up run, which is not measured."""
 _BEGINNING = 0.2
-"""The part of the records that does not count."""
+"""Share of the records before which nothing is measured."""
 
 
 @dataclass(frozen=True)
 class _Mark:
-    """How things stood at a moment; CPU in seconds."""
+    """Counters at one moment; wall and CPU times in seconds."""
 
     records: int
     wall: float
@@ -40,24 +40,24 @@ class _Mark:
 
 
 class LayerWatch(Count):
-    """Notes how things stand when what counts begins, and after every commit."""
+    """Records counters when measuring begins and after every commit."""
 
     def __init__(self, records: int, model_pid: int | None, live: LiveRun, workers: int) -> None:
         super().__init__()
         self.seconds: list[float] = []
-        """Of each rollout, from its setup to its end."""
+        """Wall seconds of each rollout."""
         self._beginning, self._model_pid = _BEGINNING * records, model_pid
         self._live, self._workers = live, workers
         self._marks: list[_Mark] = []
-        """The start, the beginning of what counts where there was one, and the last commit."""
+        """At the start, at the beginning of measuring (once it has begun), and at the last commit."""
 
     def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
-        """Note when; what counts begins later, as a rule."""
+        """Record the counters at the run's start."""
         super().started(run_id, planned, done, bad_rows)
         self._marks = [self._look()] * 2
 
     def committed(self, rollouts: Sequence[Rollout]) -> None:
-        """Note how things stand."""
+        """Record the counters after a commit."""
         super().committed(rollouts)
         self.seconds += [rollout.timings.total for rollout in rollouts]
         is_beginning = len(self._marks) == 2 and self.committed_count >= self._beginning and self._are_workers_up()
@@ -87,7 +87,7 @@ class LayerWatch(Count):
         )
 
     def played(self) -> LayerRun:
-        """The figures, once it is over."""
+        """The measurements of the run, after it has ended."""
         start, *beginning, last = self._marks
         first = next((mark for mark in beginning if last.records - mark.records >= last.records / 4), start)
         records, ordered = last.records - first.records, sorted(self.seconds)
@@ -109,7 +109,7 @@ class LayerWatch(Count):
 
 
 async def play(setup: Setup, credentials: Credentials) -> LayerRun:
-    """One run, after a short one that does not count."""
+    """Play a short warm-up run, then the measured run."""
     request = setup.request
     workers = request.workers if isinstance(request.workers, int) else 0
     async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The environment's side of rollouts that were played, done again in parts: opened, acted in, judged."""
+"""Repeats the environment's part of recorded rollouts: opening, tool calls and verification, each measured alone."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -12,8 +12,9 @@ from rollouthub.bench.layer import Layer, LayerName
 from rollouthub.bench.meter import Meter
 from rollouthub.bench.overhead_cell import spread
 from rollouthub.engine.sample import Sample
+from rollouthub.generation import ModelRequest
 from rollouthub.messages import Message
-from rollouthub.protocols import Episode, ModelRequest
+from rollouthub.protocols import Episode
 from rollouthub.rollout import Rollout, ToolCall
 from rollouthub.score import Submission
 from rollouthub.telemetry.cpu import children_cpu_seconds
@@ -25,19 +26,19 @@ _MOST_OPERATIONS = 100_000
 
 @dataclass(frozen=True)
 class Step:
-    """What an agent did to its world."""
+    """One action of an agent in its environment."""
 
     seat: str
     call: ToolCall | None
     said: Sequence[Message] = ()
-    """Where it was no call: the conversation the environment's user answers to."""
+    """The conversation that the environment's user answers, if the action was a message and not a call."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A rollout that was played, to be done again in parts."""
+    """A rollout that was played, as material for repetitions."""
 
-    item: Sample
+    sample: Sample
     asked: Sequence[ModelRequest]
     steps: Sequence[Step]
     submission: Submission
@@ -45,17 +46,17 @@ class Recorded:
 
 
 class World:
-    """The environment's side of rollouts: opened, acted in, judged, each apart from the others."""
+    """Repeats and measures the environment's part of rollouts: opening, tool calls, and verification."""
 
     def __init__(self, played: Sequence[Recorded], in_flight: int, seconds: float) -> None:
         self._played, self._in_flight, self._seconds = played, in_flight, seconds
         self.opening, self.steps, self.verdicts = (Meter(children_cpu_seconds) for _ in range(3))
 
     async def measure(self) -> None:
-        """Measure all three.
+        """Measure opening, tool calls and verification.
 
         Raises:
-            EpisodeError: the environment broke.
+            EpisodeError: the environment failed.
         """
         with self.opening.running():
             records = for_a_while(self._played, self._seconds, self._in_flight)
@@ -66,22 +67,24 @@ class World:
             await self._wave(list(islice(records, self._in_flight)))
 
     async def _open_and_close(self, record: Recorded) -> None:
-        cast = record.item.cast
+        context = record.sample.context
 
         async def both() -> None:
-            async with cast.host.open(record.item.task, seed=record.item.seed, deadlines=cast.deadlines):
+            async with context.host.open(record.sample.task, seed=record.sample.seed, deadlines=context.deadlines):
                 pass
 
         await self.opening.time(both())
 
     async def _wave(self, records: Sequence[Recorded]) -> None:
-        """Open all; then only their steps, then only their verdicts, are made."""
+        """Open all episodes; then make only their tool calls, then only their verifications."""
         held: list[tuple[Recorded, Episode]] = []
         ready, done = anyio.Event(), anyio.Event()
 
         async def hold(record: Recorded) -> None:
-            cast = record.item.cast
-            async with cast.host.open(record.item.task, seed=record.item.seed, deadlines=cast.deadlines) as episode:
+            context = record.sample.context
+            async with context.host.open(
+                record.sample.task, seed=record.sample.seed, deadlines=context.deadlines
+            ) as episode:
                 held.append((record, episode))
                 if len(held) == len(records):
                     ready.set()
@@ -112,14 +115,14 @@ class World:
         await self.verdicts.time(episode.conclude(record.submission))
 
     def layers(self) -> list[Layer]:
-        """What environment and verifier take."""
+        """The measurements of environment and verifier."""
         found = [self.opening.layer("environment", "open and close", 1)]
         if self.steps.operations:
             found.append(self.steps.layer("environment", "tool call", self._steps_each))
         return [*found, self.verdicts.layer("verifier", "verdict", 1)]
 
     def transport(self, near: "World") -> list[Layer]:
-        """What is added to that by the way there: the same was done in this process by `near`."""
+        """The time that the transport adds to the same operations, which `near` measured in this process."""
         name: LayerName = "transport"
         found = [
             self.opening.layer(name, "open and close, served", 1, without=near.opening),
@@ -135,7 +138,7 @@ class World:
 
 
 def for_a_while(of: Sequence[Of], seconds: float, least: int) -> Iterator[Of]:
-    """One after the other, over and over, for so long; at least so many."""
+    """Iterate over the items repeatedly, for `seconds` and at least `least` times."""
     end = time.perf_counter() + seconds
     for number, each in enumerate(cycle(of)):
         if number == _MOST_OPERATIONS or (number >= least and time.perf_counter() >= end):

@@ -1,4 +1,4 @@
-"""Sums wall and CPU time over stretches of one kind of work."""
+"""Sums wall and CPU time over periods of one kind of work."""
 
 import time
 from collections.abc import Awaitable, Callable, Generator
@@ -13,18 +13,18 @@ Result = TypeVar("Result")
 
 
 class Meter:
-    """What some work took, of this process and of those that answer it."""
+    """Wall and CPU time of one kind of work, for this process and those that answer it."""
 
     def __init__(self, answering: Callable[[], float], pid: int | None = None) -> None:
-        """`answering`: CPU seconds so far of the processes that answer; `pid`: the process, where it is only one."""
+        """`answering` returns the CPU seconds so far of the answering processes; `pid` is set if there is only one."""
         self._answering, self._pid = answering, pid
         self.wall = self.cpu = self.queued = self.answered = self.answer_queued = 0.0
         self.operations: list[float] = []
-        """Wall seconds of each."""
+        """Wall seconds of each operation."""
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """A stretch in which this work, and nothing else, is done."""
+        """Add up the times of the block, in which only this work must be done."""
         answered, queued, answer_queued = self._answering(), queued_seconds(), self._answer_queued()
         wall, cpu = time.perf_counter(), time.process_time()
         try:
@@ -41,12 +41,12 @@ class Meter:
 
     @property
     def busy(self) -> float:
-        """The part of the time it had a core for that who plays, or who answers, was at work; the larger of them."""
+        """The larger share of the time with a core in which this process, or the answering one, used its CPU."""
         own = self.cpu / max(self.wall - self.queued, 1e-9)
         return min(max(own, self.answered / max(self.wall - self.answer_queued, 1e-9)), 1.0)
 
     async def time(self, operation: Awaitable[Result]) -> Result:
-        """One operation."""
+        """Measure the wall time of one operation, and return its result."""
         began = time.perf_counter()
         result = await operation
         self.operations.append(time.perf_counter() - began)
@@ -55,7 +55,7 @@ class Meter:
     def layer(
         self, layer: LayerName, work: str, per_rollout: float, *, without: "Meter | None" = None, has_wall: bool = True
     ) -> Layer:
-        """The figures; `without` measured the same operations without this layer."""
+        """The measurements as a `Layer`; `without` measured the same operations without this layer."""
         count = len(self.operations)
         ordered = sorted(self.operations)
         return Layer(

@@ -1,8 +1,8 @@
-"""`hub bench overhead`: CPU of a one-tool rollout, beside the floor of a bare client in the same run.
+"""`hub bench overhead`: CPU of a rollout with one tool call, beside the floor of a bare client.
 
-Every cell runs in a fresh process, warmed up first; what counts is that process's CPU. The mock model server is another
-process and does not count. Floor and lane take turns, and the best of three is shown: on a shared machine the others
-measure its neighbours.
+Every measurement runs in a fresh process after a warm-up, and only that process's CPU counts, not the mock model
+server's. Floor and lanes alternate, and the best of three is shown, because other programs on a shared machine disturb
+the rest.
 """
 
 import json
@@ -26,16 +26,16 @@ LANES = {
     "two litellm calls": "two bare litellm.acompletion calls, nothing else",
     "litellm": "the hub, environment in its process, calls through litellm",
 }
-"""What can be measured; floors stand before what they are the floor of."""
+"""Lane → what it measures; each floor comes before the lanes that it is the floor of."""
 LITELLM_MOST = 256
-"""In flight: litellm's own calls take seconds each beyond it, and measure nothing of ours."""
+"""Most rollouts in flight for litellm's lanes: beyond it litellm's own calls take seconds each."""
 MEMORY_ROLLOUTS = 20_000
 MEMORY_CONCURRENCY = 256
 
 
 @dataclass(frozen=True)
 class OverheadRow:
-    """One cell of the table."""
+    """One lane at one concurrency."""
 
     lane: str
     """A name of `LANES`."""
@@ -47,16 +47,16 @@ class OverheadRow:
 
 @dataclass(frozen=True)
 class OverheadReport:
-    """Everything measured in one go."""
+    """All measurements of `hub bench overhead`."""
 
     rows: list[OverheadRow]
     parts: dict[int, dict[str, float]]
-    """Concurrency → part of a rollout → CPU milliseconds."""
+    """Concurrency → part of a rollout → CPU milliseconds per rollout."""
     memory_growth_mb: float | None
-    """Resident memory from 1,000 to 20,000 rollouts."""
+    """Growth of resident memory from 1,000 to 20,000 rollouts, in megabytes; None if not measured."""
 
     def as_json(self) -> dict[str, Any]:
-        """As `hub bench overhead --json` prints it."""
+        """The report as `hub bench overhead --json` prints it."""
         return asdict(self)
 
 
@@ -71,8 +71,8 @@ def measure_overhead(
     """Measure lanes and their floors at each level of concurrency.
 
     Raises:
-        UnknownNameError: there is no such lane.
-        HubError: the mock server or a cell did not come up.
+        UnknownNameError: a lane is unknown.
+        HubError: the mock server or a measuring process did not start.
     """
     for lane in lanes:
         if lane not in LANES:
@@ -111,17 +111,17 @@ def measure_overhead(
 
 @contextmanager
 def mock_server(model: str = "mock/solver") -> Generator[str]:
-    """A mock model's server in its own process, instant unless its name says otherwise; its address."""
+    """Start a mock model server in its own process, without latency unless its name sets one; yields its address."""
     with mock_process(model) as (url, _):
         yield url
 
 
 @contextmanager
 def mock_process(model: str) -> Generator[tuple[str, int]]:
-    """The same; its address, and the process's id.
+    """Start a mock model server in its own process; yields its address and process id.
 
     Raises:
-        HubError: it did not come up.
+        HubError: the server did not start.
     """
     command = [*HUB, "serve", "mock", model]
     with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as server:

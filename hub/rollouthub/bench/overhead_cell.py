@@ -1,4 +1,4 @@
-"""One cell of `hub bench overhead`, in a process of its own: prints its figures as JSON."""
+"""One measurement of `hub bench overhead`, in its own process; prints its figures as JSON."""
 
 import json
 import sqlite3
@@ -21,9 +21,9 @@ from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.sample import Sample
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.event_loop import run_async
+from rollouthub.generation import ModelRequest
 from rollouthub.messages import Message, assistant, user
 from rollouthub.models.credentials import Credentials
-from rollouthub.protocols import ModelRequest
 from rollouthub.rollout import Rollout
 from rollouthub.score import Submission
 from rollouthub.store import open_writer
@@ -37,7 +37,7 @@ PROMPT = "What is 123456 + 654321? Use the calculator, then answer with the numb
 
 
 def plan_for(url: str, concurrency: int, rollouts: int, **more: Any) -> Plan:
-    """The benchmark's run: arithmetic, the tool loop, the direct lane unless something else is said."""
+    """The plan of the benchmark: arithmetic with the tool loop, on the direct lane unless `more` says otherwise."""
     return make_plan(
         RunRequest(
             environments=("arithmetic",),
@@ -52,41 +52,41 @@ def plan_for(url: str, concurrency: int, rollouts: int, **more: Any) -> Plan:
 
 
 class Count:
-    """Watches a run: how many records are durable, and how large the process is."""
+    """An observer that counts a run's committed records and notes the process's memory."""
 
     def __init__(self, mark: int = 0) -> None:
         self.committed_count, self.scored = 0, 0
         self.mark_bytes: int | None = None
         self.began = (0.0, 0.0)
-        """Wall and CPU seconds when the run was about to play: with everything up, servers included."""
+        """Wall and CPU seconds when the run was ready to play, with all servers up."""
         self._mark = mark
 
     def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
-        """Note when."""
+        """Note the wall and CPU time at the start."""
         self.began = (time.perf_counter(), cpu_seconds())
 
     def committed(self, rollouts: Sequence[Rollout]) -> None:
-        """Count, and weigh the process once at the mark."""
+        """Count records, and note the process's memory once `mark` records are committed."""
         self.committed_count += len(rollouts)
         self.scored += sum(rollout.score is not None for rollout in rollouts)
         if self.mark_bytes is None and self.committed_count >= self._mark:
             self.mark_bytes = resident_bytes()
 
     def stopped(self, reason: str) -> None:
-        """A benchmark has no budget."""
+        """Do nothing: benchmarks have no budget that could stop them."""
 
 
 async def run_once(
     url: str, concurrency: int, rollouts: int, count: Count, *, live: LiveRun | None = None, **more: Any
 ) -> None:
-    """One durable run into a directory that goes away."""
+    """Play the benchmark's run with a run store in a temporary directory; exits if a rollout was not scored."""
     await run_plan(plan_for(url, concurrency, rollouts, **more), Credentials({}), count, live=live)
     if count.scored != rollouts:
         raise SystemExit(f"{count.scored} of {rollouts} rollouts were scored")
 
 
 async def run_plan(plan: Plan, credentials: Credentials, count: Count, *, live: LiveRun | None = None) -> None:
-    """One durable run of any plan, into a directory that goes away."""
+    """Play a plan with a run store in a temporary directory."""
     with tempfile.TemporaryDirectory() as folder:
         await collect(
             plan,
@@ -101,7 +101,7 @@ async def run_plan(plan: Plan, credentials: Credentials, count: Count, *, live: 
 
 
 async def direct(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
-    """The whole thing: engine, direct lane, tools, verifier, store."""
+    """Measure whole rollouts: engine, direct lane, tools, verifier and store."""
     await run_once(url, min(concurrency, 32), WARM_UP, Count())
     wall, cpu = time.perf_counter(), cpu_seconds()
     await run_once(url, concurrency, rollouts, Count())
@@ -109,14 +109,14 @@ async def direct(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
 
 
 async def served(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
-    """The same with the environment in a process of its own, whose CPU counts; its start does not."""
+    """Measure as `direct`, with the environment in its own process, whose CPU counts but whose start does not."""
     count = Count()
     await run_once(url, concurrency, rollouts, count, served=True)
     return _figures(*count.began, rollouts)
 
 
 async def through_litellm(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
-    """The same with the model calls carried by litellm."""
+    """Measure as `direct`, with model calls made by litellm."""
     await run_once(url, min(concurrency, 32), WARM_UP, Count(), lane="litellm")
     wall, cpu = time.perf_counter(), cpu_seconds()
     await run_once(url, concurrency, rollouts, Count(), lane="litellm")
@@ -124,7 +124,7 @@ async def through_litellm(url: str, concurrency: int, rollouts: int) -> dict[str
 
 
 async def bare_litellm(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
-    """Two bare calls of `litellm.acompletion` and nothing else: the floor of that lane."""
+    """Measure two bare calls of `litellm.acompletion`: the floor of the litellm lane."""
     from rollouthub.models.litellm.package import load_litellm
 
     litellm: Any = await load_litellm("the benchmark")
@@ -151,7 +151,7 @@ async def bare_litellm(url: str, concurrency: int, rollouts: int) -> dict[str, f
 
 
 async def memory(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
-    """How resident memory grows from 1,000 rollouts to all."""
+    """Measure the growth of resident memory from 1,000 committed rollouts to all."""
     count = Count(mark=1000)
     await run_once(url, concurrency, rollouts, count)
     assert count.mark_bytes is not None
@@ -159,7 +159,7 @@ async def memory(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
 
 
 class BareRecord(BaseModel):
-    """What the floor keeps of a rollout."""
+    """The record of a rollout that the floor stores."""
 
     rollout_id: str
     messages: list[dict[str, Any]]
@@ -168,7 +168,7 @@ class BareRecord(BaseModel):
 
 
 async def floor(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
-    """A bare aiohttp loop: the same calls, a pydantic record, a commit to SQLite; nothing else."""
+    """Measure a bare aiohttp loop: the same model calls, a pydantic record, and commits to SQLite."""
     with tempfile.TemporaryDirectory() as folder:
         database = sqlite3.connect(Path(folder) / "floor.db")
         database.execute("PRAGMA journal_mode=WAL")
@@ -228,7 +228,7 @@ async def _floor_rollouts(
 
 
 async def parts(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
-    """The parts of a rollout, each alone at the same concurrency: CPU milliseconds a rollout."""
+    """CPU milliseconds per rollout of each part of a rollout, measured alone at the same concurrency."""
     async with open_plan(plan_for(url, concurrency, rollouts), Credentials({})) as opened:
         return await _parts(opened, url, concurrency)
 
@@ -236,10 +236,10 @@ async def parts(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
 async def _parts(opened: OpenPlan, url: str, concurrency: int) -> dict[str, float]:
     model, tools = opened.model, opened.environments[0].host.info.tools
     assert model is not None
-    items = [item async for _, item in opened.items("parts")]
+    items = [sample async for _, sample in opened.items("parts")]
     opening = ModelRequest(messages=(user(PROMPT),), tools=tools)
 
-    async def ask(item: Sample) -> None:
+    async def ask(sample: Sample) -> None:
         first = (await model.generate(opening)).message
         answer = Message(role="tool", content="777777", tool_call_id=first.tool_requests[0].id)
         await model.generate(ModelRequest(messages=(*opening.messages, first, answer), tools=opening.tools))
@@ -247,9 +247,9 @@ async def _parts(opened: OpenPlan, url: str, concurrency: int) -> dict[str, floa
     await spread(ask, items[:WARM_UP], 32)
     calls = await _cpu(ask, items, concurrency)
 
-    async def host(item: Sample) -> None:
-        cast = item.cast
-        async with cast.host.open(item.task, seed=item.seed, deadlines=cast.deadlines) as episode:
+    async def host(sample: Sample) -> None:
+        context = sample.context
+        async with context.host.open(sample.task, seed=sample.seed, deadlines=context.deadlines) as episode:
             seat = episode.seats["agent"]
             await seat.call_tool("calculate", {"expression": "123456 + 654321"})
             await episode.verify(Submission(transcript=(assistant("777777"),)))
@@ -259,7 +259,7 @@ async def _parts(opened: OpenPlan, url: str, concurrency: int) -> dict[str, floa
 
 
 async def _storing(opened: OpenPlan, url: str) -> float:
-    """CPU of committing a typical rollout."""
+    """CPU milliseconds to commit a typical rollout."""
     kept: list[Rollout] = []
 
     class Keep(Count):
@@ -293,8 +293,8 @@ async def spread(work: Callable[[Any], Awaitable[None]], items: Iterable[Any], c
     source = iter(items)
 
     async def worker() -> None:
-        for item in source:
-            await work(item)
+        for sample in source:
+            await work(sample)
 
     async with anyio.create_task_group() as workers:
         for _ in range(concurrency):
@@ -309,7 +309,7 @@ def _figures(wall: float, cpu: float, rollouts: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """`python -m rollouthub.bench.overhead_cell LANE URL CONCURRENCY ROLLOUTS`."""
+    """Entry point: `python -m rollouthub.bench.overhead_cell LANE URL CONCURRENCY ROLLOUTS`."""
     cells = {
         "direct": direct,
         "served": served,

@@ -1,4 +1,4 @@
-"""`hub bench ray`: what distributing a run costs its driver and its workers, beside the same run in one process."""
+"""`hub bench ray`: CPU of a run's driver and workers on Ray, beside the same run in one process."""
 
 import json
 import os
@@ -13,12 +13,12 @@ from rollouthub.plugins.extras import pip_install
 from rollouthub.processes import PYTHON
 
 REPETITIONS = 2
-"""In turns; the best of each counts: on a shared machine the others measure its neighbours."""
+"""Tries of each pool, alternating; the best counts, because other programs disturb the rest."""
 
 
 @dataclass(frozen=True)
 class RayReport:
-    """Everything measured in one go. CPU is in milliseconds; the mock model's server does not count."""
+    """All measurements. CPU is in milliseconds per rollout, without the mock model server's."""
 
     rollouts: int
     concurrency: int
@@ -28,33 +28,35 @@ class RayReport:
     driver_cpu_ms_per_rollout: float
     worker_cpu_ms_per_rollout: float
     worker_cpu_ratio: float
-    """A worker's CPU for a rollout over that of one process."""
+    """CPU per rollout of the workers divided by that of one process."""
     local_per_second: float
     ray_per_second: float
     wall_efficiency: float
-    """The cluster's rate over `workers` times that of one process."""
+    """The cluster's rate divided by `workers` times the rate of one process."""
     local_growth_mb: float
     driver_growth_mb: float
-    """Resident memory, from 1,000 rollouts to the end."""
+    """Growth of the driver's resident memory in megabytes, from 1,000 committed rollouts (half of all, if fewer than
+    2,000) to the end.
+    """
     worker_growth_mb: float
     start_seconds: float
-    """From the start of the run to its first order, on a cluster that is up."""
+    """Seconds from the run's start until it is ready to play, on a cluster that is up."""
 
     @property
     def has_room(self) -> bool:
-        """Whether driver, workers and model server had a core each: else the wall says little."""
+        """Whether driver, workers and model server had a core each; without that, rates say little."""
         return self.cores >= self.workers + 2
 
     def as_json(self) -> dict[str, Any]:
-        """As `hub bench ray --json` prints it."""
+        """The report as `hub bench ray --json` prints it."""
         return {**asdict(self), "has_room": self.has_room}
 
 
 def measure_ray(rollouts: int, concurrency: int, workers: int, say: Callable[[str], None]) -> RayReport:
-    """Play the same run on both pools.
+    """Measure the same run on both pools.
 
     Raises:
-        HubError: Ray is not installed, or a cell failed.
+        HubError: Ray is not installed, or a measuring process failed.
     """
     if workers < 1:
         raise ConfigError("`hub bench ray` measures workers; --workers 1 is the least")

@@ -1,4 +1,4 @@
-"""One cell of `hub bench ray`, in a process of its own: prints its figures as JSON."""
+"""One measurement of `hub bench ray`, in its own process; prints its figures as JSON."""
 
 import json
 import sys
@@ -17,20 +17,20 @@ from rollouthub.rollout import Rollout
 from rollouthub.telemetry.memory import resident_bytes
 
 MARK = 1000
-"""Rollouts after which memory counts as settled; of a small run, half of them."""
+"""Committed rollouts from which memory growth is measured; half of them in a small run."""
 
 
 class Weighed(Count):
-    """Also weighs the workers at the mark."""
+    """A `Count` that also notes the workers' memory."""
 
     def __init__(self, live: LiveRun, mark: int) -> None:
         super().__init__(mark)
         self._live = live
         self.workers: dict[str, int] = {}
-        """Worker → resident bytes at the mark."""
+        """Worker → resident bytes when `mark` rollouts were committed."""
 
     def committed(self, rollouts: Sequence[Rollout]) -> None:
-        """Count, and weigh everyone once."""
+        """Count records, and note the memory of all processes once."""
         is_first = self.mark_bytes is None
         super().committed(rollouts)
         pool = self._live.parts.pool if self._live.parts is not None else None
@@ -39,7 +39,7 @@ class Weighed(Count):
 
 
 async def local(url: str, concurrency: int, rollouts: int) -> dict[str, Any]:
-    """One process, for comparison."""
+    """Measure the run in one process, for comparison."""
     await run_once(url, min(concurrency, 32), WARM_UP, Count())
     count = Count(min(MARK, rollouts // 2))
     wall, cpu = time.perf_counter(), time.process_time()
@@ -52,7 +52,7 @@ async def local(url: str, concurrency: int, rollouts: int) -> dict[str, Any]:
 
 
 async def ray(url: str, concurrency: int, rollouts: int, workers: int) -> dict[str, Any]:
-    """The driver's CPU, and that of its workers; Ray's own processes are shown by its tools."""
+    """Measure CPU and memory of driver and workers on Ray; Ray's own processes do not count."""
     async with open_cluster(RayOptions(), cpus=max(workers, 2)):
         await run_once(url, 32, WARM_UP, Count(), pool="ray", workers=workers)
         live = LiveRun(StopSignal())
@@ -84,7 +84,7 @@ def _growth(before: int | None, after: int) -> float | None:
 
 
 def main() -> None:
-    """Measure what the command line names: pool, URL, concurrency, rollouts, workers."""
+    """Entry point: run the measurement for pool, URL, concurrency, rollouts and workers from the command line."""
     pool, url, concurrency, rollouts, *workers = sys.argv[1:]
     if pool == "local":
         figures = run_async(local, url, int(concurrency), int(rollouts))

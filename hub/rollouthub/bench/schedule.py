@@ -1,4 +1,4 @@
-"""`hub bench schedule`: the real schedule in virtual time, for more workers and samples than any test could play."""
+"""`hub bench schedule`: the real scheduler in virtual time, with more workers and samples than a test could play."""
 
 import heapq
 import random
@@ -18,29 +18,29 @@ from rollouthub.telemetry.memory import resident_bytes
 WORKERS, SLOTS = 64, 256
 SIZES = (10_000, 100_000, 1_000_000)
 FAULT_SHARE = 0.02
-"""Of attempts that end in an infrastructure fault and are tried again."""
+"""Share of attempts that end in an infrastructure fault and are retried."""
 LOST_EVERY_SECONDS = 600.0
-"""Virtual seconds between two lost workers, whose episodes all come back."""
+"""Virtual seconds between two losses of a worker, whose attempts are all played again."""
 _POISON_EVERY = 50_000
-"""One sample of so many takes its worker with it, every time."""
+"""One sample in this many kills its worker every time it is played."""
 
 
 @dataclass(frozen=True)
 class ScheduleRow:
-    """One simulated run."""
+    """The measurements of one simulated run."""
 
     items: int
     microseconds_per_item: float
-    """CPU of the schedule and of the simulation around it."""
+    """CPU microseconds per sample, of the scheduler and the simulation around it."""
     growth_mb: float
-    """Resident memory, from the start to the end."""
+    """Growth of resident memory from the start to the end, in megabytes."""
     retried: int
     lost_workers: int
     set_aside: int
-    """Samples given up after their last try, alone, took its worker, too."""
+    """Samples given up, because their worker was lost each time they were played, the last time alone."""
     virtual_hours: float
     efficiency: float
-    """Share of the slots' time in which something was played that came to an end."""
+    """Share of the slots' virtual time spent on attempts that were scored."""
 
 
 def measure_schedule(sizes: Sequence[int], say: Callable[[str], None]) -> list[ScheduleRow]:
@@ -53,12 +53,12 @@ def measure_schedule(sizes: Sequence[int], say: Callable[[str], None]) -> list[S
 
 
 def as_json(rows: Sequence[ScheduleRow]) -> dict[str, Any]:
-    """As `hub bench schedule --json` prints it."""
+    """The rows as `hub bench schedule --json` prints them."""
     return {"workers": WORKERS, "slots": SLOTS, "rows": [asdict(row) for row in rows]}
 
 
 class Simulation:
-    """One run: every worker has slots, every episode a length; faults, lost workers and poison happen."""
+    """A simulated run: workers with slots, episodes with durations, random faults, lost workers and poison samples."""
 
     def __init__(self, items: int, seed: int = 1) -> None:
         self._count, self._chance = items, random.Random(seed)
@@ -74,7 +74,7 @@ class Simulation:
         self._busy_seconds = 0.0
 
     def run(self) -> ScheduleRow:
-        """Play everything."""
+        """Simulate until every sample is finished or set aside."""
         before, cpu = resident_bytes(), time.process_time()
         self._at(LOST_EVERY_SECONDS, -1, None)
         self._fill()
@@ -105,7 +105,7 @@ class Simulation:
         return self._number
 
     def _fill(self) -> None:
-        """Give every worker what it has room for, and suspects a worker of their own."""
+        """Fill the free slots of all workers, and play suspect samples alone."""
         while (work := self._schedule.take_alone(self._now)) is not None:
             if _is_poison(work):
                 self._lost += 1
@@ -131,11 +131,11 @@ class Simulation:
     def _next(self) -> QueuedAttempt | None:
         work = self._schedule.take(self._now)
         if work is None and not self._is_exhausted:
-            item = next(self._items, None)
-            if item is None:
+            sample = next(self._items, None)
+            if sample is None:
                 self._is_exhausted = True
             else:
-                self._schedule.add(item)
+                self._schedule.add(sample)
                 work = self._schedule.take(self._now)
         return work
 
@@ -153,7 +153,7 @@ class Simulation:
             self._schedule.ended(work, SCORED, self._now)
 
     def _lose(self, worker: int) -> None:
-        """A worker is gone; another is there at once."""
+        """Lose a worker and replace it at once."""
         playing, self._playing[worker] = self._playing[worker], {}
         if len(playing) >= SLOTS:
             self._free.append(worker)
@@ -163,11 +163,11 @@ class Simulation:
 
 
 def _is_poison(work: QueuedAttempt) -> bool:
-    return work.item.sample == 1
+    return work.sample.index == 1
 
 
 def simulated_items(count: int) -> Iterator[Sample]:
-    """Samples that are nothing but names; some are poison."""
+    """Samples with ids but no tasks; some are poison."""
     cast_, card, task = cast(SampleContext, None), cast(TaskCard, None), TaskRef(split="test", id="test/0", digest="")
     for number in range(count):
         name = f"{number:016x}"

@@ -1,4 +1,4 @@
-"""The command line: a folder a command, with its options in `command.py` and what it does in `action.py`.
+"""The command line: one folder per command, with its options in `command.py` and its work in `action.py`.
 
-Nothing imports it. Begin with `main.py`.
+No other package imports this one. Begin with `main.py`.
 """

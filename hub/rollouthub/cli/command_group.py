@@ -1,4 +1,4 @@
-"""Groups of commands that are imported only when they are asked for, so that help and completion are instant."""
+"""Command groups that import a command only when it is used, so that help and completion are fast."""
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
@@ -14,7 +14,7 @@ OURS = "rollouthub"
 
 
 class LazyCommands(MutableMapping[str, Any]):
-    """Commands by name: those of this package by where they stand, those of its sibling packages by entry points."""
+    """Commands by name, imported on first use: this package's by import path, the sibling packages' by entry point."""
 
     def __init__(self, places: Mapping[str, str], entry_group: str) -> None:
         self._places, self._entry_group = places, entry_group
@@ -22,7 +22,7 @@ class LazyCommands(MutableMapping[str, Any]):
         self._entries: dict[str, Any] | None = None
 
     def __getitem__(self, name: str) -> Any:
-        """The command, imported now if it was not before."""
+        """Return the command, importing it on first use."""
         if name not in self._loaded:
             if name in self._places:
                 place, *names = self._places[name].split(":")
@@ -34,27 +34,27 @@ class LazyCommands(MutableMapping[str, Any]):
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a command; imports none."""
+        """Whether a command has this name; imports no command."""
         return name in self._loaded or name in self._places or name in self._registered()
 
     def __iter__(self) -> Iterator[str]:
-        """All names, without importing a command."""
+        """Iterate over all names without importing a command."""
         return iter(dict.fromkeys((*self._places, *self._registered(), *self._loaded)))
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of commands."""
         return len(list(iter(self)))
 
     def __setitem__(self, name: str, command: Any) -> None:
-        """Add one that is built already."""
+        """Add a command object that is already built."""
         self._loaded[name] = command
 
     def __delitem__(self, name: str) -> None:
-        """Refused: commands stay."""
+        """Always raise TypeError: a command cannot be removed."""
         raise TypeError(f"the command {name!r} cannot be taken away")
 
     def _registered(self) -> dict[str, Any]:
-        """The sibling packages' own entry points, and nobody else's."""
+        """Entry points of the group by name; only those that this project's own distribution declares."""
         if self._entries is None:
             from importlib.metadata import entry_points
 
@@ -64,12 +64,12 @@ class LazyCommands(MutableMapping[str, Any]):
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are imported when they are asked for; an unknown option is met with the nearest ones."""
+    """A command group that imports its commands on first use, and suggests similar options for an unknown one."""
 
     places: Mapping[str, str] = {}
-    """Name → `module:typer_app`, `module:function`, or `module:function:class of the command`."""
+    """Command name → `module:typer_app`, `module:function`, or `module:function:CommandClass`."""
     entry_group = ""
-    """Where sibling packages register further commands."""
+    """Entry-point group in which sibling packages register further commands of this group."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -80,7 +80,7 @@ class LazyGroup(TyperGroup):
         return list(self.commands)
 
     def make_context(self, *args: Any, **more: Any) -> Any:
-        """Read the command line as far as it is this group's."""
+        """Parse the group's own options; an unknown option's error suggests similar ones."""
         try:
             return super().make_context(*args, **more)
         except Exception as slip:
@@ -88,7 +88,7 @@ class LazyGroup(TyperGroup):
             raise
 
     def invoke(self, ctx: Any) -> Any:
-        """Read the rest of it, and do what it says."""
+        """Parse the subcommand's arguments and run it; an unknown option's error suggests similar ones."""
         try:
             return super().invoke(ctx)
         except Exception as slip:
@@ -97,13 +97,13 @@ class LazyGroup(TyperGroup):
 
 
 class AllCommands(LazyGroup):
-    """The command line as a whole, whose help is one screen."""
+    """The top-level command group `hub`, whose help fits one screen."""
 
     places = {
         "run": "rollouthub.cli.run.command:run:RunCommand",
         "estimate": "rollouthub.cli.estimate.command:estimate:EstimateCommand",
         "play": "rollouthub.cli.play.command:play:PlayCommand",
-        "connect": "rollouthub.cli.connect.command:connect",
+        "connect": "rollouthub.cli.connect.command:connect:ConnectCommand",
         "serve": "rollouthub.cli.serve.command:serve",
         "runs": "rollouthub.cli.runs.command:runs",
         "show": "rollouthub.cli.show.command:show",
@@ -112,8 +112,8 @@ class AllCommands(LazyGroup):
         "compare": "rollouthub.cli.compare.command:compare:CompareCommand",
         "report": "rollouthub.cli.report.command:report",
         "list": "rollouthub.cli.list.command:list_environments",
-        "bench": "rollouthub.cli.bench.command:bench",
-        "doctor": "rollouthub.cli.doctor.command:doctor",
+        "bench": "rollouthub.cli.bench.command:bench:BenchCommand",
+        "doctor": "rollouthub.cli.doctor.command:doctor:DoctorCommand",
         "import": "rollouthub.cli.import_.command:imports",
         "live": "rollouthub.cli.live.command:live",
         "model": "rollouthub.cli.model.command:model",
@@ -121,11 +121,11 @@ class AllCommands(LazyGroup):
     entry_group = "rollouthub.commands"
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command, by the name it has or had."""
+        """Find the command by its current or an earlier name."""
         return super().resolve_command(ctx, in_present_names(args))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write it."""
+        """Write the help text."""
         from rollouthub.cli.overview import overview
 
         for line in overview(f"{ctx.command_path} COMMAND [OPTIONS]"):
@@ -133,7 +133,7 @@ class AllCommands(LazyGroup):
 
 
 def _built(name: str, found: Any, of: type[TyperCommand] = TyperCommand) -> Any:
-    """A function or a Typer application as a command of this name."""
+    """Turn a function or a Typer application into a click command of this name."""
     if isinstance(found, typer.Typer):
         group = get_group(found)
         group.name = name
@@ -144,7 +144,7 @@ def _built(name: str, found: Any, of: type[TyperCommand] = TyperCommand) -> Any:
 
 
 def _name_the_nearest(slip: Any) -> None:
-    """Say it in the words the hub has for slips; only the error of an unknown option has both fields."""
+    """Rewrite the message of an unknown-option error so that it suggests the two most similar options."""
     nearest = getattr(slip, "possibilities", None)
     if nearest and hasattr(slip, "option_name"):
         # The parser found them by likeness, and the error would sort them by letters.

@@ -1,21 +1,34 @@
-"""What a shell completes: names of environments, agents, models and runs. No plug-in is imported to name it."""
+"""Shell completion of environment, agent, model and run names; imports no plug-in."""
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["environment", "agent", "model", "run"]
+Kind = Literal["environment", "agent", "model", "run", "format"]
 Completer = Callable[[str], list[str]]
+# Shells evaluate what is offered (zsh) or put it on the line as it is (bash).
+_PLAIN = re.compile(r"[\w@%+=:,./-]+")
 
 
 def completer(kind: Kind) -> Completer:
-    """The completion of an argument or option that takes names of this kind."""
-    return {"environment": environments, "agent": agents, "model": models, "run": runs}[kind]
+    """The completion function for an argument or option that takes names of this kind."""
+    known = {"environment": environments, "agent": agents, "model": models, "run": runs, "format": export_formats}
+    return known[kind]
+
+
+def among(words: Iterable[str]) -> Completer:
+    """A completion function that offers these words."""
+
+    def completed(incomplete: str) -> list[str]:
+        return _begun(words, incomplete)
+
+    return completed
 
 
 def environments(incomplete: str) -> list[str]:
-    """Registered and installed environments; files and packages of the working folder, where a path is begun."""
+    """Registered and installed environments, or paths once the word contains a `/` or starts with a dot."""
     from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
     from rollouthub.plugins.installed import installations
 
@@ -33,7 +46,7 @@ def agents(incomplete: str) -> list[str]:
 
 
 def models(incomplete: str) -> list[str]:
-    """Mock models, and the models that `hub serve model` keeps on a cluster; others are their servers' to name."""
+    """Mock models, and the models that `hub serve model` is serving; names of other models are not known here."""
     from rollouthub.models.mock.mock_name import KINDS
     from rollouthub.models.registered import PROVIDER, registrations, registry_folder
 
@@ -42,14 +55,23 @@ def models(incomplete: str) -> list[str]:
 
 
 def runs(incomplete: str) -> list[str]:
-    """`last`, and the runs in runs/ and the user's own store, newest first."""
-    from rollouthub.cli.find_run import RUNS, newest_first
+    """`last`, then the names of runs in runs/ and the user's own store, the most recently changed first."""
+    from rollouthub.cli.find_run import run_names
 
-    return _begun(("last", *(entry.directory.name for entry in newest_first(RUNS))), incomplete)
+    return _begun(("last", *run_names()), incomplete)
+
+
+def export_formats(incomplete: str) -> list[str]:
+    """The formats of full records, and the registered training formats."""
+    from rollouthub.cli.export.command import RECORDS, training_formats
+
+    return _begun((*RECORDS, *training_formats()), incomplete)
 
 
 def _paths(incomplete: str) -> list[str]:
-    """Python files, and folders with an `env.toml`; other folders are offered to be entered."""
+    """Paths that begin with the typed text: Python files and environment folders, and other folders with a final
+    slash.
+    """
     folder, _, begun = incomplete.rpartition("/")
     found: list[str] = []
     try:
@@ -62,9 +84,13 @@ def _paths(incomplete: str) -> list[str]:
                     found.append(f"{name}/")
     except OSError:
         return []
-    return [name for name in found if name.isprintable()]
+    return [name for name in found if _is_plain(name)]
 
 
 def _begun(names: Iterable[str], incomplete: str) -> list[str]:
-    """Those that begin so, each once; a name that a terminal would not show as it is, is left out."""
-    return [name for name in dict.fromkeys(names) if name.startswith(incomplete) and name.isprintable()]
+    """Names that begin with the typed text, without duplicates and without names that a shell would have to quote."""
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete) and _is_plain(name)]
+
+
+def _is_plain(name: str) -> bool:
+    return _PLAIN.fullmatch(name) is not None and name.isprintable() and not name.startswith("-")

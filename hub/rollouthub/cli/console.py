@@ -1,4 +1,4 @@
-"""Where the command line prints: stdout for results, stderr for progress; bounded by nothing but a terminal."""
+"""Consoles of the command line: results on stdout, progress on stderr; lines are wrapped only to fit a terminal."""
 
 import sys
 from collections.abc import Iterable
@@ -11,17 +11,17 @@ from rich.text import Text
 from rollouthub.text import plain
 
 PIPE_WIDTH = 100_000
-"""Columns where no terminal is: what a script looks for is neither cut off nor broken over two lines."""
+"""Width in columns where there is no terminal, so that no line that a script searches is cut or wrapped."""
 
 
 class PlainConsole(Console):
-    """Prints words as they are: what a task, an id or a run holds is neither markup nor drives the terminal."""
+    """A console that prints text literally: no markup is interpreted, and control characters are made harmless."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, **options)
 
     def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """As rich does, without what drives a terminal but rich's own."""
+        """Render as rich does, with control characters removed from all text; only rich's own control codes remain."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable() or segment.text == "\n":
                 yield segment
@@ -30,15 +30,15 @@ class PlainConsole(Console):
 
 
 def results() -> PlainConsole:
-    """For what a command was asked for."""
+    """A console on stdout, for the output of the command."""
     return PlainConsole(width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def remarks() -> PlainConsole:
-    """For progress and remarks."""
+    """A console on stderr, for progress and remarks."""
     return PlainConsole(stderr=True, width=None if sys.stderr.isatty() else PIPE_WIDTH)
 
 
 def warn(line: str) -> None:
-    """Say what also those want to know who asked for quiet."""
+    """Print a warning to stderr, also under `--quiet`."""
     remarks().print(Text.assemble(("warning: ", "yellow"), line))

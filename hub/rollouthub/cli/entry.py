@@ -1,4 +1,4 @@
-"""Where the program `hub` begins: before anything that takes long to load, so that Ctrl-C is understood at once."""
+"""The entry point of the program `hub`; handles Ctrl-C while the command line is still loading."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Which run a RUN argument means, and where runs are looked for."""
+"""Resolves a RUN argument to a run directory, and lists the runs."""
 
 import os
 from collections.abc import Mapping
@@ -18,22 +18,22 @@ RUNS = Path("runs")
 
 
 def user_store(environ: Mapping[str, str]) -> Path:
-    """Where runs are kept that were started from nowhere in particular, such as an app's."""
+    """The user's own store: the folder for runs without a working folder, such as those of an MCP app."""
     given = environ.get("XDG_DATA_HOME") or ""
     data = Path(given) if given.startswith("/") else Path.home() / ".local" / "share"
     return data / "rollouthub" / "runs"
 
 
 def _roots(root: Path) -> list[Path]:
-    """Where to look: in the folder that was named, or in the usual ones."""
+    """The folders in which runs are searched: the given one, and also the user's own store if it is the default."""
     return [root, user_store(os.environ)] if root == RUNS else [root]
 
 
 def find_run(name: str, root: Path) -> Path:
-    """The directory a RUN argument means.
+    """Resolve a RUN argument (a path, a name, a run id, or `last`) to a run directory.
 
     Raises:
-        RunDirectoryError: there is none.
+        RunDirectoryError: no run matches.
     """
     from rollouthub.store import RunInfo
 
@@ -55,8 +55,16 @@ def find_run(name: str, root: Path) -> Path:
     raise RunDirectoryError(f"there is no run {name!r}, neither as a path nor in {root}/ (newest there: {known})")
 
 
+def run_names() -> list[str]:
+    """Names of the run directories in runs/ and the user's own store, the most recently changed first; opens no run."""
+    from rollouthub.store.run_directories import run_directories
+
+    found = [directory for place in _roots(RUNS) for directory in run_directories(place)]
+    return [directory.name for directory in sorted(found, key=lambda each: -each.stat().st_mtime)]
+
+
 def newest_first(root: Path) -> "list[RunInfo | BrokenRun]":
-    """The runs there are, those that cannot be read at the end."""
+    """All runs, the newest first; unreadable runs come last."""
     from rollouthub.store import RunInfo, find_runs
 
     found = [entry for place in _roots(root) for entry in find_runs(place)]

@@ -1,4 +1,4 @@
-"""Keeping the keys that `hub` was started with from other programs of the same user, as far as the system can."""
+"""Hides the API keys in `hub`'s environment from other programs of the same user, as far as the system allows."""
 
 import os
 import sys
@@ -9,10 +9,10 @@ _PR_SET_DUMPABLE = 4
 
 
 def hide_secrets() -> None:
-    """Let no other program read this process's memory, and none what its variables told when it was started.
+    """Make this process's memory unreadable to other programs, and erase secrets from the environment that /proc shows.
 
-    The first ends with root, to whom the second still holds: /proc/PID/environ shows the bytes that the process was
-    started with, and these are overwritten. `os.environ` and what is started with it have the variables as before.
+    Root can still read the memory, but /proc/PID/environ, which shows the bytes that the process was started with, no
+    longer shows the secrets to anybody. `os.environ` and child processes keep the variables.
     """
     if sys.platform != "linux":
         return

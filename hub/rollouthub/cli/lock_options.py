@@ -1,4 +1,4 @@
-"""The options that hold a command to a `hub.lock`."""
+"""The options that restrict a command to the versions in a `hub.lock`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,17 +11,17 @@ LockedOption = Annotated[
     bool,
     typer.Option(
         "--locked",
-        help="Play exactly what the nearest hub.lock names, or refuse.",
+        help="Run only if environments and hub are exactly those in the nearest hub.lock.",
         rich_help_panel="Robustness",
     ),
 ]
 
 
 def lock_file(is_locked: bool, file: Path | None) -> Path | None:
-    """The lock that a command is held to; None where it is held to none.
+    """The lock file whose versions the command must use; None if there is no such restriction.
 
     Raises:
-        ConfigError: it is to be held to one, and there is none.
+        ConfigError: `--locked` was given, and there is no lock file here or in a folder above.
     """
     if file is not None or not is_locked:
         return file

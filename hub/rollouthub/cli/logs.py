@@ -1,4 +1,4 @@
-"""Where logs go: warnings to the terminal, everything about a run into its own `logs/`."""
+"""Logging set-up: warnings go to the terminal, all of a run's log records to its own `logs/`."""
 
 import logging
 import sys
@@ -11,13 +11,13 @@ from rollouthub.text import plain
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _EPISODES = ("rollouthub.hosting", "rollouthub.engine")
-"""What breaks in episodes is counted on the screen and kept in the run's log; a traceback each would bury the rest."""
+"""Loggers shown on the terminal only with `-v`: episode faults are counted there, and recorded in the run's log."""
 _FOR_EVERYONE = {"rollouthub.hosting.local.episode_sandboxes", "rollouthub.engine.run_limits"}
-"""Say once a run that its walls are weaker than those that would have been taken first, that a limit is near."""
+"""Exceptions to `_EPISODES`, always shown: warnings of weaker sandbox isolation or of a limit that is close."""
 
 
 def log_to_terminal(verbosity: int) -> None:
-    """Warnings by default; more with every `-v`, episodes' tracebacks included."""
+    """Log to stderr: warnings by default, INFO with `-v`, DEBUG with `-vv`."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setLevel((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)])
     if not verbosity:
@@ -29,13 +29,13 @@ def log_to_terminal(verbosity: int) -> None:
 
 class _TerminalFormatter(RedactingFormatter):
     def format(self, record: logging.LogRecord) -> str:
-        """Without what drives a terminal: records quote agents, tasks and servers."""
+        """Format the record without control characters, since records quote agents, tasks and servers."""
         text = super().format(record)
         return plain(text)
 
 
 def _is_for_everyone(record: logging.LogRecord) -> bool:
-    """The hub's own words; a library's retries and deprecations are for those who ask with `-v`."""
+    """Whether a record is shown without `-v`: the hub's own are, those of libraries and episodes are not."""
     return record.name in _FOR_EVERYONE or (
         record.name.startswith("rollouthub") and not record.name.startswith(_EPISODES)
     )
@@ -43,7 +43,7 @@ def _is_for_everyone(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def log_to_run(directory: Path) -> Generator[None]:
-    """Also into the run's `logs/run.log`; the file is made when there is something to say."""
+    """While the block runs, also log to the run's `logs/run.log`; the file is created with its first record."""
     handler = _RunLog(directory / "logs" / "run.log")
     handler.setFormatter(RedactingFormatter(_FORMAT))
     logger = logging.getLogger("rollouthub")
@@ -59,7 +59,7 @@ def log_to_run(directory: Path) -> Generator[None]:
 
 
 class _RunLog(logging.FileHandler):
-    """A file that is opened at its first record, and given up where it cannot be written: the run matters more."""
+    """A file handler that opens its file at the first record, and ignores write errors so that the run goes on."""
 
     def __init__(self, file: Path) -> None:
         super().__init__(file, delay=True, encoding="utf-8")
@@ -69,4 +69,4 @@ class _RunLog(logging.FileHandler):
             super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Full disks are the store's to report."""
+        """Ignore write errors: the store reports a full disk."""

@@ -1,4 +1,4 @@
-"""`hub`: the command line's front door. Commands import what they need when they run, so that `--help` is instant."""
+"""The program `hub`. Commands import what they need when they run, so that `--help` is fast."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ from rollouthub.errors import HubError, UsageError
 app = typer.Typer(
     name="hub",
     cls=AllCommands,
-    help="Play LLM-agent environments through MCP tools, verify them out of the agent's reach, keep scored rollouts.",
+    help="Play LLM-agent environments through MCP tools, check results out of the agent's reach, keep scored rollouts.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -38,12 +38,12 @@ def options(
     ] = False,
     verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Log more; twice for everything.")] = 0,
 ) -> None:
-    """Options every command shares."""
+    """Handle the options that every command shares."""
     log_to_terminal(verbose)
 
 
 def main() -> None:
-    """Run the command line: 0 all scored, 1 some unscored or a fault, 2 usage, 130 interrupted."""
+    """Run the command line. Exit codes: 0 all scored, 1 some unscored or a fault, 2 usage, 130 interrupted."""
     _open_standard_files()
     hide_secrets()
     try:
@@ -80,12 +80,15 @@ def main() -> None:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         _drop_output()
-        _complain("the output could not be written: the disk it goes to is full; what was collected is kept")
+        _complain(
+            "the output could not be written: the disk it goes to is full; what was collected is kept. Make room, "
+            "then try again, a run with --resume"
+        )
         sys.exit(1)
 
 
 def _leave_threads_behind(code: object) -> None:
-    """Go at once where an environment's code, given up on, still runs in a thread: nothing can end that one."""
+    """Exit at once if environment code that was given up still runs in a thread, which cannot be ended."""
     event_loop = sys.modules.get("rollouthub.event_loop")  # loaded where anything ran
     if event_loop is not None and event_loop.threads_left():
         sys.stdout.flush()
@@ -94,7 +97,7 @@ def _leave_threads_behind(code: object) -> None:
 
 
 def _open_standard_files() -> None:
-    """Give a process started without stdout or the like an empty one, whose number no socket may take."""
+    """Open /dev/null for each closed standard stream, so that no socket gets its file descriptor."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -105,7 +108,7 @@ def _open_standard_files() -> None:
 
 
 def _drop_output() -> None:
-    """Let what is left in stdout's buffer go nowhere, so that leaving does not fail over it again."""
+    """Redirect stdout to /dev/null, so that flushing what is left in its buffer at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""Names of commands and options that were documented before 0.1: they are understood until 0.2, and shown nowhere."""
+"""Earlier names of commands and options: accepted until 0.2, and not shown in help."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ OLD_COMMANDS: Mapping[str, str] = {
     "stdio": "serve stdio",
     "uninstall": "remove",
 }
-"""Old name → the name it has now. `uninstall` is what other installers say."""
+"""Earlier command name → current name. `uninstall` is the word that other installers use."""
 OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "doctor": {"--ray": "--ray-address"},
     "export": {"--most-pairs": "--max-pairs"},
@@ -22,13 +22,13 @@ OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "publish": {"--out": "--output"},
     "serve model": {"--address": "--ray-address"},
 }
-"""Command → old option → the option it has now."""
+"""Command → earlier option → current option."""
 _LONGEST = 2
-"""Words of a command's name."""
+"""The most words in a command's name."""
 
 
 def in_present_names(words: Sequence[str]) -> list[str]:
-    """A command line, without the program and its own options, in the names of today."""
+    """Replace earlier names in a command line, given without the program and its own options, by the current ones."""
     line = list(words)
     for count in range(_LONGEST, 0, -1):
         if now := OLD_COMMANDS.get(" ".join(line[:count])):

@@ -1,13 +1,14 @@
-"""Options that several commands take and mean the same by, and what becomes of their values."""
+"""Options shared by several commands, and the parsing of their values."""
 
 import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from pydantic import Field
 
-from rollouthub.engine.task_names import read_names
 from rollouthub.errors import ConfigError
+from rollouthub.settings import Option
 
 QuietOption = Annotated[
     bool,
@@ -18,21 +19,12 @@ QuietOption = Annotated[
         rich_help_panel="Output",
     ),
 ]
-ModelOption = Annotated[
-    str | None,
-    typer.Option("-m", "--model", help="The model, by litellm's name: hosted_vllm/NAME, gpt-4o, mock/solver …"),
-]
-BaseUrlOption = Annotated[
+RolesOption = Annotated[
     list[str] | None,
     typer.Option(
-        help="The model server's address; repeat it for replicas. Else HOSTED_VLLM_API_BASE or OPENAI_BASE_URL."
+        "--role", metavar="ROLE=MODEL", help="A model that the environment itself calls, by its role: judge=…"
     ),
 ]
-RoleOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="ROLE=MODEL", help="A model that the environment itself calls, by its role: judge=gpt-4o."),
-]
-SeedOption = Annotated[int | None, typer.Option(help="Seeds tasks and episodes, and the model's sampling.")]
 BuildNetworkOption = Annotated[
     str | None,
     typer.Option(
@@ -41,10 +33,6 @@ BuildNetworkOption = Annotated[
         help="Network that image builds can reach: bridge by default, none for installed environments.",
         rich_help_panel="Robustness",
     ),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="An environment's setting; ENV.KEY for one of several."),
 ]
 ConfigOption = Annotated[
     Path | None,
@@ -58,67 +46,35 @@ ResumeOption = Annotated[
         rich_help_panel="Output",
     ),
 ]
-LaneOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="direct|litellm|tokens",
-        help="The client that makes model calls; chosen by the model's name by default.",
-        rich_help_panel="Models",
-    ),
+ConfigField = Annotated[
+    Path | None,
+    Field(description="A TOML file (or a run's resolved.json) with these options; what is given here wins."),
 ]
-MaxTurnsOption = Annotated[
-    int | None, typer.Option(min=1, help="Limit: responses in an episode.", rich_help_panel="Limits")
+JsonField = Annotated[bool, Option("--json"), Field(description="Print one JSON object.")]
+QuietField = Annotated[
+    bool,
+    Option(short="-q", panel="Output"),
+    Field(description="Print nothing but warnings and errors, on stderr; with --json also its object."),
 ]
-MaxSecondsOption = Annotated[
-    float | None, typer.Option(min=0.001, help="Limit: wall time of the agent.", rich_help_panel="Limits")
-]
-TracesOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="An OTLP collector that takes traces, such as http://127.0.0.1:4318.",
-        rich_help_panel="Output",
-    ),
-]
-
-
-def run_settings(**given: Any) -> dict[str, Any]:
-    """Options as settings of a `RunRequest`: pairs taken apart, and what was not given left out.
-
-    Raises:
-        ConfigError: a pair is none.
-    """
-    from rollouthub.models.config import roles_of
-
-    given["roles"] = roles_of("--role", given.get("roles") or []) or None
-    given["tasks"] = read_names(given.get("tasks") or [], Path.cwd(), "--task")
-    for name, option in (("set", "--set"), ("agent_set", "--agent-set")):
-        given[name] = assignments(given.get(name) or [], option) or None
-    # Zero is given, an unset flag and an empty list are not.
-    return {name: value for name, value in given.items() if value is not None and value is not False and value != []}
+RootField = Annotated[Path, Field(description="Where runs are kept.")]
 
 
 def build_network(given: str) -> Literal["none", "bridge"]:
-    """What `--build-network` says.
+    """The network that `--build-network` names.
 
     Raises:
-        ConfigError: it is no network.
+        ConfigError: neither `none` nor `bridge` was given.
     """
     if given == "none" or given == "bridge":
         return given
     raise ConfigError(f"--build-network {given!r} is no network of a build; say none or bridge")
 
 
-def some(**values: Any) -> dict[str, Any] | None:
-    """What was given of these; None where nothing was."""
-    return {key: value for key, value in values.items() if value is not None} or None
-
-
 def assignments(pairs: list[str], option: str) -> dict[str, Any]:
-    """`key=value` pairs; a value that is a JSON array, object, string or null is read as that, all else as text.
+    """Parse `key=value` pairs: a JSON array, object, string or null is read as JSON, everything else as text.
 
     Raises:
-        ConfigError: a pair without `=`, or broken JSON.
+        ConfigError: a pair has no `=`, or its JSON is broken.
     """
     found: dict[str, Any] = {}
     for pair in pairs:

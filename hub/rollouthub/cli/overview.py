@@ -1,4 +1,4 @@
-"""What `hub --help` shows: every command on a line of its own, sorted by what people do, on one screen."""
+"""The text of `hub --help`: every command on one line, grouped by purpose, on one screen."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -9,7 +9,7 @@ FIRST = {
     "hub new me/my-env": "write an environment of your own",
     "hub doctor": "see what this machine has and lacks",
 }
-"""The first five commands that somebody new is given."""
+"""Five commands for new users."""
 PANELS: Mapping[str, Mapping[str, str]] = {
     "Run": {
         "run": "play tasks and keep the scored rollouts",
@@ -59,11 +59,11 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "bench": "measure what the hub itself costs",
     },
 }
-"""Every command, by what it is for; a word or two of each."""
+"""Heading → commands under it → a few words on each."""
 
 
 def overview(usage: str) -> Iterator[str]:
-    """The lines of the help."""
+    """The lines of the help text."""
     yield f"Usage: {usage}"
     yield ""
     yield from _columns(FIRST.items(), 2, 36)

@@ -1,4 +1,4 @@
-"""Lists of runs and of rollouts, as tables."""
+"""Tables of runs and of rollouts."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -12,11 +12,11 @@ from rollouthub.store import AttemptSummary, BrokenRun, RunInfo, RunReader, open
 from rollouthub.text import plain_name
 
 NARROW = 100
-"""Columns of a terminal below which a list of rollouts shows less of each."""
+"""Terminal width in columns below which a list of rollouts shows fewer columns."""
 
 
 def run_facts(entry: RunInfo | BrokenRun) -> dict[str, Any]:
-    """What a list of runs says of one."""
+    """What `hub runs` lists of a run, as a dict."""
     if isinstance(entry, BrokenRun):
         return {"run": str(entry.directory), "status": "unreadable", "problem": entry.problem}
     request = entry.resolved.get("request")
@@ -37,7 +37,7 @@ def run_facts(entry: RunInfo | BrokenRun) -> dict[str, Any]:
 
 
 def runs_table(found: Sequence[RunInfo | BrokenRun]) -> Table:
-    """A line per run, newest first."""
+    """A table with one row per run, in the given order."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("run", overflow="fold")
     table.add_column("status", no_wrap=True)
@@ -66,7 +66,7 @@ def _outcome(outcome: Outcome) -> Text:
 
 
 def rollouts_table(reader: RunReader, *, limit: int, only_failed: bool, width: int) -> tuple[Table, int]:
-    """A line per effective rollout in the order they ended, and how many the limit left out."""
+    """A table with one row per effective rollout, in the order they ended, and the number that the limit left out."""
     rows: list[AttemptSummary] = []
     left_out = 0
     for row in reader.summaries():
@@ -80,7 +80,7 @@ def rollouts_table(reader: RunReader, *, limit: int, only_failed: bool, width: i
 
 
 def rollout_rows(rows: Iterable[AttemptSummary], width: int) -> Table:
-    """A line per rollout. Where there is little width, columns give way to the task's name."""
+    """A table with one row per rollout; below `NARROW` it has fewer columns, to leave room for the task's name."""
     is_narrow = width < NARROW
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("rollout", no_wrap=True)

@@ -1,12 +1,13 @@
-"""Settings of a run as options of the command line: their declarations, and the settings that typed values make."""
+"""Declares run settings as command-line options, and turns the typed values back into settings."""
 
 import inspect
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from rollouthub.cli.completion import completer
+from rollouthub.cli.completion import among, completer
 from rollouthub.cli.options import assignments
 from rollouthub.errors import ConfigError
 from rollouthub.settings import Setting
@@ -15,7 +16,7 @@ _OFF = "__off"
 
 
 def parameters_of(settings: Iterable[Setting]) -> list[Any]:
-    """The parameters of a command that takes these settings."""
+    """The click parameters for these settings."""
 
     def command() -> None:
         pass
@@ -28,10 +29,10 @@ def parameters_of(settings: Iterable[Setting]) -> list[Any]:
 
 
 def values_of(settings: Iterable[Setting], typed: Mapping[str, Any]) -> dict[str, Any]:
-    """What was typed, as a tree of settings; what was not given is absent.
+    """The typed values as a tree of settings, without those that were not given.
 
     Raises:
-        ConfigError: a value cannot be read, or options contradict each other.
+        ConfigError: a value is invalid, or options contradict each other.
     """
     tree: dict[str, Any] = {}
     for setting in settings:
@@ -42,7 +43,7 @@ def values_of(settings: Iterable[Setting], typed: Mapping[str, Any]) -> dict[str
             )
         if is_off:
             value: Any = ()
-        elif given is None or given is False or given in ((), []):
+        elif given is None or (given is False and not setting.is_pair) or given in ((), []):
             continue  # zero is given; a flag that is not set and an empty list are not
         else:
             value = _read(setting, given)
@@ -53,12 +54,24 @@ def values_of(settings: Iterable[Setting], typed: Mapping[str, Any]) -> dict[str
     return tree
 
 
+def words_of(settings: Iterable[Setting], typed: Mapping[str, Any]) -> list[str]:
+    """The typed options and their values as words of a command line, without boolean flags."""
+    words: list[str] = []
+    for setting in settings:
+        given: Any = typed.get(_name(setting))
+        if given is not None and not setting.is_a(bool):
+            words += [
+                word for text in (given if setting.is_repeatable else (given,)) for word in (setting.flag, str(text))
+            ]
+    return words
+
+
 def _name(setting: Setting) -> str:
     return "__".join(setting.path)
 
 
 def _declared(setting: Setting) -> list[inspect.Parameter]:
-    """A setting's option, and the flag that empties it."""
+    """The parameters for a setting: its option or argument, and the flag that empties it if it has one."""
     name, option = _name(setting), setting.option
     if not setting.flag.startswith("-"):
         return [
@@ -68,6 +81,8 @@ def _declared(setting: Setting) -> list[inspect.Parameter]:
         ]
     panel: dict[str, Any] = {"rich_help_panel": option.panel or None}
     flags = [option.short, setting.flag] if option.short else [setting.flag]
+    if setting.is_pair:
+        return [_parameter(name, bool | None, typer.Option(*flags, help=_help(setting), **panel))]
     if setting.is_a(bool):
         flags = [f"--no-{setting.flag[2:]}"] if setting.default else flags
         return [_parameter(name, bool, typer.Option(*flags, help=_help(setting), **panel))]
@@ -88,12 +103,13 @@ def _declared(setting: Setting) -> list[inspect.Parameter]:
 
 
 def _completed(setting: Setting) -> dict[str, Any]:
-    kind = setting.option.names
-    return {"autocompletion": completer(kind)} if kind else {}
+    if kind := setting.option.names:
+        return {"autocompletion": completer(kind)}
+    return {"autocompletion": among(setting.choices)} if setting.choices else {}
 
 
 def _help(setting: Setting, *, is_repeatable: bool = False) -> str:
-    """Meaning and default; what looks like markup is shown as it is."""
+    """The help text of a setting: its meaning and default, escaped so that brackets are not read as markup."""
     default = f" [default: {setting.default_text}]" if setting.default_text else ""
     return f"{setting.help}{' Repeatable.' if is_repeatable else ''}{default}".replace("[", "\\[")
 
@@ -106,10 +122,10 @@ def _parameter(name: str, kind: Any, declared: Any) -> inspect.Parameter:
 
 
 def _typed_as(setting: Setting) -> Any:
-    """What the parser makes of the option's text; the rest is up to the setting's model."""
-    if setting.is_a(tuple) or setting.is_a(dict):
+    """The type to which the parser converts the option's text; further checks are left to the setting's model."""
+    if setting.is_repeatable:
         return list[str]
-    plain = None if setting.option.read else next((kind for kind in (int, float) if setting.is_a(kind)), None)
+    plain = None if setting.option.read else next((kind for kind in (int, float, Path) if setting.is_a(kind)), None)
     return plain or str
 
 
@@ -118,5 +134,5 @@ def _read(setting: Setting, given: Any) -> Any:
     if option.read is not None:
         return option.read(setting.flag, given)
     if setting.is_a(bool):
-        return not setting.default
+        return given if setting.is_pair else not setting.default
     return assignments(given, setting.flag) if setting.is_a(dict) else given

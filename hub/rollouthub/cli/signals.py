@@ -1,4 +1,4 @@
-"""What Ctrl-C does to a command that works through many things: the first finishes what is in flight."""
+"""Ctrl-C for batch commands: the first signal finishes the items in flight, the second cancels them."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ Step = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Interruptible:
-    """Runs work that can be asked to stop, and notes whether it was."""
+    """Runs work that signals can stop, and records whether it was interrupted."""
 
     def __init__(self, stop: Callable[[], None], note: Callable[[str], None]) -> None:
         self._stop, self._note = stop, note
@@ -26,7 +26,7 @@ class Interruptible:
         self.is_interrupted = False
 
     async def run(self, work: Step, beside: Step) -> None:
-        """Do the work, and `beside` it whatever goes on until the work ends; errors arrive as they are."""
+        """Run `work`, and `beside` concurrently until it ends; errors are raised as themselves, not in a group."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._watch, tasks.cancel_scope)

@@ -1,4 +1,4 @@
 """Runs on a Ray cluster: the pool, its workers, and model servers. No other package imports Ray.
 
-Imports the engine and below. Begin with `ray_pool.py`.
+This package imports the engine and what is below it. Begin with `ray_pool.py`.
 """

@@ -1,10 +1,10 @@
-"""Money of one budget, spent by many workers: each may spend a part at a time, and together they never overspend."""
+"""Divides one budget among many workers: each may spend a part at a time, so that together they never overspend."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 _LAST_SHARE = 0.02
-"""Of the whole: what is left is no longer parted once it is as little as this."""
+"""Share of the whole budget; once the rest is no larger, it is given out undivided."""
 
 
 @dataclass
@@ -14,7 +14,7 @@ class _Part:
 
 
 class Allowances:
-    """US dollars left of each budget, by role, and who is allowed how much of them."""
+    """The US dollars left of each role's budget, and how much each worker is allowed."""
 
     def __init__(self, left: Mapping[str, float]) -> None:
         self._left = dict(left)
@@ -22,10 +22,11 @@ class Allowances:
         self._parts: dict[str, dict[int, _Part]] = {role: {} for role in left}
 
     def allow(self, worker: int, spent: Mapping[str, float], workers: int) -> dict[str, float]:
-        """What a worker may have spent in all by now; more than before where it has used half of what it was given.
+        """The US dollars by role that a worker may have spent in total; raised when its unspent part runs low.
 
-        `spent`: what it says it has. Half of what is left is parted among all at a time, so that a worker that is lost
-        with its part takes little away.
+        `spent`: US dollars by role that the worker reports so far. Only half of the rest is divided among all workers
+        at a
+        time, so that losing a worker together with its part takes little of the budget away.
         """
         allowed: dict[str, float] = {}
         for role, parts in self._parts.items():
@@ -40,16 +41,16 @@ class Allowances:
         return allowed
 
     def last(self) -> list[str]:
-        """Roles of which nothing is left to be allowed."""
+        """Roles whose budget is fully given out."""
         return [role for role, left in self._left.items() if left <= 0]
 
     def left(self, worker: int, spent: Mapping[str, float]) -> None:
-        """A worker has gone, with nothing in flight: what it was allowed beyond what it spent is there again."""
+        """Return a worker's unspent allowance to the budget, after it left with nothing in flight."""
         for role, parts in self._parts.items():
             part = parts.pop(worker, _Part())
             self._left[role] += part.allowed - max(part.spent, spent.get(role, 0.0))
 
     def lost(self, worker: int) -> None:
-        """A worker is lost, and nobody knows what its calls in flight have cost: its part counts as spent."""
+        """Count a lost worker's whole allowance as spent, since the cost of its calls in flight is unknown."""
         for parts in self._parts.values():
             parts.pop(worker, None)

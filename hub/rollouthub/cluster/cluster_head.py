@@ -1,4 +1,4 @@
-"""The head of a Ray cluster: whether it is one, and whether it is still there."""
+"""Checks whether the head of a Ray cluster answers at an address, and whether it still does."""
 
 import os
 
@@ -12,7 +12,7 @@ _SETTINGS_TYPE = 4
 
 
 async def ask_head(address: str, seconds: float = CONNECT_SECONDS) -> str | None:
-    """Ask at `HOST:PORT`; None where something answers as a head would, else what is wrong."""
+    """Connect to `HOST:PORT` and return None if a Ray head seems to answer there, else the problem."""
     host, _, port = address.rpartition(":")
     try:
         with anyio.fail_after(seconds):
@@ -33,7 +33,7 @@ async def ask_head(address: str, seconds: float = CONNECT_SECONDS) -> str | None
 
 
 async def watch_head(address: str, patience_seconds: float) -> str:
-    """Ask every few seconds, until the head has not answered for so long: then what is wrong."""
+    """Ask the head every few seconds; return the problem once it has not answered for `patience_seconds`."""
     answered = anyio.current_time()
     while True:
         wrong = await ask_head(address, min(ASK_SECONDS, patience_seconds))

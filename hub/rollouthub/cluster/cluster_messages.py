@@ -1,4 +1,4 @@
-"""What driver and worker tell each other: one order and one report at a time, each a blob of MessagePack."""
+"""Messages between driver and worker: one order and one report at a time, encoded as MessagePack."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ Phase = Literal["queued", "setup", "model", "tool", "verify", "close"]
 
 
 class WorkOrder(msgspec.Struct, frozen=True):
-    """One attempt to be played, by names: the worker's own host knows the task."""
+    """One attempt that a worker is to play; the task is named by id, and looked up by the worker's own host."""
 
     environment: str
     split: str
@@ -24,44 +24,44 @@ class WorkOrder(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, int]:
-        """Names the attempt in its run."""
+        """The rollout id and attempt number, which identify the attempt within its run."""
         return self.rollout_id, self.attempt
 
 
 class AttemptCommand(msgspec.Struct, frozen=True):
-    """Something asked of one attempt in flight."""
+    """A command for one attempt in flight."""
 
     rollout_id: str
     what: Literal["cancel", "interrupt", "retune", "tell"]
     limits: bytes = b""
-    """JSON of the limits to go on with."""
+    """The new limits as JSON, for `retune`."""
     text: str = ""
-    """What to say to the agent."""
+    """The message to the agent, for `tell`."""
 
 
 class WorkerOrder(msgspec.Struct, frozen=True):
-    """From the driver."""
+    """An order from the driver to a worker."""
 
     works: list[WorkOrder] = []
     concurrency: int = 1
-    """Episodes to be played at a time from now on."""
+    """The most episodes to play at a time from now on."""
     give_back: bool = False
-    """Return what has not begun."""
+    """Whether to return attempts that have not begun."""
     cancel: bool = False
-    """End what is in flight, too."""
+    """Whether to cancel attempts in flight."""
     changes: list[AttemptCommand] = []
     allowances: dict[str, float] = {}
-    """Role → US dollars this worker may have spent in all; the policy's role is empty."""
+    """Role → US dollars that this worker may have spent in total; the policy's role is the empty string."""
     look: bool = False
-    """Also tell how the worker's process stands, for the run's metrics."""
+    """Whether to add figures of the worker's process to the report, for the run's metrics."""
     last: list[str] = []
-    """Roles whose allowance will not grow any more."""
+    """Roles whose allowance will not grow again."""
     sharing: int = 1
-    """Workers among whom the run's limits of requests and tokens are divided."""
+    """Number of workers among which the run's limits of requests and tokens are divided."""
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """An attempt is over."""
+    """The result of an attempt that ended."""
 
     rollout_id: str
     attempt: int
@@ -71,7 +71,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class AttemptState(msgspec.Struct, frozen=True):
-    """Where an attempt is."""
+    """The progress of one attempt, as its worker reports it."""
 
     rollout_id: str
     attempt: int
@@ -84,7 +84,7 @@ class AttemptState(msgspec.Struct, frozen=True):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """A line of the worker's log."""
+    """A record of the worker's log."""
 
     level: int
     logger: str
@@ -92,39 +92,39 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class WorkerReport(msgspec.Struct, frozen=True):
-    """From a worker."""
+    """A worker's report to the driver."""
 
     ended: list[Ended] = []
     states: list[AttemptState] = []
     returned: list[tuple[str, int]] = []
-    """Attempts that were not begun, and are the driver's again."""
+    """Rollout id and attempt number of each attempt that was returned before it began."""
     notes: list[Note] = []
     spent: dict[str, float] = {}
-    """Role → US dollars of the answers so far."""
+    """Role → US dollars that the model calls have cost so far."""
     cpu_seconds: float = 0.0
-    """Of the worker and what it started, since its start."""
+    """CPU seconds of the worker and its child processes since its start."""
     resident_bytes: int = 0
     problem: str = ""
-    """What broke the worker itself."""
+    """The error that broke the worker itself; empty if none did."""
     figures: bytes = b""
-    """How its process stands (`monitor.figures.Snapshot`); empty where nobody asked."""
+    """Encoded `ProcessSnapshot` of the worker's process; empty unless the order asked for it."""
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """A worker is up, or says why not."""
+    """A worker's first message: its description, or the reason why it cannot play."""
 
     pid: int
     node_id: str
     address: str
     hub_version: str = ""
     environments: dict[str, str] = {}
-    """Name → digest of the code that plays it."""
+    """Environment name → digest of its code on the worker."""
     cpu_seconds: float = 0.0
-    """What coming up took."""
+    """CPU seconds that the worker's start took."""
     problem: str | None = None
-    """Why it cannot play."""
+    """Why the worker cannot play; None if it can."""
     is_usage: bool = False
-    """Whether every other worker would say the same."""
+    """Whether the problem is a usage error, which every other worker would have, too."""
 
 
 encode = msgspec.msgpack.Encoder().encode

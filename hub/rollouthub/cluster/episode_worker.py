@@ -1,4 +1,4 @@
-"""One worker: its own models and environments, and hundreds of episodes as coroutines of one process."""
+"""The worker process: it opens its own models and environments, and plays hundreds of episodes as coroutines."""
 
 import contextlib
 import logging
@@ -30,10 +30,11 @@ from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.errors import EpisodeError, HubError, TaskError, UsageError, describe, first_error
 from rollouthub.event_loop import quiet_collector, steady_collector
+from rollouthub.generation import Model
 from rollouthub.limits import Limits
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.preflight import BudgetedModel, SharedModel
-from rollouthub.protocols import Model, TaskCard
+from rollouthub.protocols import TaskCard
 from rollouthub.rollout import Rollout, TaskRef
 from rollouthub.store.record_rows import mended
 from rollouthub.telemetry.cpu import cpu_seconds
@@ -45,30 +46,30 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 GATHER_SECONDS = 0.05
-"""How long a record waits for company before a report leaves."""
+"""Most seconds that a finished record waits for further ones before the report is sent."""
 FULL_REPORT = 64
-"""Records that leave at once."""
+"""Number of finished records at which the report is sent at once."""
 IDLE_SECONDS = 1.0
-"""The longest a report is waited for: it is also the sign of life."""
+"""Most seconds between reports without news; each report also shows that the worker is alive."""
 STATES_SECONDS = 0.5
 MOST_WAITING_BYTES = 64 * 2**20
-"""Records not yet fetched; past it nothing new begins."""
+"""Bytes of finished records not yet sent at which no new episode begins."""
 MOST_NOTES = 200
 MOST_TRACE = 8000
-"""Characters of a trace in them."""
+"""Most characters of a traceback in a log note; its end is kept."""
 
 
 class Worker:
-    """What a Ray actor runs. `run` lives as long as the actor; `exchange` is called meanwhile, one call at a time."""
+    """The class of the Ray actor. `run` lasts as long as the actor; `exchange` is called again and again meanwhile."""
 
     def __init__(self, request: bytes, run_id: str, credentials: dict[str, str], folder: str | None) -> None:
-        """`folder`: the driver's working directory, to which names of files are relative."""
+        """`folder`: the driver's working directory, which relative paths refer to."""
         self._request, self._run_id, self._folder = request, run_id, folder
         self._credentials = Credentials(credentials)
         self._hello = anyio.Event()
         self._problem: tuple[str, bool] | None = None
         self._opened: OpenPlan | None = None
-        self._casts: dict[str, SampleContext] = {}
+        self._contexts: dict[str, SampleContext] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._over = anyio.Event()
         self._queue: deque[WorkOrder] = deque()
@@ -77,9 +78,9 @@ class Worker:
         self._sharing = 1
         self._attempts: dict[str, Attempt] = {}
         self._coming: set[str] = set()
-        """Rollouts whose attempt has not begun."""
+        """Ids of rollouts whose attempt has not begun."""
         self._early: dict[str, list[AttemptCommand]] = {}
-        """What is asked of them."""
+        """Commands for attempts that have not begun, by rollout id."""
         self._is_cut_short = False
         self._moved: dict[str, Attempt] = {}
         self._states_at = 0.0
@@ -90,7 +91,7 @@ class Worker:
         self._lag: LoopLag | None = None
 
     async def run(self) -> None:
-        """Bring up what the plan needs, and play until `leave` is called."""
+        """Open what the plan needs, and play until `leave` is called."""
         logging.getLogger("rollouthub").addHandler(self._notes)
         try:
             with quiet_collector(), steady_collector():
@@ -120,14 +121,14 @@ class Worker:
                 os.chdir(self._folder)
         plan = make_plan(RunRequest.model_validate_json(self._request))
         async with open_plan(plan, self._credentials) as self._opened:
-            self._casts = {cast.environment.name: cast for _, cast in self._opened.casts(self._run_id)}
+            self._contexts = {context.environment.name: context for _, context in self._opened.contexts(self._run_id)}
             async with anyio.create_task_group() as self._tasks:
                 self._hello.set()
                 await self._over.wait()
                 self._tasks.cancel_scope.cancel()
 
     async def hello(self) -> bytes:
-        """Who this is, once it is up."""
+        """Wait until this worker is ready or has failed, and describe it."""
         await self._hello.wait()
         import ray  # this process is Ray's own
 
@@ -139,7 +140,7 @@ class Worker:
                 node_id=context.get_node_id(),
                 address=str(ray.util.get_node_ip_address()),  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
                 hub_version=version("rollouthub"),
-                environments={name: cast.environment.identity for name, cast in self._casts.items()},
+                environments={name: context.environment.identity for name, context in self._contexts.items()},
                 cpu_seconds=cpu_seconds(),
                 problem=problem,
                 is_usage=is_usage,
@@ -147,11 +148,11 @@ class Worker:
         )
 
     async def leave(self) -> None:
-        """Close everything; what is in flight is cut short."""
+        """Cancel attempts in flight and close everything."""
         self._over.set()
 
     async def exchange(self, order: bytes) -> bytes:
-        """Take an order; tell what happened since the last report, at once where there is much of it."""
+        """Carry out an order, and report what happened since the last report, waiting briefly for news."""
         if self._problem is not None:
             return encode(WorkerReport(problem=self._problem[0], notes=self._notes.taken()))
         given = decode_order(order)
@@ -184,7 +185,7 @@ class Worker:
         return encode(self._report(returned, self._look() if given.look else b""))
 
     async def nudge(self) -> None:
-        """Let the report leave at once: the driver has something to say."""
+        """End the wait in `exchange`, so that the report is sent at once and the driver can give its next order."""
         self._news.set()
 
     async def _gather(self) -> None:
@@ -199,7 +200,7 @@ class Worker:
         self._news = anyio.Event()
 
     def _look(self) -> bytes:
-        """How this process stands."""
+        """An encoded snapshot of this process's figures."""
         from rollouthub.telemetry.metrics.loop_lag import LoopLag
         from rollouthub.telemetry.metrics.process_figures import (
             encode as encode_snapshot,  # only where somebody wants to know
@@ -214,7 +215,7 @@ class Worker:
             take_snapshot(
                 f"worker-{os.getpid()}",
                 models={role or "policy": model for role, model in self._models().items()},
-                hosts=[cast.host for cast in self._casts.values()],
+                hosts=[context.host for context in self._contexts.values()],
                 lag=self._lag.histogram,
             )
         )
@@ -240,17 +241,17 @@ class Worker:
         )
 
     def _budgeted(self) -> dict[str, BudgetedModel]:
-        """Models whose calls cost, by role; the policy's is empty."""
+        """Models with a budget, by role; the policy's role is the empty string."""
         return {role: model for role, model in self._models().items() if isinstance(model, BudgetedModel)}
 
     def _models(self) -> dict[str, Model]:
-        """By role; the policy's is empty."""
+        """All models by role; the policy's role is the empty string."""
         assert self._opened is not None, "a worker says hello before it is given orders"
         policy = {} if self._opened.model is None else {"": self._opened.model}
         return {**policy, **self._opened.roles}
 
     def _start(self) -> None:
-        """Begin what there is room for."""
+        """Begin as many queued attempts as concurrency and unsent records allow."""
         assert self._tasks is not None, "a worker says hello before it is given orders"
         if self._problem is not None:
             return
@@ -259,7 +260,7 @@ class Worker:
             self._tasks.start_soon(self._play, self._queue.popleft())
 
     async def _play(self, order: WorkOrder) -> None:
-        """One attempt; its record waits for the next report."""
+        """Play one attempt, and add its record to the next report."""
         attempt = await self._found(order)
         self._coming.discard(order.rollout_id)
         try:
@@ -276,11 +277,11 @@ class Worker:
         self._start()
 
     async def _found(self, order: WorkOrder) -> Attempt | Rollout:
-        """The attempt at a task as this worker's own host knows it; or its record, where there is no such task."""
-        cast = self._casts[order.environment]
+        """The attempt for the order's task; or a broken record, if this node lacks the task or has another version."""
+        context = self._contexts[order.environment]
         assert self._opened is not None
         try:
-            card = await cast.host.find_task(order.split, order.task_id, self._opened.plan.seed)
+            card = await context.host.find_task(order.split, order.task_id, self._opened.plan.seed)
             if card.digest != order.digest:
                 raise TaskError(
                     f"task {order.task_id!r} of {order.environment} is another one here than where the run was "
@@ -289,13 +290,13 @@ class Worker:
                 )
         except HubError as error:
             broken = error if isinstance(error, EpisodeError) else TaskError(str(error), retryable=False)
-            return Attempt(_item(order, cast, None), order.attempt, order.queued, self._track).broken(broken)
-        attempt = Attempt(_item(order, cast, card), order.attempt, order.queued, self._track)
+            return Attempt(_sample(order, context, None), order.attempt, order.queued, self._track).broken(broken)
+        attempt = Attempt(_sample(order, context, card), order.attempt, order.queued, self._track)
         self._attempts[order.rollout_id] = attempt
         return attempt
 
     async def _played(self, attempt: Attempt) -> Rollout:
-        early = self._early.pop(attempt.item.rollout_id, ())
+        early = self._early.pop(attempt.sample.rollout_id, ())
         if self._is_cut_short or any(change.what == "cancel" for change in early):
             return attempt.cancelled()
         for change in early:
@@ -303,10 +304,10 @@ class Worker:
         return await attempt.play()
 
     def _track(self, attempt: Attempt) -> None:
-        self._moved[attempt.item.rollout_id] = attempt
+        self._moved[attempt.sample.rollout_id] = attempt
 
     def _change(self, change: AttemptCommand) -> None:
-        """Do what is asked of one attempt; it may be over by now, or not have begun."""
+        """Apply a command to an attempt; keep it if the attempt has not begun, and ignore it if it has ended."""
         attempt = self._attempts.get(change.rollout_id)
         if attempt is None:
             if change.rollout_id in self._coming:
@@ -320,17 +321,17 @@ class Worker:
             case "retune":
                 attempt.retune(Limits.model_validate_json(change.limits))
             case "tell":
-                attempt.tell(change.text)
+                attempt.intervene(change.text)
 
 
 class _Untold:
-    """Stands for a task the worker's host does not know: its record needs only the names it was ordered by."""
+    """Placeholder for the card of a task that this node does not have; the record only needs the order's ids."""
 
 
-def _item(order: WorkOrder, cast: SampleContext, card: TaskCard | None) -> Sample:
+def _sample(order: WorkOrder, context: SampleContext, card: TaskCard | None) -> Sample:
     source = None if card is None else card.public.source
     return Sample(
-        cast,
+        context,
         _Untold() if card is None else card,  # pyright: ignore[reportArgumentType]  # never played
         TaskRef(split=order.split, id=order.task_id, digest=order.digest, source=source),
         order.group_id,
@@ -351,7 +352,7 @@ def _as_json(rollout: Rollout) -> bytes:
 def _state(attempt: Attempt) -> AttemptState:
     recorder = attempt.recorder
     return AttemptState(
-        attempt.item.rollout_id,
+        attempt.sample.rollout_id,
         attempt.number,
         attempt.state,
         len(recorder.turns),
@@ -366,21 +367,21 @@ _TRACES = logging.Formatter()
 
 
 class _Notes(logging.Handler):
-    """Keeps what the worker's log says for the driver's; of a flood, the latest."""
+    """A log handler that collects the latest warnings and errors for the driver's log."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._notes: deque[Note] = deque(maxlen=MOST_NOTES)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take a line, and the trace of what broke."""
+        """Collect a log record, with the end of its traceback."""
         text = record.getMessage()
         if record.exc_info:
             text += "\n" + _TRACES.formatException(record.exc_info)[-MOST_TRACE:]
         self._notes.append(Note(record.levelno, record.name, text))
 
     def taken(self) -> list[Note]:
-        """What was said since the last time."""
+        """Return and clear the collected notes."""
         notes = list(self._notes)
         self._notes.clear()
         return notes

@@ -1,4 +1,4 @@
-"""A Ray cluster to use: one that runs already, or one on this machine for as long as it is needed."""
+"""Connects to a running Ray cluster, or starts one on this machine for as long as it is needed."""
 
 import importlib.util
 import logging
@@ -16,12 +16,11 @@ from pydantic import JsonValue
 from rollouthub.cluster.cluster_head import ask_head
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.errors import ConfigError, UsageError
+from rollouthub.event_loop import background_tasks
 from rollouthub.plugins.extras import pip_install
 
-logger = logging.getLogger(__name__)
-
 LEAVE_SECONDS = 15.0
-"""To leave a cluster, or to stop one."""
+"""Seconds to disconnect from a cluster, or to stop one."""
 _START_ONE = "start one (`ray start --head`), or leave the address out"
 
 # Ray reads these when it is imported or started; what the user has set stands.
@@ -36,9 +35,9 @@ _SETTINGS = {
 
 @asynccontextmanager
 async def open_cluster(options: RayOptions, *, cpus: int | None = None) -> AsyncGenerator[Any]:
-    """Connect to the cluster the options name, or start one here; left, or stopped again, on the way out.
+    """Connect to the cluster that the options name, or start one here; disconnect or stop it at the end of the block.
 
-    Gives the module `ray`, connected. `cpus`: how many the started cluster has; None is as many as the machine.
+    Yields the module `ray`, connected. `cpus`: CPUs of a cluster started here; None for all of the machine.
 
     Raises:
         ConfigError: Ray is not installed.
@@ -48,25 +47,20 @@ async def open_cluster(options: RayOptions, *, cpus: int | None = None) -> Async
     if ray.is_initialized():
         yield ray
         return
-    session, problem = _Session(ray, options, cpus), None
-    async with anyio.create_task_group() as threads:
+    session = _Session(ray, options, cpus)
+    async with background_tasks() as threads:
         threads.start_soon(session.hold)
         try:
             await session.opened()
             yield ray
-        except Exception as error:
-            problem = error  # raised below, outside the task group, so that it arrives as it is
         finally:
             await session.end()
-            threads.cancel_scope.cancel()
-    if problem is not None:
-        raise problem
 
 
 class _Session:
-    """A connection to a cluster, in a thread that lives as long as it.
+    """A connection to a cluster, held by a thread that lives as long as the connection.
 
-    Opening takes seconds and blocks; and the kernel ends what Ray starts together with the thread that started it.
+    Connecting blocks for seconds, and the kernel ends processes that Ray starts when the thread that started them ends.
     """
 
     def __init__(self, ray: Any, options: RayOptions, cpus: int | None) -> None:
@@ -76,7 +70,7 @@ class _Session:
         self._problem: Exception | None = None
 
     async def hold(self) -> None:
-        """Open the connection, and close it once it is over; who is cancelled leaves that to the thread."""
+        """Open the connection in a thread, and close it after `end`; if cancelled, the thread closes it alone."""
         try:
             await anyio.to_thread.run_sync(self._hold, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         except UsageError as error:
@@ -94,17 +88,17 @@ class _Session:
             self._ray.shutdown()
 
     async def opened(self) -> None:
-        """Wait for the connection.
+        """Wait until connected.
 
         Raises:
-            UsageError: there is none.
+            UsageError: the connection failed.
         """
         await self._changed.wait()
         if self._problem is not None:
             raise self._problem
 
     async def end(self) -> None:
-        """Close it; nobody waits for one that is still being opened."""
+        """Close the connection; does not wait for one that is still being opened."""
         self._over.set()
         if self._changed.is_set():
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
@@ -112,11 +106,11 @@ class _Session:
 
 
 async def check_cluster(options: RayOptions) -> None:
-    """Look whether there is anything to connect to, before a run begins: Ray itself would wait for minutes.
+    """Check that a Ray head answers at the options' address; without this check Ray would wait for minutes.
 
     Raises:
         ConfigError: Ray is not installed.
-        UsageError: nothing answers at the address, or something else.
+        UsageError: nothing answers at the address, or not a Ray cluster.
     """
     if importlib.util.find_spec("ray") is None:
         raise _no_ray()
@@ -141,10 +135,10 @@ def _import_ray() -> Any:
 
 
 class _NoFolders(list[str]):
-    """What Ray puts first on its workers' import path: not the driver's working folder, whatever Ray adds to it."""
+    """An import path that stays empty: Ray would put the driver's working folder first on its workers' import path."""
 
     def extend(self, _: Iterable[str]) -> None:
-        """Nothing is added."""
+        """Ignore the folders that Ray adds."""
 
 
 def _job_config() -> Any:
@@ -158,10 +152,10 @@ def _job_config() -> Any:
 
 
 def connect(ray: Any, options: RayOptions, cpus: int | None) -> None:
-    """Connect to the cluster the options name, or start one; takes seconds, and blocks.
+    """Connect to the cluster that the options name, or start one; blocks for seconds.
 
     Raises:
-        UsageError: it cannot be used.
+        UsageError: the cluster cannot be used.
     """
     runtime: dict[str, JsonValue] | None = dict(options.runtime_env) or None
     given: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "runtime_env": runtime}

@@ -1,4 +1,4 @@
-"""Ray as a kind of pool: what the engine asks of it."""
+"""`RayPoolKind`: the Ray pool behind the engine's interface for kinds of pools."""
 
 from rollouthub.cluster.open_cluster import check_cluster
 from rollouthub.cluster.ray_pool import RayPool
@@ -14,15 +14,15 @@ class RayPoolKind:
     """Pools whose episodes are played by workers on a Ray cluster."""
 
     async def check(self, request: RunRequest) -> None:
-        """See that the cluster is there.
+        """Check that the cluster answers.
 
         Raises:
-            UsageError: it is not, or Ray is not installed.
+            UsageError: it does not, or Ray is not installed.
         """
         await check_cluster(request.ray)
 
     def pool(self, opened: OpenPlan, run_id: str, credentials: Credentials, stop: StopSignal) -> Pool:
-        """A pool for this run; its workers are started when it plays."""
-        digests = {cast.environment.name: cast.environment.identity for _, cast in opened.casts(run_id)}
+        """Make the pool of a run; its workers are started when it plays."""
+        digests = {context.environment.name: context.environment.identity for _, context in opened.contexts(run_id)}
         terms = Terms(run_id, credentials.asked_for(), digests)
         return RayPool(opened.plan, terms, stop, opened.budgets_left())

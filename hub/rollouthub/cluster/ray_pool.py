@@ -1,10 +1,10 @@
-"""The Ray pool: the run's schedule here, its episodes wherever the cluster's workers are."""
+"""The Ray pool: schedules a run in the driver, and has its episodes played by workers on a cluster."""
 
 import logging
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -16,22 +16,22 @@ from rollouthub.cluster.open_cluster import open_cluster
 from rollouthub.cluster.worker_count import Scaling
 from rollouthub.cluster.worker_handles import (
     PATIENCE,
-    Crew,
-    Member,
     PlaceStatus,
     Terms,
+    WorkerHandle,
     WorkerRefusal,
+    WorkerStarter,
     WorkerStatus,
     WorkerTimeouts,
 )
 from rollouthub.cluster.worker_loop import Shared, WorkerLoop
 from rollouthub.cluster.worker_share import check_shares, most_sharing, worker_request
 from rollouthub.engine.plan import Plan
-from rollouthub.engine.pool import Sink
+from rollouthub.engine.pool import QueuedPool, Sink
 from rollouthub.engine.sample import Sample
 from rollouthub.engine.schedule import Schedule
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.engine.work_queue import Retrying, WorkQueue
+from rollouthub.engine.work_queue import WorkQueue
 from rollouthub.errors import EpisodeError, HubError
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOKING_SECONDS = 15.0
-"""How long workers tell of themselves after somebody wanted to know."""
+"""Seconds for which workers add figures of their process to reports after `look` was called."""
 MOST_FAILURES = 5
-"""Workers in a row that do not come up, or go before they have played anything, before a place is given up."""
+"""Workers in a row that fail to start, or are lost before playing, after which their place is given up."""
 
 
-class RayPool:
-    """Episodes as coroutines of workers on a cluster."""
+class RayPool(QueuedPool):
+    """A pool whose episodes are coroutines in worker processes on a Ray cluster."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class RayPool:
         budgets: Mapping[str, float] = MappingProxyType({}),
         patience: WorkerTimeouts = PATIENCE,
     ) -> None:
-        """`budgets`: US dollars left for each model that has one, by role; the policy's is empty."""
+        """`budgets`: US dollars left by role, for models that have a budget; the policy's role is the empty string."""
         request = plan.request
         self._plan, self._terms, self._stop, self._patience = plan, terms, stop, patience
         self._concurrency = request.concurrency
@@ -64,90 +64,74 @@ class RayPool:
         self._least = len(plan.environments) if request.ray.by_environment else 1
         self._most = most_sharing(plan)
         self._allowances = Allowances(budgets)
-        self._posts: dict[int, WorkerLoop] = {}
+        self._loops: dict[int, WorkerLoop] = {}
         self._places: set[int] = set()
         self._tasks: Any = None
         self._looked_at = -math.inf
-        self._has_played = self._is_held = False
-        self._open: WorkQueue | None = None
-        """What is played from, once it plays."""
+        self._has_played = False
         self.gone: list[WorkerStatus] = []
-        """Workers that have left or were lost, as they last stood."""
+        """The last status of each worker that left or was lost."""
         self.lost_workers = 0
-        """Workers that were lost so far, those that never came up among them."""
+        """Number of workers lost so far, including those that never started."""
 
     @property
     def concurrency(self) -> int:
-        """Episodes played at a time, over all workers."""
+        """The most episodes played at a time, over all workers."""
         return self._concurrency
 
     @property
     def workers(self) -> int:
-        """Workers wanted; 0 before the cluster is known."""
+        """The number of workers wanted; 0 before it is known from the cluster."""
         return self._workers
 
     def resize(self, concurrency: int) -> None:
-        """Play so many at a time from now on."""
+        """Set the most episodes played at a time."""
         self._concurrency = concurrency
         self._share_out()
 
     def resize_workers(self, workers: int) -> None:
-        """Play with so many workers from now on; those that are too many finish what they have.
+        """Set the number of workers; surplus ones finish what they play.
 
-        Every environment keeps one where each has its own, and the limits of a minute must go round.
+        The number is kept between one worker for each environment (if each has its own workers) and the most among
+        which the
+        limits per minute can be divided.
         """
         if self._most is not None and workers > self._most:
             logger.warning("the limits of requests and tokens cannot be divided among more than %d workers", self._most)
             workers = self._most
         self._workers = max(self._least, workers)
-        for post in self._posts.values():
-            if post.place >= self._workers:
-                post.starting.cancel()
+        for loop in self._loops.values():
+            if loop.place >= self._workers:
+                loop.starting.cancel()
         self._share_out()
         if self._tasks is not None:
-            self._hire()
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it starts nothing new for now."""
-        return self._is_held
+            self._start_workers()
 
     def hold(self, is_held: bool) -> None:
-        """Start nothing new from now on, or go on; workers give back what they have not begun."""
-        self._is_held = is_held
-        if self._open is not None:
-            self._open.hold(is_held)
-        for post in self._posts.values():
-            post.hurry()
-
-    @property
-    def undecided(self) -> Sequence[str]:
-        """Samples that ended without a score and are not tried again by themselves: the latest, oldest first."""
-        return () if self._open is None else self._open.schedule.undecided
-
-    def retry(self, rollout_id: str) -> Retrying:
-        """Play a sample again that ended without a result."""
-        return "over" if self._open is None else self._open.retry(rollout_id)
+        """Pause or resume starting attempts; in a pause, workers return attempts that have not begun."""
+        super().hold(is_held)
+        for loop in self._loops.values():
+            loop.hurry()
 
     def status(self) -> list[WorkerStatus]:
-        """Every worker that is up."""
-        return [post.status() for post in self._posts.values() if post.member is not None]
+        """The status of every worker that is up."""
+        return [loop.status() for loop in self._loops.values() if loop.member is not None]
 
     @property
     def workers_alive(self) -> int:
-        """Workers that are up."""
-        return sum(post.member is not None for post in self._posts.values())
+        """The number of workers that are up."""
+        return sum(loop.member is not None for loop in self._loops.values())
 
     @property
     def staff(self) -> list[PlaceStatus]:
-        """Every place on the cluster, those whose worker is not up yet among them."""
-        posts = sorted(self._posts.values(), key=lambda post: (post.is_alone, post.place))
-        return [post.standing(is_wanted=post.is_alone or post.place < self._workers) for post in posts]
+        """The status of every place on the cluster, also of those whose worker is not up yet."""
+        loops = sorted(self._loops.values(), key=lambda loop: (loop.is_alone, loop.place))
+        return [loop.standing(is_wanted=loop.is_alone or loop.place < self._workers) for loop in loops]
 
     def look(self) -> "tuple[list[PlaceStatus], list[ProcessSnapshot]]":
-        """Who plays where, and how the workers' processes stood when they last told.
+        """The status of every place, and the figures of the workers' processes from their last reports.
 
-        That they tell, for a while to come, with the reports they make anyway.
+        For the next `LOOKING_SECONDS` the workers add these figures to their reports.
         """
         self._looked_at = time.monotonic()
         return self.staff, self.snapshots
@@ -157,31 +141,31 @@ class RayPool:
 
     @property
     def snapshots(self) -> "list[ProcessSnapshot]":
-        """How the workers' processes stood when they last told; none where nobody wants to know."""
+        """Figures of the workers' processes from their last reports; empty if no report has them."""
         from rollouthub.telemetry.metrics.process_figures import decode  # only where somebody wants to know
 
-        return [decode(post.figures) for post in self._posts.values() if post.figures]
+        return [decode(loop.figures) for loop in self._loops.values() if loop.figures]
 
     def cpu_seconds(self) -> list[float]:
-        """Of each worker that is up, since its start."""
+        """CPU seconds of each worker that is up, since its start."""
         return [status.cpu_seconds for status in self.status()]
 
     async def collect(self, items: AsyncIterator[Sample], sink: Sink) -> None:
-        """Play the items on the cluster's workers.
+        """Play the samples on the cluster's workers.
 
         Raises:
-            UsageError: no cluster, no worker can play the plan, or a limit is too small to be divided.
+            UsageError: no cluster answers, no worker can play the plan, or a limit is too small to be divided.
         """
         options = self._plan.request.ray
         schedule = Schedule(sink.attempts, self._plan.request.retries, by_environment=options.by_environment)
-        feed = self._feed = self._open = WorkQueue(items, schedule, self._stop)
+        feed = self._feed = self._queue = WorkQueue(items, schedule, self._stop, sink.settled)
         feed.hold(self._is_held)
         self._shared = Shared(feed, sink, self._stop, self._allowances, self._is_watched)
         cpus = max(os.cpu_count() or 1, math.ceil(self._workers * options.cpus))
         async with open_cluster(options, cpus=cpus) as self._ray:
-            self._crew = Crew(self._ray, options, self._terms, self._patience)
-            scaling = Scaling(self, self._crew.most_workers) if self._plan.request.workers == "auto" else None
-            wanted = 1 if scaling else self._workers or await self._crew.most_workers()
+            self._starter = WorkerStarter(self._ray, options, self._terms, self._patience)
+            scaling = Scaling(self, self._starter.most_workers) if self._plan.request.workers == "auto" else None
+            wanted = 1 if scaling else self._workers or await self._starter.most_workers()
             self._workers = max(self._least, wanted)
             check_shares(self._plan, self._workers)
             async with anyio.create_task_group() as watching:
@@ -192,18 +176,18 @@ class RayPool:
     async def _play_all(self, scaling: Scaling | None) -> None:
         try:
             async with anyio.create_task_group() as self._tasks:
-                self._hire()
+                self._start_workers()
                 self._tasks.start_soon(self._man_alone)
                 if scaling is not None:
                     self._tasks.start_soon(scaling.run, self._feed)
                 await self._feed.until(lambda: self._feed.is_over)
-                for post in self._posts.values():
-                    post.starting.cancel()  # nobody needs another worker now
+                for loop in self._loops.values():
+                    loop.starting.cancel()  # nobody needs another worker now
         finally:
             self._tasks = None
 
     async def _watch_head(self) -> None:
-        """End the run in good order where the cluster is gone: Ray would end this whole process."""
+        """Stop the run in order if the cluster's head is gone, before Ray ends this process."""
         address = getattr(self._ray.get_runtime_context(), "gcs_address", None)
         if not address:
             return  # Ray's client, which only knows a proxy of the head
@@ -215,7 +199,7 @@ class RayPool:
         if self._tasks is not None:
             self._tasks.cancel_scope.cancel()
 
-    def _hire(self) -> None:
+    def _start_workers(self) -> None:
         for place in range(self._workers):
             if place not in self._places:
                 self._places.add(place)
@@ -223,17 +207,17 @@ class RayPool:
         self._share_out()
 
     def _share_out(self) -> None:
-        """Divide the concurrency, and the limits of a minute, among those who play."""
-        there = [post for post in self._posts.values() if not post.is_late]
-        playing = [post for post in there if post.place < self._workers and not post.is_alone]
-        for number, post in enumerate(playing):
+        """Divide the concurrency among the workers that play, and the limits per minute among all that are not late."""
+        there = [loop for loop in self._loops.values() if not loop.is_late]
+        playing = [loop for loop in there if loop.place < self._workers and not loop.is_alone]
+        for number, loop in enumerate(playing):
             share, rest = divmod(self._concurrency, len(playing))
-            post.concurrency = max(1, share + (number < rest))
-        for post in there:
-            post.workers = len(there)
+            loop.concurrency = max(1, share + (number < rest))
+        for loop in there:
+            loop.workers = len(there)
 
     def _lane(self, place: int) -> str:
-        """The only environment that is played in a place; empty for all."""
+        """The only environment that a place plays; empty if it plays all."""
         environments = self._plan.environments
         return environments[place % len(environments)].name if self._plan.request.ray.by_environment else ""
 
@@ -241,27 +225,27 @@ class RayPool:
         return not self._feed.is_over and place < self._workers
 
     async def _man(self, place: int) -> None:
-        """Keep a worker in its place for as long as there is something to play."""
+        """Start workers in a place, one after another, for as long as there is something to play."""
         failures, problem = 0, None
         try:
             while self._is_wanted(place) and failures < MOST_FAILURES:
-                post = self._posts[place] = WorkerLoop(place, self._shared, self._lane(place))
+                loop = self._loops[place] = WorkerLoop(place, self._shared, self._lane(place))
                 self._share_out()
-                problem = await self._play(post)
-                failures = 0 if problem is None or post.has_played else failures + 1
+                problem = await self._play(loop)
+                failures = 0 if problem is None or loop.has_played else failures + 1
                 if isinstance(problem, WorkerRefusal) and not self._has_played:
                     failures = MOST_FAILURES  # it will not be another plan in a minute
                 await self._pause(failures)
         finally:
             self._places.discard(place)
-            self._posts.pop(place, None)
+            self._loops.pop(place, None)
             self._share_out()
         if problem is not None and failures == MOST_FAILURES:
             logger.error("place %d on the cluster is given up: its last workers did not play", place)
             self._look_for_others(self._lane(place), problem)
 
     def _look_for_others(self, lane: str, problem: HubError) -> None:
-        """Whether anyone is left to play what a place that is given up was to play; else the run ends.
+        """After a place was given up, stop the run if no other place plays its environment.
 
         Raises:
             WorkerRefusal: every worker refuses the plan, and nothing was played.
@@ -273,41 +257,41 @@ class RayPool:
         what = f"plays {lane}" if lane else "of the cluster plays"
         self._stop.set(f"no worker {what} any more: {problem}")
 
-    async def _play(self, post: WorkerLoop) -> HubError | None:
-        """Start a worker and play with it; what became of it, where it was lost."""
+    async def _play(self, loop: WorkerLoop) -> HubError | None:
+        """Start a worker and play with it; returns the error if the worker was lost or refused, else None."""
         try:
-            member = await self._start(post)
+            member = await self._start(loop)
             if member is not None:
-                await self._play_with(member, post)
+                await self._play_with(member, loop)
         except (EpisodeError, WorkerRefusal) as error:
             self.lost_workers += 1
             logger.warning("%s", error)
-            await post.lose(error)
+            await loop.lose(error)
             return error
         finally:
-            self._has_played = self._has_played or post.has_played
-            if post.member is not None:
-                self.gone.append(post.status())
+            self._has_played = self._has_played or loop.has_played
+            if loop.member is not None:
+                self.gone.append(loop.status())
         return None
 
-    async def _start(self, post: WorkerLoop) -> Member | None:
+    async def _start(self, loop: WorkerLoop) -> WorkerHandle | None:
         def late() -> None:
-            post.is_late = True
+            loop.is_late = True
             self._share_out()
 
-        with post.starting:
-            member = await self._crew.start(
-                worker_request(self._plan, post.lane), post.name, late, is_extra=post.is_alone
+        with loop.starting:
+            member = await self._starter.start(
+                worker_request(self._plan, loop.lane), loop.name, late, is_extra=loop.is_alone
             )
-            post.is_late = False
+            loop.is_late = False
             self._share_out()
             return member
         return None
 
-    async def _play_with(self, member: Member, post: WorkerLoop) -> None:
+    async def _play_with(self, member: WorkerHandle, loop: WorkerLoop) -> None:
         is_cut_short = True
         try:
-            await post.play(member, lambda: post.is_alone or post.place < self._workers)
+            await loop.play(member, lambda: loop.is_alone or loop.place < self._workers)
             is_cut_short = False
         except EpisodeError:
             member.kill(self._ray)
@@ -317,27 +301,27 @@ class RayPool:
                 await member.dismiss(self._ray, in_a_hurry=is_cut_short)
 
     async def _pause(self, failures: int) -> None:
-        """Before the next worker: longer, the more of them failed."""
+        """Wait before the next worker is started, longer after each failure in a row."""
         if 0 < failures < MOST_FAILURES:
             with anyio.move_on_after(min(self._patience.longest_pause_seconds, 0.5 * 2**failures)):
                 await self._feed.until(lambda: self._feed.is_over)
 
     async def _man_alone(self) -> None:
-        """Play one at a time what was in flight whenever its worker died."""
+        """Play suspect attempts one at a time: those that were in flight each time their worker died."""
         schedule, failures = self._feed.schedule, 0
         while True:
             await self._feed.until(lambda: self._feed.is_over or (schedule.has_alone and not self._feed.is_held))
             if self._feed.is_over:
                 return
-            post = self._posts[-1] = WorkerLoop(-1, self._shared, is_alone=True)
+            loop = self._loops[-1] = WorkerLoop(-1, self._shared, is_alone=True)
             self._share_out()
             try:
-                problem = await self._play(post)
+                problem = await self._play(loop)
             finally:
-                self._posts.pop(-1, None)
+                self._loops.pop(-1, None)
                 self._share_out()
-            failures = 0 if problem is None or post.has_played else failures + 1
+            failures = 0 if problem is None or loop.has_played else failures + 1
             if problem is not None and failures == MOST_FAILURES:
-                await post.set_aside(problem)
+                await loop.set_aside(problem)
                 failures = 0
             await self._pause(failures)

@@ -1,4 +1,4 @@
-"""How many workers a run had better have: as many as its CPU work needs, and no more than have something to play."""
+"""Chooses a run's number of workers: enough for its CPU work, and no more than have something to play."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
@@ -9,30 +9,30 @@ from rollouthub.engine.work_queue import WorkQueue
 
 LOOK_SECONDS = 2.0
 BUSY_SHARE = 0.75
-"""Of a core: past it, on average, one more worker is worth its memory."""
+"""Average load of a worker, in cores, above which another worker is started."""
 IDLE_SHARE = 0.5
-"""Of a core, had one worker less to carry it: below it, one goes."""
+"""Average load in cores, spread over one worker less, below which a worker is removed."""
 
 
 class Scaled(Protocol):
-    """A pool whose workers can be counted and changed."""
+    """A pool whose number of workers can be read and changed."""
 
     @property
     def workers(self) -> int: ...
     def resize_workers(self, workers: int) -> None: ...
     def cpu_seconds(self) -> Sequence[float]:
-        """Of each worker that is up, since its start."""
+        """CPU seconds of each worker that is up, since its start."""
         ...
 
 
 class Scaling:
-    """Follows the work there is."""
+    """Adapts a pool's number of workers to the work there is."""
 
     def __init__(self, pool: Scaled, most: Callable[[], Awaitable[int]]) -> None:
         self._pool, self._most = pool, most
 
     async def run(self, feed: WorkQueue) -> None:
-        """Look every few seconds, until there is nothing more to play."""
+        """Adapt the number of workers every few seconds, until there is nothing more to play."""
         before = sum(self._pool.cpu_seconds())
         while not feed.is_over:
             with anyio.move_on_after(LOOK_SECONDS):
@@ -47,9 +47,9 @@ class Scaling:
 
 
 def next_size(workers: int, up: int, busy: float, waiting: int, most: int) -> int:
-    """How many workers to have next: `up` of them run and use `busy` cores, and `waiting` samples wait to be played.
+    """The number of workers to have next; `up` of them run and use `busy` cores, and `waiting` samples wait.
 
-    One step at a time, and none while one that was wanted is still on its way up.
+    It changes by one at a time unless the cluster has shrunk, and not while a wanted worker is still starting.
     """
     if up < workers:
         return workers

@@ -1,4 +1,4 @@
-"""Workers as actors: where they are placed, how they are started, spoken to, and ended."""
+"""Handles of the worker actors: where they are placed, and how they are started, called and ended."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -27,62 +27,62 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class WorkerTimeouts:
-    """How long workers, and the cluster they are on, are waited for."""
+    """Timeouts for workers and for the cluster's head, in seconds."""
 
     start_seconds: float = 300.0
-    """To be placed, to install a runtime environment, and to bring up what the plan needs."""
+    """Seconds for a worker to be placed, to install its runtime environment, and to open what the plan needs."""
     late_seconds: float = 20.0
-    """Of these; past it, others play what the worker was to play."""
+    """Seconds of its start after which other workers take over a worker's share."""
     silence_seconds: float = 60.0
-    """A worker that reports nothing for so long hangs: it is ended, and another takes its place."""
+    """Seconds without a report after which a worker is killed and replaced."""
     leave_seconds: float = 15.0
-    """To close its environments once told to go."""
+    """Seconds for a worker to close its environments after it was told to leave."""
     hurry_seconds: float = 5.0
-    """The same, where the run is cut short."""
+    """The same as `leave_seconds`, but for a run that is cut short."""
     longest_pause_seconds: float = 10.0
-    """Between workers that fail, one after the other, in one place."""
+    """Most seconds of pause between workers that fail one after the other in one place."""
     head_seconds: float = 20.0
-    """A cluster whose head does not answer for so long is gone. Ray ends a driver after 60 s of that."""
+    """Seconds without an answer of the cluster's head after which the run stops. Ray ends a driver after 60 s."""
     last_seconds: float = 15.0
-    """For what is then in flight to finish."""
+    """Seconds that attempts in flight get to finish after the head is gone."""
 
 
 PATIENCE = WorkerTimeouts()
 
 
 class WorkerRefusal(UsageError):
-    """A worker cannot play the plan as its node is: data or a package may be missing there."""
+    """A worker cannot play the plan on its node: for example, data or a package is missing there."""
 
 
 @dataclass(frozen=True)
 class WorkerStatus:
-    """One worker as it stands."""
+    """The status of one worker."""
 
     name: str
     node: str
     pid: int
     in_flight: int
     cpu_seconds: float
-    """Since it was up; the processes it started count."""
+    """CPU seconds since the worker was up, its child processes included."""
     resident_bytes: int
 
 
 @dataclass(frozen=True)
 class PlaceStatus:
-    """One place on the cluster and who plays there, from what was told last: nobody is asked."""
+    """The status of one place on the cluster and its worker, from the last report."""
 
     name: str
     state: str
     """`starting`, `late`, `playing`, `idle`, `leaving` or `gone`."""
     node: str
-    """Its address; empty before its worker is up."""
+    """The node's address; empty before the worker is up."""
     pid: int | None
     in_flight: int
     done: int
 
 
-class Member:
-    """One worker, from the driver's side."""
+class WorkerHandle:
+    """The driver's handle of one worker."""
 
     def __init__(self, actor: Any, running: Any, hello: Hello, name: str, patience: WorkerTimeouts) -> None:
         self._actor, self._running = actor, running
@@ -93,25 +93,29 @@ class Member:
         self.is_killed = False
 
     async def exchange(self, order: WorkerOrder) -> WorkerReport:
-        """Hand over an order and wait for the report.
+        """Send an order and wait for the report.
 
         Raises:
-            WorkerLost: it is gone, or silent.
+            WorkerLost: the worker is gone or silent.
         """
         self._pending = self._actor.exchange.remote(encode(order))
         return await self.last_report()
 
     def nudge(self) -> None:
-        """Ask for the report at once; there is something to say in answer to it."""
+        """Ask the worker to report at once, so that the next order can be sent."""
         self._nudge = self._actor.nudge.remote()
 
     @property
     def is_talking(self) -> bool:
-        """Whether a report is on its way that nobody has waited out."""
+        """Whether an order was sent whose report has not arrived."""
         return self._pending is not None
 
     async def last_report(self) -> WorkerReport:
-        """The report to the last order: what it tells is told only once, so that it must not go unheard."""
+        """Wait for the report on the last order. Its content is sent only once, so every report must be read.
+
+        Raises:
+            WorkerLost: the worker is gone, silent or broken.
+        """
         report: bytes | None = None
         try:
             with anyio.move_on_after(self._patience.silence_seconds):
@@ -129,7 +133,7 @@ class Member:
         return told
 
     def say(self, note: Note) -> None:
-        """Put a line of its log into ours."""
+        """Write a record of the worker's log to the driver's log."""
         logging.getLogger(note.logger).log(note.level, "%s: %s", self.name, note.text)
 
     @property
@@ -137,7 +141,7 @@ class Member:
         return f"{self.name} (process {self.hello.pid} on {self.hello.address})"
 
     async def dismiss(self, ray: Any, *, in_a_hurry: bool = False) -> None:
-        """Let it tidy up and go."""
+        """Let the worker close its environments and leave; kill it if that takes too long."""
         seconds = self._patience.hurry_seconds if in_a_hurry else self._patience.leave_seconds
         with anyio.move_on_after(seconds, shield=True):
             try:
@@ -148,23 +152,23 @@ class Member:
         self.kill(ray)
 
     def kill(self, ray: Any) -> None:
-        """End its process now."""
+        """Kill the worker's process now."""
         self.is_killed = True
         ray.kill(self._actor, no_restart=True)
 
 
 @dataclass(frozen=True, repr=False)
 class Terms:
-    """What every worker of a run is told, and has to agree with."""
+    """What the driver sends to every worker of a run, and the digests that the worker's environments must match."""
 
     run_id: str
     credentials: Mapping[str, str]
     environments: Mapping[str, str]
-    """Name → digest of the code that plays it, as the run was started."""
+    """Environment name → digest of its code when the run was started."""
 
 
-class Crew:
-    """Starts workers alike."""
+class WorkerStarter:
+    """Starts the workers of a run, all with the same options."""
 
     def __init__(self, ray: Any, options: RayOptions, terms: Terms, patience: WorkerTimeouts) -> None:
         from rollouthub.cluster.episode_worker import Worker
@@ -175,7 +179,7 @@ class Crew:
         self._actors = ray.remote(Worker)
 
     async def most_workers(self) -> int:
-        """How many the cluster has room for, as its nodes are now."""
+        """The number of workers for which the cluster's present nodes have room; at least 1."""
         # Its head is asked, and may be slow to answer.
         found = await anyio.to_thread.run_sync(self._ray.nodes, abandon_on_cancel=True)
         nodes = [node for node in found if node["Alive"]]
@@ -191,14 +195,16 @@ class Crew:
         counts = [int(resources.get(name, 0.0) // amount) for name, amount in wanted.items() if amount]
         return min(counts) if counts else int(resources.get("CPU", 1))
 
-    async def start(self, request: bytes, name: str, late: Callable[[], None], *, is_extra: bool = False) -> Member:
-        """Start a worker and wait until it can play; `is_extra` takes no CPU of the cluster's.
+    async def start(
+        self, request: bytes, name: str, late: Callable[[], None], *, is_extra: bool = False
+    ) -> WorkerHandle:
+        """Start a worker and wait until it can play; with `is_extra` it reserves no resources of the cluster.
 
-        `late` is called once when it takes longer than others should wait for it.
+        `late` is called once if the start takes longer than `late_seconds`.
 
         Raises:
-            WorkerRefusal: it cannot play the plan.
-            WorkerLost, TaskError: it did not come up.
+            WorkerRefusal: the worker cannot play the plan.
+            WorkerLost, TaskError: the worker did not start.
         """
         # A working directory that is shipped is where the worker starts; else it goes where the driver is, if it can.
         folder = None if "working_dir" in self._options.runtime_env else str(Path.cwd())
@@ -224,7 +230,7 @@ class Crew:
             if not is_up:
                 self._ray.kill(actor, no_restart=True)
         logger.info("%s is up: process %d on %s", name, hello.pid, hello.address)
-        return Member(actor, running, hello, name, self._patience)
+        return WorkerHandle(actor, running, hello, name, self._patience)
 
     def _check(self, hello: Hello, name: str) -> None:
         where = f"{name} on {hello.address}"
@@ -279,10 +285,10 @@ class Crew:
 
 
 def _node_ids(ray: Any, wanted: Sequence[str]) -> list[str]:
-    """The ids of the nodes that options name by id or address.
+    """The ids of the nodes named by id or address in the options.
 
     Raises:
-        UsageError: a node is not there.
+        UsageError: the cluster has no such node.
     """
     alive = [node for node in ray.nodes() if node["Alive"]]
     found: list[str] = []
@@ -304,7 +310,7 @@ _DEATHS = {
 
 
 def _said(error: Exception) -> str:
-    """A Ray error in a few words."""
+    """A short description of an error raised by Ray."""
     known = _DEATHS.get(type(error).__name__)
     if known is not None:
         return known

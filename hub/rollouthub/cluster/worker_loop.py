@@ -1,4 +1,4 @@
-"""One place on the cluster: what its worker has in hand, and the loop of orders and reports."""
+"""One place on the cluster: the attempts its worker has, and the loop of orders and reports."""
 
 import contextlib
 from collections import deque
@@ -10,7 +10,7 @@ import anyio
 from rollouthub.cluster.allowances import Allowances
 from rollouthub.cluster.cluster_messages import AttemptCommand, Ended, WorkerOrder, WorkerReport, WorkOrder
 from rollouthub.cluster.remote_attempt import RemoteAttempt
-from rollouthub.cluster.worker_handles import Member, PlaceStatus, WorkerStatus
+from rollouthub.cluster.worker_handles import PlaceStatus, WorkerHandle, WorkerStatus
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.pool import LAST_RECORD_SECONDS, Sink
 from rollouthub.engine.schedule import QueuedAttempt
@@ -20,49 +20,49 @@ from rollouthub.errors import HubError, StoreError, WorkerLost
 from rollouthub.rollout import Rollout
 
 MOST_AHEAD = 256
-"""Attempts a worker is given beyond those it plays: as many as end while a report travels, and no more than this."""
+"""Most attempts that a worker gets beyond those it plays, so that it has work while a report is under way."""
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What all places of a run work with."""
+    """What all places of a run share."""
 
     feed: WorkQueue
     sink: Sink
     stop: StopSignal
     allowances: Allowances
     is_watched: Callable[[], bool]
-    """Whether workers are to tell how their processes stand, as of now."""
+    """Whether workers are to add figures of their process to the next report."""
 
 
 class WorkerLoop:
-    """Gives a worker what it can play, and takes what it has played."""
+    """Sends attempts to the worker of one place, and takes its records."""
 
     def __init__(self, place: int, shared: Shared, lane: str = "", *, is_alone: bool = False) -> None:
-        """`lane`: the only environment that is played here; `is_alone`: one attempt at a time, of those suspected."""
+        """`lane`: the only environment played here, empty for all; `is_alone`: play suspect attempts one at a time."""
         self.place, self.lane, self.is_alone = place, lane, is_alone
         self._is_watched = shared.is_watched
         self.concurrency = self.workers = 1
         self.starting = anyio.CancelScope()
         self.is_late = False
-        """Whether its worker takes so long to come up that others had better play its share."""
-        self.member: Member | None = None
+        """Whether the worker takes so long to start that other workers take over its share."""
+        self.member: WorkerHandle | None = None
         self.has_played = False
-        """Whether anything was played to its end here."""
+        """Whether any attempt was recorded in this place."""
         self.done = 0
-        """Attempts whose record came from here."""
+        """Number of attempts whose records came from this place."""
         self._feed, self._sink, self._stop = shared.feed, shared.sink, shared.stop
         self._allowances = shared.allowances
         self._in_hand: dict[tuple[str, int], QueuedAttempt] = {}
-        self._distant: dict[tuple[str, int], RemoteAttempt] = {}
+        self._remote: dict[tuple[str, int], RemoteAttempt] = {}
         self._changes: list[AttemptCommand] = []
         self._ahead = 0
         self._report = WorkerReport()
         self._unread: deque[Ended] = deque()
-        """Records that were fetched and are not kept yet."""
+        """Records that were fetched and are not stored yet."""
 
     def status(self) -> WorkerStatus:
-        """The worker as it stands."""
+        """The status of the worker."""
         assert self.member is not None
         hello, report = self.member.hello, self._report
         return WorkerStatus(
@@ -76,11 +76,11 @@ class WorkerLoop:
 
     @property
     def name(self) -> str:
-        """What its worker is called."""
+        """The worker's name in logs and lists."""
         return "the worker for suspects" if self.is_alone else f"worker {self.place}"
 
     def standing(self, *, is_wanted: bool) -> PlaceStatus:
-        """The place as it is known here; `is_wanted`: a worker is to stay in it."""
+        """The status of the place; `is_wanted`: whether a worker is to stay in it."""
         in_flight = len(self._in_hand)
         if self.member is None:
             state = "late" if self.is_late else "starting"
@@ -102,14 +102,14 @@ class WorkerLoop:
 
     @property
     def figures(self) -> bytes:
-        """How the worker's process stood when it last told (`monitor.figures.Snapshot`); empty before that."""
+        """Encoded `ProcessSnapshot` of the worker's process from its last report; empty if that report has none."""
         return self._report.figures
 
-    async def play(self, member: Member, is_wanted: Callable[[], bool]) -> None:
-        """Play with a worker until there is nothing more, or it is not wanted any more and has nothing in hand.
+    async def play(self, member: WorkerHandle, is_wanted: Callable[[], bool]) -> None:
+        """Play with a worker until nothing is left to play, or until it is no longer wanted and has nothing in flight.
 
         Raises:
-            WorkerLost: it is gone; `lose` takes care of what it had in hand.
+            WorkerLost: the worker is gone; the caller then has `lose` record its attempts.
         """
         self.member = member
         try:
@@ -128,7 +128,7 @@ class WorkerLoop:
             raise
 
     async def _works(self) -> list[QueuedAttempt]:
-        """What the worker has room for, as far as there is any by now."""
+        """Take the attempts that the worker has room for and that are ready now."""
         works: list[QueuedAttempt] = []
         room = (1 if self.is_alone else self.concurrency + self._ahead) - len(self._in_hand)
         while len(works) < room:
@@ -143,11 +143,11 @@ class WorkerLoop:
         return works
 
     async def _exchange(self, works: list[QueuedAttempt], *, give_back: bool = False, cancel: bool = False) -> None:
-        """One order, one report."""
+        """Send one order and take the report on it."""
         assert self.member is not None
         for work in works:
-            distant = self._distant[work.key] = RemoteAttempt(work, self._ask)
-            self._sink.track(distant)
+            remote = self._remote[work.key] = RemoteAttempt(work, self._ask)
+            self._sink.track(remote)
         changes = self._changes.copy()
         self._changes.clear()
         order = WorkerOrder(
@@ -164,38 +164,38 @@ class WorkerLoop:
         await self._take(await self.member.exchange(order))
 
     def _ask(self, change: AttemptCommand) -> None:
-        """Ask something of an attempt, soon."""
+        """Add a command for an attempt to the next order."""
         self._changes.append(change)
         if len(self._changes) == 1:
             self.hurry()
 
     def hurry(self) -> None:
-        """Let the next order leave soon: there is something to say in it."""
+        """Ask the worker to report at once, so that the next order can be sent."""
         if self.member is not None and self.member.is_talking:
             self.member.nudge()
 
     async def _take(self, report: WorkerReport) -> None:
-        """Keep what ended, take back what did not begin, show where the rest is."""
+        """Process a report: store ended attempts, return those not begun, and update the others' state."""
         assert self.member is not None
         for note in report.notes:
             self.member.say(note)
         self._unread.extend(report.ended)
         await self._keep()
         for rollout_id, attempt in report.returned:
-            distant = self._distant.pop((rollout_id, attempt), None)
-            if distant is not None:
-                self._sink.forget(distant)
+            remote = self._remote.pop((rollout_id, attempt), None)
+            if remote is not None:
+                self._sink.forget(remote)
             self._feed.give_back(self._in_hand.pop((rollout_id, attempt)))
         for state in report.states:
-            distant = self._distant.get((state.rollout_id, state.attempt))
-            if distant is not None:
-                distant.told(state)
-                self._sink.track(distant)
+            remote = self._remote.get((state.rollout_id, state.attempt))
+            if remote is not None:
+                remote.update(state)
+                self._sink.track(remote)
         self._ahead = min(MOST_AHEAD, self.concurrency, len(report.ended))
         self._report = report
 
     async def _keep(self) -> None:
-        """Hand over what was fetched, one by one: who is cut short meanwhile goes on where this stopped."""
+        """Store fetched records one by one; after a cancellation, the next call continues with the same record."""
         while self._unread:
             ended = self._unread[0]
             key = ended.rollout_id, ended.attempt
@@ -204,14 +204,14 @@ class WorkerLoop:
                 rollout = Rollout.model_validate_json(ended.record)
                 await self._sink.add(rollout, ended.media)
                 del self._in_hand[key]
-                self._distant.pop(key, None)
+                self._remote.pop(key, None)
                 self.has_played = True
                 self.done += 1
                 self._feed.ended(work, rollout)
             self._unread.popleft()
 
     async def set_aside(self, error: HubError) -> None:
-        """Record as broken for good what was to be played alone: there is nobody to do so."""
+        """Record suspect attempts as failed for good, because no worker can be started to play them alone."""
         while (work := self._feed.schedule.take_alone(anyio.current_time())) is not None:
             said = (
                 f"set aside: its worker was lost {work.losses} times with it in flight, and none plays it now: {error}"
@@ -220,7 +220,7 @@ class WorkerLoop:
             self._feed.lost(work)
 
     async def lose(self, error: HubError) -> None:
-        """The worker is gone: what it had in hand is recorded as broken, and played again where that may help."""
+        """Record a lost worker's attempts as broken; they are played again unless they were played alone."""
         self._allowances.lost(self.place)
         lost = list(self._in_hand.values())
         for work in lost:
@@ -235,13 +235,13 @@ class WorkerLoop:
             await self._sink.add(_unplayed(work).broken(broken), {})
             self._feed.lost(work)
         self._in_hand.clear()
-        self._distant.clear()
+        self._remote.clear()
 
-    async def _cut_short(self, member: Member) -> None:
-        """The run is ended now: have the worker cut short what it plays, and keep the records of that."""
+    async def _cut_short(self, member: WorkerHandle) -> None:
+        """When the run is cancelled, have the worker cancel its attempts, and store their records."""
         with anyio.move_on_after(LAST_RECORD_SECONDS / 2, shield=True), contextlib.suppress(WorkerLost, StoreError):
             await self._keep()
-            for key in self._in_hand.keys() - self._distant.keys():
+            for key in self._in_hand.keys() - self._remote.keys():
                 del self._in_hand[key]  # taken, and never handed over
             if member.is_talking:
                 await self._take(await member.last_report())
@@ -253,21 +253,21 @@ class WorkerLoop:
 
 
 def _unplayed(work: QueuedAttempt) -> Attempt:
-    return Attempt(work.item, work.attempt, work.queued, lambda attempt: None)
+    return Attempt(work.sample, work.attempt, work.queued, lambda attempt: None)
 
 
 def _order(work: QueuedAttempt) -> WorkOrder:
-    item = work.item
+    sample = work.sample
     return WorkOrder(
-        environment=item.cast.environment.name,
-        split=item.task_ref.split,
-        task_id=item.task_ref.id,
-        digest=item.task_ref.digest,
-        group_id=item.group_id,
-        rollout_id=item.rollout_id,
-        sample=item.sample,
-        seed=item.seed,
-        policy_seed=item.policy_seed,
+        environment=sample.context.environment.name,
+        split=sample.task_ref.split,
+        task_id=sample.task_ref.id,
+        digest=sample.task_ref.digest,
+        group_id=sample.group_id,
+        rollout_id=sample.rollout_id,
+        sample=sample.index,
+        seed=sample.seed,
+        policy_seed=sample.policy_seed,
         attempt=work.attempt,
         queued=work.queued,
     )

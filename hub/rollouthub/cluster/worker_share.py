@@ -1,4 +1,4 @@
-"""A worker's share of a run: the same request; and among how many its limits of requests and tokens can be divided."""
+"""What a worker is given of a run: its request, and its share of the limits of requests and tokens."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -14,7 +14,7 @@ _PER_MINUTE = ("requests_per_minute", "tokens_per_minute")
 
 
 def worker_request(plan: Plan, environment: str = "") -> bytes:
-    """What a worker is to play, as JSON; with an environment, that one alone."""
+    """The request that a worker plays, as JSON; only with the named environment, if one is given."""
     request = plan.request
     chosen = [planned for planned in plan.environments if environment in ("", planned.name)]
     names = {planned.name for planned in plan.environments} - {planned.name for planned in chosen}
@@ -37,10 +37,10 @@ def worker_request(plan: Plan, environment: str = "") -> bytes:
 
 
 def check_shares(plan: Plan, workers: int) -> None:
-    """Refuse to divide the limits of requests and tokens among so many workers that too little is left to each.
+    """Refuse a number of workers among which a limit of requests or tokens leaves too little for each.
 
     Raises:
-        ConfigError: names the limit.
+        ConfigError: a limit is too small; the message names it.
     """
     for name, limit, longest in _limits(plan):
         share = limit // workers
@@ -52,12 +52,12 @@ def check_shares(plan: Plan, workers: int) -> None:
 
 
 def most_sharing(plan: Plan) -> int | None:
-    """Among how many workers the limits of requests and tokens can be divided; None where there are none."""
+    """The most workers among which the limits of requests and tokens can be divided; None if there are no limits."""
     return min((max(1, limit // max(1, longest or 0)) for _, limit, longest in _limits(plan)), default=None)
 
 
 def _limits(plan: Plan) -> Iterator[tuple[str, int, int | None]]:
-    """Each limit of a minute: its name, what it is, and what the longest answer takes of it, where that is known."""
+    """Each limit per minute: its name, its value, and the most that one answer may take of it (None if unknown)."""
     for model in _all((*([] if plan.model is None else [plan.model]), *plan.request.roles.values())):
         for name in _PER_MINUTE:
             limit: int | None = getattr(model, name)

@@ -1,27 +1,28 @@
-"""Model calls that an agent outside left before their end: what they have cost all the same."""
+"""Model calls whose external agent disconnects before the answer is complete; their cost is still recorded."""
 
 from collections.abc import Awaitable, Callable
 
 import anyio
 import anyio.lowlevel
 
+from rollouthub.generation import ModelReply
 from rollouthub.messages import ReplyStream
-from rollouthub.protocols import ModelReply
 
 LEFT_SECONDS = 1.0
-"""How long an answer that nobody reads any more may take to its end. Who read it to its last word and hung up then gets
-the server's own count of tokens on record; whose answer takes longer, an estimate."""
+"""Seconds that a model call may go on after its external agent has disconnected. An answer that ends within this
+time is recorded with the server's own token count, a longer one with an estimate.
+"""
 
 
 class AbandonableCall:
-    """For how long an agent outside waits for what is done in a scope, and the one who watches it may `cancel` that."""
+    """How long an external agent waits for its model call: whoever sees the agent disconnect calls `cancel`."""
 
     def __init__(self, scope: anyio.CancelScope) -> None:
         self._scope = scope
         self._work: anyio.CancelScope | None = None
         self._stream: ReplyStream | None = None
         self.left: Callable[[ModelReply], None] | None = None
-        """Gets what the model says after all, where the agent left before there was any of it."""
+        """Called with the model's answer if the answer is complete only after the agent has left."""
 
     @property
     def is_over(self) -> bool:
@@ -29,7 +30,7 @@ class AbandonableCall:
         return self._scope.cancel_called
 
     def cancel(self) -> None:
-        """Leave; a model's answer on its way has a moment to come to its end."""
+        """Cancel the agent's call; a model call in flight gets `LEFT_SECONDS` to complete."""
         self._scope.cancel()
         self._hurry()
 
@@ -40,20 +41,22 @@ class AbandonableCall:
             self._work.deadline = anyio.current_time() + LEFT_SECONDS
 
     def begin(self, work: anyio.CancelScope, stream: ReplyStream | None) -> None:
-        """A model is at an answer, within a scope that is shielded from all but its own deadline."""
+        """Note that a model call starts in the scope `work`, which is shielded and ends only at its own deadline."""
         self._work, self._stream = work, stream
         if self.is_over:
             self._hurry()
 
     def end(self) -> None:
-        """It is no longer."""
+        """Note that the model call is over."""
         self._work = self._stream = None
 
     async def answer(self, ask: Awaitable[ModelReply], left: Callable[[ModelReply | None], None]) -> ModelReply:
-        """What a model says; where the agent leaves, `left` is told what that is, or None where it has not ended.
+        """Await the model's answer. If the agent has left, `left` gets the answer, or None if the answer was not
+        complete.
 
-        The cancellation goes on its way afterwards. The model is asked in the agent's own task: another one for each
-        call would cost a tenth of it.
+        The cancellation is raised after that. The model is asked in the agent's own task: a task of its own for each
+        call
+        would add a tenth to the call's cost.
         """
         reply: ModelReply | None = None
         try:

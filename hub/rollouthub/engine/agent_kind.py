@@ -1,21 +1,23 @@
-"""What an agent plays, and whether anything can be said to it."""
+"""The kinds of agents: what each plays, and whether a person can send messages to it."""
 
 from functools import cache
 from typing import Literal
 
 from rollouthub.engine.sample import SampleContext
-from rollouthub.protocols import Agent, ExposedAgent, ModelAgent, ReferenceAgent, SampleAgent
+from rollouthub.protocols import Agent, ExposedAgent, ListeningAgent, ModelAgent, ReferenceAgent, SampleAgent
 
-Part = Literal["policy", "reference", "sample", "exposed"]
+AgentKind = Literal["policy", "reference", "sample", "exposed", "listening"]
 
 
 @cache
-def part_of(kind: type[Agent]) -> Part:
-    """What an agent plays. Looked up once per class: a check against a protocol costs more than a tool call."""
+def kind_of(kind: type[Agent]) -> AgentKind:
+    """The kind of an agent class. Cached per class, because a check against a protocol costs more than a tool call."""
     if issubclass(kind, ReferenceAgent):
         return "reference"
     if issubclass(kind, ExposedAgent):
         return "exposed"
+    if issubclass(kind, ListeningAgent):
+        return "listening"
     return "sample" if issubclass(kind, SampleAgent) else "policy"
 
 
@@ -25,17 +27,22 @@ def needs_model(agent: Agent) -> bool:
 
 
 def is_loop(agent: Agent) -> bool:
-    """Whether an agent does nothing but ask the run's model and call the tools it names."""
-    return part_of(type(agent)) == "policy" and needs_model(agent)
+    """Whether an agent does nothing but ask the run's model and make the tool calls that the model requests."""
+    return kind_of(type(agent)) == "policy" and needs_model(agent)
 
 
-def why_deaf(cast: SampleContext) -> str | None:
-    """Why nothing can be said to those who play; None where something can."""
-    name = cast.agent.name
-    match part_of(type(cast.agent)):
-        case "exposed":
-            return f"agent {name} plays from outside the hub, and keeps its conversation to itself"
+def why_no_interventions(context: SampleContext) -> str | None:
+    """Why a person cannot send a message to any player of an episode; None if at least one seat can receive it."""
+    players = [context.player(seat) for seat in context.host.info.seats]
+    reasons = [_why_unheard(player.agent, player.model is not None) for player in players]
+    return None if None in reasons else reasons[0]
+
+
+def _why_unheard(agent: Agent, has_model: bool) -> str | None:
+    match kind_of(type(agent)):
+        case "exposed" | "listening":
+            return f"agent {agent.name} plays from outside the hub, and keeps its conversation to itself"
         case "reference" | "sample":
-            return f"agent {name} plays what is written, and asks no model"
+            return f"agent {agent.name} plays what is written, and asks no model"
         case "policy":
-            return f"agent {name} asks no model of this run" if cast.model is None else None
+            return None if has_model else f"agent {agent.name} asks no model of this run"

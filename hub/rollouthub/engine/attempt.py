@@ -1,4 +1,4 @@
-"""Plays one attempt: set up, act, seal, verify, close; whatever happens, a record comes out."""
+"""Plays one attempt: set up, act, seal, verify, close. Each attempt yields a record, whatever happens in it."""
 
 import contextlib
 import logging
@@ -7,39 +7,35 @@ from collections.abc import Callable, Mapping, Sequence
 
 import anyio
 
-from rollouthub.engine.agent_kind import part_of, why_deaf
-from rollouthub.engine.attribution import OUTCOMES, decisive, fault_of, is_overrun
+from rollouthub.engine.agent_kind import why_no_interventions
+from rollouthub.engine.agent_phase import AgentPhase
+from rollouthub.engine.attribution import OUTCOMES, fault_of, is_overrun
+from rollouthub.engine.placed_rewards import place_rewards
 from rollouthub.engine.recorder import Recorder
 from rollouthub.engine.sample import Sample
-from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.engine.trainable import missing_arrays, why_not_trainable
 from rollouthub.errors import (
-    AgentError,
     EpisodeError,
-    EpisodeStop,
     NotOffered,
     TaskError,
     VerifierError,
 )
-from rollouthub.event_loop import timed
 from rollouthub.limits import Limits, charged
-from rollouthub.protocols import (
-    Agent,
-    Episode,
-    ExposedAgent,
-    ReferenceAgent,
-    SampleAgent,
-)
+from rollouthub.protocols import Episode
 from rollouthub.rollout import (
+    UNKEPT,
     Fault,
     Outcome,
     Phase,
     Rollout,
     Stop,
     Timings,
+    Turn,
+    policy_turns,
+    submitted_turn,
 )
 from rollouthub.sandbox import Sandbox, SandboxRef
-from rollouthub.score import ModelCall, Score, Submission
+from rollouthub.score import UNKEEPABLE, KeptArtifact, ModelCall, Score, Submission, SubmittedTurn
 from rollouthub.store import LiveState
 from rollouthub.store.run_facts import State
 from rollouthub.tracing import TRACEPARENT, untraced
@@ -48,20 +44,20 @@ logger = logging.getLogger(__name__)
 
 _AS_IT_IS = contextlib.nullcontext()
 SETUP_SECONDS = 0.1
-"""A set-up that took longer does not count against the episode's deadline: images are built in nobody's time."""
+"""Seconds. If set-up took at least this long, the episode's deadline starts after it: building an image is not
+counted.
+"""
 
 
 class Attempt:
-    """One attempt at an item, while it runs."""
+    """One attempt at a sample, while it runs."""
 
-    def __init__(self, item: Sample, number: int, queued: float, track: "Callable[[Attempt], None]") -> None:
-        self.item, self.number = item, number
+    def __init__(self, sample: Sample, number: int, queued: float, track: "Callable[[Attempt], None]") -> None:
+        self.sample, self.number = sample, number
         self.recorder = Recorder()
         self.state: State = "queued"
-        self.limits = item.cast.limits
-        """Those in force, see `retune`."""
         self.episode: Episode | None = None
-        """What is played; None before it is set up, and once it is over."""
+        """The open episode; None before set-up and after the attempt."""
         self._queued, self._track = queued, track
         self._started_at = time.time()
         self._phase: Phase = "setup"
@@ -71,41 +67,29 @@ class Attempt:
         self._stop = Stop.FAILED
         self._score: Score | None = None
         self._answer: str | None = None
-        self._is_privileged = False
         self._role_calls: Sequence[ModelCall] = ()
+        self._artifacts: Sequence[KeptArtifact] = ()
         self._sandboxes: Sequence[SandboxRef] = ()
-        self._seats: list[EpisodeSeat] = []
         self._all: anyio.CancelScope | None = None
-        self._acting: anyio.CancelScope | None = None
-        self._acting_since = 0.0
-        self._is_interrupted = self._is_cancelled = False
-        self._told_early: list[str] = []
-        """What was said before there was a seat."""
-        tracer = item.cast.tracer
-        self._trace = None if tracer is None else tracer.begin(item.cast.tool_names)
+        self._is_cancelled = False
+        tracer = sample.context.tracer
+        self._trace = None if tracer is None else tracer.begin(sample.context.tool_names)
+        self._agents = AgentPhase(sample, self.recorder, self._trace)
 
     def where(self) -> LiveState:
-        """Where the attempt is now."""
-        item, recorder = self.item, self.recorder
-        return LiveState(
-            rollout_id=item.rollout_id,
-            environment=item.cast.environment.name,
-            task_id=item.task_ref.id,
-            sample=item.sample,
-            attempt=self.number,
-            state=self.state,
-            turn=len(recorder.turns),
-            output_tokens=recorder.output_tokens,
-            updated_at=time.time(),
-        )
+        """The attempt's stage and counts now, in the form that the store saves."""
+        recorder = self.recorder
+        return self.sample.live_state(self.number, self.state, len(recorder.turns), recorder.output_tokens)
 
     def _on_state(self, state: State) -> None:
         self.state = state
         self._track(self)
 
     async def play(self) -> Rollout:
-        """Play to the end; never raises for what a boundary did. Cancellation passes through, see `cancelled`."""
-        deadlines = self.item.cast.deadlines
+        """Play the attempt to its end. Errors of a boundary go into the record; cancellation is raised (see
+        `cancelled`).
+        """
+        deadlines = self.sample.context.deadlines
         hard = self._all = anyio.move_on_after(deadlines.episode)
         try:
             with hard, charged(hard):
@@ -128,72 +112,72 @@ class Attempt:
         return self._record()
 
     def broken(self, error: EpisodeError) -> Rollout:
-        """The record of an attempt that could not be played, or whose player is gone."""
+        """The record of an attempt that could not be played, or whose worker is gone."""
         self._fail(error)
         return self._record()
 
     def cancel(self) -> bool:
-        """End it now, unscored and recorded as cancelled; False where there is a verdict already."""
+        """End the attempt now, unscored and recorded as cancelled; False if it is not running or already has its
+        verdict.
+        """
         if self._all is None or self._phase == "close":
             return False
         self._is_cancelled = True
         self._all.cancel()
         return True
 
+    @property
+    def limits(self) -> Limits:
+        """The limits in force now; `retune` replaces them."""
+        return self._agents.limits
+
+    @property
+    def _is_agents_time(self) -> bool:
+        """Whether the agent phase is running or still to come."""
+        return self._phase == "setup" or self._agents.is_under_way
+
     def interrupt(self) -> bool:
-        """End the agent's time now; what it has done is verified and scored. False where its time is over already."""
-        if self._phase != "setup" and self._acting is None:
+        """End the agent phase now; what the agent did is verified and scored. False if the phase is already over."""
+        if not self._is_agents_time:
             return False
-        self._is_interrupted = True
-        if self._acting is not None:
-            self._acting.cancel()
+        self._agents.interrupt()
         return True
 
     def retune(self, limits: Limits) -> None:
-        """Go on under other limits; the record says which. The limit of one response stays as it was."""
-        self.limits = limits
-        for seat in self._seats:
-            seat.relimit(limits)
-        if self._acting is not None:
-            self._acting.deadline = self._acting_since + self._acting_seconds()[0]
+        """Replace the limits in force and record the new ones; the limit of tokens per response stays as it was."""
+        self._agents.retune(limits)
 
     @property
     def homes(self) -> list[Sandbox]:
-        """The sandboxes of its players' own."""
-        return [seat.home for seat in self._seats if seat.home is not None]
+        """The agents' own sandboxes: one for each seat whose agent runs a program in a sandbox."""
+        return [seat.home for seat in self._agents.seats if seat.home is not None]
 
     @property
-    def deaf(self) -> str | None:
-        """Why nothing can be said to its agent; None where something can."""
-        return why_deaf(self.item.cast)
+    def why_no_interventions(self) -> str | None:
+        """Why a person cannot send a message to its agents; None if at least one can receive it."""
+        return why_no_interventions(self.sample.context)
 
-    def tell(self, text: str) -> bool:
-        """Say something to the agent as its user, at every seat. False where its time is over already."""
-        if self._phase != "setup" and self._acting is None:
-            return False
-        if not self._seats:
-            self._told_early.append(text)
-            return True
-        heard = [seat.tell(text) for seat in self._seats]
-        return any(heard)
+    def intervene(self, text: str) -> bool:
+        """Send a person's message to the agents at all seats; False if the agent phase is already over."""
+        return self._is_agents_time and self._agents.intervene(text)
 
     async def _play(self) -> None:
-        item = self.item
-        cast = item.cast
+        sample = self.sample
+        context = sample.context
         self._on_state("setup")
         if self._trace is not None:
             TRACEPARENT.set(self._trace.parent)
         clock = _Clock(self._stages)
-        async with cast.host.open(item.task, seed=item.seed, deadlines=cast.deadlines) as episode:
+        async with context.host.open(sample.task, seed=sample.seed, deadlines=context.deadlines) as episode:
             self.episode = episode
             self._role_calls, self._sandboxes = episode.role_calls, episode.sandboxes
             clock.end("setup")
             if self._all is not None and self._stages["setup"] >= SETUP_SECONDS:
-                self._all.deadline = anyio.current_time() + cast.deadlines.episode
+                self._all.deadline = anyio.current_time() + context.deadlines.episode
             self._phase = "agent"
             try:
                 with _AS_IT_IS if self._trace is None else untraced():
-                    await self._act(episode)
+                    self._stop = await self._agents.play(episode, self._on_state)
             except EpisodeError as error:
                 # The agent may have tripped over what the environment broke: that counts before its own failure.
                 with contextlib.suppress(EpisodeError):
@@ -210,11 +194,12 @@ class Attempt:
             self._phase = "verify"
             self._on_state("verify")
             try:
-                self._score = await episode.conclude(self._submission(episode))
+                self._score = self._checked(await episode.conclude(self._submission(episode)), episode)
             finally:
                 clock.end("verify")
                 self._adopt(episode)
-            if self._score is None and self._decisive is None:
+            self._keep_judged(self._score)
+            if self._score is None and self._decisive is None and not context.host.info.scores_groups:
                 raise VerifierError("the verifier gave no score, and the environment no reason")
             self._phase = "close"
             self._on_state("close")
@@ -225,135 +210,35 @@ class Attempt:
                 self._faults.append(fault_of(error, "close"))
             clock.end("close")
 
-    async def _act(self, episode: Episode) -> None:
-        if self._is_interrupted:
-            self._stop = Stop.INTERRUPTED
-            return
-        self._acting_since = anyio.current_time()
-        scope = self._acting = anyio.move_on_after(self._acting_seconds()[0])
-        try:
-            with scope, charged(scope):
-                names = list(episode.seats)
-                if len(names) == 1:
-                    self._stop = await self._take_seat(names[0], episode)
-                else:
-                    self._stop = await self._take_seats(names, episode)
-        finally:
-            self._acting = None
-            self._seats.clear()  # they hold this attempt: a circle would keep it until the garbage is collected
-        if scope.cancelled_caught:
-            seconds, is_limit = self._acting_seconds()
-            if episode.is_sealed:
-                self._stop = Stop.SUBMITTED
-            elif self._is_interrupted:
-                self._stop = Stop.INTERRUPTED
-            elif is_limit:
-                self._stop = Stop.TIME_LIMIT
-            else:
-                raise AgentError(f"the agent had not stopped after {seconds:g} s")
-
-    def _acting_seconds(self) -> tuple[float, bool]:
-        """How long the agent may act, and whether that is a limit; else it is the deadline."""
-        limit, deadline = self.limits.max_seconds, self.item.cast.deadlines.agent
-        return (limit, True) if limit is not None and limit <= deadline else (deadline, False)
-
-    async def _take_seats(self, names: list[str], episode: Episode) -> Stop:
-        """Let every seat play at once; the episode stops for the first reason in the order of seats."""
-        stops: dict[str, Stop] = {}
-        broken: BaseExceptionGroup[EpisodeError] | None = None
-
-        async def take(name: str) -> None:
-            stops[name] = await self._take_seat(name, episode)
-
-        try:
-            async with anyio.create_task_group() as seats:
-                for name in names:
-                    seats.start_soon(take, name)
-        except* EpisodeError as group:
-            broken = group
-        if broken is not None:  # Python before 3.11.4 makes a group of one of what is raised in `except*`
-            raise decisive(broken) from broken
-        return next((stops[name] for name in names if stops[name] is not Stop.FINISHED), Stop.FINISHED)
-
-    async def _take_seat(self, name: str, episode: Episode) -> Stop:
-        item = self.item
-        cast = item.cast
-        sampling = cast.sampling
-        if item.policy_seed is not None and sampling.seed is None:
-            sampling = sampling.model_copy(update={"seed": item.policy_seed})
-        seat = EpisodeSeat(
-            name,
-            episode,
-            self.recorder,
-            cast.model,
-            sampling,
-            self.limits,
-            cast.deadlines.model_call,
-            item.rollout_id,
-            self._on_state,
-            self._trace,
-        )
-        self._seats.append(seat)
-        for text in self._told_early:
-            seat.tell(text)
-        try:
-            stop = await self._choose(seat, episode)
-        except Exception as error:
-            # The first terminal wins: what the agent trips over afterwards changes nothing.
-            over = Stop.SUBMITTED if episode.is_sealed else seat.reached
-            if over is not None:
-                return over
-            if seat.fault is not None:
-                raise seat.fault from error
-            broken = decisive(error)
-            if isinstance(broken, EpisodeError):
-                raise broken from None
-            if isinstance(broken, EpisodeStop):
-                return Stop(broken.stop)
-            logger.exception("agent %r failed in %s", cast.agent.name, item.rollout_id)
-            raise AgentError(f"the agent raised {type(broken).__name__}: {broken}") from error
-        if episode.is_sealed:
-            return Stop.SUBMITTED
-        if seat.fault is not None:
-            raise seat.fault
-        if seat.reached is not None:
-            return seat.reached
-        if not isinstance(stop, Stop):  # pyright: ignore[reportUnnecessaryIsInstance]  # agents are anyone's code
-            raise AgentError(f"the agent returned {stop!r}; it must return a Stop")
-        return Stop.TOKEN_LIMIT if seat.is_truncated and stop is Stop.FINISHED else stop
-
-    async def _choose(self, seat: EpisodeSeat, episode: Episode) -> Stop:
-        agent = self.item.cast.agent
-        part = part_of(type(agent))
-        if part == "reference":
-            assert isinstance(agent, ReferenceAgent)
-            self._is_privileged = True
-            reference = await episode.reference()
-            if not reference:
-                raise TaskError(f"task {self.item.task_ref.id!r} has no reference solution to play", retryable=False)
-            return await timed(agent.play_reference, agent.play_reference(seat, reference))
-        if part == "sample":
-            assert isinstance(agent, SampleAgent)
-            return await agent.play_sample(seat, self.item.rollout_id)
-        if part == "exposed":
-            return await self._expose(agent, seat)
-        return await timed(agent.play, agent.play(seat))
-
-    async def _expose(self, agent: Agent, seat: EpisodeSeat) -> Stop:
-        cast = self.item.cast
-        assert isinstance(agent, ExposedAgent)
-        if cast.gateway is None:
-            raise AgentError(f"agent {agent.name!r} plays from outside, and this run opens no gateway")
-        async with cast.gateway.expose(seat, cast.host.info, cast.deadlines.close) as address:
-            return await agent.play_exposed(seat, address)
-
     def _submission(self, episode: Episode) -> Submission:
         first = next(iter(episode.seats))
-        return Submission(answer=episode.answer, transcript=self.recorder.transcript(first), stop=self._stop.value)
+        turns: tuple[SubmittedTurn, ...] = ()
+        if self.sample.context.host.info.reads_turns:
+            turns = tuple(submitted_turn(turn.close()) for turn in self.recorder.turns)
+        transcript = self.recorder.transcript(first)
+        return Submission(answer=episode.answer, transcript=transcript, turns=turns, stop=self._stop.value)
+
+    def _checked(self, score: Score | None, episode: Episode) -> Score | None:
+        """The score, after a check that its rewards name turns, tokens and seats of this attempt."""
+        if score is not None and (score.turn_rewards or score.span_rewards or score.seat_rewards):
+            place_rewards([turn.close() for turn in self.recorder.turns], score, episode.seats)
+        return score
+
+    def _keep_judged(self, score: Score | None) -> None:
+        """Store the media that the environment's own models (judges, simulated users) were shown."""
+        for call in (*self._role_calls, *(() if score is None else score.judge_calls)):
+            self.recorder.keep_media(call.messages)
 
     def _adopt(self, episode: Episode) -> None:
-        """Take over what the environment noted: the answer, and its faults."""
+        """Copy the episode's answer, artifacts and faults into the record."""
         self._answer = episode.answer
+        self._artifacts = episode.artifacts
+        for artifact in self._artifacts:
+            self.recorder.media[artifact.ref.digest] = artifact.data
+        if episode.missing_artifacts:
+            self.recorder.lost.add("artifacts")
+        if any(reason.startswith(UNKEEPABLE) for reason in episode.missing_artifacts):
+            self.recorder.lost.add(UNKEPT)
         if self._stop is Stop.SUBMITTED and episode.faults and episode.answer is None:
             self._stop = Stop.FAILED  # what broke sealed it, not the agent
         for fault in episode.faults:
@@ -367,57 +252,82 @@ class Attempt:
         if self._score is None:
             self._decisive = self._decisive or OUTCOMES[fault.boundary]
 
+    @property
+    def _is_forfeited(self) -> bool:
+        """Whether the agent destroyed its own sandbox: its score then stands, whatever the group's verdict would be."""
+        return self._score is not None and any(fault.boundary == "agent" for fault in self._faults)
+
+    def _why_not_trainable(self, outcome: Outcome, turns: Sequence[Turn], model: str | None) -> str | None:
+        context = self.sample.context
+
+        def is_policys(seat: str) -> bool:
+            return seat not in context.seats or model is None
+
+        return why_not_trainable(
+            outcome,
+            policy_turns(turns, context.seats, model),
+            any(is_policys(seat) for seat in self._agents.privileged),
+            failed=[seat for seat in self._agents.failed if is_policys(seat)],
+            had_interventions=bool(self.recorder.interventions),
+            suspect=self._score.suspect if self._score is not None and outcome is Outcome.SCORED else None,
+        )
+
+    def _timings(self) -> Timings:
+        return Timings(
+            queue=self._queued,
+            model=self.recorder.model_seconds,
+            tool=self.recorder.tool_seconds,
+            total=self.recorder.now(),
+            **self._stages,
+        )
+
     def _record(self) -> Rollout:
-        item = self.item
-        cast = item.cast
-        turns = tuple(turn.close() for turn in self.recorder.turns)
+        sample, recorder = self.sample, self.recorder
+        context, info = sample.context, sample.context.host.info
+        turns = tuple(turn.close() for turn in recorder.turns)
         outcome = self._decisive or Outcome.SCORED
         score = self._score if outcome is Outcome.SCORED else None
+        awaits_group = outcome is Outcome.SCORED and info.scores_groups and not self._is_forfeited
+        if awaits_group:
+            self._on_state("verify")
         spans = [span for turn in turns if (span := turn.version_span) is not None]
-        reason = why_not_trainable(
-            outcome, turns, self._is_privileged, is_told=bool(self.recorder.told), suspect=score and score.suspect
-        )
-        stages = self._stages
+        is_seated = any(seat not in context.seats for seat in info.seats)
+        model = context.model.name if context.model is not None and is_seated else None
+        reason = self._why_not_trainable(outcome, turns, model)
         rollout = Rollout(
-            run_id=cast.run_id,
-            rollout_id=item.rollout_id,
-            group_id=item.group_id,
-            sample=item.sample,
+            run_id=context.run_id,
+            rollout_id=sample.rollout_id,
+            group_id=sample.group_id,
+            sample=sample.index,
             attempt=self.number,
-            environment=cast.environment,
-            task=item.task_ref,
-            seed=item.seed,
-            agent=cast.agent_ref,
-            model=cast.model.name if cast.model else None,
-            tools_digest=cast.host.info.tools_digest,
-            other_tools=self.recorder.other_tools,
+            environment=context.environment,
+            task=sample.task_ref,
+            seed=sample.seed,
+            agent=context.agent_ref,
+            model=model,
+            seats={seat: player.ref for seat, player in context.seats.items()},
+            tools_digest=info.tools_digest,
+            other_tools=recorder.other_tools,
             outcome=outcome,
             stop=self._stop,
             score=score,
+            awaits_group=awaits_group,
             answer=self._answer,
-            turns=turns,
+            turns=place_rewards(turns, score, score and score.seat_rewards),
             role_calls=tuple(self._role_calls),
-            timings=Timings(
-                queue=self._queued,
-                setup=stages["setup"],
-                agent=stages["agent"],
-                model=self.recorder.model_seconds,
-                tool=self.recorder.tool_seconds,
-                verify=stages["verify"],
-                close=stages["close"],
-                total=self.recorder.now(),
-            ),
+            timings=self._timings(),
             started_at=self._started_at,
-            faults=tuple(self._faults),
-            isolation=cast.host.info.isolation,
-            retuned=None if self.limits is cast.limits else self.limits,
-            told=tuple(self.recorder.told),
+            faults=(*self._agents.failed.values(), *self._faults),
+            artifacts=tuple(each.ref for each in self._artifacts),
+            isolation=info.isolation,
+            retuned=None if self.limits is context.limits else self.limits,
+            told=tuple(recorder.interventions),
             sandboxes=tuple(self._sandboxes),
             policy_version_min=min((oldest for oldest, _ in spans), default=None),
             policy_version_max=max((newest for _, newest in spans), default=None),
             trainable=reason is None,
             trainable_reason=reason,
-            gaps=(*missing_arrays(turns), *sorted(self.recorder.lost)),
+            gaps=(*missing_arrays(turns), *sorted(recorder.lost)),
         )
         if self._trace is not None:
             self._trace.end(rollout)
@@ -425,12 +335,12 @@ class Attempt:
 
     @property
     def media(self) -> Mapping[str, bytes]:
-        """Digest → bytes of what the episode showed."""
+        """Digest → bytes of the episode's media and artifacts."""
         return self.recorder.media
 
 
 class _Clock:
-    """Splits time into stages: each `end` takes the time since the one before."""
+    """Divides an attempt's time into stages: each `end` adds the seconds since the previous `end` to its stage."""
 
     def __init__(self, stages: dict[str, float]) -> None:
         self._stages = stages

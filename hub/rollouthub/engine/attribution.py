@@ -1,4 +1,4 @@
-"""Which boundary broke: from errors to faults and outcomes."""
+"""Which boundary broke: turns errors into faults and outcomes."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -32,11 +32,11 @@ OUTCOMES: dict[Boundary, Outcome] = {
     "verifier": Outcome.VERIFIER_FAILED,
     "hub": Outcome.CANCELLED,
 }
-"""How an episode ends when this boundary breaks."""
+"""Boundary → the outcome of an episode in which that boundary broke."""
 
 
 def fault_of(error: EpisodeError, phase: Phase) -> Fault:
-    """A boundary's error as it is recorded."""
+    """The fault to record for a boundary's error."""
     boundary: Boundary = "environment"
     for kind, name in _BOUNDARIES:
         if isinstance(error, kind):
@@ -56,12 +56,14 @@ def fault_of(error: EpisodeError, phase: Phase) -> Fault:
 
 
 def is_overrun(error: EpisodeError, faults: Sequence[Fault]) -> bool:
-    """Whether an agent's time ended because it had ended its sandbox: its episode is scored then."""
+    """Whether the agent phase ended because the agent destroyed its sandbox; the episode is then still scored."""
     return isinstance(error, SandboxOverrun) or (bool(faults) and all(fault.boundary == "agent" for fault in faults))
 
 
 def decisive(error: BaseException) -> BaseException:
-    """The error that says what broke: of a group, a boundary's before any other."""
+    """The error that explains the failure: of a group, the first boundary's error, else the first that is no
+    `EpisodeStop`.
+    """
     leaves = list(_leaves(error))
     boundary = (leaf for leaf in leaves if isinstance(leaf, EpisodeError))
     bug = (leaf for leaf in leaves if not isinstance(leaf, EpisodeStop))

@@ -1,4 +1,4 @@
-"""Limits that could not be kept: past a deadline, or of costs that nobody knows."""
+"""Refuses limits that cannot take effect: times past a deadline, and costs where the price is unknown."""
 
 from rollouthub.engine.plan import Plan
 from rollouthub.errors import ConfigError
@@ -15,10 +15,10 @@ GIVE_PRICES = (
 
 
 def check_limits(limits: Limits, deadlines: Deadlines, is_priced: bool) -> None:
-    """Refuse a limit that could never be the one to stop an episode.
+    """Refuse limits that could never stop an episode.
 
     Raises:
-        ConfigError: says which, and what to do.
+        ConfigError: names the limit, and says what to do.
     """
     if limits.max_seconds is not None and limits.max_seconds > min(deadlines.agent, deadlines.episode):
         raise ConfigError(
@@ -30,12 +30,18 @@ def check_limits(limits: Limits, deadlines: Deadlines, is_priced: bool) -> None:
 
 
 def check_run_cost(plan: Plan, credentials: Credentials) -> None:
-    """Refuse a limit of what the run may cost where that is not known of all its models; mock models alone are free."""
+    """Refuse a cost limit of the run unless the price of each model is known; mock models need none, but at least one
+    model must have a price.
+
+    Raises:
+        ConfigError: names the models without a price.
+    """
     dollars = plan.request.run_limits.max_cost
     if dollars is None:
         return
     models = [plan.model] if plan.model is not None else []
     models += [*(fallback for model in models for fallback in model.fallbacks), *plan.request.roles.values()]
+    models += [seat.model for seat in plan.seats.values() if seat.model is not None]
     unpriced = [model.name for model in models if find_price(*priced(model, credentials)) is None]
     unknown = [name for name in unpriced if not name.startswith("mock/")]
     if unknown or len(unpriced) == len(models):
@@ -44,6 +50,6 @@ def check_run_cost(plan: Plan, credentials: Credentials) -> None:
 
 
 def priced(model: ModelConfig, credentials: Credentials) -> tuple[ModelConfig, str | None]:
-    """The model, and the address that decides what it costs."""
+    """The model, and the base URL that decides its price."""
     found = addressed(model, credentials)
     return found, found.base_url

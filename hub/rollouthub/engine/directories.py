@@ -1,4 +1,4 @@
-"""Where a run is kept if nobody says."""
+"""The default directory of a run."""
 
 import time
 from pathlib import Path
@@ -7,13 +7,15 @@ from rollouthub.engine.plan import Plan
 
 
 def default_directory(plan: Plan) -> Path:
-    """`runs/ENV-AGENT-TIME`, not there yet; without the agent where environments have yet to name it."""
+    """`runs/ENV-AGENT-TIME`, a directory that does not exist yet; without the agent if the environments have yet to
+    name it.
+    """
     names = "+".join(planned.name.replace("/", "_") for planned in plan.environments)
     return fresh_directory(names if plan.asks_for_agent else f"{names}-{plan.agent_name.replace('/', '_')}")
 
 
 def fresh_directory(beginning: str) -> Path:
-    """`runs/BEGINNING-TIME`, not there yet."""
+    """`runs/BEGINNING-TIME`, with a number added if that directory exists."""
     stem = f"{beginning}-{time.strftime('%Y%m%d-%H%M%S')}"
     directory, count = Path("runs") / stem, 1
     while directory.exists():

@@ -1,17 +1,19 @@
-"""What the run decides, and not an agent outside, when that agent asks the run's model."""
+"""Sampling of an external agent's model calls: which settings are the run's, and which errors are the agent's."""
 
 from typing import Any
 
 from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.generation import Sampling
 from rollouthub.messages import ReplyStream
-from rollouthub.protocols import Sampling
 
 _REFUSED = (400, 413, 422)
-"""Statuses by which a model's server says that the request is wrong."""
+"""HTTP statuses by which a model server says that the request is wrong."""
 
 
 def pinned(ours: Sampling, asked_for: Sampling) -> Sampling:
-    """The run's sampling, with what it leaves to the agent."""
+    """The run's sampling, completed by the agent's `max_tokens` (if lower), `stop` and `extra` where the run leaves
+    them open.
+    """
     update: dict[str, Any] = {}
     if asked_for.max_tokens is not None and (ours.max_tokens is None or asked_for.max_tokens < ours.max_tokens):
         update["max_tokens"] = asked_for.max_tokens
@@ -23,7 +25,9 @@ def pinned(ours: Sampling, asked_for: Sampling) -> Sampling:
 
 
 def is_of_the_agents_making(error: BaseException, stream: ReplyStream | None) -> bool:
-    """Whether a call of an agent outside failed for what the agent sent, or did not read: no fault of the model."""
+    """Whether an external agent's model call failed because of what the agent sent or did not read, not because of
+    the model.
+    """
     if not isinstance(error, ModelError) or isinstance(error, ContextLimitError) or error.retryable:
         return False
     return error.status in _REFUSED or (stream is not None and stream.has_begun)

@@ -1,4 +1,4 @@
-"""An attempt in flight, as those see it who watch or steer it: played in this process, or by a worker elsewhere."""
+"""An attempt in flight, as seen by those who watch or control it, whether this process or a worker plays it."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,11 +11,11 @@ from rollouthub.store.run_facts import State
 
 
 class Notes(Protocol):
-    """What is known of an episode so far."""
+    """What is recorded of an attempt so far."""
 
     @property
     def turns(self) -> Sequence[OpenTurn]:
-        """The turns themselves; none where they are made elsewhere and only counted here."""
+        """The turns; empty if a worker plays the attempt and only the counts are known here."""
         ...
 
     @property
@@ -37,39 +37,39 @@ class InFlight(Protocol):
     """One attempt while it runs."""
 
     @property
-    def item(self) -> Sample: ...
+    def sample(self) -> Sample: ...
     @property
     def number(self) -> int: ...
     @property
     def state(self) -> State: ...
     @property
     def limits(self) -> Limits:
-        """Those in force."""
+        """The limits in force now."""
         ...
 
     @property
     def recorder(self) -> Notes: ...
     def where(self) -> LiveState: ...
     def cancel(self) -> bool:
-        """End it now, unscored and recorded as cancelled; False where there is a verdict already."""
+        """End the attempt now, unscored and recorded as cancelled; False if it already has its verdict."""
         ...
 
     def interrupt(self) -> bool:
-        """End the agent's time now; what it has done is verified. False where its time is over already."""
+        """End the agent phase now; what the agent did is verified. False if the phase is already over."""
         ...
 
     @property
-    def deaf(self) -> str | None:
-        """Why nothing can be said to its agent; None where something can."""
+    def why_no_interventions(self) -> str | None:
+        """Why a person cannot send a message to its agents; None if at least one can receive it."""
         ...
 
-    def tell(self, text: str) -> bool:
-        """Say something to its agent, as its user: what its model is about to say is cut short.
+    def intervene(self, text: str) -> bool:
+        """Send a message to the agents as their user; model calls in flight are cut short and made again.
 
-        Only where it is not deaf. False where its time is over already.
+        Only if `why_no_interventions` is None. False if the agent phase is already over.
         """
         ...
 
     def retune(self, limits: Limits) -> None:
-        """Go on under other limits."""
+        """Replace the limits in force."""
         ...

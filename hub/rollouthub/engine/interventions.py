@@ -1,4 +1,4 @@
-"""What a person says to an agent while it plays: where it goes in the agent's conversation, then and ever after."""
+"""Messages of a person to an agent while it plays, and their places in the agent's conversation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,38 +8,41 @@ from rollouthub.messages import Message, user
 
 @dataclass(frozen=True)
 class _Heard:
-    """What a model had been told when it answered."""
+    """The interventions that a model had read before one of its responses."""
 
     messages: tuple[Message, ...]
     response: Message
     place: int
-    """Where the response stood, without the messages."""
+    """Index of the response in the agent's conversation without interventions."""
 
 
-class Interjections:
-    """What was said to one seat. Its agent owns the conversation and does not know: it goes in at every asking."""
+class Interventions:
+    """The messages of a person to one seat. The agent's own conversation lacks them, so they are inserted at every
+    model call.
+    """
 
     def __init__(self) -> None:
         self._heard: list[_Heard] = []
         self.waiting: tuple[Message, ...] = ()
-        """Said, and not answered yet."""
+        """Messages that no model response has followed yet."""
         self._unsent: list[Message] = []
 
     def add(self, text: str) -> None:
-        """Say something; it goes before the next answer."""
+        """Add a message; it is shown to the model before its next response."""
         message = user(text)
         self.waiting = (*self.waiting, message)
         self._unsent.append(message)
 
     def sent(self) -> list[Message]:
-        """A model is asked with what is waiting; what of it is new."""
+        """The waiting messages that are sent to a model for the first time; called when the model is asked."""
         unsent, self._unsent = self._unsent, []
         return unsent
 
     def within(self, messages: Sequence[Message]) -> list[Message]:
-        """A conversation of the agent with what was heard before, each where it was said.
+        """The agent's conversation with the earlier interventions inserted, each before the response that followed it.
 
-        What an agent leaves out of its conversation, such as an answer it sums up, takes with it what led to it.
+        If the agent drops a response from its conversation, for example by summarising, the interventions before that
+        response are dropped, too.
         """
         said = list(messages)
         for heard in self._heard:
@@ -51,7 +54,7 @@ class Interjections:
         return said
 
     def answered(self, messages: Sequence[Message], response: Message, place: int) -> None:
-        """A model has answered after having been told these; the answer stands at a place without them."""
+        """Note that `response` followed these messages; `place` is its index in the conversation without them."""
         self._heard.append(_Heard(tuple(messages), response, place))
         self.waiting = tuple(
             message for message in self.waiting if not any(message is answered for answered in messages)

@@ -1,4 +1,4 @@
-"""Holding a run to a `hub.lock`, and writing the lock of a run."""
+"""Checks a run against a `hub.lock`, and makes the lock of a run."""
 
 import logging
 import sys
@@ -7,19 +7,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 from rollouthub.errors import ConfigError
+from rollouthub.plugins.env_toml import CONTRACT
 from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.lock import Lock, LockedEnvironment, check_contract, read_lock, remark_on_hub
-from rollouthub.plugins.manifest import CONTRACT
 from rollouthub.protocols import EnvironmentInfo
 
 logger = logging.getLogger("rollouthub.plugins.lock")
 
 
 def held_lock(file: Path) -> Lock:
-    """The lock that a run is held to; that another version of the hub wrote it is told.
+    """Read the lock that a run must match; warns if another version of the hub wrote it.
 
     Raises:
-        ConfigError: it cannot be read, or was written under another contract with environments.
+        ConfigError: the file cannot be read, or was written under another contract with environments.
     """
     lock = read_lock(file)
     check_contract(lock, file)
@@ -29,7 +29,7 @@ def held_lock(file: Path) -> Lock:
 
 
 def locked_target(target: str, lock: Lock) -> str:
-    """What a run asks for where it names an environment by name: exactly the version that the lock names.
+    """The target with exactly the version that the lock names, if the lock names a bundle of this environment.
 
     Raises:
         ConfigError: another version was asked for.
@@ -44,10 +44,10 @@ def locked_target(target: str, lock: Lock) -> str:
 
 
 def check_installed(installation: Installation | None, target: str, lock: Lock) -> None:
-    """See that the installed bytes are those that the lock names.
+    """Check that the installed bundle is the one that the lock names.
 
     Raises:
-        ConfigError: they are others, or nothing is installed.
+        ConfigError: another bundle is installed, or none.
     """
     locked = lock.find(target.partition("@")[0])
     if locked is None or (locked.bundle is None and installation is None):
@@ -74,10 +74,10 @@ def check_installed(installation: Installation | None, target: str, lock: Lock) 
 
 
 def check_hosted(info: EnvironmentInfo, lock: Lock) -> None:
-    """See that what is hosted is what the lock names.
+    """Check that a hosted environment's version, code and tools are those that the lock names.
 
     Raises:
-        ConfigError: it is not, or the lock does not name it.
+        ConfigError: they differ, or the lock does not name the environment.
     """
     locked = lock.find(info.name)
     if locked is None:

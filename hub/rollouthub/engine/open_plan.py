@@ -1,77 +1,68 @@
-"""A plan whose environments are up: what there is to play, and who plays it."""
+"""A plan whose environments and models are open: the tasks to play, and the players."""
 
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from pydantic import JsonValue
 
-from rollouthub.engine.cost_limits import check_limits, check_run_cost, priced
+from rollouthub.engine.cost_limits import check_run_cost, priced
 from rollouthub.engine.lock_check import check_hosted, lock_of
-from rollouthub.engine.oracle_references import References, check_references, is_reference_player
-from rollouthub.engine.plan import Plan, PlannedEnvironment, with_named_agent
+from rollouthub.engine.mixture import Share, Turns, shares
+from rollouthub.engine.open_environment import OpenEnvironment, bundle_digests, hosted, with_bounds
+from rollouthub.engine.oracle_references import References
+from rollouthub.engine.plan import Plan, with_named_agent
+from rollouthub.engine.planned_seat import check_seats
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.engine.sample import Exposing, Sample, SampleContext
+from rollouthub.engine.sample import Exposing, Sample, SampleContext, SeatPlayer
 from rollouthub.engine.setting_files import setting_files
 from rollouthub.engine.task_selection import chosen_tasks
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.hosting.launch import TOKEN_VARIABLE
-from rollouthub.hosting.open_host import open_attached, open_in_process, open_installed, open_served
-from rollouthub.hosting.role_endpoints import serve_roles
-from rollouthub.limits import DEFAULT_LIMITS, Deadlines, Limits
+from rollouthub.generation import Model, Sampling
+from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.preflight import BudgetedModel, preflight
 from rollouthub.models.prices import find_price
 from rollouthub.models.resolve import open_model
 from rollouthub.plugins.components import component
-from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.lock import Lock
-from rollouthub.protocols import Agent, EnvironmentHost, ExposedAgent, HeldAgent, Model, Sampling, TaskCard
+from rollouthub.protocols import Agent, ExposedAgent, HeldAgent, TaskCard
 from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
 from rollouthub.task import BadRow
 from rollouthub.tracing import Tracer
 
 
 @dataclass(frozen=True)
-class OpenEnvironment:
-    """One environment of a run, hosted."""
-
-    host: EnvironmentHost
-    split: str
-    limits: Limits
-    """In force: the caller's, else the environment's, else the hub's."""
-    deadlines: Deadlines
-    """In force, likewise."""
-
-
-@dataclass(frozen=True)
 class OpenPlan:
-    """A run about to be played."""
+    """A plan with its environments, models and agents open, ready to play."""
 
     plan: Plan
     environments: tuple[OpenEnvironment, ...]
     model: Model | None
     roles: Mapping[str, Model]
-    """Those that environments ask themselves."""
+    """Role → model that environments ask themselves, such as a judge."""
     agent: Agent
-    """The plan's, ready to play."""
+    """The plan's agent, open."""
+    seats: Mapping[str, SeatPlayer] = field(default_factory=dict[str, SeatPlayer])
+    """Seat → its own player, open; seats without one are played by `agent` and `model`."""
     gateway: Exposing | None = None
     tracer: Tracer | None = None
-    """None where the run is not traced."""
+    """The tracer; None if the run is not traced."""
     is_priced: bool = True
-    """Whether a limit of cost can be kept: the model has a price, or there is none."""
+    """Whether a cost limit can take effect: the prices of all models that play are known. True without a model."""
+    shares: dict[str, Share] = field(default_factory=dict[str, Share])
+    """Environment → its share of the mixture; filled by `count`."""
 
     def count_spent(self, spent: Mapping[str, float]) -> None:
-        """Count what a run has cost before it was resumed, by role, towards its models' budgets."""
+        """Count the US dollars that each role's model cost before the run was resumed towards its budget."""
         for role, model in {"": self.model, **self.roles}.items():
             if isinstance(model, BudgetedModel):
                 model.count_spent(spent.get(role, 0.0))
 
     def budgets_left(self) -> dict[str, float]:
-        """US dollars left for each model that has a budget, by role; the policy's is empty."""
+        """US dollars left of each model's budget, by role; the role of the model that plays is the empty string."""
         left: dict[str, float] = {}
         for role, (config, model) in {
             "": (self.plan.model, self.model),
@@ -83,7 +74,7 @@ class OpenPlan:
 
     @property
     def resolved(self) -> dict[str, JsonValue]:
-        """The complete, re-runnable description (`hub run --config resolved.json`); secrets are not in it."""
+        """The complete description of the run, without secrets; `hub run --config resolved.json` plays it again."""
         plan = self.plan
         files: list[dict[str, JsonValue]] = [
             # Of a server that others started, they are elsewhere.
@@ -108,7 +99,7 @@ class OpenPlan:
             "environments": [
                 {
                     **opened.host.info.model_dump(mode="json", include={"name", "version", "digest", "tools_digest"}),
-                    **_bytes_of(planned.installation),
+                    **bundle_digests(planned.installation),
                     "split": opened.split,
                     "limits": opened.limits.model_dump(mode="json"),
                     "deadlines": opened.deadlines.model_dump(mode="json"),
@@ -121,14 +112,14 @@ class OpenPlan:
 
     @property
     def lock(self) -> Lock:
-        """What it plays, to the byte."""
+        """The digests of everything the run plays, for a lock file."""
         return lock_of(
             (opened.host.info, planned.installation)
             for planned, opened in zip(self.plan.environments, self.environments, strict=True)
         )
 
-    def casts(self, run_id: str) -> Iterator[tuple[OpenEnvironment, SampleContext]]:
-        """Who plays in each environment."""
+    def contexts(self, run_id: str) -> Iterator[tuple[OpenEnvironment, SampleContext]]:
+        """Each environment with the context of its samples."""
         plan = self.plan
         agent = AgentRef(name=plan.agent_name, version=plan.agent.version, config=plan.agent.config)
         for planned, opened in zip(plan.environments, self.environments, strict=True):
@@ -142,7 +133,7 @@ class OpenPlan:
                         name=info.name,
                         version=info.version,
                         digest=info.digest,
-                        **_bytes_of(planned.installation),
+                        **bundle_digests(planned.installation),
                     ),
                     agent=self.agent,
                     agent_ref=agent,
@@ -153,121 +144,163 @@ class OpenPlan:
                     gateway=self.gateway,
                     tracer=self.tracer,
                     tool_names=frozenset(tool.name for tool in info.tools),
+                    seats=self.seats,
                 ),
             )
 
-    async def count(self) -> tuple[int, int]:
-        """How many rollouts are planned, and how many rows make no task.
+    @property
+    def weights(self) -> dict[str, float]:
+        """Environment → weight in the mixture; empty if the run is no mixture."""
+        plan = self.plan
+        if not plan.request.weights or plan.subset is not None:
+            return {}
+        return {
+            opened.host.info.name: plan.request.weights.get(planned.name, 1.0)
+            for planned, opened in zip(plan.environments, self.environments, strict=True)
+        }
 
-        Reads every task once, so that a bad row is met before the first episode, not an hour into the run.
+    async def count(self) -> tuple[int, int]:
+        """The number of planned rollouts, and the number of bad rows.
+
+        Reads each task once, so that a bad row is found before the first episode.
 
         Raises:
-            DataError: a row makes no task, and bad rows are not skipped.
-            ConfigError: there is no task, two have the same id, or the oracle has nothing to play in some.
-            UnknownNameError: a name of a task is nobody's.
+            DataError: a row is not a valid task, and bad rows are not skipped.
+            ConfigError: there is no task, two tasks have the same id, or some lack the reference that the oracle plays.
+            UnknownNameError: no environment has a task of a given name.
         """
-        good = bad = 0
+        good: dict[str, int] = {}
+        bad = 0
+        self.shares.clear()
         unknown: list[dict[str, UnknownNameError]] = []
         for opened in self.environments:
             taken: set[int] = set()
             unknown.append({})
-            references = References(opened.host.info.name, self.agent)
+            name = opened.host.info.name
+            good[name] = 0
+            references = References(name, self.agent)
             async for card in self.tasks(opened, unknown[-1]):
                 if isinstance(card, BadRow):
                     bad += 1
                     continue
-                good += 1
+                good[name] += 1
                 # A hash each, not the ids themselves: they may be long, and there may be a million.
                 key = hash(card.public.id)
                 if key in taken:
-                    name = opened.host.info.name
                     raise ConfigError(f"two tasks of {name} ({opened.split}) have the id {card.public.id!r}")
                 taken.add(key)
                 references.look(card)
             references.check()
-        for name, error in unknown[0].items():
-            if all(name in each for each in unknown):
+        for task_name, error in unknown[0].items():
+            if all(task_name in each for each in unknown):
                 raise error
-        if not good:
+        if not any(good.values()):
             names = ", ".join(f"{opened.host.info.name} ({opened.split})" for opened in self.environments)
             raise ConfigError(f"there is no task to run in {names}" + (f"; {bad} rows are bad" if bad else ""))
-        return good * self.plan.repeats, bad
+        if self.weights:
+            self.shares.update(shares(good, self.weights))
+            good = {name: share.size for name, share in self.shares.items()}
+        return sum(good.values()) * self.plan.repeats, bad
 
     async def tasks(
-        self, opened: OpenEnvironment, missing: dict[str, UnknownNameError] | None = None
+        self, opened: OpenEnvironment, missing: dict[str, UnknownNameError] | None = None, epoch: int = 0
     ) -> AsyncIterator[TaskCard | BadRow]:
-        """The tasks of one environment that were asked for.
+        """The requested tasks of one environment; in a mixture, those of its share in this epoch.
 
-        What names none of them goes into `missing`, where others may know it.
+        Names that match no task here are put into `missing`, because another environment may have them.
 
         Raises:
-            UnknownNameError: a name is nobody's.
+            UnknownNameError: a name matches no task, `missing` is not given, and the run has one environment.
         """
-        part = self.plan.part
+        subset = self.plan.subset
         unknown: dict[str, UnknownNameError] = {}
-        if part is not None:
-            for task_id in part.tasks[opened.host.info.name]:
+        if subset is not None:
+            for task_id in subset.tasks[opened.host.info.name]:
                 yield await opened.host.find_task(opened.split, task_id, self.plan.seed)
             return
+        share, place = self.shares.get(opened.host.info.name), 0
         async with aclosing(
             chosen_tasks(opened.host, opened.split, self.plan.request, self.plan.seed, unknown)
         ) as chosen:
             async for card in chosen:
-                yield card
+                if share is None or isinstance(card, BadRow) or share.has(place, epoch):
+                    yield card
+                place += not isinstance(card, BadRow)
         if missing is not None:
             missing |= unknown
         elif unknown and len(self.environments) == 1:
             raise next(iter(unknown.values()))
 
     async def items(self, run_id: str, *, in_turns: bool = False) -> AsyncGenerator[tuple[OpenEnvironment, Sample]]:
-        """Everything there is to play, group by group; `in_turns`, each environment's next group after the other's."""
+        """All samples to play, group by group: all of one environment, then all of the next.
+
+        In a mixture, or with `in_turns`, consecutive groups alternate between environments in proportion to the
+        weights.
+        """
         async with AsyncExitStack() as streams:
-            left = [
-                (opened, cast, await streams.enter_async_context(aclosing(self._cards(opened))))
-                for opened, cast in self.casts(run_id)
-            ]
-            turn = 0
+            left = {
+                context.environment.name: (
+                    opened,
+                    context,
+                    await streams.enter_async_context(aclosing(self._cards(opened))),
+                )
+                for opened, context in self.contexts(run_id)
+            }
+            turns = Turns(self.weights or dict.fromkeys(left, 1.0)) if in_turns or self.weights else None
             while left:
-                opened, cast, cards = left[turn]
+                name = next(iter(left)) if turns is None else turns.next()
+                opened, context, cards = left[name]
                 card = await anext(cards, None)
-                if card is None:
-                    del left[turn]
-                else:
-                    for item in self.samples(cast, card):
+                if card is not None:
+                    for item in self.samples(context, card):
                         yield opened, item
-                    turn += in_turns
-                turn = turn % len(left) if left else 0
+                    continue
+                del left[name]
+                if turns is not None:
+                    turns.leave(name)
 
     async def _cards(self, opened: OpenEnvironment) -> AsyncGenerator[TaskCard]:
         async for card in self.tasks(opened):
             if not isinstance(card, BadRow):
                 yield card
 
-    def samples(self, cast: SampleContext, card: TaskCard) -> Iterator[Sample]:
-        """The samples of one task. They share the environment's seed and differ in the policy's."""
+    def samples(self, context: SampleContext, card: TaskCard) -> Iterator[Sample]:
+        """The samples of one task. They share the environment's seed; each has its own seed for the model."""
         for number in range(self.plan.repeats):
-            yield self.sample(cast, card, number)
+            yield self.sample(context, card, number)
 
-    def sample(self, cast: SampleContext, card: TaskCard, number: int, seed: int | None = None) -> Sample:
-        """One sample of a task; with a seed of its own for the environment, in a group with others of that seed."""
-        info, request, run_seed = cast.host.info, self.plan.request, self.plan.seed
+    def sample(
+        self,
+        context: SampleContext,
+        card: TaskCard,
+        number: int,
+        seed: int | None = None,
+        group_size: int | None = None,
+    ) -> Sample:
+        """One sample of a task. With `seed`, the environment gets this seed, and the group is that of the samples with
+        it.
+
+        The group has as many samples as the run plays of a task, unless `group_size` is given.
+        """
+        info, request, run_seed = context.host.info, self.plan.request, self.plan.seed
         task = f"{info.name}\0{card.split}\0{card.public.id}"
         group_id = _short_hash(task if seed is None else f"{task}\0{seed}")
         task_ref = TaskRef(split=card.split, id=card.public.id, digest=card.digest, source=card.public.source)
         policy_seed = None if request.seed is None else _seed(f"{run_seed}\0{task}\0{number}")
         if seed is None:
             seed = _seed(f"{run_seed}\0{task}")
-        return Sample(cast, card, task_ref, group_id, f"{group_id}-{number}", number, seed, policy_seed)
+        size = self.plan.repeats if group_size is None else group_size
+        return Sample(context, card, task_ref, group_id, f"{group_id}-{number}", number, seed, policy_seed, size)
 
 
 @asynccontextmanager
 async def open_plan(plan: Plan, credentials: Credentials, model: Model | None = None) -> AsyncGenerator[OpenPlan]:
-    """Bring up what a plan needs: its models, checked, and its environments; all closed on the way out.
+    """Open a plan's models, which are checked, and its environments; all are closed at the end of the context.
 
-    `model` is the one the plan was made with, where that is an object.
+    `model` is the model object that the plan was made with, if any.
 
     Raises:
-        UsageError: a model cannot be reached, an environment cannot be hosted, a split or a limit does not hold.
+        UsageError: a model cannot be reached, an environment cannot be hosted, or a split or limit is not valid.
     """
     async with AsyncExitStack() as stack:
         tracer: Tracer | None = None
@@ -283,7 +316,7 @@ async def open_plan(plan: Plan, credentials: Credentials, model: Model | None = 
             roles[role] = await stack.enter_async_context(open_model(config, credentials))
             await preflight(roles[role], sampling=Sampling())
         environments = [
-            await stack.enter_async_context(_host(planned, plan, roles, credentials)) for planned in plan.environments
+            await stack.enter_async_context(hosted(planned, plan, roles, credentials)) for planned in plan.environments
         ]
         if plan.lock is not None:
             for host in environments:
@@ -291,69 +324,49 @@ async def open_plan(plan: Plan, credentials: Credentials, model: Model | None = 
         names = [host.info.name for host in environments]
         if len(set(names)) != len(names):
             raise ConfigError(f"two environments have one name: {', '.join(names)}")
-        is_priced = not is_given if plan.model is None else find_price(*priced(plan.model, credentials)) is not None
-        opened = tuple(_opened(host, plan.request, is_priced) for host in environments)
+        paid = [config for config in (plan.model, *(seat.model for seat in plan.seats.values())) if config is not None]
+        is_given = is_given and plan.model is None
+        is_priced = not is_given and all(find_price(*priced(config, credentials)) is not None for config in paid)
+        opened = tuple(with_bounds(host, plan.request, is_priced) for host in environments)
         plan = with_named_agent(plan, [host.info for host in environments])
         agent = plan.agent
         if isinstance(agent, HeldAgent):
             agent = await stack.enter_async_context(agent.held())
-        gateway = await stack.enter_async_context(component("gateway")()) if isinstance(agent, ExposedAgent) else None
-        yield OpenPlan(plan, opened, model, roles, agent, gateway, tracer, is_priced)
+        for host in environments:
+            is_played = plan.has_external_agents or model is not None
+            check_seats(plan.request, host.info.name, host.info.seats, is_played=is_played)
+        seats = await _open_seats(plan, model, credentials, stack)
+        is_exposed = any(isinstance(each, ExposedAgent) for each in (agent, *(seat.agent for seat in seats.values())))
+        gateway = await stack.enter_async_context(component("gateway")()) if is_exposed else None
+        yield OpenPlan(plan, opened, model, roles, agent, seats, gateway, tracer, is_priced)
 
 
-@asynccontextmanager
-async def _host(
-    planned: PlannedEnvironment, plan: Plan, roles: Mapping[str, Model], credentials: Credentials
-) -> AsyncGenerator[EnvironmentHost]:
-    if planned.is_attached:
-        async with open_attached(planned.target, credentials.key(TOKEN_VARIABLE)) as host:
-            yield host
-        return
-    if not planned.is_served:
-        assert planned.local is not None
-        found, config = planned.local
-        look = partial(check_references, plan) if is_reference_player(plan.agent) else None
-        async with open_in_process(planned.name, found.environment, config, roles, look=look) as host:
-            yield host
-        return
-    if planned.local is not None:
-        found, config = planned.local
-        roles = {role: roles[role] for role in found.environment.roles(config) if role in roles}
-    async with serve_roles(roles) as endpoints:
-        request = plan.request
-        more = (planned.settings, endpoints, request.servers)
-        if planned.installation is not None:
-            opening = open_installed(planned.installation, *more, traces=request.traces)
-        else:
-            opening = open_served(planned.target, *more, traces=request.traces)
-        async with opening as host:
-            yield host
-
-
-def _bytes_of(installation: Installation | None) -> dict[str, str]:
-    """What names the bytes of an installed environment; empty of another."""
-    if installation is None:
-        return {}
-    locked = installation.locked
-    found = {"bundle": locked.bundle, "dependencies": locked.dependencies_digest}
-    return {key: digest for key, digest in found.items() if digest is not None}
+async def _open_seats(
+    plan: Plan, model: Model | None, credentials: Credentials, stack: AsyncExitStack
+) -> dict[str, SeatPlayer]:
+    """Open the players of single seats; seats of the same model share its connections and rate limits."""
+    models: list[tuple[ModelConfig, Model]] = []
+    players: dict[str, SeatPlayer] = {}
+    for name, seat in plan.seats.items():
+        own = model
+        if seat.model is not None:
+            own = next((opened for config, opened in models if config == seat.model), None)
+            if own is None:
+                own = await stack.enter_async_context(open_model(seat.model, credentials))
+                await preflight(own, sampling=seat.sampling)
+                models.append((seat.model, own))
+        agent = seat.agent
+        if isinstance(agent, HeldAgent):
+            agent = await stack.enter_async_context(agent.held())
+        ref = AgentRef(name=seat.agent_name, version=agent.version, config=seat.agent.config)
+        players[name] = SeatPlayer(agent, ref, own, seat.sampling)
+    return players
 
 
 def _asked_for(request: RunRequest) -> Sampling:
-    """What model calls will ask for, but for the seed's value, which is another one for each sample."""
+    """The sampling of the run's model calls, for the preflight check; samples differ from it only in the seed."""
     seeded = request.sampling.seed if request.seed is None else request.seed
     return request.sampling.model_copy(update={"seed": seeded})
-
-
-def _opened(host: EnvironmentHost, request: RunRequest, is_priced: bool) -> OpenEnvironment:
-    info = host.info
-    split = request.split or info.splits[0]
-    if split not in info.splits:
-        raise UnknownNameError(f"split of {info.name}", split, info.splits)
-    limits = request.limits.or_else(info.limits).or_else(DEFAULT_LIMITS)
-    deadlines = request.deadlines.or_else(info.deadlines)
-    check_limits(limits, deadlines, is_priced)
-    return OpenEnvironment(host, split, limits, deadlines)
 
 
 def _short_hash(text: str) -> str:
@@ -361,5 +374,5 @@ def _short_hash(text: str) -> str:
 
 
 def _seed(text: str) -> int:
-    """A seed of 31 bits, which every engine takes."""
+    """A seed of 31 bits, a range that every inference engine accepts."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little") >> 1

@@ -1,8 +1,8 @@
-"""Whether the oracle has something to play: asked of every task before the first is played."""
+"""Checks that every task has a reference solution for the oracle to play, before the first episode."""
 
 from contextlib import aclosing
 
-from rollouthub.engine.agent_kind import part_of
+from rollouthub.engine.agent_kind import kind_of
 from rollouthub.engine.plan import Plan
 from rollouthub.engine.task_selection import chosen_tasks
 from rollouthub.errors import ConfigError
@@ -13,7 +13,7 @@ MOST_NAMED = 3
 
 
 class References:
-    """The reference solutions of one environment's tasks, as far as that is known without playing them."""
+    """Counts an environment's tasks that lack a reference solution, as far as their cards say."""
 
     def __init__(self, environment: str, agent: Agent) -> None:
         self._environment = environment
@@ -35,7 +35,7 @@ class References:
         """Refuse a run in which the oracle could not play all tasks.
 
         Raises:
-            ConfigError: some have no reference, and how many.
+            ConfigError: tasks lack a reference; says how many.
         """
         if not self._lacking:
             return
@@ -53,18 +53,18 @@ class References:
 
 def is_reference_player(agent: Agent) -> bool:
     """Whether an agent plays reference solutions."""
-    return part_of(type(agent)) == "reference"
+    return kind_of(type(agent)) == "reference"
 
 
 async def check_references(plan: Plan, host: EnvironmentHost) -> None:
-    """Refuse a plan whose agent has nothing to play in some of the tasks that are asked for.
+    """Refuse a plan whose agent plays reference solutions if some of the requested tasks have none.
 
     Raises:
-        ConfigError: some have no reference, and how many.
-        DataError: a row makes no task, and bad rows are not skipped.
+        ConfigError: tasks lack a reference; says how many.
+        DataError: a row is not a valid task, and bad rows are not skipped.
     """
     split = plan.request.split or host.info.splits[0]
-    if plan.part is not None or plan.asks_for_agent or split not in host.info.splits:
+    if plan.subset is not None or plan.asks_for_agent or split not in host.info.splits:
         return
     references = References(host.info.name, plan.agent)
     async with aclosing(chosen_tasks(host, split, plan.request, plan.seed, {})) as cards:

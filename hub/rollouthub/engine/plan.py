@@ -1,4 +1,4 @@
-"""From what was asked to what will be done: every name and setting checked before anything starts."""
+"""Resolves a request into a plan: checks every name and setting before anything starts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,35 +9,24 @@ from pydantic import JsonValue
 
 from rollouthub.engine.agent_kind import is_loop, needs_model
 from rollouthub.engine.lock_check import check_installed, held_lock, locked_target
+from rollouthub.engine.mixture import check_weights
+from rollouthub.engine.planned_seat import PlannedSeat, check_seats, planned_seat, with_earlier_players
+from rollouthub.engine.policy_model import check_policy_model, policy_model
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.engine.run_request import RunRequest
+from rollouthub.engine.task_band import band_of, tasks_within
 from rollouthub.environment import Environment, EnvironmentConfig
 from rollouthub.errors import ConfigError
+from rollouthub.generation import Model
 from rollouthub.hosting.launch import addresses, is_address
 from rollouthub.hosting.open_host import configured
 from rollouthub.models.config import ModelConfig
-from rollouthub.plugins.entry_points import (
-    AGENTS,
-    ENVIRONMENTS,
-    FoundEnvironment,
-    find_agent,
-    find_environment,
-    plugins,
-)
+from rollouthub.plugins.agents import find_agent
+from rollouthub.plugins.entry_points import AGENTS, ENVIRONMENTS, plugins
+from rollouthub.plugins.environments import FoundEnvironment, find_environment
 from rollouthub.plugins.installed import Installation, find_installation
 from rollouthub.plugins.lock import Lock
-from rollouthub.protocols import REFERENCE_AGENT, Agent, AttendedAgent, EnvironmentInfo, Model
-
-_OF_THE_MODEL = (
-    "base_url",
-    "lane",
-    "fallbacks",
-    "requests_per_minute",
-    "tokens_per_minute",
-    "budget",
-    "price_prompt",
-    "price_output",
-)
+from rollouthub.protocols import REFERENCE_AGENT, Agent, AttendedAgent, EnvironmentInfo
 
 
 @dataclass(frozen=True)
@@ -45,78 +34,134 @@ class PlannedEnvironment:
     """One environment of a run, named and configured."""
 
     name: str
-    """As rollouts carry it; of an attached one, where it is."""
+    """The name in rollouts; for a server that is already running, its address."""
     target: str
-    """As the caller named it: a name, a path, or the address of its server."""
+    """What the caller named: a name, a path, or the address of a server."""
     found: FoundEnvironment | None = None
-    """Its class; None where its code is not to be run in this process."""
+    """The environment's class; None if its code must not be imported into this process."""
     installation: Installation | None = None
-    """Where it was installed from a bundle."""
+    """The installed bundle; None if the environment does not come from a bundle."""
     settings: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     config: EnvironmentConfig | None = None
-    """The class's configuration, made from the settings."""
+    """The class's configuration, made from `settings`; None if `found` is."""
     is_served: bool = True
-    """Whether it has a process of its own."""
+    """Whether the environment runs in a process of its own."""
 
     @property
     def local(self) -> tuple[FoundEnvironment, EnvironmentConfig] | None:
-        """Its class and configuration; None where its code is not to be run in this process."""
+        """The environment's class and configuration; None if its code must not be imported into this process."""
         return None if self.found is None or self.config is None else (self.found, self.config)
 
     @property
     def is_attached(self) -> bool:
-        """Whether somebody else started its server, and configured it."""
+        """Whether the environment is a server that somebody else started and configured."""
         return is_address(self.target)
 
 
 @dataclass(frozen=True)
-class Part:
-    """A part of a plan that is played by itself, before the rest or in its place."""
+class TaskSubset:
+    """Some tasks of a plan, to be played before the rest or instead of it."""
 
     tasks: Mapping[str, tuple[str, ...]]
-    """Ids, by environment."""
+    """Environment → ids of tasks."""
     repeats: int
-    """Samples of each."""
+    """Number of samples of each task."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A run, resolved: everything named exists, every setting that can be checked from here holds."""
+    """A resolved run: every name exists, and every setting that can be checked before hosting is valid."""
 
     request: RunRequest
     environments: tuple[PlannedEnvironment, ...]
     agent: Agent
     agent_name: str
     model: ModelConfig | None
+    seats: Mapping[str, PlannedSeat] = field(default_factory=dict[str, PlannedSeat])
+    """Seat → its own player; seats without one are played by `agent` and `model`."""
     lock: Lock | None = None
-    """What environments must be; None is as they are."""
-    part: Part | None = None
-    """What of it is played; None is all."""
+    """The lock that environments must match; None for no check."""
+    subset: TaskSubset | None = None
+    """The part of the tasks to play; None for all."""
+    has_external_agents: bool = False
+    """Whether external agents play the seats that have no player."""
     asks_for_agent: bool = False
-    """Whether environments that cannot be asked before they are up have yet to name the agent."""
+    """Whether the agent is taken from the environments once they are hosted, because one cannot be asked before."""
 
     @property
     def repeats(self) -> int:
-        """Samples of each task that are played."""
-        return self.request.repeats if self.part is None else self.part.repeats
+        """Number of samples of each task."""
+        return self.request.repeats if self.subset is None else self.subset.repeats
 
     @property
     def seed(self) -> int:
-        """The run's seed; 0 unless one was given."""
+        """The run's seed; 0 if none was given."""
         return self.request.seed or 0
 
 
-def make_plan(request: RunRequest, model: Model | None = None) -> Plan:
-    """Resolve a request. `model` plays in place of one that is named: a trainer's own, within this process.
+def make_plan(request: RunRequest, model: Model | None = None, *, external_agents: bool = False) -> Plan:
+    """Resolve a request. `model` is a model object of this process, which plays instead of a named model.
+
+    With `external_agents`, external agents take the seats that have no player.
 
     Raises:
-        UsageError: a name nobody registered, a setting that does not hold, an agent without its model.
+        UsageError: a name is not registered, a setting is not valid, or an agent lacks its model.
     """
     if not request.environments:
         raise ConfigError("name an environment to run, for example `hub run arithmetic`; `hub list` shows them all")
     if request.served and request.in_process:
         raise ConfigError("an environment is hosted either in a process of its own or in this one: served, in_process")
     lock = None if request.lock is None else held_lock(Path(request.lock))
+    environments = _planned_environments(request, lock)
+    check_weights(request.weights, [planned.name for planned in environments])
+    if request.band is not None:  # kept by its tasks, which stay what they are when the earlier run is gone
+        request = request.model_copy(update={"chosen": tasks_within(band_of(request.band)), "band": None})
+    # Exactly these are asked for from here on, also by workers elsewhere and when the run is resumed.
+    request = request.model_copy(update={"environments": tuple(each.target for each in environments), "lock": None})
+    _check_pool(request)
+    check_policy_model(request)
+    _check_given(request, model)
+    request = with_earlier_players(request)
+    for planned in environments:
+        if planned.local is not None:
+            check_seats(
+                request,
+                planned.name,
+                planned.local[0].environment.seats,
+                is_played=external_agents or model is not None,
+            )
+    has_model = request.model is not None or model is not None
+    agent_name = request.agent or (_default_agent(environments) if has_model else REFERENCE_AGENT)
+    seats = {
+        seat: planned_seat(seat, config, request, _default_agent(environments), has_model)
+        for seat, config in request.seats.items()
+    }
+    agent = find_agent(agent_name, request.agent_set)
+    if seats and not has_model and not external_agents:  # every seat has a player of its own
+        if request.agent is None:
+            first = next(iter(seats.values()))
+            agent, agent_name = first.agent, first.agent_name
+    elif needs_model(agent) and not has_model:
+        raise ConfigError(f"agent {agent_name!r} needs a model; name one with -m, for example -m mock/solver")
+    for attended in (agent, *(seat.agent for seat in seats.values())):
+        if request.pool == "ray" and isinstance(attended, AttendedAgent):
+            raise ConfigError(f"agent {attended.name!r} plays at this terminal, not on a cluster; leave --pool ray out")
+    asks_for_agent = request.agent is None and has_model and any(planned.local is None for planned in environments)
+    policy = policy_model(request)
+    return Plan(
+        request,
+        environments,
+        agent,
+        agent_name,
+        policy,
+        seats,
+        lock,
+        asks_for_agent=asks_for_agent and not external_agents,
+        has_external_agents=external_agents,
+    )
+
+
+def _planned_environments(request: RunRequest, lock: Lock | None) -> tuple[PlannedEnvironment, ...]:
     found = [_find(target, request, lock) for target in request.environments]
     names = [each.name for each in found]
     if len(set(names)) != len(names):
@@ -126,31 +171,18 @@ def make_plan(request: RunRequest, model: Model | None = None) -> Plan:
         _check_attached(request)
     settings = _settings(request.set, ours)
     environments = tuple(_configured(each, settings.get(each.name, {}), request) for each in found)
-    # Exactly these are asked for from here on, also by workers elsewhere and when the run is resumed.
-    request = request.model_copy(update={"environments": tuple(each.target for each in found), "lock": None})
     if request.servers > 1 and not any(planned.is_served and not planned.is_attached for planned in environments):
         raise ConfigError(
             f"servers = {request.servers}, but no environment gets a process of its own here; ask for it with --served"
         )
-    _check_pool(request)
-    _check_model(request)
-    _check_given(request, model)
-    has_model = request.model is not None or model is not None
-    agent_name = request.agent or (_default_agent(environments) if has_model else REFERENCE_AGENT)
-    agent = find_agent(agent_name, request.agent_set)
-    if needs_model(agent) and not has_model:
-        raise ConfigError(f"agent {agent_name!r} needs a model; name one with -m, for example -m mock/solver")
-    if request.pool == "ray" and isinstance(agent, AttendedAgent):
-        raise ConfigError(f"agent {agent_name!r} plays at this terminal, not on a cluster; leave --pool ray out")
-    asks_for_agent = request.agent is None and has_model and any(planned.local is None for planned in environments)
-    return Plan(request, environments, agent, agent_name, policy_model(request), lock, asks_for_agent=asks_for_agent)
+    return environments
 
 
 def with_named_agent(plan: Plan, hosted: Sequence[EnvironmentInfo]) -> Plan:
-    """The plan, played by the agent that its environments name, now that they are up.
+    """The plan with the agent that its hosted environments name, if the agent was left to them.
 
     Raises:
-        ConfigError: one that is not of this process names an agent that is no loop of the hub's.
+        ConfigError: an environment of another process names an agent that is not one of the hub's own loops.
     """
     if not plan.asks_for_agent:
         return plan
@@ -173,12 +205,12 @@ def _is_own_loop(name: str, request: RunRequest) -> bool:
 
 
 def _default_agent(environments: Sequence[PlannedEnvironment]) -> str:
-    """The one that all of them name, those left out that cannot be asked here."""
+    """The agent that all environments of this process name, else the hub's default."""
     return _agreed(planned.local[0].environment.default_agent for planned in environments if planned.local is not None)
 
 
 def _agreed(names: Iterable[str]) -> str:
-    """The agent that all name; the default, which can play any, where they do not agree."""
+    """The agent that all environments name; the hub's default, which can play any environment, if they differ."""
     named = set(names)
     return named.pop() if len(named) == 1 else Environment.default_agent
 
@@ -212,7 +244,7 @@ def _configured(planned: PlannedEnvironment, settings: dict[str, JsonValue], req
 
 
 def _settings(given: dict[str, JsonValue], names: list[str]) -> dict[str, dict[str, JsonValue]]:
-    """Split `--set` by environment: `NAME.key` is that one's, a bare key everyone's."""
+    """Split `--set` by environment: `NAME.key` is for that environment, a key without a name for all."""
     settings: dict[str, dict[str, JsonValue]] = {name: {} for name in names}
     for key, value in given.items():
         owner = next((name for name in names if key.startswith(f"{name}.")), None)
@@ -225,7 +257,7 @@ def _settings(given: dict[str, JsonValue], names: list[str]) -> dict[str, dict[s
 
 
 def _check_attached(request: RunRequest) -> None:
-    """Refuse what only a server that is started here could be told."""
+    """Refuse settings and roles if all environments are servers that are already running."""
     for option, given in (("settings", request.set), ("roles", request.roles)):
         if given:
             raise ConfigError(
@@ -235,7 +267,7 @@ def _check_attached(request: RunRequest) -> None:
 
 
 def _check_pool(request: RunRequest) -> None:
-    """Refuse what only a cluster would use, where none is asked for."""
+    """Refuse settings of a Ray cluster in a run without one."""
     if request.pool == "ray":
         return
     if request.workers is not None or request.ray != RayOptions():
@@ -244,7 +276,7 @@ def _check_pool(request: RunRequest) -> None:
 
 
 def _check_given(request: RunRequest, model: Model | None) -> None:
-    """Refuse what a model that is given as an object contradicts."""
+    """Refuse settings that contradict a model given as an object."""
     if model is None:
         return
     if request.model is not None:
@@ -253,28 +285,11 @@ def _check_given(request: RunRequest, model: Model | None) -> None:
         raise ConfigError(f"the model {model.name!r} is an object of this process; workers elsewhere cannot ask it")
 
 
-def _check_model(request: RunRequest) -> None:
-    """Refuse what would not be used, such as a server: whoever names one means to use it."""
-    if request.model is None:
-        if given := [name for name in _OF_THE_MODEL if getattr(request, name) not in (None, ())]:
-            raise ConfigError(f"{', '.join(given)} is given, but no model; name one: -m hosted_vllm/NAME")
-        return
-    longest, tokens = request.sampling.max_tokens, request.tokens_per_minute
-    if longest is not None and tokens is not None and longest > tokens:
-        raise ConfigError(f"an answer of max_tokens = {longest} never fits into tokens_per_minute = {tokens}; lower it")
-    if request.base_url and request.model.startswith("mock/"):
-        shown = ", ".join(request.base_url)
-        raise ConfigError(
-            f"{request.model!r} answers in this process and uses no server; for the one at {shown} "
-            f"name it hosted_vllm/{request.model}, or leave the base URL out"
-        )
-
-
 def check_roles(plan: Plan) -> None:
-    """Refuse roles nobody asks for. What others' environments ask for, they alone know.
+    """Refuse roles that no environment asks. Not checked if an environment runs outside this process.
 
     Raises:
-        ConfigError: a role is given that no environment has as it is configured.
+        ConfigError: no environment, as configured, has a given role.
     """
     asked: set[str] = set()
     for planned in plan.environments:
@@ -287,22 +302,3 @@ def check_roles(plan: Plan) -> None:
             names = " and ".join(planned.name for planned in plan.environments)
             roles = f"only {', '.join(sorted(asked))}" if asked else "none, as configured"
             raise ConfigError(f"{names} asks no model as its {role!r}: {roles}; leave the role out, or check --set")
-
-
-def policy_model(request: RunRequest) -> ModelConfig | None:
-    """The model that plays, as the request describes it."""
-    if request.model is None:
-        return None
-    return ModelConfig(
-        name=request.model,
-        base_url=next(iter(request.base_url), None),
-        replicas=request.base_url[1:],
-        lane=request.lane,
-        fallbacks=request.fallbacks,
-        requests_per_minute=request.requests_per_minute,
-        tokens_per_minute=request.tokens_per_minute,
-        budget=request.budget,
-        max_tries=request.max_tries,
-        price_prompt=request.price_prompt,
-        price_output=request.price_output,
-    )

@@ -1,7 +1,6 @@
-"""Where samples are collected: the small interface of pools, and the one that lives in this process."""
+"""Where samples are played: the interface of pools, and the pool of this process."""
 
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -18,61 +17,67 @@ from rollouthub.engine.work_queue import Retrying, WorkQueue
 from rollouthub.errors import StoreError
 from rollouthub.rollout import Rollout
 
-logger = logging.getLogger(__name__)
-
-HIRING_SECONDS = 0.005
-"""How long new players are hired before others get their turn, which is so many times as long."""
-HIRING_REST = 1.5
+STARTING_SECONDS = 0.005
+"""Seconds for which new players are started before the event loop runs other tasks for `STARTING_REST` times as
+long.
+"""
+STARTING_REST = 1.5
 LONGEST_REST = 0.1
-"""However long it took: what holds the loop meanwhile says nothing about how busy the others are."""
+"""Longest such rest in seconds; a longer start was caused by something else that held the event loop."""
 LAST_RECORD_SECONDS = 10.0
-"""How long the record of an attempt cut short may wait for the sink."""
+"""Seconds that writing the record of a cancelled attempt may take."""
 
 
 class Sink(Protocol):
-    """Where records go."""
+    """Receives the records of finished attempts, and the states of those in flight."""
 
     def attempts(self, rollout_id: str) -> int:
-        """How many attempts at a sample are already kept."""
+        """Number of attempts at a sample that are already stored."""
         ...
 
     async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
-        """Keep a record."""
+        """Store the record of a finished attempt."""
         ...
 
     def track(self, attempt: InFlight) -> None:
-        """Show that an attempt has moved on."""
+        """Show the new state of an attempt."""
         ...
 
     def forget(self, attempt: InFlight) -> None:
-        """Show no more an attempt that was handed to a player and not begun."""
+        """Remove an attempt that was handed to a player and never started."""
+        ...
+
+    def settled(self, sample: Sample) -> None:
+        """Note that a sample gets no further attempt unless a person asks for one; its last record was added."""
         ...
 
 
 class Pool(Protocol):
-    """Collects items: each until it is scored, failed for good, or out of attempts."""
+    """Plays samples, each until it is scored, failed for good, or out of attempts."""
 
     @property
     def concurrency(self) -> int:
-        """How many are played at a time."""
+        """The most attempts in flight at a time."""
         ...
 
     def resize(self, concurrency: int) -> None:
-        """Play so many at a time from now on; where that is fewer, what is in flight still finishes."""
+        """Set the most attempts in flight; if there are more now, they still finish."""
         ...
 
     @property
     def is_held(self) -> bool:
-        """Whether it starts nothing new for now."""
+        """Whether the pool is paused: no attempt is started."""
         ...
 
     def hold(self, is_held: bool) -> None:
-        """Start nothing new from now on, or go on; what is in flight goes on either way."""
+        """Pause or resume: start no attempt from now on, or start them again; attempts in flight go on."""
         ...
 
     @property
     def undecided(self) -> Sequence[str]:
-        """Samples that ended without a score and are not tried again by themselves: the latest, oldest first."""
+        """Rollout ids of samples that ended without a result and are not retried automatically, oldest first; at
+        most the latest 4096.
+        """
         ...
 
     def retry(self, rollout_id: str) -> Retrying:
@@ -85,104 +90,111 @@ class Pool(Protocol):
 
 
 @runtime_checkable
-class Staffed(Protocol):
-    """A pool that plays in processes of its own, as many as are wanted."""
+class ResizablePool(Protocol):
+    """A pool whose attempts run in worker processes, whose number can be changed."""
 
     @property
     def workers(self) -> int:
-        """How many are wanted now."""
+        """The number of workers wanted now."""
         ...
 
     def resize_workers(self, workers: int) -> None:
-        """Play with so many from now on; those that are too many finish what they have."""
+        """Set the number of workers; surplus workers finish what they play."""
         ...
 
 
-class LocalPool:
-    """Episodes as coroutines of this process."""
+class QueuedPool:
+    """What all pools share: pausing the queue that they play from, and putting samples back into it."""
+
+    _queue: WorkQueue | None = None
+    """The queue while the pool plays, else None."""
+    _is_held = False
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the pool is paused: no attempt is started."""
+        return self._is_held
+
+    def hold(self, is_held: bool) -> None:
+        """Pause or resume: start no attempt from now on, or start them again; attempts in flight go on."""
+        self._is_held = is_held
+        if self._queue is not None:
+            self._queue.hold(is_held)
+
+    @property
+    def undecided(self) -> Sequence[str]:
+        """Rollout ids of samples that ended without a result and are not retried automatically, oldest first."""
+        return () if self._queue is None else self._queue.schedule.undecided
+
+    def retry(self, rollout_id: str) -> Retrying:
+        """Play a sample again that ended without a result."""
+        return "over" if self._queue is None else self._queue.retry(rollout_id)
+
+
+class LocalPool(QueuedPool):
+    """A pool that plays episodes as coroutines of this process."""
 
     def __init__(self, concurrency: int, retries: Retries, stop: StopSignal) -> None:
         self._concurrency, self._retries, self._stop = concurrency, retries, stop
         self._at_work = 0
-        self._hire: Callable[[], None] | None = None
-        self._is_hiring = self._is_held = False
-        self._feed: WorkQueue | None = None
+        self._start_players: Callable[[], None] | None = None
+        self._is_starting = False
 
     @property
     def concurrency(self) -> int:
-        """How many are played at a time."""
+        """The most attempts in flight at a time."""
         return self._concurrency
 
     def resize(self, concurrency: int) -> None:
-        """Play so many at a time from now on; where that is fewer, what is in flight still finishes."""
+        """Set the most attempts in flight; if there are more now, they still finish."""
         self._concurrency = concurrency
-        if self._hire is not None:
-            self._hire()
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it starts nothing new for now."""
-        return self._is_held
-
-    def hold(self, is_held: bool) -> None:
-        """Start nothing new from now on, or go on; what is in flight goes on either way."""
-        self._is_held = is_held
-        if self._feed is not None:
-            self._feed.hold(is_held)
-
-    @property
-    def undecided(self) -> Sequence[str]:
-        """Samples that ended without a score and are not tried again by themselves: the latest, oldest first."""
-        return () if self._feed is None else self._feed.schedule.undecided
-
-    def retry(self, rollout_id: str) -> Retrying:
-        """Play a sample again that ended without a result."""
-        return "over" if self._feed is None else self._feed.retry(rollout_id)
+        if self._start_players is not None:
+            self._start_players()
 
     async def collect(self, items: AsyncIterator[Sample], sink: Sink) -> None:
-        """Play the items, `concurrency` at a time."""
-        feed = self._feed = WorkQueue(items, Schedule(sink.attempts, self._retries), self._stop)
-        feed.hold(self._is_held)
+        """Play the samples, at most `concurrency` at a time."""
+        queue = self._queue = WorkQueue(items, Schedule(sink.attempts, self._retries), self._stop, sink.settled)
+        queue.hold(self._is_held)
         try:
             async with anyio.create_task_group() as workers:
 
                 async def fill() -> None:
-                    """Hire bit by bit: thousands at once keep all waiting, then and whenever their answers come."""
+                    """Start players in small batches: thousands started at once would block the event loop."""
                     try:
-                        while self._at_work < self._concurrency and not feed.is_over:
+                        while self._at_work < self._concurrency and not queue.is_over:
                             began = anyio.current_time()
-                            while self._at_work < self._concurrency and anyio.current_time() < began + HIRING_SECONDS:
+                            while self._at_work < self._concurrency and anyio.current_time() < began + STARTING_SECONDS:
                                 self._at_work += 1
-                                workers.start_soon(self._work, feed, sink)
+                                workers.start_soon(self._work, queue, sink)
                                 await anyio.lowlevel.checkpoint()
-                            await anyio.sleep(min(LONGEST_REST, HIRING_REST * (anyio.current_time() - began)))
+                            await anyio.sleep(min(LONGEST_REST, STARTING_REST * (anyio.current_time() - began)))
                     finally:
-                        self._is_hiring = False
+                        self._is_starting = False
 
-                def hire() -> None:
-                    feed.wake()  # some may have to go
-                    if not self._is_hiring:
-                        self._is_hiring = True
+                def start_players() -> None:
+                    queue.wake()  # some may have to go
+                    if not self._is_starting:
+                        self._is_starting = True
                         workers.start_soon(fill)
 
-                self._hire = hire
-                hire()
+                self._start_players = start_players
+                start_players()
         finally:
-            self._hire = self._feed = None
+            self._start_players = self._queue = None
 
-    async def _work(self, feed: WorkQueue, sink: Sink) -> None:
+    async def _work(self, queue: WorkQueue, sink: Sink) -> None:
         try:
-            while (work := await feed.next(wanted=self._has_room)) is not None:
-                await self._play(work, feed, sink)
+            while (work := await queue.next(wanted=self._has_room)) is not None:
+                await self._play(work, queue, sink)
         finally:
             self._at_work -= 1
 
     def _has_room(self) -> bool:
         return self._at_work <= self._concurrency
 
-    async def _play(self, work: QueuedAttempt, feed: WorkQueue, sink: Sink) -> None:
-        """One attempt; its record is kept, however it ends."""
-        attempt = Attempt(work.item, work.attempt, work.queued, sink.track)
+    async def _play(self, work: QueuedAttempt, queue: WorkQueue, sink: Sink) -> None:
+        """Play one attempt and store its record, also if it is cancelled."""
+        attempt = Attempt(work.sample, work.attempt, work.queued, sink.track)
         rollout: Rollout | None = None
         try:
             rollout = await attempt.play()
@@ -195,4 +207,4 @@ class LocalPool:
             ):
                 await sink.add(rollout or attempt.cancelled(), attempt.media)
             raise
-        feed.ended(work, rollout)
+        queue.ended(work, rollout)

@@ -1,22 +1,22 @@
-"""Where a run's episodes are played, and what ends a run early: settings that change nothing a rollout means."""
+"""Where a run's episodes are played, and what ends a run early. None of these settings changes what a rollout means."""
 
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
 from rollouthub.errors import ConfigError
-from rollouthub.frozen import Frozen
 from rollouthub.limits import time_option
 from rollouthub.settings import FILE_ONLY, Option
+from rollouthub.values import Frozen
 
 PoolName = Literal["local", "ray"]
 
 
 def workers_of(option: str, given: str) -> int | str:
-    """A number of workers, or `auto`.
+    """Read a number of workers, or `auto`.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: the text is neither.
     """
     if given == "auto":
         return given
@@ -26,7 +26,7 @@ def workers_of(option: str, given: str) -> int | str:
 
 
 class RayOptions(Frozen):
-    """How a Ray cluster is used."""
+    """How a run uses a Ray cluster."""
 
     address: Annotated[str | None, Option("--ray-address", metavar="ADDRESS")] = Field(
         default=None,
@@ -53,7 +53,7 @@ class RayOptions(Frozen):
 
 
 class RunLimits(Frozen):
-    """What ends a whole run early, whatever is left to play. `--resume` with higher limits goes on."""
+    """Limits that end a whole run before all its rollouts are played. `--resume` with higher limits continues it."""
 
     max_cost: Annotated[float | None, Option("--run-cost")] = Field(
         default=None,
@@ -66,16 +66,16 @@ class RunLimits(Frozen):
         description="End the run after this many prompt and output tokens of all recorded model calls.",
     )
     max_seconds: Annotated[float | None, time_option("--run-seconds")] = Field(
-        default=None, gt=0, description="End the run this long after it was started or resumed."
+        default=None, gt=0, description="End the run this many seconds after it was started or resumed."
     )
     ending: Annotated[Literal["finish", "cancel"], Option("--at-limit")] = Field(
         default="finish",
-        description="When such a limit ends the run, let episodes in flight finish, or record them as cancelled.",
+        description="When a limit ends the run, let episodes in flight finish, or record them as cancelled.",
     )
 
     @property
     def are_any(self) -> bool:
-        """Whether there is anything to hold a run to."""
+        """Whether any limit is set."""
         return not (self.max_cost is None and self.max_tokens is None and self.max_seconds is None)
 
     @model_validator(mode="after")

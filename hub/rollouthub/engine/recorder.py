@@ -1,7 +1,7 @@
-"""Writes down an episode while it is played, and turns the notes into a record at the end."""
+"""Records an attempt's turns and tool calls while it is played; `Attempt` builds the rollout from them at the end."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -9,45 +9,47 @@ import anyio
 from mcp_types import Tool
 
 from rollouthub.errors import AgentError
-from rollouthub.messages import Message, Part
-from rollouthub.protocols import ModelReply, Sampling
-from rollouthub.rollout import Told, ToolCall, Turn
+from rollouthub.generation import ModelReply, Sampling
+from rollouthub.messages import Message, Part, media_of
+from rollouthub.rollout import Intervention, ToolCall, Turn
 
 _NO_REPLY = ModelReply(message=Message(role="assistant"))
-"""Stands for the model's share of a turn that no model made."""
+"""Stands for the model's reply in the record of a turn that no model made."""
 
 
 @dataclass(slots=True)
 class OpenTurn:
-    """A turn whose tool calls may still come in."""
+    """A turn to which tool calls may still be added."""
 
     index: int
     parent: int | None
     agent: str
     added: tuple[Message, ...]
     whole: "list[Message] | OpenTurn"
-    """Everything up to and including the response; or the turn it follows, whose conversation this one goes on with."""
+    """The conversation up to and including the response; or, for a turn made by `Recorder.follow`, the turn before
+    it.
+    """
     response: Message
     reply: ModelReply | None
     sampling: dict[str, object]
     started: float
     seconds: float
     tools: tuple[str, ...] | None = None
-    """Those the model was shown, see `Recorder.shown`."""
+    """Names of the tools that the model was shown, see `Recorder.shown`."""
     is_broken_off: bool = False
-    """Whether who asked left, or was left, before the end of the response: no conversation goes on with it."""
+    """Whether the response is incomplete or was never read, because an external agent disconnected."""
     tool_calls: list[ToolCall] = field(default_factory=list[ToolCall])
     results: dict[str, str | tuple[Part, ...]] = field(default_factory=dict[str, "str | tuple[Part, ...]"])
-    """What the calls gave, by the id of their request."""
+    """Request id → the result of the tool call, as message content."""
 
     @property
     def is_said(self) -> bool:
-        """Whether no model made it."""
+        """Whether the response comes from no model."""
         return self.reply is None
 
     @property
     def conversation(self) -> list[Message]:
-        """Everything up to and including the response."""
+        """The conversation up to and including the response."""
         turn, later = self, list[Message]()
         while isinstance(turn.whole, OpenTurn):
             later[:0] = [*turn.added, turn.response]
@@ -55,7 +57,7 @@ class OpenTurn:
         return [*turn.whole, *later] if later else turn.whole
 
     def answers(self) -> list[Message]:
-        """The results there are so far, as messages."""
+        """The results of the turn's tool calls so far, as messages."""
         requests = self.response.tool_requests
         found = [(request.id, self.results[request.id]) for request in requests if request.id in self.results]
         return [Message(role="tool", content=said, tool_call_id=name) for name, said in found]
@@ -89,17 +91,17 @@ class OpenTurn:
 
 
 class Recorder:
-    """The notes of one attempt, over all seats."""
+    """Records one attempt, over all its seats."""
 
     def __init__(self) -> None:
         self.turns: list[OpenTurn] = []
         self.media: dict[str, bytes] = {}
         self.other_tools: dict[str, Tool] = {}
-        """What models were shown that the environment does not have, or not so."""
+        """Tools that models were shown but the environment does not have, or has in another form."""
         self.lost: set[str] = set()
-        """Kinds of calls that were in flight when the episode ended, and left no record."""
-        self.told: list[Told] = []
-        """What a person said, as far as a model was asked with it."""
+        """What the record lacks: kinds of calls that were cut off, artifacts that were not saved."""
+        self.interventions: list[Intervention] = []
+        """A person's messages that were sent to a model."""
         self.model_seconds = 0.0
         self.tool_seconds = 0.0
         self.output_tokens = 0
@@ -112,12 +114,12 @@ class Recorder:
 
     @cached_property
     def one_by_one(self) -> anyio.Lock:
-        """Held by a call whose tokens or cost must be known before the next."""
+        """Serialises model calls under a token or cost limit: each call's usage must be known before the next."""
         return anyio.Lock()
 
     @property
     def turn_count(self) -> int:
-        """Responses so far."""
+        """Number of turns so far."""
         return len(self.turns)
 
     def add_turn(
@@ -130,15 +132,17 @@ class Recorder:
         started: float,
         tools: tuple[str, ...] | None = None,
     ) -> OpenTurn:
-        """Note a response to a conversation, as a child of the turn whose conversation it extends.
+        """Add a turn: a response to a conversation. Its parent is the turn whose conversation this one extends.
 
         Raises:
-            AgentError: what the agent gave are no messages.
+            AgentError: the agent's conversation holds something that is not a `Message`.
         """
         parent, shared = self._parent(seat, messages)
         for message in (*messages[shared:], response):
             if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  # agents are anyone's
                 raise AgentError(f"the agent's conversation holds {type(message).__name__}, not only messages")
+            if not isinstance(message.content, str):
+                self.keep_media((message,))
         self.turns.append(
             OpenTurn(
                 index=len(self.turns),
@@ -159,8 +163,20 @@ class Recorder:
             self.cost += reply.cost or 0.0
         return self.turns[-1]
 
+    def keep_media(self, messages: Iterable[Message]) -> None:
+        """Store the bytes of the media in messages, if the messages have them.
+
+        Raises:
+            TaskError: a picture's file cannot be read any more.
+        """
+        for part in media_of(messages):
+            if part.digest not in self.media and (content := part.read()) is not None:
+                self.media[part.digest] = content
+
     def shown(self, tools: Sequence[Tool], offered: Sequence[Tool]) -> tuple[str, ...]:
-        """What turns call the tools that a model is shown, of those that its seat offers and others."""
+        """The names under which turns record the tools a model is shown; a tool unlike the seat's own of that name
+        gets another name.
+        """
         own = {tool.name: tool for tool in offered}
         return tuple(self._name_of(tool, own) for tool in tools)
 
@@ -174,15 +190,15 @@ class Recorder:
         self.other_tools[name] = tool
         return name
 
-    def follow(self, turn: OpenTurn, response: Message) -> OpenTurn:
-        """Note what was said next, by no model, after the results of a turn's calls."""
+    def follow(self, turn: OpenTurn, response: Message, heard: Sequence[Message] = ()) -> OpenTurn:
+        """Add a turn that no model made, after `turn`, its tool results and the messages in `heard`."""
         now = self.now()
         self.turns.append(
             OpenTurn(
                 index=len(self.turns),
                 parent=turn.index,
                 agent=turn.agent,
-                added=tuple(turn.answers()),
+                added=(*turn.answers(), *heard),
                 whole=turn,
                 response=response,
                 reply=None,
@@ -194,7 +210,9 @@ class Recorder:
         return self.turns[-1]
 
     def _parent(self, seat: str, messages: Sequence[Message]) -> tuple[int | None, int]:
-        """The latest turn of the seat whose whole conversation begins `messages`, and how long that one is."""
+        """The seat's latest turn whose whole conversation is the beginning of `messages`, and the length of that
+        conversation.
+        """
         for turn in reversed(self.turns):
             whole = turn.whole
             if turn.agent != seat or isinstance(whole, OpenTurn):
@@ -206,7 +224,7 @@ class Recorder:
         return None, 0
 
     def turn_of(self, seat: str, request_id: str) -> OpenTurn | None:
-        """The turn that asked for a tool call, or the seat's latest."""
+        """The seat's latest turn with this tool request, else the seat's latest turn."""
         latest: OpenTurn | None = None
         for turn in reversed(self.turns):
             if turn.agent == seat:
@@ -220,19 +238,19 @@ class Recorder:
         return next((turn for turn in reversed(self.turns) if turn.agent == seat), None)
 
     def transcript(self, seat: str) -> tuple[Message, ...]:
-        """The seat's conversation up to its last response that came to its end."""
+        """The seat's conversation up to its last complete response."""
         turns = reversed(self.turns)
         latest = next((turn for turn in turns if turn.agent == seat and not turn.is_broken_off), None)
         return () if latest is None else tuple(latest.conversation)
 
 
 def _looks_like(one: Tool, other: Tool) -> bool:
-    """Whether models are shown the same of both."""
+    """Whether two tools look the same to a model: name, description and input schema are equal."""
     return (one.name, one.description, one.input_schema) == (other.name, other.description, other.input_schema)
 
 
 def sampling_fields(sampling: Sampling) -> dict[str, object]:
-    """What was asked of the sampler, for the record."""
+    """The sampling settings that were set, for the record."""
     if not sampling.model_fields_set:
         return {}  # nothing was, as in most runs: it need not be dumped once a rollout
     return sampling.model_dump(mode="json", exclude_none=True, exclude_defaults=True)

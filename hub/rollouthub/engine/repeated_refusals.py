@@ -1,4 +1,4 @@
-"""What ends a run whose model refuses everything: the same error of the client's, again and again, and nothing else."""
+"""Ends a run whose model server refuses every request: only 4xx errors, always with the same text."""
 
 import re
 
@@ -6,12 +6,12 @@ from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.rollout import Fault, Rollout
 
 MOST = 50
-"""Attempts in a row, from the first on, that are refused alike before the run gives up."""
+"""Number of attempts, from the run's first on, that must all be refused with the same error before the run ends."""
 _NUMBER = re.compile(r"\d+")
 
 
 class Refusals:
-    """Sets a run's stop signal when the model's server has refused all its first attempts in the same words."""
+    """Sets a run's stop signal if the model server refused the first `MOST` attempts with the same error."""
 
     def __init__(self, stop: StopSignal) -> None:
         self._stop = stop
@@ -20,7 +20,7 @@ class Refusals:
         self._is_over = False
 
     def came_in(self, rollout: Rollout) -> None:
-        """Look at a record on its way into the store."""
+        """Count a record before it is stored."""
         if self._is_over:
             return
         refused = next((fault for fault in rollout.faults if _is_refusal(fault)), None)
@@ -39,5 +39,5 @@ def _is_refusal(fault: Fault) -> bool:
 
 
 def _words(fault: Fault) -> str:
-    """What the server said, without its own address and numbers that differ from call to call."""
+    """The server's error text with each number replaced by `#`, because numbers may differ from call to call."""
     return _NUMBER.sub("#", fault.message.partition("HTTP ")[2])

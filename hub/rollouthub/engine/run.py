@@ -1,10 +1,14 @@
-"""One run from plan to committed rollouts."""
+"""One run, from plan to committed rollouts: the core of `hub run`."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Protocol
 
+import anyio
+import anyio.to_thread
+
+from rollouthub.engine.group_scoring import GroupScoring, group_scoring
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.open_plan import OpenPlan
 from rollouthub.engine.plan import Plan
@@ -17,53 +21,69 @@ from rollouthub.engine.session import open_session
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.models.credentials import Credentials
 from rollouthub.rollout import Rollout
-from rollouthub.store import RunWriter
+from rollouthub.store import RunWriter, open_run
 
 
 class Observer(Protocol):
-    """Who watches a run from inside its process."""
+    """Gets the events of a run, inside its process."""
 
     def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
-        """The run is about to play; `done` of the planned rollouts are already there."""
+        """Called before the first episode; `done` of the planned rollouts are already stored."""
         ...
 
     def committed(self, rollouts: Sequence[Rollout]) -> None:
-        """These records are durable."""
+        """Called when these records are durable."""
         ...
 
     def stopped(self, reason: str) -> None:
-        """The run ends before everything planned was played."""
+        """Called if the run ends before all planned rollouts were played."""
         ...
 
 
 class RunSink:
-    """Hands records to the run's writer, and shows live states."""
+    """Passes records and states of attempts to the run's writer, limits, group scoring and live view."""
 
     def __init__(
-        self, writer: RunWriter, live: LiveRun, bounds: RunBounds | None = None, refusals: Refusals | None = None
+        self,
+        writer: RunWriter,
+        live: LiveRun,
+        bounds: RunBounds | None = None,
+        refusals: Refusals | None = None,
+        groups: GroupScoring | None = None,
     ) -> None:
+        """`groups` scores the groups of environments that score groups; None if no environment does."""
         self._writer, self._live, self._bounds, self._refusals = writer, live, bounds, refusals
+        self._groups = groups
 
     def attempts(self, rollout_id: str) -> int:
-        """How many attempts at a sample were kept when the run was opened."""
+        """Number of attempts at a sample that were stored when the run was opened."""
         return self._writer.attempts(rollout_id)
 
     async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
-        """Keep a record."""
-        self._live.ended(rollout)
+        """Write a record to the store; with group scoring, also wait while too many verdicts are being computed."""
+        if not rollout.awaits_group:  # else it is shown as being verified until then
+            self._live.ended(rollout)
         if self._bounds is not None:
             self._bounds.came_in(rollout)
         if self._refusals is not None:
             self._refusals.came_in(rollout)
         await self._writer.add(rollout, media)
+        if self._groups is not None:
+            self._groups.ended(rollout)
+            await self._groups.wait()
+
+    def settled(self, sample: Sample) -> None:
+        """Tell the group scoring that a sample gets no further attempt unless a person asks for one."""
+        if self._groups is not None:
+            self._groups.settled(sample)
 
     def track(self, attempt: InFlight) -> None:
-        """Show that an attempt has moved on."""
-        self._writer.set_live(attempt.item.rollout_id, attempt.where)
+        """Show the new state of an attempt."""
+        self._writer.set_live(attempt.sample.rollout_id, attempt.where)
         self._live.moved(attempt)
 
     def forget(self, attempt: InFlight) -> None:
-        """Show no more an attempt that was handed to a player and not begun."""
+        """Remove an attempt that was handed to a player and never started."""
         self._live.forget(attempt)
 
 
@@ -78,13 +98,13 @@ async def collect(
     stop: StopSignal,
     live: LiveRun | None = None,
 ) -> None:
-    """Play what is planned and not yet done; every finished rollout is committed, whatever happens next.
+    """Play what is planned and not yet done; each finished rollout is committed, even if the run fails later.
 
-    Through `live` others can look in, and change what is in flight.
+    Through `live` other code can watch and control the attempts in flight.
 
     Raises:
         UsageError: a bad row, an unreachable model, a run directory that cannot be used.
-        StoreError: the store failed in mid-run; what it had committed stays.
+        StoreError: the store failed during the run; what it had committed stays.
     """
     async with open_session(
         plan,
@@ -95,15 +115,20 @@ async def collect(
         live=live,
         stop=stop,
         tasks="planned",
+        scores_groups=True,
     ) as session:
         writer, planned = session.writer, session.planned or 0
         session.on_commit.append(observer.committed)
         pool = session.pool()
         session.begin(pool)
-        observer.started(writer.run_id, planned, writer.done_count, session.bad_rows)
-        sink = RunSink(writer, session.live, session.bounds, Refusals(stop))
-        async with session.bounded(), aclosing(_remaining(session.opened, writer)) as items:
-            await pool.collect(items, sink)
+        # Members that wait for their group's verdict are done when they have it.
+        done = writer.done_count - len(writer.waiting_members)
+        observer.started(writer.run_id, planned, done, session.bad_rows)
+        async with session.bounded(), anyio.create_task_group() as verdicts:
+            groups = group_scoring(session, verdicts)
+            sink = RunSink(writer, session.live, session.bounds, Refusals(stop), groups)
+            async with aclosing(_remaining(session.opened, writer, directory, groups)) as items:
+                await pool.collect(items, sink)
         await _say_how_it_ended(directory, writer, stop, planned, observer)
         session.ending = "interrupted" if stop.is_set else "finished"
 
@@ -122,11 +147,30 @@ async def _say_how_it_ended(
     writer.set_status("interrupted")
 
 
-async def _remaining(opened: OpenPlan, writer: RunWriter) -> AsyncGenerator[Sample]:
-    """What is planned and not done, group by group; in turns where each environment has workers of its own."""
+async def _remaining(
+    opened: OpenPlan, writer: RunWriter, directory: Path, groups: GroupScoring | None
+) -> AsyncGenerator[Sample]:
+    """The planned samples that are not done, group by group; the environments alternate if each has its own workers."""
     async with aclosing(opened.items(writer.run_id, in_turns=opened.plan.request.ray.by_environment)) as items:
-        async for environment, item in items:
+        async for environment, sample in items:
             info = environment.host.info
             writer.add_tools(info.tools_digest, info.tools)
-            if not writer.is_done(item.rollout_id):
-                yield item
+            if groups is not None and info.scores_groups and not await _is_open(sample, writer, directory, groups):
+                continue
+            if not writer.is_done(sample.rollout_id):
+                yield sample
+
+
+async def _is_open(sample: Sample, writer: RunWriter, directory: Path, groups: GroupScoring) -> bool:
+    """Whether a sample's group still lacks its verdict; if the sample was played before, it is added to the group."""
+    if writer.is_judged(sample.group_id):
+        return False
+    if writer.is_done(sample.rollout_id):
+        waiting = writer.waiting_members.get(sample.rollout_id)
+        groups.done_before(sample, waiting or await anyio.to_thread.run_sync(_read, directory, sample.rollout_id))
+    return True
+
+
+def _read(directory: Path, rollout_id: str) -> Rollout:
+    with open_run(directory) as reader:
+        return reader.rollout(rollout_id)

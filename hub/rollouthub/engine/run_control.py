@@ -1,4 +1,4 @@
-"""A run as those see it who look in while it plays: what is in flight, and what can be changed."""
+"""A run as seen by those who watch and control it: its attempts in flight, and the actions on them."""
 
 import logging
 import time
@@ -10,10 +10,11 @@ from typing import Literal, Protocol
 import anyio
 
 from rollouthub.engine.in_flight import InFlight
-from rollouthub.engine.pool import Pool, Staffed
+from rollouthub.engine.pool import Pool, ResizablePool
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.engine.work_queue import Retrying
-from rollouthub.protocols import EnvironmentHost, Model
+from rollouthub.generation import Model
+from rollouthub.protocols import EnvironmentHost
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter
 from rollouthub.tracing import Tracer
@@ -21,13 +22,15 @@ from rollouthub.tracing import Tracer
 logger = logging.getLogger(__name__)
 
 RunState = Literal["running", "paused", "finishing", "stopping"]
-"""`paused` starts nothing new for now, `finishing` never again; `stopping` ends what is in flight, too."""
+"""`paused`: no attempt is started until resumed; `finishing`: none is started any more; `stopping`: those in flight
+are cancelled, too.
+"""
 RunEnding = Literal["finished", "interrupted", "failed"]
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What does not change while a run plays."""
+    """Facts of a run that do not change while it plays."""
 
     run_id: str
     directory: Path
@@ -35,72 +38,74 @@ class RunFacts:
     agent: str
     model: str | None
     planned: int | None
-    """Rollouts; None where that is not known."""
+    """Number of planned rollouts; None if unknown."""
 
 
 @dataclass(frozen=True)
 class RunParts:
-    """What a run is made of in this process, for those who measure it."""
+    """The parts of a run in this process, for metrics."""
 
     models: Mapping[str, Model]
-    """By role; the run's own is `policy`."""
+    """Role → model; the role of the model that plays is `policy`."""
     hosts: tuple[EnvironmentHost, ...]
     writer: RunWriter
     pool: Pool | None
-    """None where something else than a pool decides what is played."""
+    """The pool; None if the run has none, because its caller decides what is played."""
     tracer: Tracer | None = None
 
 
 class Watcher(Protocol):
-    """Who hears of every attempt, from inside the event loop: must return at once."""
+    """Gets the events of every attempt, inside the event loop; its methods must return at once."""
 
     def began(self, attempt: InFlight) -> None:
-        """An attempt is set up."""
+        """Called when an attempt starts its set-up."""
         ...
 
     def moved(self, attempt: InFlight) -> None:
-        """An attempt is in another state."""
+        """Called when an attempt changes its state."""
         ...
 
     def ended(self, attempt: InFlight, rollout: Rollout) -> None:
-        """An attempt is over, and this is its record."""
+        """Called when an attempt is over, with its record."""
         ...
 
 
 class RunEnder(Protocol):
-    """Who can end a run early."""
+    """Ends a run early on request."""
 
     def interrupt(self) -> None:
-        """Start nothing new; what is in flight finishes. As one Ctrl-C."""
+        """Start no new attempt, and let those in flight finish, as after one Ctrl-C."""
         ...
 
     def cancel(self) -> None:
-        """End what is in flight, too. As a second Ctrl-C."""
+        """Cancel the attempts in flight, too, as after a second Ctrl-C."""
         ...
 
 
 class LiveRun:
-    """A run in flight. Costs a look into a dictionary for every change of an attempt's state while nobody watches."""
+    """The live state of a run, and the actions on it. Without watchers, a change of state costs one dictionary
+    look-up.
+    """
 
     def __init__(self, stop: StopSignal, ender: RunEnder | None = None) -> None:
         self.attempts: dict[str, InFlight] = {}
-        """Rollout id → the attempt in flight, oldest first."""
+        """Rollout id → its attempt in flight, oldest first."""
         self.watchers: list[Watcher] = []
         self.begun = anyio.Event()
         self.facts: RunFacts | None = None
-        """None before the run plays."""
+        """The run's facts; None before the run plays."""
         self.parts: RunParts | None = None
-        """None before the run plays."""
+        """The run's parts; None before the run plays."""
         self.began_at = time.time()
         self.ending: RunEnding | None = None
-        """None while it plays."""
+        """How the run ended; None before its end."""
         self._stop, self._ender = stop, ender
         self._pool: Pool | None = None
         self._is_cancelled = False
 
     @property
     def state(self) -> RunState:
-        """Whether it still starts new episodes."""
+        """The run's state, which says whether it still starts attempts."""
         if self._is_cancelled:
             return "stopping"
         if self._stop.is_set:
@@ -109,22 +114,22 @@ class LiveRun:
 
     @property
     def concurrency(self) -> int | None:
-        """Episodes played at a time; None where something else than a pool of this process decides that."""
+        """The most attempts in flight at a time; None if the run has no pool."""
         return None if self._pool is None else self._pool.concurrency
 
     def begin(self, facts: RunFacts, pool: Pool | None) -> None:
-        """The run is about to play."""
+        """Note that the run starts to play."""
         self.facts, self._pool = facts, pool
         self.began_at = time.time()
         self.begun.set()
 
     def end(self, ending: RunEnding) -> None:
-        """The run plays no more; the first ending stands."""
+        """Note how the run ended; later calls change nothing."""
         self.ending = self.ending or ending
 
     def moved(self, attempt: InFlight) -> None:
-        """An attempt has moved on."""
-        rollout_id = attempt.item.rollout_id
+        """Note the new state of an attempt, and tell the watchers."""
+        rollout_id = attempt.sample.rollout_id
         is_new = self.attempts.get(rollout_id) is not attempt
         if is_new:
             self.attempts[rollout_id] = attempt
@@ -137,7 +142,7 @@ class LiveRun:
                 self._lose(watcher)
 
     def ended(self, rollout: Rollout) -> None:
-        """An attempt is over; said twice, it counts once."""
+        """Note that an attempt is over, and tell the watchers; a second call for it does nothing."""
         attempt = self.attempts.pop(rollout.rollout_id, None)
         if attempt is None:
             return
@@ -148,24 +153,24 @@ class LiveRun:
                 self._lose(watcher)
 
     def forget(self, attempt: InFlight) -> None:
-        """An attempt is not in flight: nobody began to play it."""
-        if self.attempts.get(attempt.item.rollout_id) is attempt:
-            del self.attempts[attempt.item.rollout_id]
+        """Remove an attempt that was never started."""
+        if self.attempts.get(attempt.sample.rollout_id) is attempt:
+            del self.attempts[attempt.sample.rollout_id]
 
     def _lose(self, watcher: Watcher) -> None:
-        """Go on without a watcher that broke: the run is worth more than who looks at it."""
+        """Remove a watcher that raised an error, and let the run go on."""
         logger.exception("a watcher of the run broke, and hears no more of it")
         self.watchers.remove(watcher)
 
     def interrupt(self) -> None:
-        """Start nothing new; what is in flight finishes."""
+        """Start no new attempt; those in flight finish."""
         if self._ender is None:
             self._stop.set("someone who watched the run ended it")
         else:
             self._ender.interrupt()
 
     def cancel(self) -> bool:
-        """End what is in flight, too; False where nobody could do that."""
+        """Cancel the attempts in flight, too; False if the run has no `RunEnder`."""
         if self._ender is None:
             return False
         self._is_cancelled = True
@@ -173,14 +178,14 @@ class LiveRun:
         return True
 
     def resize(self, concurrency: int) -> bool:
-        """Play so many episodes at a time; False where there is no pool to do so."""
+        """Set the most attempts in flight; False if the run has no pool."""
         if self._pool is None:
             return False
         self._pool.resize(concurrency)
         return True
 
     def hold(self, is_held: bool) -> bool:
-        """Start nothing new until told to go on, or go on; False where there is no pool to do so."""
+        """Pause or resume starting attempts; False if the run has no pool."""
         if self._pool is None:
             return False
         self._pool.hold(is_held)
@@ -188,7 +193,7 @@ class LiveRun:
 
     @property
     def undecided(self) -> Sequence[str]:
-        """Samples that ended without a score and may be tried again if somebody asks: the latest, oldest first."""
+        """Rollout ids of samples that ended without a result and are not retried automatically, oldest first."""
         return () if self._pool is None else self._pool.undecided
 
     def retry(self, rollout_id: str) -> Retrying:
@@ -197,12 +202,12 @@ class LiveRun:
 
     @property
     def workers(self) -> int | None:
-        """Processes that play; None where this one does."""
-        return self._pool.workers if isinstance(self._pool, Staffed) else None
+        """Number of worker processes wanted; None if this process plays."""
+        return self._pool.workers if isinstance(self._pool, ResizablePool) else None
 
     def resize_workers(self, workers: int) -> bool:
-        """Play with so many processes; False where this one plays."""
-        if not isinstance(self._pool, Staffed):
+        """Set the number of worker processes; False where this process plays."""
+        if not isinstance(self._pool, ResizablePool):
             return False
         self._pool.resize_workers(workers)
         return True

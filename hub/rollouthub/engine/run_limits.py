@@ -1,4 +1,4 @@
-"""What ends a whole run early: money, tokens and wall time, held against what its records say."""
+"""Limits on a whole run's cost, tokens and time, compared with what its records used."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable
@@ -16,38 +16,39 @@ from rollouthub.score import ModelCall
 logger = logging.getLogger(__name__)
 
 WARNED_AT = (0.8, 0.95)
-"""Shares of a limit at which a warning is due, once each."""
+"""Shares of a limit at which a warning is logged, once each."""
 
 
 @dataclass
 class Used:
-    """What the records of a run say it has used, all its models together."""
+    """The cost and tokens in a run's records, of all its models."""
 
     cost: float = 0.0
-    """US dollars, as far as prices are known."""
+    """US dollars; calls of unknown price count as 0."""
     tokens: int = 0
-    """Prompt and output."""
+    """Prompt and output tokens."""
 
     def add(self, rollout: Rollout) -> None:
-        """Count an attempt: its turns, and the calls its environment made itself, judges' included."""
+        """Add an attempt: its turns, and the model calls of its environment, including judges."""
         for turn in rollout.turns:
             self.cost += turn.cost or 0.0
             self.tokens += turn.usage.prompt_tokens + turn.usage.output_tokens
-        self._ask(rollout.role_calls)
+        self.ask(rollout.role_calls)
         if rollout.score is not None:
-            self._ask(rollout.score.judge_calls)
+            self.ask(rollout.score.judge_calls)
 
-    def _ask(self, calls: Iterable[ModelCall]) -> None:
+    def ask(self, calls: Iterable[ModelCall]) -> None:
+        """Add model calls that an environment made."""
         for call in calls:
             self.cost += call.cost or 0.0
             self.tokens += call.prompt_tokens + call.output_tokens
 
 
 class RunBounds:
-    """Sets a run's stop signal when one of its limits is reached, and warns before that.
+    """Sets a run's stop signal when a limit is reached, and logs warnings before that.
 
-    Knows nothing of how episodes are played: it hears of records as they come in, and again once they are durable, and
-    is given a way to cut short what is in flight.
+    Independent of how episodes are played: it gets each record when the record is handed to the store and again when it
+    is durable, and a function that cancels the attempts in flight.
     """
 
     def __init__(
@@ -56,18 +57,18 @@ class RunBounds:
         stop: StopSignal,
         cancel: Callable[[], None],
     ) -> None:
-        """`cancel` ends the episodes in flight."""
+        """`cancel` cancels the attempts in flight."""
         self.used = Used()
-        """What counts so far."""
+        """The cost and tokens counted so far."""
         self._on_their_way: set[tuple[str, int]] = set()
-        """Attempts whose records are counted, and not durable yet."""
+        """(rollout id, attempt) of records that are counted and not yet durable."""
         self._limits, self._stop, self._cancel = limits, stop, cancel
         self._warned: dict[str, float] = {}
         self._is_over = False
 
     @asynccontextmanager
     async def kept(self) -> AsyncGenerator[None]:
-        """Hold the run to its limits for the length of the context, which is when its episodes are played."""
+        """Apply the limits inside this context, in which the episodes are played."""
         self._look()
         if self._limits.max_seconds is None:
             try:
@@ -84,15 +85,22 @@ class RunBounds:
                 watching.cancel_scope.cancel()
 
     def came_in(self, rollout: Rollout) -> None:
-        """A record is on its way into the store, and counts from now on; one that comes again meanwhile counts once."""
+        """Count a record that is handed to the store; the same record handed over again before it is durable counts
+        once.
+        """
         key = rollout.rollout_id, rollout.attempt
         if key not in self._on_their_way:
             self._on_their_way.add(key)
             self.used.add(rollout)
             self._look()
 
+    def asked(self, calls: Iterable[ModelCall]) -> None:
+        """Count the model calls of a verdict on a group."""
+        self.used.ask(calls)
+        self._look()
+
     def committed(self, rollouts: Iterable[Rollout]) -> None:
-        """These records are durable, and were not before."""
+        """Note that these records are now durable."""
         for rollout in rollouts:
             self._on_their_way.discard((rollout.rollout_id, rollout.attempt))
 

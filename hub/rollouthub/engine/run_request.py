@@ -1,4 +1,4 @@
-"""What a run is asked to do: one tree for the command line, a TOML file and Python."""
+"""The settings of a run: one tree for the command line, TOML files and Python."""
 
 import json
 import tomllib
@@ -9,21 +9,23 @@ from typing import Annotated, Any, Literal
 import tomli_w
 from pydantic import Field, JsonValue, field_validator
 
+from rollouthub.engine.mixture import weights_of
 from rollouthub.engine.pool_options import PoolName, RayOptions, RunLimits, workers_of
+from rollouthub.engine.seat_config import SeatConfig, by_seat, seats_of
 from rollouthub.engine.task_names import read_names
 from rollouthub.errors import ConfigError
-from rollouthub.frozen import Frozen
+from rollouthub.generation import Sampling
 from rollouthub.limits import Deadlines, Limits
 from rollouthub.models.config import Lane, ModelConfig, by_name, roles_of
-from rollouthub.protocols import Sampling
 from rollouthub.settings import FILE_ONLY, Option, check_settings
+from rollouthub.values import Frozen
 
 TASKS, MODELS, ROBUSTNESS, POOL, OUTPUT = "Tasks", "Models", "Robustness", "Pool", "Output"
-"""Panels of `--help`."""
+"""Panels of `hub run --help`."""
 
 
 class Retries(Frozen):
-    """How many further attempts a broken sample gets, by what broke. Agent failures get none."""
+    """Number of further attempts at a sample, by what broke. Agent failures get none."""
 
     infrastructure: Annotated[int, Option("--retries")] = Field(
         default=2, ge=0, le=100, description="Further attempts after an infrastructure fault."
@@ -38,9 +40,9 @@ def _task_names(option: str, given: list[str]) -> list[str]:
 
 
 class RunRequest(Frozen):
-    """A run as asked for: every setting once, with its default, its meaning and its option of `hub run`.
+    """The settings of a run: each is declared once, with its default, description and option of `hub run`.
 
-    The command line, `--config` files, `rollouthub.evaluate()` and the page of settings all come from here.
+    The command line, `--config` files, `rollouthub.evaluate()` and the page of settings are all derived from it.
     """
 
     environments: Annotated[tuple[str, ...], Option("ENV", names="environment")] = Field(
@@ -62,6 +64,11 @@ class RunRequest(Frozen):
     roles: Annotated[dict[str, ModelConfig], Option("--role", metavar="ROLE=MODEL", read=roles_of)] = Field(
         default={}, description="A model that the environment itself calls, by its role: judge=gpt-4o."
     )
+    seats: Annotated[dict[str, SeatConfig], Option("--seat", metavar="SEAT=MODEL[@AGENT]", read=seats_of)] = Field(
+        default={},
+        description="Who plays one seat, where an environment has several: buyer=hosted_vllm/NAME@react, "
+        "seller=@human, or seller=run:DIRECTORY for the player of an earlier run; the other seats are -m's and -a's.",
+    )
     split: str | None = Field(default=None, description="The split of tasks; the environment's first by default.")
     repeats: int = Field(default=1, ge=1, description="Samples of each task (pass@k wants several).")
     seed: int | None = Field(
@@ -71,7 +78,7 @@ class RunRequest(Frozen):
         default={}, description="An environment's setting; ENV.KEY for one of several environments."
     )
     agent_set: Annotated[dict[str, JsonValue], Option(metavar="KEY=VALUE")] = Field(
-        default={}, description="A setting of the agent."
+        default={}, description="A setting of the agent, as KEY=VALUE."
     )
     tasks: Annotated[tuple[str, ...], Option("--task", metavar="ID|PATTERN|@FILE", panel=TASKS, read=_task_names)] = (
         Field(
@@ -81,16 +88,31 @@ class RunRequest(Frozen):
         )
     )
     shuffle: Annotated[bool, Option(panel=TASKS)] = Field(
-        default=False, description="Play tasks in a random order, which the seed decides."
+        default=False, description="Play tasks in a random order, by the seed."
     )
     skip: Annotated[int, Option(panel=TASKS)] = Field(
         default=0, ge=0, description="Leave out the first N tasks of each environment."
     )
     sample: Annotated[int | None, Option(panel=TASKS)] = Field(
-        default=None, ge=1, description="Draw N tasks of each environment at random, which the seed decides."
+        default=None, ge=1, description="Draw N tasks of each environment at random, by the seed."
     )
     limit: Annotated[int | None, Option(panel=TASKS)] = Field(
         default=None, ge=1, description="Play only the first N tasks of each environment, of those chosen."
+    )
+    weights: Annotated[
+        dict[str, Annotated[float, Field(gt=0, le=1e6)]],
+        Option("--weight", metavar="ENV=NUMBER", panel=TASKS, read=weights_of),
+    ] = Field(
+        default={},
+        description="Mix several environments: each gives tasks in proportion to its weight (1 by default), as many "
+        "as the scarcest allows.",
+    )
+    band: Annotated[str | None, Option(metavar="LOW:HIGH@RUN", panel=TASKS)] = Field(
+        default=None,
+        description="Play only tasks whose pass rate in an earlier run was from LOW to HIGH: 0.2:0.8@runs/first.",
+    )
+    chosen: Annotated[dict[str, tuple[str, ...]], FILE_ONLY] = Field(
+        default={}, description="Play only these tasks, by environment; `band` stores its choice here."
     )
     lane: Annotated[Lane | None, Option(panel=MODELS)] = Field(
         default=None, description="The client that makes model calls; chosen by the model's name by default."
@@ -99,16 +121,16 @@ class RunRequest(Frozen):
         default=(), description="A model to call when the first fails for good; several are tried in order."
     )
     requests_per_minute: Annotated[int | None, Option("--rpm", panel=MODELS)] = Field(
-        default=None, ge=1, description="Most model calls begun in any 60 seconds."
+        default=None, ge=1, description="Maximum number of model calls started in any 60 seconds."
     )
     tokens_per_minute: Annotated[int | None, Option("--tpm", panel=MODELS)] = Field(
-        default=None, ge=1, description="Most prompt and output tokens in any 60 seconds."
+        default=None, ge=1, description="Maximum number of prompt and output tokens in any 60 seconds."
     )
     max_tries: Annotated[int, Option(panel=MODELS)] = Field(
         default=4, ge=1, le=100, description="Tries of one model call, the first included."
     )
     budget: Annotated[float | None, Option(panel=MODELS)] = Field(
-        default=None, ge=0, description="Most US dollars that the run's model may cost."
+        default=None, ge=0, description="Maximum cost in US dollars of the run's model."
     )
     price_prompt: Annotated[float | None, Option(panel=MODELS)] = Field(
         default=None, ge=0, description="US dollars per million prompt tokens; litellm's list by default."
@@ -137,7 +159,8 @@ class RunRequest(Frozen):
         default=1, ge=1, le=64, description="Processes of each served environment; an episode goes to the least busy."
     )
     lock: Annotated[str | None, Option(metavar="FILE", panel=ROBUSTNESS)] = Field(
-        default=None, description="Play exactly what this hub.lock names, or refuse; a run's directory has one."
+        default=None,
+        description="Run only if environments and hub are exactly those in this hub.lock; a run's directory holds one.",
     )
     pool: Annotated[PoolName, Option(panel=POOL)] = Field(
         default="local", description="Where episodes are played: in this process, or by workers on a Ray cluster."
@@ -170,6 +193,11 @@ class RunRequest(Frozen):
     def _one_or_several(cls, given: object) -> object:
         return (given,) if isinstance(given, str) else given or ()
 
+    @field_validator("seats", mode="before")
+    @classmethod
+    def _players_in_one_word(cls, seats: object) -> object:
+        return by_seat(seats)
+
     @field_validator("fallbacks", "roles", mode="before")
     @classmethod
     def _names_alone(cls, models: object) -> object:
@@ -198,12 +226,12 @@ def request_from_file(path: Path) -> dict[str, Any]:
 
 
 def as_toml(request: RunRequest) -> str:
-    """A request as a configuration file has it: what differs from the defaults."""
+    """A request as a configuration file, with only the settings that differ from the defaults."""
     return tomli_w.dumps(request.model_dump(mode="json", exclude_defaults=True, exclude_none=True))
 
 
 def build_request(values: Mapping[str, Any], origin: str, other_names: Collection[str] = ()) -> RunRequest:
-    """Check raw settings. `other_names` may be meant by who gives a name that there is not.
+    """Check raw settings. `other_names` are further names to suggest if a key is unknown.
 
     Raises:
         ConfigError: names the key and its origin.

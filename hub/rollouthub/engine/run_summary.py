@@ -1,6 +1,6 @@
-"""What a run came to, read back from its store: the same figures for a live end, a resume, and `hub show`."""
+"""The figures of a run, read from its store: the same for a run that just ended, a resumed one, and `hub show`."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 from rollouthub.rollout import Outcome
@@ -17,7 +17,7 @@ class RunSummary:
     run_id: str
     status: str
     rollouts: int
-    """Planned, or kept where the plan is not known."""
+    """Number of planned rollouts, or of stored ones if the plan is unknown."""
     means: RunningMeans
     tables: SummaryTable
     stages: dict[str, tuple[float, ...]]
@@ -25,44 +25,50 @@ class RunSummary:
     attempt_faults: dict[str, int]
     """Class of fault → how often it broke an attempt, retried ones included."""
     fault_examples: dict[str, str]
-    """Class of fault → what the latest one said."""
+    """Class of fault → the message of its latest occurrence."""
     totals: Totals
     bad_rows: int
     seconds: float
     cpu_seconds: float
     is_interrupted: bool
     stopped: str | None = None
-    """Why the run ended by itself before everything planned was played."""
+    """Why the run ended by itself before all planned rollouts were played; None otherwise."""
     resumptions: tuple[Resumption, ...] = ()
     agent: str | None = None
     model: str | None = None
+    seats: dict[str, str] = field(default_factory=dict[str, str])
+    """Seat → its player, for seats that have a player of their own."""
     suspect: int = 0
-    """Rollouts whose verifier gave a reason not to trust their reward."""
+    """Number of scored rollouts whose verifier gave a reason not to trust the reward."""
+    waiting: int = 0
+    """Number of rollouts that were played and wait for the verdict on their group."""
 
     @property
     def scored(self) -> int:
-        """Rollouts that have a reward."""
+        """Number of rollouts that have a reward."""
         return self.means.scored
 
     @property
     def missing(self) -> int:
-        """Planned rollouts that were not played to an end."""
+        """Number of planned rollouts that were not played to an end."""
         return max(0, self.rollouts - self.means.finished)
 
     def as_json(self) -> dict[str, Any]:
-        """The object `hub run --json` prints."""
+        """The JSON object that `hub run --json` prints."""
         means = self.means.to_json()
         return {
             "run": self.directory,
             "run_id": self.run_id,
             "agent": self.agent,
             "model": self.model,
+            **({"seats": self.seats} if self.seats else {}),
             "environments": {name: _of_environment(group) for name, group in self.tables.environments.items()},
             "status": self.status,
             "stopped": self.stopped,
             "rollouts": self.rollouts,
             **{key: means[key] for key in ("scored", "coverage", "mean_reward", "mean_reward_strict", "pass_rate")},
             "suspect": self.suspect,
+            **({"waiting": self.waiting} if self.waiting else {}),
             "outcomes": means["outcomes"],
             "attempt_faults": self.attempt_faults,
             "fault_examples": self.fault_examples,
@@ -111,7 +117,7 @@ def _estimate(estimate: Any) -> dict[str, Any] | None:
 
 
 def _asked(resolved: dict[str, Any], name: str) -> str | None:
-    """A setting of the run, as it is recorded."""
+    """A text setting of the run's request; None if it is absent or no text."""
     request = resolved.get("request")
     value: Any = cast(dict[str, Any], request).get(name) if isinstance(request, dict) else None
     return value if isinstance(value, str) else None
@@ -124,7 +130,7 @@ def summarise(
     cpu_seconds: float = 0.0,
     is_interrupted: bool = False,
 ) -> RunSummary:
-    """Sum up a run from its store."""
+    """Read a run's figures from its store."""
     info = reader.info
     tables = summarise_groups(reader.group_counts())
     outcomes = reader.outcomes()
@@ -148,5 +154,7 @@ def summarise(
         resumptions=info.resumptions,
         agent=_asked(info.resolved, "agent"),
         model=_asked(info.resolved, "model"),
+        seats=info.seats,
         suspect=reader.suspects(),
+        waiting=reader.waiting(),
     )

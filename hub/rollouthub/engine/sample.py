@@ -1,18 +1,22 @@
-"""What there is to play: a sample of a task, and who plays it under which rules."""
+"""A sample of a task, and who plays it under which limits. `OpenPlan` makes samples."""
 
+import time
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from rollouthub.engine.seat import EpisodeSeat
+from rollouthub.generation import Model, Sampling
 from rollouthub.limits import Deadlines, Limits
-from rollouthub.protocols import Agent, EnvironmentHost, EnvironmentInfo, Model, Sampling, SeatAddress, TaskCard
-from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
+from rollouthub.protocols import Agent, EnvironmentHost, EnvironmentInfo, SeatAddress, TaskCard
+from rollouthub.rollout import AgentRef, EnvironmentRef, SeatRef, TaskRef
+from rollouthub.store.run_facts import LiveState, State
 from rollouthub.tracing import Tracer
 
 
 class Exposing(Protocol):
-    """What opens a seat to an agent outside, for the length of a context."""
+    """Opens a seat to an external agent, inside a context."""
 
     def expose(
         self, seat: EpisodeSeat, info: EnvironmentInfo, close_seconds: float
@@ -20,8 +24,23 @@ class Exposing(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class SeatPlayer:
+    """The player of one seat, if it differs from the run's."""
+
+    agent: Agent
+    agent_ref: AgentRef
+    model: Model | None
+    sampling: Sampling
+
+    @property
+    def ref(self) -> SeatRef:
+        """The player, for the record."""
+        return SeatRef(agent=self.agent_ref, model=None if self.model is None else self.model.name)
+
+
+@dataclass(frozen=True, slots=True)
 class SampleContext:
-    """Who plays, and under which rules: the same for all attempts of one environment in a run."""
+    """The players, limits and environment that all samples of one environment in a run share."""
 
     run_id: str
     host: EnvironmentHost
@@ -33,22 +52,44 @@ class SampleContext:
     limits: Limits
     deadlines: Deadlines
     gateway: Exposing | None = None
-    """Opens seats to agents outside; None where the run's agent is inside."""
+    """Opens seats to external agents; None if the run has none."""
     tracer: Tracer | None = None
-    """None where the run is not traced."""
+    """The tracer; None if the run is not traced."""
     tool_names: frozenset[str] = frozenset()
-    """Of the environment, for traces."""
+    """Names of the environment's tools, for traces."""
+    seats: Mapping[str, SeatPlayer] = field(default_factory=dict[str, SeatPlayer])
+    """Seat → its own player; other seats are played by `agent` and `model`."""
+
+    def player(self, seat: str) -> "SeatPlayer | SampleContext":
+        """The player of a seat: its own, or this context, which has the run's agent and model."""
+        return self.seats.get(seat, self)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One sample to collect."""
+    """One sample of a task, to be played."""
 
-    cast: SampleContext
+    context: SampleContext
     task: TaskCard
     task_ref: TaskRef
     group_id: str
     rollout_id: str
-    sample: int
+    index: int
     seed: int
     policy_seed: int | None
+    group_size: int = 1
+    """Number of samples in its group."""
+
+    def live_state(self, attempt: int, state: State, turn: int, output_tokens: int) -> LiveState:
+        """The stage and counts of an attempt at this sample, in the form that the store saves."""
+        return LiveState(
+            rollout_id=self.rollout_id,
+            environment=self.context.environment.name,
+            task_id=self.task_ref.id,
+            sample=self.index,
+            attempt=attempt,
+            state=state,
+            turn=turn,
+            output_tokens=output_tokens,
+            updated_at=time.time(),
+        )

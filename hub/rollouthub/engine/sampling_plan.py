@@ -1,34 +1,36 @@
-"""A part of a plan to play before the rest: tasks spread evenly over each environment's."""
+"""Chooses some tasks of a plan, spread evenly over each environment's tasks, to be played before the rest."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
-from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan, open_plan
-from rollouthub.engine.plan import Part, Plan
+from rollouthub.engine.open_environment import OpenEnvironment
+from rollouthub.engine.open_plan import OpenPlan, open_plan
+from rollouthub.engine.plan import Plan, TaskSubset
 from rollouthub.engine.pool_options import RunLimits
 from rollouthub.limits import Limits
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
-from rollouthub.plugins.entry_points import find_agent
+from rollouthub.plugins.agents import find_agent
 from rollouthub.task import BadRow
 
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """How much is planned, and what of it stands for the rest."""
+    """The number of planned tasks, and the chosen subset."""
 
     tasks: dict[str, int]
-    """How many are planned, by environment."""
-    part: Part
+    """Environment → number of planned tasks."""
+    subset: TaskSubset
 
 
 async def choose_sample(plan: Plan, credentials: Credentials, tasks: int) -> SamplePlan:
-    """Choose so many tasks of each environment, where there are as many; fewer are played several times, as planned.
+    """Choose `tasks` tasks of each environment; all tasks of one that has fewer, with more samples of each if the plan
+    has them.
 
-    Nobody plays, so no model is needed.
+    Nothing is played, so no model is needed.
 
     Raises:
-        UsageError: an environment cannot be hosted, a row makes no task, or there is none.
+        UsageError: an environment cannot be hosted, a row is not a valid task, or there is no task.
     """
     counts: dict[str, int] = {}
     chosen: dict[str, tuple[str, ...]] = {}
@@ -41,20 +43,23 @@ async def choose_sample(plan: Plan, credentials: Credentials, tasks: int) -> Sam
             ids = [task_id async for place, task_id in _ids(opened, environment) if count <= tasks or place in wanted]
             chosen[name] = tuple(ids)
     repeats = -(-tasks // min(len(ids) for ids in chosen.values()))
-    return SamplePlan(counts, Part(chosen, min(repeats, plan.request.repeats)))
+    return SamplePlan(counts, TaskSubset(chosen, min(repeats, plan.request.repeats)))
 
 
 def _unplayed(plan: Plan) -> Plan:
-    """The plan without those who play: enough to look at its tasks."""
+    """The plan without its models and players, which is enough to read its tasks."""
     silent = ModelConfig(name="mock/say?text=-")
     update = {
         "model": None,
+        "seats": {},
         "roles": dict.fromkeys(plan.request.roles, silent),
         "run_limits": RunLimits(),
         "limits": Limits(),
         "traces": None,
     }
-    return replace(plan, request=plan.request.model_copy(update=update), model=None, agent=find_agent("null", {}))
+    return replace(
+        plan, request=plan.request.model_copy(update=update), model=None, agent=find_agent("null", {}), seats={}
+    )
 
 
 async def _count(opened: OpenPlan, environment: OpenEnvironment) -> int:

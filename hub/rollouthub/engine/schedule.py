@@ -1,6 +1,6 @@
-"""Which attempt is next: new samples, and those whose attempt broke, each a finite number of times.
+"""Decides which attempt is next: new samples, and retries of broken ones, a limited number for each.
 
-Pure and synchronous: the clock is given with each call, so that the same code runs in a pool and in virtual time.
+Pure and synchronous: each call gets the time, so that the same code runs in a pool and in simulated time.
 """
 
 import heapq
@@ -16,38 +16,42 @@ from rollouthub.rollout import Rollout
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 10.0
 MOST_LOSSES = 3
-"""Players that may be lost with a sample in flight; the last one played nothing else."""
+"""Number of workers that may die while playing the same sample; the last of them plays nothing else."""
 MOST_UNDECIDED = 4096
-"""Samples that ended without a result and are remembered, the latest: somebody may want one played again."""
+"""Most samples without a result that are remembered (the latest), so that a person can have one played again."""
 _HOPELESS = frozenset({BudgetError.__name__, ServerGone.__name__})
-"""Faults that every later sample would meet, too."""
+"""Types of faults that every later sample would have, too: the run stops."""
 
 
 @dataclass(slots=True, eq=False)
 class QueuedAttempt:
-    """One attempt at a sample, to be played."""
+    """An attempt at a sample that waits or is being played."""
 
-    item: Sample
+    sample: Sample
     attempt: int
     queued: float = 0.0
-    """Seconds since the attempt before it ended."""
+    """Seconds from the end of the previous attempt to the start of this one."""
     is_alone: bool = False
-    """To be played with nothing beside it: whoever played it before was lost, and this is its last try."""
+    """Whether the attempt must be played with nothing beside it: workers died with the sample, and this is its last
+    try.
+    """
     retries: int = 0
     broken: tuple[int, int] = (0, 0)
-    """Attempts that ended in an infrastructure fault, and in a verifier's."""
+    """Number of attempts that ended in an infrastructure fault, and in a verifier fault."""
     losses: int = 0
-    """Attempts whose player was lost with them; no faults of their own."""
+    """Number of attempts whose worker died; they are not counted in `broken`."""
     ended_at: float = 0.0
 
     @property
     def key(self) -> tuple[str, int]:
-        """Names the attempt in its run."""
-        return self.item.rollout_id, self.attempt
+        """The rollout id and the attempt's number, unique in a run."""
+        return self.sample.rollout_id, self.attempt
 
 
 class Schedule:
-    """Samples on their way: read, in flight, waiting for another attempt. A few steps each, however many there are."""
+    """Samples to play, in flight, or waiting for a retry. The cost of `take` and `ended` does not grow with their
+    number, except for the retries' heap.
+    """
 
     def __init__(
         self,
@@ -57,7 +61,9 @@ class Schedule:
         by_environment: bool = False,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`attempts` says how many of a sample are kept from before; `by_environment` lets players ask for one's."""
+        """`attempts` gives the number of stored attempts at a sample; `by_environment` keeps a queue for each
+        environment.
+        """
         self._attempts, self._retries, self._jitter = attempts, retries, jitter
         self._by_environment = by_environment
         self._new: dict[str, deque[Sample]] = {}
@@ -67,50 +73,50 @@ class Schedule:
         self._count = 0
         self.in_flight = 0
         self.waiting = 0
-        """Samples that are read, or to be tried again, and not in flight."""
+        """Number of samples, new or to be retried, that are not in flight."""
         self.retried = 0
-        """Attempts that were followed by another."""
+        """Number of attempts that were followed by another."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is in flight or waiting."""
+        """Whether no sample is in flight or waiting."""
         return not self.in_flight and not self.waiting
 
     @property
     def has_alone(self) -> bool:
-        """Whether something waits that must be played alone."""
+        """Whether an attempt waits that must be played alone."""
         return bool(self._alone)
 
     @property
     def undecided(self) -> Sequence[str]:
-        """Samples that ended without a score and are not tried again by themselves: the latest, oldest first."""
+        """Rollout ids of samples that ended without a result and are not retried automatically, oldest first."""
         return tuple(self._undecided)
 
     def waits(self, rollout_id: str) -> bool:
-        """Whether a sample is read, or to be tried again, and not in flight. Looks at all of them."""
+        """Whether a sample, new or to be retried, waits and is not in flight. Searches all waiting samples."""
         again = (work for lane in self._again.values() for _, _, work in lane)
-        if any(work.item.rollout_id == rollout_id for works in (again, self._alone) for work in works):
+        if any(work.sample.rollout_id == rollout_id for works in (again, self._alone) for work in works):
             return True
-        return any(item.rollout_id == rollout_id for lane in self._new.values() for item in lane)
+        return any(sample.rollout_id == rollout_id for lane in self._new.values() for sample in lane)
 
-    def add(self, item: Sample) -> None:
-        """A sample that is to be played."""
-        self._new.setdefault(self._lane(item), deque()).append(item)
+    def add(self, sample: Sample) -> None:
+        """Add a new sample."""
+        self._new.setdefault(self._lane(sample), deque()).append(sample)
         self.waiting += 1
 
     def read(self, environment: str = "") -> int:
-        """How many new samples wait: those of an environment, where they are kept apart."""
+        """Number of new samples that wait, of one environment if each has its own queue."""
         return len(self._new.get(environment, ()))
 
     def take(self, now: float, environment: str = "") -> QueuedAttempt | None:
-        """The next attempt: what broke before and has waited, else a new sample; None where there is neither yet."""
+        """The next attempt: a retry whose pause is over, else a new sample; None if there is neither."""
         again = self._again.get(environment)
         if again and again[0][0] <= now:
             work = heapq.heappop(again)[2]
             work.queued = now - work.ended_at
         elif new := self._new.get(environment):
-            item = new.popleft()
-            work = QueuedAttempt(item, self._attempts(item.rollout_id))
+            sample = new.popleft()
+            work = QueuedAttempt(sample, self._attempts(sample.rollout_id))
         else:
             return None
         return self._begin(work)
@@ -124,12 +130,12 @@ class Schedule:
         return self._begin(work)
 
     def due_in(self, now: float, environment: str = "") -> float | None:
-        """Seconds until something that broke may be tried again; None where nothing waits for that."""
+        """Seconds until the next retry may start; None if there is no retry."""
         again = self._again.get(environment)
         return max(0.0, again[0][0] - now) if again else None
 
     def give_back(self, work: QueuedAttempt) -> None:
-        """It was taken, and nobody began to play it."""
+        """Put back an attempt that was taken and never started."""
         self.in_flight -= 1
         self.waiting += 1
         if work.is_alone:
@@ -137,10 +143,14 @@ class Schedule:
         elif work.retries:
             self._wait(work, work.ended_at)
         else:
-            self._new.setdefault(self._lane(work.item), deque()).appendleft(work.item)
+            self._new.setdefault(self._lane(work.sample), deque()).appendleft(work.sample)
 
     def ended(self, work: QueuedAttempt, rollout: Rollout, now: float) -> str | None:
-        """An attempt is over, and perhaps another follows; why the whole run had better stop, where that is so."""
+        """Note the end of an attempt, and plan a retry if the sample gets one.
+
+        Returns:
+            Why the whole run should stop; None if it should not.
+        """
         self.in_flight -= 1
         infrastructure, verifier = work.broken
         match rollout.outcome.kind:
@@ -172,9 +182,10 @@ class Schedule:
         return None
 
     def lost(self, work: QueuedAttempt, now: float) -> bool:
-        """Whoever played it is gone, perhaps because of it; whether it is tried again.
+        """Note that the worker that played a sample died, perhaps because of that sample; True if the sample is
+        retried.
 
-        Its last try is played alone: who dies of it then shows it to be the cause, and everyone else goes free.
+        The last try is played alone: if that worker dies, too, this sample is the cause, and no other is blamed.
         """
         self.in_flight -= 1
         work.losses += 1
@@ -189,9 +200,9 @@ class Schedule:
         return True
 
     def retry(self, rollout_id: str, now: float) -> bool:
-        """Try a sample again that ended without a result, because somebody asked; False where none such is known.
+        """Retry a sample that ended without a result, because a person asked; False if no such sample is known.
 
-        It may break as often as a new one. Where its last player was lost with it, it is played alone.
+        The sample gets the full number of retries again. If its last worker died, it is played alone.
         """
         work = self._undecided.pop(rollout_id, None)
         if work is None:
@@ -206,12 +217,12 @@ class Schedule:
         return True
 
     def _remember(self, work: QueuedAttempt) -> None:
-        self._undecided[work.item.rollout_id] = work
+        self._undecided[work.sample.rollout_id] = work
         if len(self._undecided) > MOST_UNDECIDED:
             self._undecided.popitem(last=False)
 
     def _acquit(self, work: QueuedAttempt) -> None:
-        """Whoever played it lives: it is not what others died of."""
+        """Clear a sample of the suspicion that it kills workers: its worker survived it."""
         work.is_alone, work.losses = False, 0
 
     def _wait_alone(self, work: QueuedAttempt) -> None:
@@ -228,12 +239,12 @@ class Schedule:
 
     def _wait(self, work: QueuedAttempt, until: float) -> None:
         self._count += 1
-        heapq.heappush(self._again.setdefault(self._lane(work.item), []), (until, self._count, work))
+        heapq.heappush(self._again.setdefault(self._lane(work.sample), []), (until, self._count, work))
 
     def _begin(self, work: QueuedAttempt) -> QueuedAttempt:
         self.in_flight += 1
         self.waiting -= 1
         return work
 
-    def _lane(self, item: Sample) -> str:
-        return item.cast.environment.name if self._by_environment else ""
+    def _lane(self, sample: Sample) -> str:
+        return sample.context.environment.name if self._by_environment else ""

@@ -1,32 +1,30 @@
-"""The seat an agent plays from: every call metered, recorded and bounded."""
+"""An agent's seat in an episode: counts, records and limits every call of the agent."""
 
-import base64
-import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import anyio
-from mcp_types import AudioContent, CallToolResult, ContentBlock, ImageContent, TextContent, Tool
+from mcp_types import Tool
 
 from rollouthub.engine.abandoned_calls import AbandonableCall
 from rollouthub.engine.external_sampling import is_of_the_agents_making, pinned
-from rollouthub.engine.interventions import Interjections
+from rollouthub.engine.interventions import Interventions
 from rollouthub.engine.recorder import OpenTurn, Recorder, sampling_fields
-from rollouthub.engine.tool_arguments import arguments_of, long_arguments_of
-from rollouthub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, OverlongAnswer, TaskError
-from rollouthub.event_loop import LARGE_BYTES
-from rollouthub.hosting.local.toolbox import LOOP_TOOLS, REPLY
+from rollouthub.engine.seat_tool_calls import SeatToolCalls
+from rollouthub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, OverlongAnswer
+from rollouthub.generation import Model, ModelReply, ModelRequest, Sampling
+from rollouthub.hosting.local.toolbox import REPLY
 from rollouthub.limits import Limits
-from rollouthub.messages import Media, Message, Part, ReplyStream, Text, ToolRequest
+from rollouthub.messages import Message, ReplyStream, ToolRequest
 from rollouthub.models.unfinished_call import estimated
-from rollouthub.protocols import AgentPlane, Episode, Model, ModelReply, ModelRequest, Sampling
-from rollouthub.rollout import Stop, Told, ToolCall
+from rollouthub.protocols import AgentPlane, Episode
+from rollouthub.rollout import Intervention, Stop
 from rollouthub.sandbox import Sandbox
 from rollouthub.tracing import Trace
 
 
 class _CutShort(Exception):
-    """An answer is not wanted any more."""
+    """The model's answer is discarded, because a person sent a message meanwhile."""
 
 
 class EpisodeSeat:
@@ -48,32 +46,49 @@ class EpisodeSeat:
         plane = episode.seats[name]
         self.name = name
         self.messages = plane.messages
-        self.tools = tuple(tool for tool in plane.tools if tool.name not in LOOP_TOOLS)
         self.is_truncated = False
-        """Whether the last response was cut by a token limit."""
+        """Whether a token limit cut the last response."""
         self.reached: Stop | None = None
-        """The limit that ended the agent's turn, whether or not it let it pass."""
+        """The limit that stopped the agent, even if the agent caught the `EpisodeStop`."""
+        self.has_left = False
+        """Whether its agent has stopped."""
+        self.is_waiting = False
+        """Whether its agent waits for a tool or the environment, or did so when the agent phase ended."""
+        self.is_over = False
+        """Whether the environment said that this seat has no further turn."""
         self.home: Sandbox | None = None
-        """Where its player's program runs, if that is a sandbox of the agent's own."""
-        self._world_fault: EpisodeError | None = None
+        """The agent's own sandbox, in which its program runs; None if it has none."""
         self._model_fault: EpisodeError | None = None
         self.plane: AgentPlane = plane
-        """The seat's own side of the episode; what is called there directly is not recorded."""
+        """The episode as this seat sees it; calls made on it directly are not recorded."""
         self.recorder = recorder
+        self.tool_calls = SeatToolCalls(name, plane, recorder)
         self._episode, self._model = episode, model
-        self._limits, self._timeout, self._session, self._on_state = limits, model_timeout, session, on_state
+        self.limits = limits
+        """The limits in force; `AgentPhase.retune` replaces them."""
+        self._timeout, self._session, self._on_state = model_timeout, session, on_state
         self._trace = trace
         self._turns = 0
-        self._said: Interjections | None = None
+        self._interventions: Interventions | None = None
+        self.acts = self.calls_in_flight = 0
+        """Number of an external agent's calls that did something or waited for a turn."""
+        self._heard: list[Message] = []
+        """Messages that an external agent has received since its last turn."""
         self._shown: tuple[Sequence[Tool], tuple[str, ...]] = (), ()
-        """The tools that a model was shown last, and what turns call them."""
+        """The tools that a model was shown last, and the names under which turns record them."""
         self._answers: list[anyio.CancelScope] = []
-        """Of the model, on their way."""
+        """Cancel scopes of the model calls in flight."""
         self._over: anyio.Event | None = None
         cap = limits.max_response_tokens
         if cap is not None and (sampling.max_tokens is None or cap < sampling.max_tokens):
             sampling = sampling.model_copy(update={"max_tokens": cap})
         self._sampling, self._sampling_fields = sampling, sampling_fields(sampling)
+        recorder.keep_media(self.messages)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools to show the model; later turns may add some."""
+        return self.tool_calls.shown
 
     @property
     def is_sealed(self) -> bool:
@@ -81,54 +96,45 @@ class EpisodeSeat:
         return self._episode.is_sealed
 
     @property
-    def limits(self) -> Limits:
-        """Those in force now."""
-        return self._limits
-
-    @property
     def turns(self) -> int:
-        """How many of them count towards the limit."""
+        """Number of turns that count towards the turn limit."""
         return self._turns
 
     @property
     def has_user(self) -> bool:
-        """Whether the environment answers to words."""
+        """Whether the environment replies to the agent's messages."""
         return any(tool.name == REPLY for tool in self.plane.tools)
 
     @property
     def fault(self) -> EpisodeError | None:
-        """What broke under the agent: its world, or the last model call; an agent may have caught it."""
-        return self._world_fault or self._model_fault
+        """The error of the environment or of the last model call, even if the agent caught it; else None."""
+        return self.tool_calls.fault or self._model_fault
 
     @property
     def episode(self) -> Episode:
-        """The episode it is a place in."""
+        """The episode that the seat belongs to."""
         return self._episode
 
     @property
     def model_name(self) -> str | None:
-        """The run's model."""
+        """Name of the model that the seat asks; None if there is none."""
         return None if self._model is None else self._model.name
 
-    def relimit(self, limits: Limits) -> None:
-        """Go on under other limits. That of one response stays, and what was reached stays reached."""
-        self._limits = limits
+    def intervene(self, text: str) -> bool:
+        """Send a person's message to the agent before the model's next response; False if the seat is over.
 
-    def tell(self, text: str) -> bool:
-        """Say something as the agent's user, before its model's next answer; those on their way are cut short.
-
-        False where there is nothing more to do here.
+        Model calls in flight are cancelled and made again.
         """
         if self.is_sealed or self.reached not in (None, Stop.CONTEXT_LIMIT):
             return False
-        self._said = self._said or Interjections()
-        self._said.add(text)
+        self._interventions = self._interventions or Interventions()
+        self._interventions.add(text)
         for answer in self._answers:
             answer.cancel()
         return True
 
     async def generate(self, messages: Sequence[Message], tools: Sequence[Tool] | None = None) -> Message:
-        """Ask the model; a turn.
+        """Ask the model; this is a turn.
 
         Raises:
             EpisodeStop: a limit is reached, or the episode is sealed.
@@ -145,11 +151,11 @@ class EpisodeSeat:
         stream: ReplyStream | None = None,
         patience: AbandonableCall | None = None,
     ) -> ModelReply:
-        """The same, with all that the model gave.
+        """Ask the model, as `generate` does, and return its whole reply.
 
-        `asked_for` comes from an agent outside, which is trusted less. Of it the run takes what its own sampling leaves
-        open and lets an agent say: a lower bound on the answer's tokens, where to stop, and `extra`. Its
-        `patience` says when it has left.
+        `asked_for` is the sampling that an external agent asks for; see `pinned` for what is taken from it. `patience`
+        says
+        when that agent has disconnected.
 
         Raises:
             EpisodeStop: a limit is reached, or the episode is sealed.
@@ -157,22 +163,22 @@ class EpisodeSeat:
         """
         if self._model is None:
             raise AgentError("the agent asked for a model, but the run has none; name one with -m")
-        limits = self._limits
+        limits = self.limits
         if asked_for is not None and not (limits.max_tokens is None and limits.max_cost is None):
             # What calls side by side will have used, nobody knows before they are over.
             async with self.recorder.one_by_one:
                 return await self._ask(self._model, messages, tools, asked_for, stream, patience)
         while True:
             said, waiting = messages, ()
-            if self._said is not None:
-                said, waiting = self._said.within(messages), self._said.waiting
+            if self._interventions is not None:
+                said, waiting = self._interventions.within(messages), self._interventions.waiting
             try:
                 asked = [*said, *waiting] if waiting else said
                 reply = await self._ask(self._model, asked, tools, asked_for, stream, patience)
             except _CutShort:
                 continue
-            if self._said is not None and waiting:
-                self._said.answered(waiting, reply.message, len(said))
+            if self._interventions is not None and waiting:
+                self._interventions.answered(waiting, reply.message, len(said))
             return reply
 
     async def _ask(
@@ -193,23 +199,18 @@ class EpisodeSeat:
             sampling = pinned(sampling, asked_for)
         self._on_state("model")
         recorder = self.recorder
+        recorder.keep_media(messages)
         started = recorder.now()
         request = ModelRequest(
-            messages=messages,
-            tools=tools,
-            sampling=sampling,
-            timeout_seconds=self._timeout,
-            session=self._session,
-            seat=self.name,
-            media=recorder.media,
-            stream=stream,
+            messages, tools, sampling, self._timeout, self._session, recorder.media, stream, seat=self.name
         )
         self._turns += 1
-        if self._said is not None:
-            recorder.told += (Told(at=started, seat=self.name, text=message.text) for message in self._said.sent())
+        if self._interventions is not None:
+            sent = self._interventions.sent()
+            recorder.interventions += (Intervention(at=started, seat=self.name, text=each.text) for each in sent)
 
         def broken_off(reply: ModelReply | None) -> None:
-            """Record what has cost something, and charge for it, although nobody got it to its end."""
+            """Record and charge a call whose answer the agent did not get completely."""
             has_begun = stream is not None and stream.has_begun
             if reply is not None and patience is not None and patience.left is not None and not has_begun:
                 patience.left(reply)
@@ -222,15 +223,7 @@ class EpisodeSeat:
             else:
                 reply = await patience.answer(self._answer(model, request, patience), broken_off)
         except BaseException as error:
-            if stream is not None and stream.has_begun:
-                if asked_for is None or isinstance(error, _CutShort):
-                    recorder.output_tokens += stream.pieces
-                elif isinstance(error, Exception):
-                    broken_off(None)
-            elif asked_for is None or isinstance(error, Exception):  # else an agent outside left, and has used a turn
-                self._turns -= 1
-            if asked_for is None or not is_of_the_agents_making(error, stream):
-                self._note_failed_call(error)
+            self._note_failure(error, asked_for, stream, broken_off)
             if isinstance(error, ContextLimitError):
                 raise EpisodeStop(Stop.CONTEXT_LIMIT) from error
             if isinstance(error, OverlongAnswer) and asked_for is None:
@@ -245,11 +238,31 @@ class EpisodeSeat:
         self._add_turn(request, reply, started)
         return reply
 
+    def _note_failure(
+        self,
+        error: BaseException,
+        asked_for: Sampling | None,
+        stream: ReplyStream | None,
+        broken_off: Callable[[ModelReply | None], None],
+    ) -> None:
+        """Account for a call without an answer: whether it counts as a turn, its tokens, and whose fault it was."""
+        if stream is not None and stream.has_begun:
+            if asked_for is None or isinstance(error, _CutShort):
+                self.recorder.output_tokens += stream.pieces
+            elif isinstance(error, Exception):
+                broken_off(None)
+        elif asked_for is None or isinstance(error, Exception):  # else an agent outside left, and has used a turn
+            self._turns -= 1
+        if asked_for is None or not is_of_the_agents_making(error, stream):
+            self._note_failed_call(error)
+
     def _add_turn(self, request: ModelRequest, reply: ModelReply, started: float) -> OpenTurn:
         recorder, sampling, tools = self.recorder, request.sampling, request.tools
         fields = self._sampling_fields if sampling is self._sampling else sampling_fields(sampling)
         if tools is not self._shown[0] or not isinstance(tools, tuple):  # mostly it is: an agent shows the same again
-            self._shown = tools, recorder.shown(tools, self.plane.tools)
+            own = self.plane.task_tools
+            announced = [tool for tool in self.plane.tools if tool.name not in own] if own else self.plane.tools
+            self._shown = tools, recorder.shown(tools, announced)
         shown = self._shown[1]
         return recorder.add_turn(self.name, request.messages, reply.message, reply, fields, started, shown)
 
@@ -257,7 +270,7 @@ class EpisodeSeat:
         """Ask the model.
 
         Raises:
-            _CutShort: somebody said something meanwhile, and the answer is not wanted any more.
+            _CutShort: a person sent a message meanwhile, and the answer is discarded.
         """
         trace, reply, answer = self._trace, None, anyio.CancelScope(shield=patience is not None)
         self._answers.append(answer)
@@ -289,8 +302,8 @@ class EpisodeSeat:
             self.recorder.lost.add("model_calls")
 
     def _admit(self) -> Sampling:
-        """Check the limits before a turn; the sampling to use, capped by what is left."""
-        limits, recorder = self._limits, self.recorder
+        """Check the limits before a turn. Returns the sampling to use, with `max_tokens` capped by the tokens left."""
+        limits, recorder = self.limits, self.recorder
         if self.is_sealed:
             raise EpisodeStop(Stop.SUBMITTED)
         if limits.max_turns is not None and self._turns >= limits.max_turns:
@@ -312,151 +325,76 @@ class EpisodeSeat:
         return EpisodeStop(limit)
 
     def look(self) -> None:
-        """Tell those who wait for it when there is nothing more to do here."""
-        if self._over is not None and (self.is_sealed or self.reached not in (None, Stop.CONTEXT_LIMIT)):
+        """Wake those who wait in `over` if the seat is over."""
+        is_over = self.is_over or self.is_sealed or self.reached not in (None, Stop.CONTEXT_LIMIT)
+        if self._over is not None and is_over:
             self._over.set()
 
+    async def silent(self, seconds: float) -> None:
+        """Wait until the seat's external agent has done nothing for `seconds` (up to twice as long)."""
+        before = None
+        while before != (self.acts, self._turns) or self.calls_in_flight or self._answers:
+            before = (self.acts, self._turns)
+            await anyio.sleep(seconds)
+
     async def over(self) -> None:
-        """Wait until there is nothing more to do here: the episode is sealed, or a limit was reached."""
+        """Wait until the seat is over: sealed, at a limit, or without a further turn."""
         self._over = self._over or anyio.Event()
         self.look()
         await self._over.wait()
 
     def say(self, messages: Sequence[Message], response: Message) -> None:
-        """Record a response no model made; a turn.
+        """Record a response that no model made; this is a turn.
 
         Raises:
             EpisodeStop: a limit is reached, or the episode is sealed.
         """
         self._admit()
         self._turns += 1
-        if self._said is not None:
-            messages = self._said.within(messages)
+        if self._interventions is not None:
+            messages = self._interventions.within(messages)
         self.recorder.add_turn(self.name, messages, response, None, {}, self.recorder.now())
 
     def say_next(self, response: Message) -> OpenTurn:
-        """Record what no model said as the next thing said; a turn.
+        """Record a response that no model made, after the seat's latest turn; this is a turn.
 
         Raises:
             EpisodeStop: a limit is reached, or the episode is sealed.
         """
-        latest = self.recorder.latest_turn(self.name)
+        latest, heard = self.recorder.latest_turn(self.name), tuple(self._heard)
         if latest is None:
-            self.say(self.messages, response)
-            return self.recorder.turns[-1]
-        self._admit()
-        self._turns += 1
-        return self.recorder.follow(latest, response)
+            self.say((*self.messages, *heard), response)
+            turn = self.recorder.turns[-1]
+        else:
+            self._admit()
+            self._turns += 1
+            turn = self.recorder.follow(latest, response, heard)
+        self._heard.clear()
+        return turn
+
+    def hear(self, message: Message) -> None:
+        """Note a message that an external agent received; the record shows it before the agent's next response."""
+        self._heard.append(message)
 
     def show_tool_call(self) -> None:
-        """Let those who watch see that a tool is being called."""
+        """Show watchers that a tool is being called."""
         self._on_state("tool")
 
     async def call_tools(self, requests: Sequence[ToolRequest]) -> list[Message]:
-        """Run tool calls concurrently; the messages that answer them, in order."""
-        self._on_state("tool")
-        started = self.recorder.now()
-        answers: list[Message | None] = [None] * len(requests)
-        try:
-            if len(requests) == 1:
-                answers[0] = await self._call(requests[0])
-            elif requests:
-
-                async def run(place: int) -> None:
-                    answers[place] = await self._call(requests[place])
-
-                async with anyio.create_task_group() as calls:
-                    for place in range(len(requests)):
-                        calls.start_soon(run, place)
-        finally:
-            self.recorder.tool_seconds += self.recorder.now() - started
-        return [answer for answer in answers if answer is not None]
-
-    async def _call(self, request: ToolRequest) -> Message:
-        recorder = self.recorder
-        turn = recorder.turn_of(self.name, request.id)
-        if turn is None:
-            raise AgentError(f"the agent called {request.name!r} before any turn; say() or generate() first")
-        started = recorder.now()
-        try:
-            is_long = len(request.arguments) > LARGE_BYTES
-            arguments, result = await long_arguments_of(request) if is_long else arguments_of(request)
-            if result is None:
-                result = await self.plane.call_tool(request.name, arguments)
-            content = self.note_call(turn, request.id, request.name, arguments, result, started)
-        except BaseException as error:
-            self.lose_call(error)
-            raise
-        return Message(role="tool", content=content, tool_call_id=request.id)
-
-    def lose_call(self, error: BaseException) -> None:
-        """Note that a call left no record."""
-        self.recorder.lost.add("tool_calls")
-        if isinstance(error, EpisodeError):
-            self._world_fault = error
-
-    def note_call(
-        self, turn: OpenTurn, call_id: str, name: str, arguments: Any, result: CallToolResult, started: float
-    ) -> str | tuple[Part, ...]:
-        """Record a call that was made; its result as a message's content."""
-        content, size, kept = self._content(result)
-        turn.tool_calls.append(
-            ToolCall(
-                id=call_id,
-                name=name,
-                arguments=arguments,
-                result=kept,
-                started=started,
-                seconds=self.recorder.now() - started,
-                bytes=size,
-            )
-        )
-        turn.results[call_id] = content
-        return content
-
-    def _content(self, result: CallToolResult) -> tuple[str | tuple[Part, ...], int, CallToolResult]:
-        """A result as message content, its size in bytes, and as it is recorded: media by digest, bytes set aside."""
-        if len(result.content) == 1 and isinstance(result.content[0], TextContent):
-            text = result.content[0].text
-            if text.isascii():
-                return text, len(text), result
-        parts: list[Part] = []
-        blocks: list[ContentBlock] = []
-        size = 0
-        for block in result.content:
-            if isinstance(block, ImageContent | AudioContent):
-                raw = _decoded(block)
-                media = self._keep(raw, block.mime_type)
-                parts.append(media)
-                blocks.append(block.model_copy(update={"data": media.digest}))
-                size += len(raw)
-                continue
-            if isinstance(block, TextContent):
-                # Half a surrogate pair is no text: it could be neither stored nor sent.
-                block = block.model_copy(update={"text": block.text.encode(errors="replace").decode()})
-            text = block.text if isinstance(block, TextContent) else block.model_dump_json(by_alias=True)
-            parts.append(Text(text=text))
-            blocks.append(block)
-            size += len(text.encode())
-        content = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else tuple(parts)
-        return content, size, result.model_copy(update={"content": blocks})
-
-    def _keep(self, raw: bytes, mime_type: str) -> Media:
-        digest = "sha256:" + hashlib.sha256(raw).hexdigest()
-        self.recorder.media[digest] = raw
-        return Media(digest=digest, mime_type=mime_type)
+        """Run tool calls concurrently; returns the messages that answer them, in order."""
+        self.show_tool_call()
+        self.is_waiting = True
+        answers = await self.tool_calls.run(requests)
+        self.is_waiting = False  # and not where it was cancelled
+        return answers
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
         """The environment's next user messages; None when the conversation is over."""
+        self.is_waiting = True
         try:
-            return await self.plane.reply(messages)
+            said = await self.plane.reply(messages)
         except EpisodeError as error:
-            self._world_fault = error
+            self.tool_calls.fault = error
             raise
-
-
-def _decoded(block: ImageContent | AudioContent) -> bytes:
-    try:
-        return base64.b64decode(block.data)
-    except ValueError as error:
-        raise TaskError(f"a tool returned {block.mime_type} that is no base64: {error}") from error
+        self.is_waiting = False  # and not where it was cancelled
+        return said

@@ -1,6 +1,6 @@
-"""The one assembly of a run: its plan, store, limits and live control are opened here, together and in order.
+"""Opens a run: its plan, store, limits and live control, together and in order.
 
-What plays in it is the caller's: a run plays what is planned, a stream what a trainer takes, a service what agents ask.
+The caller decides what is played: `hub run` the plan, a stream what a trainer takes, a service what agents ask for.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -17,25 +17,27 @@ from rollouthub.engine.run_control import LiveRun, RunEnding, RunFacts, RunParts
 from rollouthub.engine.run_limits import RunBounds
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.errors import first_error
+from rollouthub.errors import ConfigError, first_error
+from rollouthub.generation import Model
 from rollouthub.models.credentials import Credentials
 from rollouthub.plugins.components import component
 from rollouthub.plugins.lock import FILE_NAME as LOCK
 from rollouthub.plugins.lock import write_lock
-from rollouthub.protocols import Model
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter, open_writer
 
 TaskCount = Literal["planned", "checked", "unread"]
-"""Whether a session reads every task before it begins: to know how many rollouts there are to be, only to meet bad rows
-early, or not at all."""
+"""Whether a session reads every task before it starts: `planned` to know the number of rollouts, `checked` only to find
+bad rows
+early, `unread` not at all.
+"""
 
 
 class PoolKind(Protocol):
-    """A kind of pool, by the name that `RunRequest.pool` has: the component `pool_NAME`."""
+    """A kind of pool other than `local`; found as the component `pool_NAME`, where NAME is `RunRequest.pool`."""
 
     async def check(self, request: RunRequest) -> None:
-        """See that such a pool can be had, before anything is opened.
+        """Check that this pool can be used, before anything is opened.
 
         Raises:
             UsageError: it cannot.
@@ -43,13 +45,13 @@ class PoolKind(Protocol):
         ...
 
     def pool(self, opened: OpenPlan, run_id: str, credentials: Credentials, stop: StopSignal) -> Pool:
-        """A pool for this run."""
+        """Make a pool for this run."""
         ...
 
 
 @dataclass
 class Session:
-    """A run whose parts are open."""
+    """An open run and its parts."""
 
     opened: OpenPlan
     directory: Path
@@ -57,18 +59,18 @@ class Session:
     live: LiveRun
     stop: StopSignal
     bounds: RunBounds | None
-    """None where nothing limits the run."""
+    """The run's limits; None if it has none."""
     credentials: Credentials
     planned: int | None
-    """Rollouts that the run is to have; None where that is not known."""
+    """Number of planned rollouts; None if unknown."""
     bad_rows: int
     on_commit: list[Callable[[Sequence[Rollout]], None]]
-    """Called with records that have become durable."""
+    """Functions called with records that have become durable."""
     ending: RunEnding = "finished"
-    """How those who look in hear that it ended, once all is closed."""
+    """How the run ended, for watchers; published once everything is closed."""
 
     def pool(self, opened: OpenPlan | None = None) -> Pool:
-        """Where the plan wants its episodes played."""
+        """The pool that the plan asks for."""
         opened = opened or self.opened
         request = opened.plan.request
         if request.pool == "local":
@@ -76,20 +78,23 @@ class Session:
         return _pool_kind(request).pool(opened, self.writer.run_id, self.credentials, self.stop)
 
     def begin(self, pool: Pool | None, opened: OpenPlan | None = None) -> None:
-        """Write down that the run plays, and let others look in; until here a resumed run is left as it was.
+        """Record that the run plays, and let others watch it; until here a resumed run's directory is unchanged.
 
-        `pool` is None where something else decides what is played.
+        `pool` is None if the caller decides what is played.
         """
         opened = opened or self.opened
         write_lock(opened.lock, self.directory / LOCK)
         self.writer.set_plan(self.planned, self.bad_rows)
         models = dict(opened.roles) if opened.model is None else {"policy": opened.model, **opened.roles}
+        for seat, player in opened.seats.items():
+            if player.model is not None and player.model is not opened.model:
+                models[f"seat {seat}"] = player.model
         hosts = tuple(environment.host for environment in opened.environments)
         self.live.parts = RunParts(models, hosts, self.writer, pool, opened.tracer)
         self.live.begin(_facts(opened, self.directory, self.writer.run_id, self.planned), pool)
 
     def bounded(self) -> AbstractAsyncContextManager[object]:
-        """While this is open, the run is held to its limits."""
+        """A context in which the run's limits apply."""
         return self.bounds.kept() if self.bounds is not None else nullcontext()
 
 
@@ -105,13 +110,16 @@ async def open_session(
     stop: StopSignal | None = None,
     model: Model | None = None,
     tasks: TaskCount = "unread",
+    scores_groups: bool = False,
 ) -> AsyncGenerator[Session]:
-    """Open a run: its environments and models, then its store; a resumed one is held to what it was.
+    """Open a run: its environments and models, then its store; a resumed run must match its stored settings.
 
     Args:
         given: The request as its caller wrote it, for the record.
-        model: The model that the plan was made with, where that is an object.
+        model: The model object that the plan was made with, if any.
         tasks: Whether every task is read first.
+        scores_groups: Whether the caller scores groups (`group_scoring`); if not, environments that score groups are
+            refused.
 
     Raises:
         UsageError: a bad row, an unreachable model, a run directory that cannot be used.
@@ -124,6 +132,8 @@ async def open_session(
     live = live or LiveRun(stop)
     try:
         async with open_plan(plan, credentials, model) as opened:
+            if not scores_groups:
+                _refuse_groups(opened)
             counted, bad_rows = (0, 0) if tasks == "unread" else await opened.count()
             bounds = _bounds(plan, stop, live)
             listeners: list[Callable[[Sequence[Rollout]], None]] = [] if bounds is None else [bounds.committed]
@@ -135,14 +145,13 @@ async def open_session(
             async with open_writer(
                 directory, resolved=opened.resolved, given=given, resume=resume, on_commit=committed
             ) as writer:
-                planned = counted if tasks == "planned" else None
+                planned, bad_rows = (counted, bad_rows) if tasks == "planned" else (None, 0)
                 if writer.resumed:
                     accept_changes(directory, writer, opened)
                     if tasks == "planned":
                         planned = await count_planned(directory, writer, opened)
                     if bounds is not None:
-                        bounds.used = used_so_far(directory)
-                bad_rows = bad_rows if tasks == "planned" else 0
+                        bounds.used = used_so_far(directory, writer.waiting_members.values())
                 session = Session(
                     opened, directory, writer, live, stop, bounds, credentials, planned, bad_rows, listeners
                 )
@@ -157,8 +166,17 @@ def _pool_kind(request: RunRequest) -> PoolKind:
     return kind()
 
 
+def _refuse_groups(opened: OpenPlan) -> None:
+    for environment in opened.environments:
+        if environment.host.info.scores_groups:
+            raise ConfigError(
+                f"environment {environment.host.info.name!r} scores all samples of a task together, which takes whole "
+                "groups: play it with `hub run`, evaluate() or stream_rollouts()"
+            )
+
+
 def _bounds(plan: Plan, stop: StopSignal, live: LiveRun) -> RunBounds | None:
-    """What holds the run to its limits; None where it has none."""
+    """The run's limits; None if it has none."""
     limits = plan.request.run_limits
     if not limits.are_any:
         return None

@@ -1,4 +1,4 @@
-"""Files that settings name, known again by what they hold: a run may be taken up where they lie elsewhere."""
+"""Digests of the files that settings name, so that a resumed run accepts the same file at another path."""
 
 import hashlib
 import os
@@ -8,12 +8,12 @@ from pathlib import Path
 from pydantic import JsonValue
 
 MOST_BYTES = 64 * 2**20
-"""What is read of a file or folder; larger ones are not known again."""
+"""Most bytes of a file or folder that are hashed; larger ones get no digest."""
 MOST_FILES = 2000
 
 
 def setting_files(settings: Mapping[str, JsonValue]) -> dict[str, str]:
-    """A digest of the file or folder that a setting names, by setting; those that name none are left out."""
+    """Setting → digest of the file or folder that it names; settings that name none are left out."""
     found: dict[str, str] = {}
     for name, value in settings.items():
         if isinstance(value, str) and (os.sep in value or "." in value):
@@ -27,7 +27,7 @@ def setting_files(settings: Mapping[str, JsonValue]) -> dict[str, str]:
 
 
 def _digest(path: Path) -> str | None:
-    """Over names below the path, and contents; None where there is nothing, or too much."""
+    """A digest of a file's contents, or of a folder's file names and contents; None if it is empty or too large."""
     total, digest = 0, hashlib.sha256()
     for count, file in enumerate(_files(path)):
         size = file.stat().st_size

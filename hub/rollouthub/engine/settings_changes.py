@@ -1,4 +1,4 @@
-"""What changed between a stored run and a request to resume it: what is harmless, and what is refused by name."""
+"""Compares a stored run with the request that resumes it: which changes are harmless, and which are refused."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +20,9 @@ HARMLESS = frozenset(
         "skip",
         "sample",
         "limit",
+        "weights",
+        "band",
+        "chosen",
         "repeats",
         "skip_bad",
         "max_tries",
@@ -41,13 +44,13 @@ HARMLESS = frozenset(
 )
 """Settings that may change when a run is resumed: they do not change what a rollout means."""
 PRICES = frozenset({"price_prompt", "price_output"})
-"""Harmless, unless episodes end where they have cost so much."""
-HARMFUL = frozenset({"model", "agent", "agent_set", "seed", "sampling"})
-"""Settings that change what a rollout means."""
+"""Settings that may change unless a cost limit of episodes depends on them."""
+HARMFUL = frozenset({"model", "agent", "agent_set", "seats", "seed", "sampling"})
+"""Settings that may not change when a run is resumed: they change what a rollout means."""
 IN_FORCE = frozenset({"split", "limits", "in_process", "served", "environments"})
-"""Settings judged by what comes of them, which stands with each environment, and not by how they were asked for."""
+"""Settings judged by their effect, which is recorded with each environment, and not by their text in the request."""
 JUDGED_WITHIN = frozenset({"fallbacks", "roles", "set"})
-"""Settings of which some parts may change."""
+"""Settings that may change in part."""
 
 MODEL_HARMLESS = frozenset(
     {
@@ -61,15 +64,15 @@ MODEL_HARMLESS = frozenset(
         "budget",
     }
 )
-"""What may change of a model that stands in, or that environments ask."""
+"""Settings of a fallback or a role's model that may change."""
 MODEL_HARMFUL = frozenset({"name", "sampling", "fallbacks"})
 ENVIRONMENT_HARMLESS = frozenset({"deadlines", "files"})
-"""What may change of an environment as it was played; of `files` see `_is_moved`."""
+"""Recorded facts of an environment that may change; `files` is judged by `_is_moved`."""
 
 
 @dataclass(frozen=True)
 class SettingChange:
-    """One value that is not as it was."""
+    """One value that differs between the stored run and the request."""
 
     path: tuple[str, ...]
     before: JsonValue
@@ -81,21 +84,21 @@ class SettingChange:
 
 
 def changed_settings(stored: dict[str, JsonValue], now: dict[str, JsonValue]) -> list[str]:
-    """What changed between a stored run and a request to resume it, harmless settings left out; a line each."""
+    """The harmful changes between a stored run and the request that resumes it, a line for each."""
     judge = _Judge(stored, now)
     return [str(judge.remarked(change)) for change in _changes(stored, now) if judge.is_harmful(change)]
 
 
 def all_changes(before: dict[str, JsonValue], now: dict[str, JsonValue]) -> list[str]:
-    """Everything that is set otherwise than before, a line each; how that is asked for and what comes of it count."""
+    """All changes between two resolved requests, harmless ones included, a line for each."""
     return [str(change) for change in _changes(before, now)]
 
 
 def refuse_others(directory: Path, stored: dict[str, JsonValue], now: dict[str, JsonValue]) -> None:
-    """Refuse to go on with a run of other environments.
+    """Refuse to resume a run of other environments.
 
     Raises:
-        RunDirectoryError: says whose it is.
+        RunDirectoryError: names the run's environments.
     """
     before, asked = (" and ".join(sorted(_environments(resolved))) for resolved in (stored, now))
     if before and before != asked:
@@ -106,10 +109,10 @@ def refuse_others(directory: Path, stored: dict[str, JsonValue], now: dict[str, 
 
 
 def refuse_changes(directory: Path, changes: Sequence[str]) -> None:
-    """Refuse to go on with a run whose settings have changed.
+    """Refuse to resume a run whose settings have changed.
 
     Raises:
-        RunDirectoryError: they have, and how.
+        RunDirectoryError: lists the changes.
     """
     if changes:
         listing = "\n  ".join(changes)
@@ -120,13 +123,15 @@ def refuse_changes(directory: Path, changes: Sequence[str]) -> None:
 
 
 class _Judge:
-    """Says which changes would make rollouts that do not compare."""
+    """Decides which changes make new rollouts incomparable with the stored ones."""
 
     def __init__(self, stored: dict[str, JsonValue], now: dict[str, JsonValue]) -> None:
         self._before, self._now = _environments(stored), _environments(now)
 
     def is_harmful(self, change: SettingChange) -> bool:
-        """Whether rollouts made before and after it do not compare. What nobody has judged is harmful."""
+        """Whether rollouts made before and after a change are incomparable. A change of a setting not listed here is
+        harmful.
+        """
         match change.path:
             case ("hub_version", *_):
                 return False
@@ -142,7 +147,7 @@ class _Judge:
                 return True
 
     def remarked(self, change: SettingChange) -> SettingChange:
-        """With what to know about a file that is not where it was."""
+        """The change, with a remark if the setting names a file whose contents differ or were not recorded."""
         found = self._files_of(change)
         if found is None:
             return change
@@ -151,7 +156,7 @@ class _Judge:
         return SettingChange(change.path, change.before, change.after, f" ({remark})") if after else change
 
     def _is_harmful_within(self, path: Sequence[str]) -> bool:
-        """Of models, by fallback's place or role's name, and by field; fallbacks may have their own."""
+        """As `is_harmful`, for a field of a model; `path` is the fallback's index or the role, then the field."""
         match path:
             case (_, "fallbacks", *within):
                 return self._is_harmful_within(within)
@@ -166,12 +171,12 @@ class _Judge:
         return any(found.get("max_cost") is not None for found in limits)
 
     def _is_moved(self, change: SettingChange) -> bool:
-        """Whether a setting names the same file or folder, which is only somewhere else than it was."""
+        """Whether a setting still names a file or folder of the same contents, only at another path."""
         found = self._files_of(change)
         return found is not None and found[0] is not None and found[0] == found[1]
 
     def _files_of(self, change: SettingChange) -> tuple[str | None, str | None] | None:
-        """The digests of what a setting named and names now; None where it never was a file."""
+        """The digests of the file that a setting named before and names now; None if it names no file."""
         if change.path[:2] != ("request", "set"):
             return None
         setting = ".".join(change.path[2:])
@@ -184,7 +189,7 @@ class _Judge:
 
 
 def _environments(resolved: dict[str, JsonValue]) -> dict[str, dict[str, Any]]:
-    """What stands with each environment, by its name."""
+    """Name → what is recorded of each environment."""
     found = cast(list[dict[str, Any]], resolved.get("environments") or [])
     return {str(environment.get("name")): environment for environment in found}
 
@@ -200,7 +205,7 @@ def _changes(before: dict[str, JsonValue], now: dict[str, JsonValue]) -> Iterato
 
 
 def _completed(request: JsonValue) -> JsonValue:
-    """A recorded request with the defaults of settings that its version of the hub did not know."""
+    """A recorded request, with defaults for settings that the version of the hub which recorded it did not have."""
     try:
         completed = RunRequest.model_validate(request)
     except ValidationError:

@@ -6,17 +6,17 @@ import anyio
 
 
 class StopSignal:
-    """Asks a run to start nothing new; what is in flight finishes."""
+    """Asks a run to start no new attempt; those in flight finish."""
 
     def __init__(self) -> None:
         self.is_set = False
         self.reason: str | None = None
-        """Why, where the run itself asked."""
+        """Why the run stops, if the run itself decided to; else None."""
         self._event: anyio.Event | None = None
         self._told: list[Callable[[], None]] = []
 
     def set(self, reason: str | None = None) -> None:
-        """Ask; the first reason stands."""
+        """Set the signal; the first call's reason stays."""
         if self.is_set:
             return
         self.is_set, self.reason = True, reason
@@ -26,11 +26,11 @@ class StopSignal:
             told()
 
     def on_set(self, told: Callable[[], None]) -> None:
-        """Also tell this one when it is set."""
+        """Call `told` when the signal is set."""
         self._told.append(told)
 
     async def wait(self) -> None:
-        """Until it is set."""
+        """Wait until the signal is set."""
         if not self.is_set:
             self._event = self._event or anyio.Event()
             await self._event.wait()

@@ -1,4 +1,4 @@
-"""Names of tasks as a person gives them: ids, patterns, and files that list them."""
+"""Reads names of tasks as a user gives them: ids, patterns, and files that list them."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -7,10 +7,11 @@ from rollouthub.errors import ConfigError
 
 
 def read_names(entries: Iterable[str], folder: Path, origin: str) -> list[str]:
-    """Ids and patterns as given, `@FILE` replaced by the file's lines; empty lines and those with `#` are left out.
+    """Ids and patterns, with `@FILE` replaced by the file's lines; empty lines and lines that begin with `#` are left
+    out.
 
     Raises:
-        ConfigError: a file cannot be read, or names nothing.
+        ConfigError: a file cannot be read, or names no task.
     """
     names: list[str] = []
     for entry in entries:

@@ -1,4 +1,4 @@
-"""Which tasks of a split are played: those named, in which order, from where on, and how many."""
+"""Selects the tasks of a split to play: by name, order, start and number."""
 
 import random
 from collections.abc import AsyncGenerator, Mapping
@@ -10,26 +10,31 @@ from rollouthub.protocols import EnvironmentHost, TaskCard
 from rollouthub.task import BadRow
 
 MOST_LISTED = 1_000_000
-"""Tasks of a split whose ids are held to choose from."""
+"""Most tasks of a split whose ids are held in memory for a selection."""
 MOST_SHUFFLED = 20_000
-"""Tasks of a split that are played in another order than its own: a host keeps so many at hand."""
+"""Most tasks of a split that can be shuffled: a host caches this many."""
 _WILDCARDS = frozenset("*?[")
 
 
 def chosen_tasks(
     host: EnvironmentHost, split: str, request: RunRequest, seed: int, missing: dict[str, UnknownNameError]
 ) -> AsyncGenerator[TaskCard | BadRow]:
-    """The tasks that a request chooses of a split.
+    """The tasks of a split that a request selects.
 
-    `tasks` names them, `shuffle` orders them, `skip` leaves out the first, `sample` draws some of the rest, which keep
-    their order, and `limit` takes the first of what is left. Chance follows the seed alone; a larger `sample` or
-    `limit` chooses all that a smaller one does. What names no task here goes into `missing`.
+    `chosen` and `tasks` name them, `shuffle` orders them, `skip` leaves out the first, `sample` draws some of the rest
+    (in their order), and `limit` takes the first of what is left. The draw depends on the seed alone; a larger `sample`
+    or `limit` selects all that a smaller one does. Names that match no task here are put into `missing`.
 
     Raises:
-        DataError: a row makes no task, and bad rows are not skipped.
-        ConfigError: there are too many tasks to choose from so.
+        DataError: a row is not a valid task, and bad rows are not skipped.
+        ConfigError: the split has too many tasks for this selection, or two tasks with the same id.
     """
     names = list(dict.fromkeys(request.tasks))
+    if request.chosen:
+        ids = request.chosen.get(host.info.name, ())
+        names = [task_id for task_id in ids if not names or any(fnmatchcase(task_id, name) for name in names)]
+        if not names:
+            return _none()
     has_patterns = any(_WILDCARDS & set(name) for name in names)
     chooses = request.shuffle or request.sample is not None
     if has_patterns or chooses:
@@ -64,6 +69,11 @@ async def _picked(
         yield await host.find_task(split, task_id, seed)
 
 
+async def _none() -> AsyncGenerator[TaskCard | BadRow]:
+    return
+    yield
+
+
 async def _named(
     host: EnvironmentHost, split: str, seed: int, names: list[str], missing: dict[str, UnknownNameError]
 ) -> AsyncGenerator[TaskCard]:
@@ -77,7 +87,7 @@ async def _named(
 async def _stretch(
     host: EnvironmentHost, split: str, request: RunRequest, seed: int
 ) -> AsyncGenerator[TaskCard | BadRow]:
-    """The tasks from the first that is not skipped, up to the limit; bad rows count towards neither."""
+    """The tasks after the first `skip`, up to `limit`; bad rows are not counted."""
     count = 0
     end = None if request.limit is None else request.skip + request.limit
     async for card in host.tasks(split, seed):
@@ -98,7 +108,7 @@ def _skipped(row: BadRow, request: RunRequest) -> BadRow:
 
 
 def _matching(ids: Mapping[str, None], names: list[str], split: str, missing: dict[str, UnknownNameError]) -> list[str]:
-    """The ids that names stand for, in the order of the names; an id is itself before it is a pattern."""
+    """The ids that names match, in the order of the names; a name that is an id is not read as a pattern."""
     found: dict[str, None] = {}
     for name in names:
         matches = [name] if name in ids else []

@@ -11,20 +11,22 @@ from rollouthub.messages import ToolRequest
 from rollouthub.tools import text_result
 
 DEEPEST = 64
-"""Levels of nesting in a call's arguments; a record that nests deeper would not be read back."""
+"""Most levels of nesting in a call's arguments; deeper ones could not be read back from a record."""
 TOO_MANY = f"the arguments hold more than {MOST_VALUES:,} values; give fewer at a time, or as text"
 TOO_DEEP = f"the arguments nest deeper than {DEEPEST} levels"
 
 
 def arguments_of(request: ToolRequest) -> tuple[Any, CallToolResult | None]:
-    """The request's arguments; or, where they are no JSON object, its text and the error to tell the model."""
+    """The request's parsed arguments and None; or, if they are no JSON object, what was read and the error for the
+    model.
+    """
     if is_crowded(request.arguments):
         return request.arguments, text_result(TOO_MANY, is_error=True)
     return _read(request)
 
 
 async def long_arguments_of(request: ToolRequest) -> tuple[Any, CallToolResult | None]:
-    """The same of long ones: others have their turn after their values are counted, and after they are read."""
+    """As `arguments_of`, for long arguments: lets other tasks run before and after the text is parsed."""
     if is_crowded(request.arguments):
         return request.arguments, text_result(TOO_MANY, is_error=True)
     await anyio.lowlevel.checkpoint()
@@ -47,6 +49,6 @@ def _read(request: ToolRequest) -> tuple[Any, CallToolResult | None]:
 
 
 def is_shallow(value: Any, levels: int) -> bool:
-    """Whether a JSON value nests no deeper than so many levels."""
+    """Whether a JSON value nests no deeper than the given number of levels."""
     inner: Any = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     return not inner or (levels > 0 and all(is_shallow(item, levels - 1) for item in inner))

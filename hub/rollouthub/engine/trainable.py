@@ -1,6 +1,14 @@
-"""Whether a rollout can train a model, and what it lacks for that."""
+"""Whether a rollout can be used for training, and what it lacks for that."""
+
+from collections.abc import Sequence
 
 from rollouthub.rollout import BROKEN_OFF, SUSPECT, Outcome, Turn
+
+PRIVILEGED = "played the reference solution"
+"""Why a rollout that played the reference solution is not trainable."""
+
+FAILED_AT = "the agent failed at seat "
+"""Beginning of the reason why a rollout is not trainable in which the agent of one seat failed."""
 
 
 def why_not_trainable(
@@ -8,15 +16,20 @@ def why_not_trainable(
     turns: tuple[Turn, ...],
     is_privileged: bool,
     *,
-    is_told: bool = False,
+    had_interventions: bool = False,
     suspect: str | None = None,
+    failed: Sequence[str] = (),
 ) -> str | None:
-    """Why a rollout must not be learnt from; None when it may."""
+    """Why a rollout must not be used for training; None if it may. `failed` are the policy's seats whose agents
+    failed.
+    """
     if outcome is not Outcome.SCORED:
         return f"not scored: {outcome.value}"
     if is_privileged:
-        return "played the reference solution"
-    if is_told:
+        return PRIVILEGED
+    if failed:
+        return f"{FAILED_AT}{failed[0]}"
+    if had_interventions:
         return "a person helped: it was told something while it played"
     whole = [turn for turn in turns if turn.finish_reason != BROKEN_OFF]  # the others make no training rows
     if not whole:
@@ -32,7 +45,7 @@ def why_not_trainable(
 
 
 def missing_arrays(turns: tuple[Turn, ...]) -> tuple[str, ...]:
-    """What the model's engine did not give of some turn."""
+    """Names of the token arrays that the inference engine did not return for some turn."""
     gaps: list[str] = []
     asked = [turn for turn in turns if turn.finish_reason not in (None, BROKEN_OFF)]
     if any(turn.output_token_ids is None for turn in asked):

@@ -1,4 +1,4 @@
-"""Feeds players: reads samples as there is room for them, and waits for what is to be tried again."""
+"""Hands attempts to players: reads samples as players become free, and waits for retries that are due."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -13,51 +13,62 @@ from rollouthub.errors import ServerGone
 from rollouthub.rollout import Rollout
 
 MOST_READ_AHEAD = 4096
-"""Samples of other environments that are held while one's is looked for."""
+"""Most samples held while the queue looks for a sample of one environment."""
 READ_AT_ONCE = 16
-"""Samples read in one go: each takes a quarter of the CPU that it takes alone, in between everything else."""
+"""Number of samples read in one batch: in a batch, each takes a quarter of the CPU time that it takes alone."""
 READ_SECONDS = 0.001
-"""No further one is read after this long, so that samples which take time to make hold nothing up."""
+"""Seconds after which a batch ends, so that samples that are slow to make do not block the event loop."""
 
 Retrying = Literal["queued", "waiting", "over", "on_demand", "unknown"]
-"""What came of asking for another attempt at a sample.
+"""The answer to a request to retry a sample.
 
-`waiting`: it is to be played anyway; `over`: nothing new begins any more; `on_demand`: who asks for samples decides
-that; `unknown`: no sample of that name is known to have ended without a result.
+`queued`: it will be retried; `waiting`: it is to be played anyway; `over`: the run starts nothing more; `on_demand`:
+the
+caller decides what is played; `unknown`: no sample of this id is known to have ended without a result.
 """
 
 
 @runtime_checkable
 class OnDemand(Protocol):
-    """An iterator of samples that come on demand: now there may be none, and later some.
+    """An iterator that yields samples on demand: it may have none now, and some later.
 
-    It is read only while it has a next one, so that nobody waits in it while something else is to be tried again.
+    The queue reads it only while `has_next` is true, so that no player blocks in it while a retry is due.
     """
 
     @property
     def has_next(self) -> bool:
-        """Whether reading gives a sample, or the end, at once."""
+        """Whether the next read returns at once, with a sample or the end."""
         ...
 
     def on_change(self, told: Callable[[], None]) -> None:
-        """Tell this one whenever that becomes true."""
+        """Call `told` whenever `has_next` becomes true."""
         ...
 
-    def settled(self, item: Sample) -> None:
-        """No further attempt at a sample follows; its last record was handed to the sink."""
+    def settled(self, sample: Sample) -> None:
+        """Note that a sample gets no further attempt; its last record was handed to the sink."""
         ...
 
 
 class WorkQueue:
-    """A schedule over an iterator of samples. What is handed out comes back through `ended`, `lost` or `give_back`."""
+    """A `Schedule` fed from an iterator of samples. Each attempt handed out comes back by `ended`, `lost` or
+    `give_back`.
+    """
 
-    def __init__(self, items: AsyncIterator[Sample], schedule: Schedule, stop: StopSignal) -> None:
+    def __init__(
+        self,
+        items: AsyncIterator[Sample],
+        schedule: Schedule,
+        stop: StopSignal,
+        settled: Callable[[Sample], None] = lambda sample: None,
+    ) -> None:
+        """`settled` is called with a sample once it gets no further attempt unless a person asks for one."""
         self.schedule = schedule
+        self._settled = settled
         self._items, self._stop = items, stop
         self._on_demand = items if isinstance(items, OnDemand) else None
         self._is_exhausted = False
         self.is_held = False
-        """Whether nothing new is handed out for now."""
+        """Whether the queue is paused: it hands out nothing."""
         # Tasks may come over a wire, and one reader at a time may wait for them.
         self._turn = anyio.Lock(fast_acquire=True)
         self._changed: anyio.Event | None = None
@@ -71,7 +82,7 @@ class WorkQueue:
         return self._stop.is_set or (self._is_exhausted and self.schedule.is_idle)
 
     async def next(self, environment: str = "", *, wanted: Callable[[], bool] = lambda: True) -> QueuedAttempt | None:
-        """The next attempt, waited for as long as there may be one; None where there is none, or it is not wanted."""
+        """Wait for the next attempt; None if nothing is left to play, or `wanted` returns false."""
         while wanted() and not self.is_over:
             work = await self.at_once(environment, wanted=wanted)
             if work is not None:
@@ -84,7 +95,7 @@ class WorkQueue:
     async def at_once(
         self, environment: str = "", *, wanted: Callable[[], bool] = lambda: True
     ) -> QueuedAttempt | None:
-        """The next attempt, where there is one by now."""
+        """The next attempt, if one is available now, else None."""
         while not self._stop.is_set:
             if self.is_held and (self.schedule.waiting or self._on_demand is not None):
                 return None  # else reading on shows whether there is anything left to hold back
@@ -104,43 +115,48 @@ class WorkQueue:
         return None
 
     async def wait(self, environment: str = "") -> None:
-        """Until something changed, or what is to be tried again is due."""
+        """Wait until the queue changes, or a retry is due."""
         changed = self._changed = self._changed or anyio.Event()
         due_in = None if self.is_held else self.schedule.due_in(anyio.current_time(), environment)
         with anyio.move_on_after(due_in):
             await changed.wait()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Until something is so, asked whenever anything changed."""
+        """Wait until a condition holds; it is checked after each change of the queue."""
         while not condition():
             changed = self._changed = self._changed or anyio.Event()
             await changed.wait()
 
     def ended(self, work: QueuedAttempt, rollout: Rollout) -> None:
-        """An attempt is over."""
+        """Note the end of an attempt."""
         retried = self.schedule.retried
         reason = self.schedule.ended(work, rollout, anyio.current_time())
         if reason is not None and not self._stop.is_set:
             self._stop.set(reason)
-        if self._on_demand is not None and self.schedule.retried == retried:
-            self._on_demand.settled(work.item)
+        if self.schedule.retried == retried:
+            self._no_more_of(work.sample)
         self.wake()
 
     def lost(self, work: QueuedAttempt) -> bool:
-        """Whoever played it is gone; whether it is tried again."""
+        """Note that the worker which played an attempt died; True if the sample is retried."""
         is_again = self.schedule.lost(work, anyio.current_time()) and not self._stop.is_set
-        if self._on_demand is not None and not is_again:
-            self._on_demand.settled(work.item)
+        if not is_again:
+            self._no_more_of(work.sample)
         self.wake()
         return is_again
 
+    def _no_more_of(self, sample: Sample) -> None:
+        self._settled(sample)
+        if self._on_demand is not None:
+            self._on_demand.settled(sample)
+
     def hold(self, is_held: bool) -> None:
-        """Hand out nothing new from now on, or go on."""
+        """Pause or resume handing out attempts."""
         self.is_held = is_held
         self.wake()
 
     def retry(self, rollout_id: str) -> Retrying:
-        """Try a sample again that ended without a result, because somebody asked."""
+        """Retry a sample that ended without a result, because a person asked."""
         if self.is_over:
             return "over"
         if self._on_demand is not None:
@@ -151,12 +167,12 @@ class WorkQueue:
         return "waiting" if self.schedule.waits(rollout_id) else "unknown"
 
     def give_back(self, work: QueuedAttempt) -> None:
-        """It was handed out, and nobody began to play it."""
+        """Put back an attempt that was handed out and never started."""
         self.schedule.give_back(work)
         self.wake()
 
     def wake(self) -> None:
-        """Let those who wait look again."""
+        """Wake those who wait for a change of the queue."""
         if self._changed is not None:
             self._changed.set()
             self._changed = None
@@ -165,15 +181,15 @@ class WorkQueue:
         began = time.perf_counter()
         for _ in range(1 if self._on_demand is not None else READ_AT_ONCE):
             try:
-                item = await anext(self._items, None)
+                sample = await anext(self._items, None)
             except ServerGone as error:
                 self._stop.set(str(error))
                 return
-            if item is None:
+            if sample is None:
                 self._is_exhausted = True
                 self.wake()
                 return
-            self.schedule.add(item)
+            self.schedule.add(sample)
             if self.schedule.read(environment) == 0:
                 self.wake()  # it is another player's, who may wait for nothing else
             if time.perf_counter() - began > READ_SECONDS:

@@ -1,10 +1,10 @@
-"""Rollouts as data sets: which may be learnt from, their training rows, and a file for each format.
+"""Rollouts as data sets: which may be trained on, their training rows, and the file formats.
 
 Imports `store` and below. Begin with `training_row.py` and `formats/`.
 """
 
 from rollouthub.export.batch import BatchRows, batch_rows
-from rollouthub.export.credit import Credit, turn_returns
+from rollouthub.export.credit import Credit, turn_returns, turn_rewards
 from rollouthub.export.not_trainable import NotTrainable, Refusal, RefusalReason, why_refused
 from rollouthub.export.stale_mask import is_masked, mask_stale
 from rollouthub.export.task_reference import TaskReference
@@ -23,5 +23,6 @@ __all__ = [
     "mask_stale",
     "training_rows",
     "turn_returns",
+    "turn_rewards",
     "why_refused",
 ]

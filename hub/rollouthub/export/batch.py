@@ -1,4 +1,4 @@
-"""Groups into rows with advantages: a group is learnt from as a whole, or refused by name."""
+"""Training rows of groups, with advantages; a group is used as a whole, or refused with a reason."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from rollouthub.rollout import Rollout
 
 
 class ExportGroup(Protocol):
-    """What is handed out together, such as a supply's `RolloutGroup`."""
+    """The members of one group, such as a supply's `RolloutGroup`."""
 
     @property
     def group_id(self) -> str: ...
@@ -23,22 +23,24 @@ class ExportGroup(Protocol):
     def rollouts(self) -> Sequence[Rollout]: ...
     @property
     def size(self) -> int:
-        """How many members were asked for."""
+        """How many members complete the group."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRows:
-    """The rows of a batch, and what was refused."""
+    """The training rows of a batch, and the refused groups."""
 
     rows: list[tuple[TrainingRow, float]]
-    """Each with its rollout's advantage; those of a group stand together, in the order of its members."""
+    """Each row with the advantage of its rollout, or of its seat if there are several; the rows of a group are
+    adjacent, in the order of its members.
+    """
     refused: list[RefusalReason]
-    """One for each group that makes no rows."""
+    """The reason for each group that makes no rows."""
 
     @property
     def counts(self) -> dict[Refusal, int]:
-        """Groups refused, by name."""
+        """How many groups were refused, by reason."""
         return dict(Counter(refused.refusal for refused in self.refused))
 
 
@@ -55,10 +57,10 @@ def batch_rows(
 ) -> BatchRows:
     """The training rows of whole groups, with advantages.
 
-    A group that lacks members (unless `partial`), or has one that must not be learnt from, makes no rows at all: the
-    others' advantages would be measured against the wrong baseline. With a `policy_version`, tokens more than
-    `max_staleness` versions older are masked (`mask_stale`), and rows left without any are dropped; a group of which
-    nothing is left is refused as stale. With `suspect`, rewards that their verifier calls suspect count, too.
+    A group that lacks members (unless `partial`), or has a member that must not be trained on, makes no rows, because
+    the other members' advantages would be computed against a wrong baseline. With a `policy_version`, tokens more than
+    `max_staleness` versions older are masked (`mask_stale`), and fully masked rows are dropped; a group without
+    remaining rows is refused as stale. With `suspect`, rewards that their verifier calls suspect are used, too.
     """
     rows: list[tuple[TrainingRow, float]] = []
     refusals: list[RefusalReason] = []
@@ -89,11 +91,16 @@ def _why_refused(group: ExportGroup, need: Need, partial: bool, suspect: bool) -
 def _rows(
     group: ExportGroup, method: GroupMethod, need: Need, credit: Credit, suspect: bool
 ) -> list[tuple[TrainingRow, float]]:
-    advantages = group_advantages([member.reward for member in group.rollouts], method)
+    advantages: dict[str, Sequence[float | None]] = {}
     made: list[tuple[TrainingRow, float]] = []
-    for member, advantage in zip(group.rollouts, advantages, strict=True):
-        assert advantage is not None, "who is not scored is refused"
-        made += [(row, advantage) for row in training_rows(member, credit, need=need, suspect=suspect)]
+    for place, member in enumerate(group.rollouts):
+        for row in training_rows(member, credit, need=need, suspect=suspect):
+            seat = row.segment.agent
+            if seat not in advantages:  # seats are compared with the same seat of the other members
+                advantages[seat] = group_advantages([each.reward_of(seat) for each in group.rollouts], method)
+            advantage = advantages[seat][place]
+            assert advantage is not None, "who is not scored is refused"
+            made.append((row, advantage))
     return made
 
 

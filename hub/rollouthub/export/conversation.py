@@ -1,4 +1,4 @@
-"""A rollout as the messages that chat templates and trainers of words read."""
+"""A rollout as chat messages, for chat templates and text-based trainers."""
 
 import json
 import math
@@ -13,20 +13,20 @@ from rollouthub.models.direct.chat_wire import encode_tools
 from rollouthub.rollout import Rollout, Turn
 
 ChatMessage = dict[str, Any]
-"""`role`, `content`, and as they apply `reasoning_content`, `tool_calls`, `tool_call_id`."""
+"""A chat message: `role`, `content` and, where they apply, `reasoning_content`, `tool_calls` and `tool_call_id`."""
 
 
 class BrokenConversation(ValueError):
-    """Turns that follow turns which are not there."""
+    """A turn's parent is missing or does not come before it."""
 
 
 def longest_chain(rollout: Rollout, seat: str | None = None) -> tuple[Turn, ...]:
-    """The turns of a seat's longest conversation, the latest of equals; by default the seat's that spoke first.
+    """The turns of a seat's longest conversation, among equal ones the latest; by default of the seat that spoke first.
 
-    Where a conversation forked (compaction, a retry), what is on another branch is left away.
+    If the conversation forked (by compaction or a retry), the turns of other branches are left out.
 
     Raises:
-        BrokenConversation: a turn follows one that is not there before it.
+        BrokenConversation: a turn's parent does not come before it.
     """
     if not rollout.turns:
         return ()
@@ -49,13 +49,15 @@ def longest_chain(rollout: Rollout, seat: str | None = None) -> tuple[Turn, ...]
 
 
 def chain_segment(rollout: Rollout, chain: Sequence[Turn]) -> Segment:
-    """The token row that ends where a chain ends; what it holds of turns before a re-written prompt is prompt."""
+    """The training segment that ends with the chain's last turn; earlier turns that were rewritten into its prompt
+    are part of the prompt.
+    """
     last = chain[-1].index
     return next(row for row in segments(rollout) if row.turn_ids[-1:].tolist() == [last])
 
 
 def has_engine_ids(chain: Sequence[Turn]) -> bool:
-    """Whether every turn has the ids that its engine read and sampled."""
+    """Whether every turn has the token ids that its engine read and sampled."""
     return bool(chain) and all(
         turn.token_source == "engine" and turn.prompt_token_ids is not None and turn.output_token_ids is not None
         for turn in chain
@@ -63,25 +65,14 @@ def has_engine_ids(chain: Sequence[Turn]) -> bool:
 
 
 def messages_of(chain: Sequence[Turn]) -> list[Message]:
-    """Everything that was said along a chain."""
+    """All messages of a chain, prompts and answers."""
     return [message for turn in chain for message in (*turn.messages, turn.response)]
 
 
-def media_of(messages: Sequence[Message]) -> list[Media]:
-    """The pictures, sounds and files in messages, in order."""
-    return [
-        part
-        for message in messages
-        if not isinstance(message.content, str)
-        for part in message.content
-        if isinstance(part, Media)
-    ]
-
-
 def chat_message(message: Message) -> ChatMessage:
-    """One message. Pictures are placeholders, `{"type": "image"}`; which they are, `media_of` tells in the same order.
+    """One chat message. Pictures are placeholders `{"type": "image"}`; `media_of` lists them in the same order.
 
-    Arguments of a call are an object, as chat templates want them, and text where the model wrote no object.
+    The arguments of a tool call are an object, as chat templates need them, or text if the model wrote no valid object.
     """
     chat: ChatMessage = {"role": message.role, "content": _content(message)}
     if message.reasoning:
@@ -94,7 +85,7 @@ def chat_message(message: Message) -> ChatMessage:
 
 
 def parsed_arguments(request: ToolRequest) -> dict[str, Any] | None:
-    """A call's arguments, if they are an object."""
+    """A tool call's arguments as an object; None if they are not a valid JSON object."""
     try:
         found: Any = json.loads(request.arguments, parse_constant=_no_number, parse_float=_finite)
         if "\\u" in request.arguments:
@@ -105,12 +96,14 @@ def parsed_arguments(request: ToolRequest) -> dict[str, Any] | None:
 
 
 def tool_schemas(tools: Sequence[Tool]) -> str:
-    """Tool definitions as JSON text in OpenAI's form: as text, no reader of tables mixes the fields of several."""
+    """Tool definitions as JSON text in OpenAI's format; as text, so that table readers do not merge the fields of
+    different tools.
+    """
     return bytes(encode_tools(tools)).decode()
 
 
 def same_words(one: Message, other: Message) -> bool:
-    """Whether two messages say the same; the names that calls were given do not count."""
+    """Whether two messages have the same content, apart from the ids of tool calls."""
     return _without_ids(one) == _without_ids(other)
 
 

@@ -1,15 +1,15 @@
-"""Data sets for trainers, made of finished or running runs a group at a time."""
+"""Data sets for trainers, read from finished or running runs one group at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rollouthub.authoring.rewards import group_advantages
 from rollouthub.errors import UsageError
 from rollouthub.export.export_format import find_export_format
 from rollouthub.export.filters import FilterName
 from rollouthub.export.formats.data_columns import Row
 from rollouthub.export.left_out import LeftOut
 from rollouthub.export.not_trainable import Refusal, why_refused
+from rollouthub.export.pairs import earned
 from rollouthub.export.recipe import Recipe
 from rollouthub.export.scored_group import RunSource, ScoredGroup
 from rollouthub.rollout import Rollout
@@ -18,7 +18,7 @@ from rollouthub.store.reader import RunReader
 
 
 class MixedModels(UsageError):
-    """Rollouts of several models were to stand in one data set."""
+    """A data set would mix rollouts of several models."""
 
     def __init__(self, models: Sequence[str | None], *, has_tokens: bool) -> None:
         names = " and ".join(repr(model) for model in models)
@@ -32,34 +32,34 @@ class MixedModels(UsageError):
 
 @dataclass
 class ReadProgress:
-    """How far the reading of runs is."""
+    """How much of the runs has been read."""
 
     left_out: LeftOut = field(default_factory=LeftOut)
     broken: list[BrokenRecord] = field(default_factory=list[BrokenRecord])
     read: int = 0
-    """Records looked at, the broken and the left out among them."""
+    """How many records were read, including broken ones and those left out."""
     groups: int = 0
     rows: int = 0
     exact_rows: int = 0
-    """Those of which every turn has its engine's ids."""
+    """Rows in which every turn has its engine's token ids."""
 
     @property
     def used(self) -> int:
-        """Rollouts that are in a row."""
+        """Rollouts that were read and not left out."""
         return self.read - self.left_out.total
 
 
 class DataSet:
-    """The rows of a recipe over runs; going through it again reads again."""
+    """The rows of a recipe over runs; each iteration reads the runs again."""
 
     def __init__(
         self, readers: Sequence[RunReader], recipe: Recipe, tick: Callable[["ReadProgress"], None] | None = None
     ) -> None:
-        """Look the runs over; `tick` hears of each group that was read.
+        """Inspect the runs; `tick` is called after each group that was read.
 
         Raises:
-            UsageError: there is no such format, or an option of the recipe means nothing to it.
-            MixedModels: they are of several models, and the recipe does not allow that.
+            UsageError: there is no such format, or it does not use an option of the recipe.
+            MixedModels: the runs are of several models, and the recipe does not allow that.
         """
         self.format = find_export_format(recipe)
         self._readers, self.recipe, self._tick = readers, recipe, tick
@@ -77,7 +77,7 @@ class DataSet:
         return sum(sum(reader.outcomes().values()) for reader in self._readers)
 
     def __iter__(self) -> Iterator[Row]:
-        """Every row; what is left out is counted in `progress` as it comes.
+        """Yield every row; rollouts that are left out are counted in `progress` meanwhile.
 
         Raises:
             MixedModels: a record is of another model than those before.
@@ -100,7 +100,7 @@ class DataSet:
         return self.format.rows(group, self.recipe, self.progress.left_out) if group.rollouts else iter(())
 
     def _scored(self, records: Sequence[Rollout | BrokenRecord], source: RunSource, planned: int) -> ScoredGroup:
-        """The members that may be learnt from and pass the filters; the others are counted."""
+        """The members that may be trained on and pass the filters; all others are counted."""
         recipe, left_out, need = self.recipe, self.progress.left_out, self.format.need(self.recipe)
         wanted: list[Rollout] = []
         for record in records:
@@ -123,21 +123,20 @@ class DataSet:
 
     def _filtered(self, wanted: Sequence[Rollout], source: RunSource) -> ScoredGroup:
         recipe, left_out = self.recipe, self.progress.left_out
-        rewards = {rollout.rollout_id: rollout.reward for rollout in wanted if rollout.reward is not None}
-        reason = recipe.filters.rejects_group(list(rewards.values()))
+        scored = tuple(rollout for rollout in wanted if rollout.reward is not None)
+        rewards = [reward for rollout in scored if (reward := earned(rollout, recipe.seat)) is not None]
+        reason = recipe.filters.rejects_group(rewards)
         kept: list[Rollout] = []
         for rollout in wanted:
             if rollout.score is None:  # asked for with `untrainable`
                 kept.append(rollout)
             elif reason is not None:
                 left_out.add(FilterName.SPREAD.value, rollout.rollout_id, reason)
-            elif (rejected := recipe.filters.rejects(rollout)) is not None:
+            elif (rejected := recipe.filters.rejects(rollout, recipe.seat)) is not None:
                 left_out.add(rejected[0].value, rollout.rollout_id, rejected[1])
             else:
                 kept.append(rollout)
-        centred = group_advantages(list(rewards.values()), recipe.advantage or "mean_std")
-        advantages = {name: value for name, value in zip(rewards, centred, strict=True) if value is not None}
-        return ScoredGroup(tuple(kept), source, self.has_images, rewards, advantages)
+        return ScoredGroup(tuple(kept), source, self.has_images, scored)
 
     def _meet(self, model: str | None) -> None:
         if model not in self._models:

@@ -1,4 +1,4 @@
-"""Writing data sets: lines of JSON or a Parquet file, a row group at a time, and only a whole file or none."""
+"""Writes data sets as JSON lines or Parquet, one row group at a time; a file appears only when it is complete."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
@@ -12,22 +12,22 @@ from rollouthub.export.data_set import DataSet
 from rollouthub.export.file_formats import FileFormat
 from rollouthub.export.formats.data_columns import Columns, Kind, Row
 from rollouthub.export.record_tables import column_array
-from rollouthub.packed import Float32s, Int32s
 from rollouthub.plugins.extras import pip_install
 from rollouthub.store.atomic_files import complete_file
+from rollouthub.values import Float32s, Int32s
 
 FILE_FORMATS: tuple[FileFormat, ...] = ("jsonl", "parquet")
-"""What a data set is written as; the first where nothing says which."""
+"""The file formats of a data set; the first is the default."""
 _GROUP_ROWS, _GROUP_BYTES = 500, 8 * 2**20
-"""How much is gathered for one row group of Parquet, the most that is in memory at a time."""
+"""Most rows and bytes of one Parquet row group, which is built in memory."""
 
 
 class NothingToWrite(Exception):
-    """No rollout made a row."""
+    """The data set has no rows, so no file is written."""
 
 
 def write_jsonl(data_set: DataSet, out: IO[bytes]) -> int:
-    """Write a line a row; how many there were."""
+    """Write one line of JSON per row. Returns the number of rows."""
     encoder = msgspec.json.Encoder(enc_hook=_numbers)
     column = data_set.format.line_column
     count = 0
@@ -39,11 +39,11 @@ def write_jsonl(data_set: DataSet, out: IO[bytes]) -> int:
 
 
 def write_file(data_set: DataSet, out: Path, form: FileFormat) -> int:
-    """Write a data set to a file, which appears when it is complete; how many rows it has.
+    """Write a data set to a file, which appears when it is complete. Returns the number of rows.
 
     Raises:
-        NothingToWrite: it has none, and there is no file.
-        ConfigError: nothing can be written there, or pyarrow is not installed.
+        NothingToWrite: the data set has no rows; no file is written.
+        ConfigError: the place cannot be written, or pyarrow is not installed.
         StoreError: the file could not be written.
         MixedModels: see `DataSet`.
     """
@@ -74,10 +74,10 @@ def _write_parquet(data_set: DataSet, path: Path) -> int:
 
 
 def load_arrow() -> Any:
-    """The pyarrow package. Imported on use: it is an extra, and takes its time. It has no type stubs.
+    """Import the pyarrow package. It is an optional dependency, slow to import, and has no type stubs.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: pyarrow is not installed.
     """
     try:
         return import_module("pyarrow")
@@ -86,7 +86,9 @@ def load_arrow() -> Any:
 
 
 def arrow_schema(arrow: Any, columns: Columns) -> Any:
-    """The schema of a table. Objects are Arrow's JSON, which `datasets` hands out as objects, others as text."""
+    """The Arrow schema of a table. Objects have Arrow's JSON type, which `datasets` reads as objects and other
+    libraries as text.
+    """
     # pyarrow 19 and later; before, it is text for everyone.
     json_text = arrow.json_(arrow.string()) if hasattr(arrow, "json_") else arrow.string()
     types: dict[Kind, Any] = {

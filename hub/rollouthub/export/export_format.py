@@ -1,4 +1,4 @@
-"""`ExportFormat`: one kind of data set, and how it is found by name."""
+"""`ExportFormat`: the interface of a data set format, and the lookup by name."""
 
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
@@ -9,45 +9,47 @@ from rollouthub.export.left_out import LeftOut
 from rollouthub.export.not_trainable import Need
 from rollouthub.export.recipe import FORMAT_OPTIONS, Recipe
 from rollouthub.export.scored_group import ScoredGroup
+from rollouthub.plugins.entry_points import EXPORT_FORMATS
 from rollouthub.plugins.lookup import find_plugin
-
-EXPORT_FORMATS = "rollouthub.export_formats"
-"""Name → a class, made without arguments, that follows `ExportFormat`."""
 
 
 @runtime_checkable
 class ExportFormat(Protocol):
-    """One kind of data set: which rollouts it takes, and the rows that a group of them makes."""
+    """One data set format: which rollouts it takes, and the rows that it makes of a group."""
 
     @property
     def options(self) -> frozenset[str]:
-        """The fields of `Recipe` that mean something to it, of those in `FORMAT_OPTIONS`; others are refused."""
+        """The fields in `FORMAT_OPTIONS` of a `Recipe` that this format uses; others are refused."""
         ...
 
     @property
     def takes_whole_groups(self) -> bool:
-        """Whether a group is left out when members of it are missing or may not be learnt from."""
+        """Whether a group is left out if members are missing or must not be trained on."""
         ...
 
     @property
     def line_column(self) -> str | None:
-        """The one column that is a line of JSON by itself, numbers deep within it; None where the row is."""
+        """The column that alone makes a line of JSON, and may hold large nested arrays; None if the line is the
+        whole row.
+        """
         ...
 
     def has_tokens(self, recipe: Recipe) -> bool:
-        """Whether token ids are in the rows, so that rollouts of two models must not stand in one data set."""
+        """Whether rows hold token ids, so that rollouts of different models must not be mixed."""
         ...
 
     def need(self, recipe: Recipe) -> Need:
-        """What a rollout must have to be taken; what lacks it is left out before `rows` sees it."""
+        """What a rollout must have; rollouts without it are left out before `rows` is called."""
         ...
 
     def columns(self, recipe: Recipe, has_images: bool) -> Columns:
-        """The columns of a row, in order; `token_exact` is one of them."""
+        """The columns of a row, in order, with their kinds; `token_exact` must be one of them."""
         ...
 
     def rows(self, group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> Iterator[Row]:
-        """The rows of a group, with exactly the columns' keys; a rollout in none of them is added to `left_out`."""
+        """The rows of a group, with exactly the keys of `columns`; a rollout that is in no row is added to
+        `left_out`.
+        """
         ...
 
 
@@ -56,7 +58,7 @@ def find_export_format(recipe: Recipe) -> ExportFormat:
 
     Raises:
         UnknownNameError: there is no such format.
-        ConfigError: it cannot be loaded, or an option of the recipe means nothing to it.
+        ConfigError: the format cannot be loaded, or does not use an option of the recipe.
     """
     name = recipe.format
     found = find_plugin(EXPORT_FORMATS, "export format", name, ExportFormat)

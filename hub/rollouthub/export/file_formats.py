@@ -1,4 +1,4 @@
-"""Formats of files by the ends of their names, so that no file holds another format than its name says."""
+"""File formats by file name endings, so that no file has another format than its name says."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,17 @@ ENDINGS: Mapping[FileFormat, tuple[str, ...]] = {
     "csv": (".csv",),
 }
 _SHEETS = (".xlsx", ".xls", ".ods", ".tsv")
-"""What spreadsheets keep: they open .csv as well."""
+"""Endings of spreadsheet files, for which .csv is suggested."""
 
 
 def file_format(out: Path | None, formats: Sequence[FileFormat], asked: str | None = None) -> FileFormat:
-    """What to write: the one of these formats that was asked for, else what the file's name says, else the first.
+    """The file format to write: the requested one, else the one of the file's ending, else the first.
 
-    Nothing is said by a name without an ending, nor by a device's or a pipe's.
+    Names without an ending, devices and pipes determine no format.
 
     Raises:
-        UnknownNameError: what was asked for is none of the formats.
-        ConfigError: the name has the ending of something else; those that fit are named.
+        UnknownNameError: the requested format is not one of `formats`.
+        ConfigError: the name has the ending of another format; the message lists fitting ones.
     """
     fitting: list[FileFormat] = [known for known in formats if asked in (None, known)]
     if not fitting:
@@ -39,7 +39,7 @@ def file_format(out: Path | None, formats: Sequence[FileFormat], asked: str | No
 
 
 def _advice(out: Path, formats: Sequence[FileFormat]) -> str:
-    """The endings that fit, and what the name was probably meant to be."""
+    """A hint for the error message: the fitting endings, and the name that was probably meant."""
     endings = [ending for known in formats for ending in ENDINGS[known]]
     listing = f"{', '.join(endings[:-1])} or {endings[-1]}" if len(endings) > 1 else endings[0]
     likely = _likely(out.suffix.lower(), endings, formats)
@@ -47,7 +47,7 @@ def _advice(out: Path, formats: Sequence[FileFormat]) -> str:
 
 
 def _likely(ending: str, fitting: Sequence[str], formats: Sequence[FileFormat]) -> str | None:
-    """What a wrong ending was to be; None where nothing is like it."""
+    """The ending that was probably meant; None if none is similar."""
     if ending in _SHEETS and ".csv" in fitting:
         return ".csv"
     close = difflib.get_close_matches(ending, fitting, 1, 0.5)

@@ -1,4 +1,4 @@
-"""Filters: which of the rollouts that may be learnt from are wanted."""
+"""Filters: which trainable rollouts go into a data set."""
 
 import math
 from collections.abc import Sequence
@@ -7,13 +7,14 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.export.pairs import earned
 from rollouthub.rollout import Rollout, Stop, Turn
 
 _STOPS = [stop.value for stop in Stop]
 
 
 class FilterName(StrEnum):
-    """What a filter is called in the count of what was left out."""
+    """The names of filters in the counts of left-out rollouts."""
 
     ENVIRONMENT = "environment"
     TASK = "task"
@@ -24,40 +25,42 @@ class FilterName(StrEnum):
     TOKENS = "tokens"
     TRAINABLE = "trainable"
     SPREAD = "spread"
-    """Its group's rewards lie too near each other."""
+    """The rewards of the group are too close to each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What is wanted; by default everything."""
+    """The filters of a data set; by default every rollout passes."""
 
     environments: Sequence[str] = ()
-    """By name; none are all."""
+    """Names of the environments to take; empty takes all."""
     tasks: Sequence[str] = ()
-    """By id, `*` and `?` standing for anything; none are all."""
+    """Task ids to take, with `*` and `?` as wildcards; empty takes all."""
     passed: bool | None = None
-    """Only what its verifier passed, or only what it failed; None is both, and what it drew no line for."""
+    """Whether to take only rollouts that passed, or only those that failed; None takes all, including those with
+    neither.
+    """
     min_reward: float | None = None
     max_reward: float | None = None
     stops: Sequence[str] = ()
-    """Only what ended so (`finished`, `submitted` …); none are all."""
+    """Stop reasons to take (`finished`, `submitted` …); empty takes all."""
     min_turns: int | None = None
     max_turns: int | None = None
     max_tokens: int | None = None
-    """The longest context that a turn may have come to: its prompt and its answer."""
+    """Most tokens of context, prompt and answer together, in any turn."""
     trainable: bool = False
-    """Only what its record calls trainable: engine ids and log-probabilities for every turn."""
+    """Take only rollouts whose record says they are trainable: engine ids and log-probabilities for every turn."""
     min_spread: float | None = None
-    """Only groups whose best and worst reward differ by at least this much."""
+    """Take only groups whose best and worst reward differ by at least this much."""
     min_deviation: float | None = None
-    """The least standard deviation of a group's rewards (of the population)."""
+    """The least standard deviation (population) of a group's rewards."""
 
     def __post_init__(self) -> None:
-        """Refuse what would never let anything through.
+        """Refuse filters that no rollout could pass.
 
         Raises:
-            ConfigError: a bound is no number, or a range is empty.
-            UnknownNameError: a rollout cannot end so.
+            ConfigError: a bound is not a finite number, or a range is empty.
+            UnknownNameError: there is no such stop reason.
         """
         for stop in self.stops:
             if stop not in _STOPS:
@@ -74,7 +77,7 @@ class Filters:
                 raise ConfigError(f"nothing has {name} of at least {low:g} and at most {high:g}; turn them round")
 
     def rejects_task(self, rollout: Rollout) -> tuple[FilterName, str] | None:
-        """Whether its task is not wanted: the name of the filter, and the words."""
+        """Why a rollout's environment or task is rejected, as the filter's name and a reason; None if it is not."""
         if self.environments and rollout.environment.name not in self.environments:
             return FilterName.ENVIRONMENT, f"it was played in {rollout.environment.name}"
         if self.tasks and not any(fnmatchcase(rollout.task.id, pattern) for pattern in self.tasks):
@@ -82,7 +85,7 @@ class Filters:
         return None
 
     def rejects_group(self, rewards: Sequence[float]) -> str | None:
-        """Why these rewards of one group lie too near each other; None where they do not."""
+        """Why a group's rewards are too close to each other; None if they are not."""
         spread = max(rewards) - min(rewards) if rewards else 0.0
         if self.min_spread is not None and spread < self.min_spread:
             return f"its group's {len(rewards)} rewards lie within {spread:g}"
@@ -93,9 +96,11 @@ class Filters:
                 return f"its group's {len(rewards)} rewards deviate by {deviation:g}"
         return None
 
-    def rejects(self, rollout: Rollout) -> tuple[FilterName, str] | None:
-        """Whether a scored rollout is not wanted: the name of the filter, and the words."""
-        reward, score = rollout.reward, rollout.score
+    def rejects(self, rollout: Rollout, seat: str | None = None) -> tuple[FilterName, str] | None:
+        """Why a scored rollout is rejected, as the filter's name and a reason; None if it is not. With `seat`, by
+        the seat's reward.
+        """
+        reward, score = earned(rollout, seat), rollout.score
         assert reward is not None
         assert score is not None
         if self.passed is not None and score.passed is not self.passed:
@@ -122,7 +127,9 @@ class Filters:
 
 
 def longest_context(turns: Sequence[Turn]) -> float:
-    """Tokens of the longest prompt with its answer, by the engine's ids or its count; infinite where unknown."""
+    """Most tokens of a prompt with its answer among the turns, by token ids or the server's count; infinity if a
+    turn has neither.
+    """
     return max((_context(turn) for turn in turns), default=0)
 
 

@@ -1,4 +1,4 @@
-"""A run as a Hugging Face data set, without a file between."""
+"""Runs as a Hugging Face data set, without writing a file."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -12,20 +12,20 @@ from rollouthub.export.data_set import DataSet
 from rollouthub.export.data_set_files import arrow_schema, load_arrow
 from rollouthub.export.formats.data_columns import Row
 from rollouthub.export.recipe import Recipe
-from rollouthub.packed import Float32s, Int32s
 from rollouthub.plugins.extras import pip_install
 from rollouthub.store import open_run
-from rollouthub.store.sql_schema import DATABASE
+from rollouthub.store.run_directories import DATABASE
+from rollouthub.values import Float32s, Int32s
 
 
 def hub_dataset(
     *runs: str | PathLike[str], format: str = "sft", recipe: Recipe | None = None, streaming: bool = False
 ) -> Any:
-    """A `datasets.Dataset` of runs' directories, in a format or by a recipe; an `IterableDataset` with `streaming`.
+    """A `datasets.Dataset` of run directories, in a format or by a recipe; with `streaming`, an `IterableDataset`.
 
     Raises:
         ConfigError: `datasets` is not installed.
-        RunDirectoryError: there is no run there.
+        RunDirectoryError: a directory holds no run.
         MixedModels: the runs are of several models.
     """
     try:
@@ -46,7 +46,9 @@ def hub_dataset(
 
 
 def _rows(folders: Sequence[Path], recipe: Recipe, stamps: tuple[object, ...]) -> Iterator[Row]:
-    """The rows, with plain numbers; `stamps` only tells one state of the runs from another."""
+    """The rows, with plain numbers; `stamps` is unused except that `datasets` caches by it, so that a changed run is
+    read anew.
+    """
     with ExitStack() as opened:
         for row in DataSet([opened.enter_context(open_run(folder)) for folder in folders], recipe):
             yield {name: _plain(value) for name, value in row.items()}
@@ -58,7 +60,7 @@ def _stamp(folder: Path) -> tuple[tuple[int, int], ...]:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers as lists, at any depth."""
+    """The value with packed numbers as lists, at any depth."""
     if isinstance(value, Int32s | Float32s):
         return value.tolist()
     if isinstance(value, dict):

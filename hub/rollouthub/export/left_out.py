@@ -1,4 +1,4 @@
-"""What a data set leaves out, counted by name: no rollout is missing without a word."""
+"""Counts the rollouts that a data set leaves out, by reason, so that none is missing unexplained."""
 
 from collections import Counter
 
@@ -6,23 +6,23 @@ from rollouthub.export.not_trainable import RefusalReason
 
 
 class LeftOut:
-    """Counts rollouts by the name of what kept them out, and remembers one of each."""
+    """Counts left-out rollouts by reason, and remembers one example of each."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.examples: dict[str, str] = {}
-        """By name: the first rollout and what was said of it."""
+        """For each reason, the first rollout and its explanation."""
 
     def add(self, name: str, rollout_id: str, reason: str) -> None:
-        """Count one."""
+        """Count one rollout that is left out."""
         self.counts[name] += 1
         self.examples.setdefault(name, f"{rollout_id}: {reason}" if rollout_id else reason)
 
     def refuse(self, refused: RefusalReason) -> None:
-        """Count one that must not be learnt from."""
+        """Count a rollout that must not be trained on."""
         self.add(refused.refusal.value, refused.rollout_id, refused.reason)
 
     @property
     def total(self) -> int:
-        """How many rollouts."""
+        """The number of rollouts left out."""
         return self.counts.total()

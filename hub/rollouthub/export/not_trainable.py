@@ -1,4 +1,6 @@
-"""What must not be learnt from, by name: no trainer gets such a rollout, and nobody wonders where it went."""
+"""Which rollouts must not be trained on, and why, so that no trainer gets such a rollout and each refusal has a
+name.
+"""
 
 import math
 from dataclasses import dataclass
@@ -9,42 +11,42 @@ from rollouthub.errors import UsageError
 from rollouthub.rollout import SUSPECT, Outcome, Rollout, Turn
 
 Need = Literal["tokens", "logprobs", "text"]
-"""What a trainer learns from: token ids, ids with the sampler's log-probabilities, or words."""
+"""What a trainer needs of a rollout: token ids, ids with the sampler's log-probabilities, or text."""
 
 
 class Refusal(StrEnum):
     """Why a rollout, or a group of them, makes no training row."""
 
     UNSCORED = "unscored"
-    """No verdict: a boundary broke, or it was cancelled. Never a zero."""
+    """The rollout has no verdict: a fault occurred, or it was cancelled. This is never a reward of 0."""
     PRIVILEGED = "privileged"
-    """It played the reference solution."""
+    """The agent played the reference solution."""
     SUSPECT = "suspect"
-    """Its verifier gave a reason not to trust its reward."""
+    """The verifier gave a reason not to trust the reward."""
     HELPED = "helped"
-    """A person told the agent something."""
+    """A person gave the agent information during the episode."""
     NO_TURNS = "no_turns"
     TEXT_ONLY = "text_only"
-    """A turn has no token ids of the engine's; text is never tokenised again."""
+    """A turn lacks the engine's token ids; text is never tokenised again."""
     NO_LOGPROBS = "no_logprobs"
-    """A turn has ids and no log-probability for each sampled one."""
+    """A turn lacks a log-probability for each sampled id."""
     CORRUPT = "corrupt"
-    """Its arrays contradict each other, or hold what no engine gives."""
+    """The rollout's arrays contradict each other, or hold impossible values."""
     INCOMPLETE_GROUP = "incomplete_group"
-    """Members of its group are missing that the trainer counts on."""
+    """The rollout's group lacks members that the trainer requires."""
     OTHER_TOKENIZER = "other_tokenizer"
-    """Its ids are another tokenizer's than the trainer's or the other rows'."""
+    """The token ids are of another tokenizer than the trainer's or the other rows'."""
     FORKED = "forked"
-    """It makes several rows, and the trainer takes one."""
+    """The rollout makes several rows, and the trainer takes only one."""
     TOO_LONG = "too_long"
     STALE = "stale"
     FILTERED = "filtered"
-    """A filter that the user chose."""
+    """A filter of the user, or the record itself, excludes the rollout."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusalReason:
-    """One refusal: its name, and the words."""
+    """One refusal: its name, and an explanation."""
 
     refusal: Refusal
     reason: str
@@ -52,7 +54,7 @@ class RefusalReason:
 
 
 class NotTrainable(UsageError):
-    """A rollout was to be learnt from that must not be."""
+    """A rollout was to be trained on that must not be."""
 
     def __init__(self, refused: RefusalReason) -> None:
         which = f"rollout {refused.rollout_id}: " if refused.rollout_id else ""
@@ -61,9 +63,10 @@ class NotTrainable(UsageError):
 
 
 def why_refused(rollout: Rollout, need: Need = "logprobs", *, suspect: bool = False) -> RefusalReason | None:
-    """Why a rollout must not be learnt from; None when it may. With `suspect`, a reward that is suspect is no reason.
+    """Why a rollout must not be trained on; None if it may. With `suspect`, a suspect reward is not a reason.
 
-    The record is looked at itself, not only its flag: one that was edited, cut or made elsewhere is no better for it.
+    The record's contents are checked, not only its flag `trainable`, because the record may have been edited, truncated
+    or made elsewhere.
     """
 
     def refused(refusal: Refusal, reason: str) -> RefusalReason:
@@ -83,8 +86,8 @@ def why_refused(rollout: Rollout, need: Need = "logprobs", *, suspect: bool = Fa
         return None
     if [turn.index for turn in rollout.turns] != list(range(len(rollout.turns))):
         return refused(Refusal.CORRUPT, "its turns are not numbered as they follow one another")
-    for turn in rollout.turns:
-        if (found := _why_turn_refused(turn, rollout.model, need)) is not None:
+    for turn in rollout.policy_turns:
+        if (found := _why_turn_refused(turn, rollout.model_of(turn.agent), need)) is not None:
             refusal, problem = found
             return refused(refusal, f"turn {turn.index} {problem}")
     is_asked_for = suspect and (rollout.trainable_reason or "").startswith(SUSPECT)
@@ -94,7 +97,7 @@ def why_refused(rollout: Rollout, need: Need = "logprobs", *, suspect: bool = Fa
 
 
 def _why_turn_refused(turn: Turn, model: str | None, need: Need) -> tuple[Refusal, str] | None:
-    """What a turn lacks for learning from its tokens, or what is wrong with them; None where nothing is."""
+    """Why a turn's tokens cannot be trained on; None if they can."""
     prompt, output, logprobs = turn.prompt_token_ids, turn.output_token_ids, turn.output_logprobs
     if prompt is None or output is None or turn.token_source != "engine":
         return Refusal.TEXT_ONLY, f"has no token ids of {f'the fallback {turn.model}' if turn.model else 'its engine'}"
@@ -119,7 +122,7 @@ def _why_turn_refused(turn: Turn, model: str | None, need: Need) -> tuple[Refusa
 
 
 def _contradiction(turn: Turn, count: int) -> str | None:
-    """What is wrong with the arrays that go with so many sampled ids; None where nothing is."""
+    """Which of a turn's arrays contradicts the number of sampled ids, or holds invalid values; None if all fit."""
     for name, array in (("output_mask", turn.output_mask), ("policy_versions", turn.policy_versions)):
         if array is not None and len(array) != count:
             return f"has {len(array)} values in {name} for {count} ids"

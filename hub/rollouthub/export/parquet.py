@@ -1,4 +1,4 @@
-"""Writing a run's records as Parquet: flat, typed columns that pandas, DuckDB and `datasets` read as they are."""
+"""Writes a run's records as Parquet: flat, typed columns that pandas, DuckDB and `datasets` read directly."""
 
 from collections.abc import Iterable, Iterator
 from importlib import import_module
@@ -8,21 +8,21 @@ from typing import Any
 from rollouthub.errors import ConfigError
 from rollouthub.export.record_columns import Table, typed_columns
 from rollouthub.export.record_tables import Row, column_array, rows_of
-from rollouthub.packed import Float32s, Int32s
 from rollouthub.plugins.extras import pip_install
 from rollouthub.rollout import Rollout
 from rollouthub.store.atomic_files import complete_file
 from rollouthub.store.reader import RunReader
+from rollouthub.values import Float32s, Int32s
 
 _GROUP_ROWS, _GROUP_BYTES = 1000, 64 * 2**20
-"""How much is gathered for one row group, the most that is in memory at a time."""
+"""Most rows and bytes of one row group, which is built in memory."""
 
 
 def export_parquet(reader: RunReader, out: Path, table: Table = "rollouts", *, effective: bool = True) -> int:
-    """Write a run as a Parquet file, a row group at a time; how many rows there were.
+    """Write a run as a Parquet file, one row group at a time. Returns the number of rows.
 
     Raises:
-        ConfigError: nothing can be written there, or pyarrow is not installed.
+        ConfigError: the place cannot be written, or pyarrow is not installed.
         StoreError: the file could not be written.
     """
     try:
@@ -45,7 +45,7 @@ def export_parquet(reader: RunReader, out: Path, table: Table = "rollouts", *, e
 
 
 def arrow_tables(arrow: Any, schema: Any, rollouts: Iterable[Rollout], table: Table) -> Iterator[Any]:
-    """Records as Arrow tables of a bounded size each, with the columns of a schema."""
+    """Records as Arrow tables of a schema, each of bounded size."""
     for rows in _groups(rollouts, table):
         yield arrow.table([column_array(arrow, rows, column) for column in schema], schema=schema)
 

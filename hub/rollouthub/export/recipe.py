@@ -1,4 +1,4 @@
-"""A recipe: which data set is made of rollouts, and how."""
+"""A recipe: the settings by which a data set is made of rollouts."""
 
 import math
 from dataclasses import dataclass, field
@@ -15,50 +15,53 @@ PAIRS: tuple[PairMethod, ...] = get_args(PairMethod)
 FORMAT_OPTIONS = frozenset(
     ("best", "pairs", "most_pairs", "margin", "threshold", "advantage", "incomplete", "untrainable", "all_attempts")
 )
-"""Fields of a recipe that mean something to some formats alone."""
+"""The fields of a recipe that only some formats use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What is asked of a data set."""
+    """The settings of one exported data set."""
 
     format: str = "sft"
-    """The name of an `ExportFormat`, ours or an installed distribution's."""
+    """The name of an `ExportFormat`, built in or installed."""
     filters: Filters = field(default_factory=Filters)
     tokens: bool | None = None
-    """Whether the engine's token ids are in the rows, and what lacks them is left out. None is what the format is for:
-    `groups` and `atif` have them, the others are words, which a trainer tokenises for whatever model it trains."""
+    """Whether rows hold the engine's token ids; rollouts without are then left out. None is the format's default:
+    `groups` and `atif` have them, other formats are text, which a trainer tokenises for the model that it trains.
+    """
     seat: str | None = None
-    """Whose conversation; by default the seat's that spoke first. `groups` has every seat's."""
+    """The seat whose conversation and rewards are used; by default the conversation of the seat that spoke first,
+    and the rollout's reward. `groups` has every seat, each with its own reward.
+    """
     best: int | None = None
-    """Only so many of each group, the best."""
+    """Take only this many of each group, the best."""
     pairs: PairMethod | None = None
-    """How `dpo` pairs a group; by default its best sample with its worst."""
+    """How `dpo` pairs the members of a group; by default the best with the worst."""
     most_pairs: int | None = None
-    """The most pairs of a group; by default 1 of best and worst, and no bound of all."""
+    """Most pairs of a group; by default 1 with `best_worst`, unlimited with `all`."""
     margin: float | None = None
-    """The least difference of the rewards of a pair; any by default."""
+    """The least reward difference of a pair; by default any difference."""
     threshold: float | None = None
-    """`kto` calls good what has this reward or more; by default what its verifier passed."""
+    """`kto` labels a rollout with this reward or more as good; by default one that its verifier passed."""
     advantage: GroupMethod | None = None
-    """How `groups` centres rewards; by default `mean_std`."""
+    """How `groups` computes advantages; by default `mean_std`."""
     incomplete: bool = False
-    """Whether `groups` takes groups of which members are missing or may not be learnt from."""
+    """Whether `groups` takes groups with members that are missing or must not be trained on."""
     untrainable: bool = False
-    """Whether `atif` also shows what must not be learnt from, marked so."""
+    """Whether `atif` includes rollouts that must not be trained on, marked as such."""
     suspect: bool = False
-    """Whether rollouts are taken whose verifier gave a reason not to trust their reward."""
+    """Whether to take rollouts whose verifier gave a reason not to trust the reward."""
     all_attempts: bool = False
-    """Whether `atif` also shows attempts that others took the place of."""
+    """Whether `atif` includes attempts that later attempts replaced."""
     mixed_models: bool = False
-    """Whether words of several models may stand in one data set."""
+    """Whether text of several models may be in one data set."""
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense together.
+        """Refuse invalid options.
 
         Raises:
             UnknownNameError: there is no such method.
-            ConfigError: the value of an option is none.
+            ConfigError: the value of an option is invalid.
         """
         if self.advantage is not None and self.advantage not in METHODS:
             raise UnknownNameError("method of advantages", self.advantage, METHODS)

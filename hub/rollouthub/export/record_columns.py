@@ -26,7 +26,7 @@ def typed_columns(arrow: Any, table: Table) -> Columns:
 
 
 class _Types:
-    """Arrow's types, by what stands in a column."""
+    """Arrow's types, by the kind of a column's values."""
 
     def __init__(self, arrow: Any) -> None:
         self.text, self.whole, self.real, self.truth = arrow.string(), arrow.int64(), arrow.float64(), arrow.bool_()
@@ -47,6 +47,7 @@ class _Types:
         self.messages = arrow.list_(self.message)
         self.components = arrow.list_(arrow.struct([("name", self.text), ("value", self.real), ("weight", self.real)]))
         self.metrics = arrow.list_(arrow.struct([("name", self.text), ("value", self.real)]))
+        self.spans = arrow.list_(arrow.struct([("start", self.small), ("end", self.small), ("reward", self.real)]))
         fault = [(name, self.text) for name in ("boundary", "phase", "type", "message")]
         self.faults = arrow.list_(arrow.struct(fault))
 
@@ -60,6 +61,8 @@ def _turns(of: _Types) -> Columns:
         ("response", of.message),
         ("finish_reason", of.text),
         ("turn_reward", of.real),
+        ("seat_reward", of.real),
+        ("span_rewards", of.spans),
         ("prompt_tokens", of.whole),
         ("output_tokens", of.whole),
         ("cost", of.real),
@@ -104,7 +107,7 @@ def _segments(of: _Types) -> Columns:
 
 
 def _played(of: _Types) -> Columns:
-    """What was played, and by whom."""
+    """The columns that identify the task, the environment, the agent and the model."""
     return [
         ("task_digest", of.text),
         ("source", of.text),

@@ -1,7 +1,7 @@
 """Records as rows of flat, typed columns, for Parquet and for tables in memory.
 
-Four tables: a row a rollout, a row a turn with its token ids, a row a tool call, or a row a training segment. Lists of
-name and value stand where a map would, because `datasets` knows no maps.
+There are four tables: one row per rollout, per turn with its token ids, per tool call, or per training segment. Lists
+of name and value are used instead of maps, because `datasets` does not support maps.
 """
 
 import json
@@ -11,19 +11,20 @@ from typing import Any
 from rollouthub.export.record_columns import STAGES, Table
 from rollouthub.export.segment import Segment, segments
 from rollouthub.messages import Message
-from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import Rollout, ToolCall, Turn, conversation_of
+from rollouthub.score import Score
+from rollouthub.values import Float32s, Int32s
 
 Row = dict[str, Any]
 
 
 def rows_of(rollout: Rollout, table: Table) -> Iterator[Row]:
-    """The rows a record has in a table."""
+    """The rows that a record makes in a table."""
     return _ROWS[table](rollout)
 
 
 def column_array(arrow: Any, rows: Sequence[Row], column: Any) -> Any:
-    """One column of some rows, as an Arrow array. Packed numbers go in as the bytes they are."""
+    """One column of some rows as an Arrow array. Packed numbers are passed on as bytes, without conversion."""
     values = [row[column.name] for row in rows]
     packed = next((value for value in values if isinstance(value, Int32s | Float32s)), None)
     if packed is None:
@@ -101,10 +102,10 @@ def _rollout_rows(rollout: Rollout) -> Iterator[Row]:
 def _turn_rows(rollout: Rollout) -> Iterator[Row]:
     keys = _keys(rollout)
     for turn in rollout.turns:
-        yield {**keys, **_turn(turn)}
+        yield {**keys, **_turn(turn, rollout.score)}
 
 
-def _turn(turn: Turn) -> Row:
+def _turn(turn: Turn, score: Score | None) -> Row:
     return {
         "turn": turn.index,
         "parent_turn": turn.parent_turn,
@@ -113,6 +114,12 @@ def _turn(turn: Turn) -> Row:
         "response": _message(turn.response),
         "finish_reason": turn.finish_reason,
         "turn_reward": turn.reward,
+        "seat_reward": None if score is None else score.seat_rewards.get(turn.agent),
+        "span_rewards": [
+            span.model_dump(include={"start", "end", "reward"})
+            for span in (() if score is None else score.span_rewards)
+            if span.turn == turn.index
+        ],
         "prompt_tokens": turn.usage.prompt_tokens,
         "output_tokens": turn.usage.output_tokens,
         "cost": turn.cost,
@@ -175,7 +182,7 @@ _ROWS: dict[Table, Callable[[Rollout], Iterator[Row]]] = {
 
 
 def _message(message: Message) -> Row:
-    """A message in the form that chat templates take."""
+    """A message as a row value, in the form that chat templates take."""
     calls = [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
         for call in message.tool_requests

@@ -1,4 +1,4 @@
-"""Writing a run's records elsewhere: full records, one JSON object a line."""
+"""Writes a run's complete records, one JSON object per line."""
 
 from pathlib import Path
 from typing import IO
@@ -11,13 +11,13 @@ _WITHOUT_TOKENS = {"turns": {"__all__": _ARRAYS}}
 
 
 def export_jsonl(reader: RunReader, out: IO[str] | Path, *, effective: bool = True, with_tokens: bool = True) -> int:
-    """Write every record as a line of JSON, arrays of tokens in base64; how many there were.
+    """Write every record as a line of JSON, token arrays in base64. Returns the number of records.
 
-    A path gets its file only when it is complete; a device or pipe is written as it comes.
-    A line is read back by `Rollout.model_validate_json`.
+    A file at a path appears only when it is complete; a device or pipe is written immediately.
+    `Rollout.model_validate_json` reads a line back.
 
     Raises:
-        ConfigError: nothing can be written there.
+        ConfigError: the place cannot be written.
         StoreError: the file could not be written.
     """
     if not isinstance(out, Path):

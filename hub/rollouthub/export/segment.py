@@ -1,57 +1,57 @@
-"""Training rows, derived from a rollout's turns by engine token ids alone; text is never tokenised again."""
+"""Training rows, derived from a rollout's turns by the engine's token ids only; text is never tokenised again."""
 
 import math
 from collections.abc import Iterable
 from typing import Literal
 
-from rollouthub.frozen import Frozen
-from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import Rollout, Turn
+from rollouthub.values import Float32s, Frozen, Int32s
 
 ForkKind = Literal["start", "seat", "history", "branch", "gap", "drift"]
 
 
 class Fork(Frozen):
-    """Why a row begins where it does, instead of going on with the row before it."""
+    """Why a row begins at a turn, instead of extending the previous row."""
 
     kind: ForkKind
-    """What stood between:
+    """Why the turn does not extend a row:
 
-    - `start`: nothing, the seat had not spoken before;
-    - `seat`: its parent is another seat's turn;
-    - `history`: the conversation was begun anew or changed, as by compaction or for a sub-agent;
-    - `branch`: another turn has gone on with its parent's row;
-    - `gap`: its parent has no ids of the engine's;
-    - `drift`: the conversation went on and its ids did not: words were encoded again, a template rewrote what was said,
-      or the prompt was cut.
+    - `start`: the seat had not spoken before;
+    - `seat`: the turn's parent is a turn of another seat;
+    - `history`: the conversation was restarted or changed, as by compaction or for a sub-agent;
+    - `branch`: another turn has already extended the parent's row;
+    - `gap`: the turn's parent has no engine ids;
+    - `drift`: the conversation continued but its ids differ: text was encoded again, a template rewrote earlier
+      messages, or the prompt was truncated.
     """
     turn: int | None = None
-    """The turn its ids are held against: its parent, or the seat's turn before it."""
+    """The turn whose ids are compared: the parent, or the seat's previous turn."""
     shared: int = 0
-    """How many leading ids both have."""
+    """How many leading ids both turns have in common."""
     dropped: int = 0
-    """How many ids of that turn's prompt and answer the new prompt does not begin with."""
+    """How many ids of that turn's prompt and answer are not in the common beginning."""
 
 
 class Segment(Frozen):
-    """One training row: arrays of one length [tokens], aligned."""
+    """One training row: aligned arrays of equal length [tokens]."""
 
     rollout_id: str
     agent: str
     token_ids: Int32s
     loss_mask: Int32s
-    """1 on tokens the policy sampled."""
+    """1 on tokens to train on, which the policy sampled; 0 elsewhere."""
     logprobs: Float32s
-    """The sampler's log-probability of each sampled token; 0 elsewhere, and NaN where the engine gave none: a missing
-    one must not pass for certainty."""
+    """The sampler's log-probability of each sampled token; 0 elsewhere, and NaN where the engine reported none, so
+    that a gap is not read as probability 1.
+    """
     versions: Int32s
     """The policy version of each sampled token; -1 elsewhere or where unknown."""
     turn_ids: Int32s
-    """The turn each token was sampled in; -1 where the environment wrote it."""
+    """The turn in which each token was sampled; -1 on tokens that the environment wrote."""
     prompt_length: int
     """How many tokens come before the first sampled one."""
     fork: Fork | None = None
-    """Why it is a row of its own; `segments` says it of every row."""
+    """Why the row does not extend another; set by `segments`."""
 
     def model_post_init(self, context: object, /) -> None:
         lengths = {len(self.token_ids), len(self.loss_mask), len(self.logprobs), len(self.versions), len(self.turn_ids)}
@@ -62,9 +62,9 @@ class Segment(Frozen):
 def segments(rollout: Rollout) -> list[Segment]:
     """Derive the rollout's training rows.
 
-    A turn extends the row of its parent when its prompt ids begin with exactly that row's ids; otherwise (compaction,
-    re-templating, truncation, another seat, a second child) it forks a new row, where what others sampled is prompt.
-    Turns without engine ids are left out.
+    A turn extends the row of its parent if its prompt ids begin with exactly that row's ids. Otherwise (after
+    compaction, re-templating, truncation, with another seat or a second child) it starts a new row, in which earlier
+    sampled tokens are part of the prompt. Turns without engine ids are left out.
     """
     rows: dict[int, list[Turn]] = {}
     forks: dict[int, Fork] = {}
@@ -85,7 +85,7 @@ def segments(rollout: Rollout) -> list[Segment]:
 
 
 def _fork(turn: Turn, prompt: Int32s, ids_of: dict[int, Int32s], agent_of: dict[int, str]) -> Fork:
-    """Why a turn goes on with no row, given the ids and seats of the turns before it."""
+    """Why a turn extends no row, given the ids and seats of the turns before it."""
     parent = turn.parent_turn
     if parent is None:
         earlier = [index for index, agent in agent_of.items() if agent == turn.agent]
@@ -143,7 +143,7 @@ def _unknown(count: int) -> Float32s:
 
 
 def sampled_ids(rows: Iterable[Segment]) -> dict[int, Int32s]:
-    """Turn index → the ids it sampled, read back from its rows."""
+    """The sampled ids of each turn, collected from rows."""
     found: dict[int, list[int]] = {}
     for row in rows:
         for token, turn in zip(row.token_ids, row.turn_ids, strict=True):

@@ -1,4 +1,4 @@
-"""The tools that a model was shown, by what its record says of its turns."""
+"""The tools that a model was shown, as the record of its turns says."""
 
 from collections.abc import Sequence
 
@@ -9,16 +9,17 @@ from rollouthub.rollout import Rollout, Turn
 
 _SHOW_NONE = frozenset({"single_turn", "react"})
 _SHOW_NO_CONTRACT = frozenset({"tool_loop", "oracle", "null", "replay", "human"})
-"""What agents of the hub show, for turns that do not say it: of scripts, and of runs from before it was noted."""
+"""The hub's agents that do not show the contract's own tools; used for turns that do not record their tools."""
 
 
 def shown_tools(rollout: Rollout, turns: Sequence[Turn], offered: Sequence[Tool]) -> tuple[Tool, ...]:
-    """Those of a conversation's last turn that knows: a chat template is given one list for the whole of it.
+    """The tools shown at the last turn that records them, because a chat template takes one list for a whole
+    conversation.
 
     `offered` are all tools of the environment.
 
     Raises:
-        ValueError: a turn names a tool that nobody knows.
+        ValueError: a turn names a tool whose definition is unknown.
     """
     names = next((turn.tools for turn in reversed(turns) if turn.tools is not None), None)
     if names is None:

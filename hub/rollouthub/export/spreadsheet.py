@@ -1,4 +1,4 @@
-"""Writing a run's rollouts as comma-separated values, a row each, for spreadsheets."""
+"""Writes a run's rollouts as comma-separated values for spreadsheets, one row per rollout."""
 
 import csv
 import json
@@ -22,18 +22,18 @@ COLUMNS = (
     *("faults", "isolation", "sandboxes", "policy_version_min", "policy_version_max"),
     *("trainable", "trainable_reason", "gaps"),
 )
-"""Those of the table in Parquet, in its order, without `messages`: a conversation is no cell."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""The columns of the Parquet table in its order, without `messages`, which does not fit a cell."""
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
 
 
 def export_csv(reader: RunReader, out: IO[str] | Path, *, effective: bool = True) -> int:
-    """Write a line of names and a row a rollout, in UTF-8; how many rollouts there were.
+    """Write a header line and one row per rollout, in UTF-8. Returns the number of rollouts.
 
-    What is not there is an empty cell: no reward is no 0. Lists are JSON, times UTC. Text that a spreadsheet would run
-    as a formula has an apostrophe before it: models write the answers.
+    A missing value is an empty cell: no reward is not a 0. Lists are JSON, times UTC. Text that a spreadsheet would
+    execute as a formula gets a leading apostrophe, because models write the answers.
 
     Raises:
-        ConfigError: nothing can be written there.
+        ConfigError: the place cannot be written.
         StoreError: the file could not be written.
     """
     if not isinstance(out, Path):
@@ -54,7 +54,7 @@ def _export(reader: RunReader, out: IO[str], effective: bool) -> int:
 
 
 def _cell(name: str, value: Any) -> object:
-    """A value as a cell has it."""
+    """A value in the form of a cell."""
     if name == "started_at":
         return datetime.fromtimestamp(value / 1e6, UTC).replace(tzinfo=None).isoformat(" ", "milliseconds")
     if isinstance(value, bool):
@@ -65,7 +65,7 @@ def _cell(name: str, value: Any) -> object:
 
 
 def _list(items: list[Any]) -> str | None:
-    """Named values as an object, other things as a list; nothing of none."""
+    """Named values as a JSON object, other lists as a JSON list; None if empty."""
     if not items:
         return None
     is_named = all(isinstance(item, dict) and "value" in item for item in items)
@@ -73,7 +73,7 @@ def _list(items: list[Any]) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Text that no spreadsheet takes for a formula; numbers stay as they are."""
+    """Text that no spreadsheet executes as a formula; numbers are unchanged."""
     if not text.startswith(_FORMULA):
         return text
     try:

@@ -1,14 +1,14 @@
-"""Masks for partial rollouts: what an older policy sampled stays in a row, and is not learnt from."""
+"""Masks for rollouts with tokens of several policy versions: stale tokens remain in the row, but not in the loss."""
 
 from rollouthub.export.segment import Segment
-from rollouthub.packed import Int32s
+from rollouthub.values import Int32s
 
 
 def mask_stale(segment: Segment, version: int, max_staleness: int = 0) -> Segment:
-    """The row with no loss on tokens sampled more than `max_staleness` versions before `version`.
+    """The segment with tokens masked that were sampled more than `max_staleness` versions before `version`.
 
-    A token whose version nobody knows counts as too old. Ids, log-probabilities and versions stay as they are. The row
-    may be left without any token to learn from; `is_masked` says so.
+    A token of unknown version counts as stale. Ids, log-probabilities and versions are unchanged. The segment may end
+    up fully masked; `is_masked` tells.
     """
     oldest = max(0, version - max_staleness)
     mask = [kept if sampled >= oldest else 0 for kept, sampled in zip(segment.loss_mask, segment.versions, strict=True)]
@@ -18,5 +18,5 @@ def mask_stale(segment: Segment, version: int, max_staleness: int = 0) -> Segmen
 
 
 def is_masked(segment: Segment) -> bool:
-    """Whether nothing in a row is to be learnt from."""
+    """Whether no token of a segment is to be trained on."""
     return not any(segment.loss_mask)

@@ -1,4 +1,4 @@
-"""Rows that name a task in a label and in metadata: what slime, OpenRLHF and MARTI take for a data set."""
+"""Data set rows that name a task in a label and in metadata, for slime, OpenRLHF and MARTI."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -12,10 +12,10 @@ _FIELDS = ("environment", "split", "task_id")
 
 
 def find_task(fields: Mapping[str, Any] | None, label: str | None) -> TaskReference:
-    """The task a row names: in its metadata's fields `environment`, `split` and `task_id`, or in its label.
+    """The task that a row names, in its metadata's fields `environment`, `split` and `task_id`, or in its label.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: the row names no task.
     """
     if fields and all(isinstance(fields.get(name), str) for name in _FIELDS):
         return TaskReference(*(fields[name] for name in _FIELDS))
@@ -25,7 +25,7 @@ def find_task(fields: Mapping[str, Any] | None, label: str | None) -> TaskRefere
 
 
 def prompt_rows(tasks: Iterable[Public], environment: str, split: str) -> Iterator[dict[str, Any]]:
-    """A row for each task, nothing of its secret half: `input` are its messages, `label` and `metadata` name it."""
+    """One row per task, from its public part: `input` has the messages, `label` and `metadata` name the task."""
     for task in tasks:
         fields = dict(zip(_FIELDS, (environment, split, task.id), strict=True))
         yield {"input": prompt_messages(task), "label": str(TaskReference(**fields)), "metadata": fields}

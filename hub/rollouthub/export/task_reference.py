@@ -1,4 +1,4 @@
-"""A task's name in a data set's column: enough to find it again, and nothing of its secret half."""
+"""A task's name in a data set column: enough to find the task, without its secret part."""
 
 import json
 from dataclasses import dataclass
@@ -16,22 +16,22 @@ class TaskReference:
     task_id: str
 
     def __str__(self) -> str:
-        """As it stands in a column: `{"environment": …, "split": …, "task_id": …}`."""
+        """The text for a column: `{"environment": …, "split": …, "task_id": …}`."""
         return json.dumps(
             {"environment": self.environment, "split": self.split, "task_id": self.task_id}, ensure_ascii=False
         )
 
     @classmethod
     def of(cls, rollout: Rollout) -> "TaskReference":
-        """The task that was played."""
+        """The task that a rollout played."""
         return cls(rollout.environment.name, rollout.task.split, rollout.task.id)
 
     @classmethod
     def parse(cls, text: str) -> "TaskReference":
-        """Read it back.
+        """Parse a column's text.
 
         Raises:
-            ConfigError: it is none.
+            ConfigError: the text names no task.
         """
         try:
             found = json.loads(text)

@@ -1,4 +1,4 @@
-"""Rows of a trainer's data set: the public half of tasks, and where to find them again."""
+"""Rows of a trainer's data set: the public part of tasks, and the task's name in a column."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,9 @@ COLUMN = "rollouthub"
 
 
 def prompt_messages(task: Public) -> list[dict[str, str]]:
-    """What the task begins with, as chat messages; for a trainer's length filter and logs, the environment says it."""
+    """A task's first messages as chat messages. The trainer needs them only for its length filter and logs, because
+    the environment sends its own.
+    """
     system = [] if task.system is None else [{"role": "system", "content": task.system}]
     if isinstance(task.prompt, str):
         return [*system, {"role": "user", "content": task.prompt}]
@@ -25,7 +27,7 @@ def find_task(row: Mapping[str, Any]) -> TaskReference:
     """The task that a row names.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: the row names no task.
     """
     if COLUMN not in row:
         raise ConfigError(
@@ -35,7 +37,7 @@ def find_task(row: Mapping[str, Any]) -> TaskReference:
 
 
 def write_rows(path: Path | str, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Write rows as JSON lines; how many."""
+    """Write rows as JSON lines. Returns the number of rows."""
     count = 0
     with Path(path).open("w") as file:
         for row in rows:

@@ -1,4 +1,4 @@
-"""Training rows: segments, with what their rollout says of them. Every trainer's record is made from these."""
+"""Training rows: segments with their rollout's rewards. The records of every trainer are made from these."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,72 +11,97 @@ from rollouthub.rollout import Rollout, Stop
 
 @dataclass(frozen=True, slots=True)
 class TrainingRow:
-    """One segment of a rollout that may be learnt from."""
+    """One segment of a rollout that may be trained on."""
 
     rollout: Rollout
     segment: Segment
     index: int
-    """Which of the rollout's rows, in the order of their last turns."""
+    """The row's index among the rollout's rows, in the order of their last turns."""
     count: int
-    """How many rows the rollout makes."""
+    """How many rows the rollout has in total."""
     returns: Sequence[float] = field(repr=False)
-    """Of each turn of the rollout [turn], see `turn_returns`."""
+    """The return of each turn of the rollout [turn], see `turn_returns`."""
 
     @property
     def reward(self) -> float:
-        """The rollout's."""
-        assert self.rollout.reward is not None
-        return self.rollout.reward
+        """The reward of the row's seat: the rollout's, unless the verifier rewarded seats separately."""
+        reward = self.rollout.reward_of(self.segment.agent)
+        assert reward is not None
+        return reward
+
+    @property
+    def process_rewards(self) -> list[float]:
+        """Rewards of turns and spans without the final reward, each on its last token; 0 elsewhere [response]."""
+        turn_ids = self.segment.turn_ids.tolist()[self.segment.prompt_length :]
+        first_of: dict[int, int] = {}
+        last_of: dict[int, int] = {}
+        for place, turn in enumerate(turn_ids):
+            if turn >= 0:
+                first_of.setdefault(turn, place)
+                last_of[turn] = place
+        rewards = [0.0] * len(turn_ids)
+        own = {turn.index: turn.reward or 0.0 for turn in self.rollout.turns}
+        for turn, place in last_of.items():
+            rewards[place] += own[turn]
+        for span in () if self.rollout.score is None else self.rollout.score.span_rewards:
+            if span.turn in first_of:
+                rewards[first_of[span.turn] + span.end - 1] += span.reward
+        return rewards
+
+    @property
+    def model(self) -> str | None:
+        """The model that sampled the row's tokens."""
+        return self.rollout.model_of(self.segment.agent)
 
     @property
     def components(self) -> dict[str, float]:
-        """The parts of the reward, by name."""
+        """The components of the reward, by name."""
         assert self.rollout.score is not None
         return {name: part.value for name, part in self.rollout.score.components.items()}
 
     @property
     def prompt_ids(self) -> list[int]:
-        """What stands before the first sampled token."""
+        """The token ids before the first sampled token."""
         return list(self.segment.token_ids)[: self.segment.prompt_length]
 
     @property
     def response_ids(self) -> list[int]:
-        """Everything from the first sampled token: the policy's, and what the environment wrote between."""
+        """All token ids from the first sampled one on, sampled or written by the environment."""
         return list(self.segment.token_ids)[self.segment.prompt_length :]
 
     @property
     def response_mask(self) -> list[int]:
-        """1 on what the policy sampled [response]."""
+        """1 on tokens to train on, which the policy sampled [response]."""
         return list(self.segment.loss_mask)[self.segment.prompt_length :]
 
     @property
     def response_logprobs(self) -> list[float]:
-        """The sampler's log-probabilities, 0 where the environment wrote [response]."""
+        """The sampler's log-probabilities; 0 on tokens that the environment wrote [response]."""
         return list(self.segment.logprobs)[self.segment.prompt_length :]
 
     @property
     def response_versions(self) -> list[int]:
-        """The policy's version of each sampled token, -1 elsewhere [response]."""
+        """The policy version of each sampled token, -1 elsewhere [response]."""
         return list(self.segment.versions)[self.segment.prompt_length :]
 
     @property
     def turns(self) -> list[int]:
-        """The turns that were sampled in it, in order."""
+        """The indices of the turns that were sampled in the row, in order."""
         return sorted(set(self.segment.turn_ids) - {-1})
 
     @property
     def is_last(self) -> bool:
-        """Whether it is the rollout's last row."""
+        """Whether the row is the rollout's last."""
         return self.index == self.count - 1
 
     @property
     def is_truncated(self) -> bool:
-        """Whether a limit cut the rollout short, not its agent."""
+        """Whether a limit or an interruption ended the rollout, not its agent."""
         return self.rollout.stop in _CUT
 
     @property
     def weight(self) -> float:
-        """A share of one, so that a forked rollout counts no more than another."""
+        """1 divided by the number of the rollout's rows, so that a forked rollout counts no more than another."""
         return 1.0 / self.count
 
 
@@ -86,14 +111,18 @@ _CUT = (Stop.TURN_LIMIT, Stop.TOKEN_LIMIT, Stop.TIME_LIMIT, Stop.COST_LIMIT, Sto
 def training_rows(
     rollout: Rollout, credit: Credit = WHOLE, *, need: Need = "logprobs", suspect: bool = False
 ) -> list[TrainingRow]:
-    """The rows of a rollout: one where every prompt went on from what was sampled, more where it forked.
+    """The training rows of a rollout: one if every prompt extended the row, several if it forked.
 
-    With `suspect`, also of one whose reward its verifier calls suspect.
+    Seats that the run's own model did not play, such as an opponent that is not trained, make none.
+
+    With `suspect`, a rollout whose reward its verifier calls suspect is taken, too.
 
     Raises:
-        NotTrainable: it is not to be learnt from; says why, by name.
+        NotTrainable: the rollout must not be trained on; it has the reason.
     """
     if (refused := why_refused(rollout, need, suspect=suspect)) is not None:
         raise NotTrainable(refused)
-    rows, returns = segments(rollout), turn_returns(rollout, credit)
+    seats = {turn.agent for turn in rollout.policy_turns}
+    rows = [segment for segment in segments(rollout) if segment.agent in seats]
+    returns = turn_returns(rollout, credit)
     return [TrainingRow(rollout, segment, index, len(rows), returns) for index, segment in enumerate(rows)]

@@ -1,4 +1,4 @@
-"""One address for agents outside: tools over MCP, the model as an API, and sessions opened on demand.
+"""The gateway for agents outside the hub: tools over MCP, the model as an API, and sessions opened on demand.
 
 Imports the engine and below. Begin with `gateway.py`.
 """

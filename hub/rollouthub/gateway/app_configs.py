@@ -1,4 +1,4 @@
-"""Configurations for apps that start MCP servers, ready to paste: one form an app."""
+"""Ready-to-paste configurations for apps that start MCP servers, in the format of each app."""
 
 import json
 import shlex
@@ -9,12 +9,14 @@ from enum import StrEnum
 import tomli_w
 
 STARTING_SECONDS = 60
-"""How long an app may wait for an environment to be set up; those that say so give up after five or ten."""
+"""Seconds that an app is told to wait for the server's start-up; apps that have such a setting give up after five or
+ten by default.
+"""
 CALL_SECONDS = 600
 
 
 class App(StrEnum):
-    """Apps whose configuration is known."""
+    """The apps whose configuration format is known."""
 
     CLAUDE = "claude"
     CLAUDE_CODE = "claude-code"
@@ -27,15 +29,15 @@ class App(StrEnum):
 
 @dataclass(frozen=True)
 class AppConfig:
-    """A configuration, and where it goes."""
+    """A configuration text, and where to put it."""
 
     text: str
     place: str
-    """For a person."""
+    """Where the configuration goes, as a hint for the user."""
 
 
 def app_config(app: App, name: str, command: Sequence[str]) -> AppConfig:
-    """What makes an app start a server by this name."""
+    """The configuration by which an app starts the command as an MCP server with this name."""
     return _FORMS[app](name, list(command))
 
 

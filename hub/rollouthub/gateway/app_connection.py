@@ -1,8 +1,7 @@
-"""`hub connect`: an episode for an app that starts MCP servers, opened and scored in this process."""
+"""`hub connect`: an episode for an app that starts MCP servers over stdio, opened and scored in this process."""
 
-import logging
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,10 +10,11 @@ import anyio
 from anyio.abc import TaskGroup
 
 from rollouthub.engine.run_request import RunRequest
+from rollouthub.engine.seat_config import SeatConfig
 from rollouthub.errors import ConfigError, EpisodeError
 from rollouthub.gateway.connect_memory import Memory
-from rollouthub.gateway.sessions.external_agent import Absent
-from rollouthub.gateway.sessions.open_service import open_service, visitors_plan
+from rollouthub.gateway.sessions.external_agent import AbsentAgent
+from rollouthub.gateway.sessions.open_service import external_agents_plan, open_service
 from rollouthub.gateway.sessions.service import HubService
 from rollouthub.gateway.sessions.service_rules import ServiceRules
 from rollouthub.gateway.sessions.session import AgentSession
@@ -23,67 +23,66 @@ from rollouthub.hosting.server.stdio_bridge import Bridge, carry, open_bridge
 from rollouthub.hosting.server.stdio_pipe import LineTooLong, write_line
 from rollouthub.models.credentials import Credentials
 
-logger = logging.getLogger(__name__)
-
 AGENT = "desktop"
-"""As records name who played."""
-RULES = ServiceRules(ttl_seconds=30 * 86400.0, most_open=1)
-"""An app may stay open over the weekend."""
+"""The agent's name in records of such episodes."""
+RULES = ServiceRules(ttl_seconds=30 * 86400.0, turn_seconds=None, most_open=1)
+"""The service's rules for one app: a long time to live, because an app may stay open for days."""
 
 
 @dataclass(frozen=True)
 class ConnectOrder:
-    """What to open, and for whom."""
+    """The settings of one connection: the episode to open, and the app's stdin and stdout."""
 
     request: RunRequest
     """The environment and its settings, limits and roles."""
     task: EpisodeRequest
     version: str | None
-    """Of the environment; None takes any."""
+    """The environment's required version; None accepts any."""
     directory: Path
-    """The run's; not there yet."""
+    """The run's directory; it must not exist yet."""
     credentials: Credentials
     stdin: int
     stdout: int
 
 
 class AppConnection:
-    """One app and its episode."""
+    """The connection between one app and its episode."""
 
     def __init__(self, order: ConnectOrder, say: Callable[[str], None]) -> None:
         self._order, self._say = order, say
         self.is_unscored = False
-        """Whether somebody played, and there is no score."""
+        """Whether the episode was played, and has no score."""
 
     async def serve(
         self, up: Callable[[AgentSession], None], gone: Callable[[], Awaitable[None]], leave: Callable[[], None]
     ) -> None:
-        """Open the episode, carry the app's messages, and record what was played.
+        """Open the episode, pass the app's messages on, and record the episode.
 
         Raises:
-            HubError: it cannot be opened.
+            HubError: the episode cannot be opened.
         """
         order = self._order
-        plan = replace(visitors_plan(order.request), agent=Absent(AGENT), agent_name=AGENT)
+        plan = replace(external_agents_plan(order.request), agent=AbsentAgent(AGENT), agent_name=AGENT)
         is_kept = False
         try:
             async with open_service(plan, order.directory, order.credentials, rules=RULES, give_up=leave) as service:
                 _check_version(service, order.version)
+                _check_seats(service, order.request.seats)
                 try:
-                    visit = await service.open(order.task)
+                    session = await service.open(order.task)
                 except EpisodeError:
                     is_kept = True  # what broke is on record
                     raise
-                up(visit)
+                up(session)
                 is_kept = True
-                await self._carry(visit, gone)
-                is_kept = await self._end(visit)
+                await self._carry(session, gone)
+                is_kept = await self._end(session)
         finally:
             if not is_kept:
                 shutil.rmtree(order.directory, ignore_errors=True)
 
-    async def _carry(self, visit: AgentSession, gone: Callable[[], Awaitable[None]]) -> None:
-        """Until the app has hung up, or we are told to leave."""
+    async def _carry(self, session: AgentSession, gone: Callable[[], Awaitable[None]]) -> None:
+        """Pass messages on until the app closes its stdin, or the process is told to stop."""
         order, memory = self._order, Memory()
 
         writing = anyio.Lock()
@@ -97,41 +96,51 @@ class AppConnection:
             await gone()
             scope.cancel()
 
-        async with open_bridge(visit.address.agent_url, write) as bridge, anyio.create_task_group() as tasks:
+        async with open_bridge(session.address.agent_url, write) as bridge, anyio.create_task_group() as tasks:
             tasks.start_soon(leave, tasks.cancel_scope)
-            tasks.start_soon(self._tell, visit)
-            await carry(partial(_take, visit, bridge, memory, write), order.stdin)
+            tasks.start_soon(self._tell, session)
+            await carry(partial(_take, session, bridge, memory, write), order.stdin)
             tasks.cancel_scope.cancel()
 
-    async def _tell(self, visit: AgentSession) -> None:
-        """Say for the app's log that the episode is over; of its score nothing, as models read logs, too."""
-        rollout = await visit.over()
+    async def _tell(self, session: AgentSession) -> None:
+        """Log for the app that the episode is over, without its score, because models may read logs."""
+        rollout = await session.over()
         self._say(f"the episode is over ({rollout.stop.value}); hub show {self._order.directory} {rollout.rollout_id}")
 
-    async def _end(self, visit: AgentSession) -> bool:
-        """Score what was played; whether there was anything to keep."""
-        is_played = visit.attempt is not None and bool(visit.attempt.recorder.turns)
-        rollout = await (visit.verify() if is_played else visit.close())
+    async def _end(self, session: AgentSession) -> bool:
+        """Score the episode if it was played; returns whether the run's directory is worth keeping."""
+        is_played = session.attempt is not None and bool(session.attempt.recorder.turns)
+        rollout = await (session.verify() if is_played else session.close())
         self.is_unscored = is_played and rollout.score is None
         return is_played or bool(rollout.faults)
 
 
 async def _take(
-    visit: AgentSession,
+    session: AgentSession,
     bridge: Bridge,
     memory: Memory,
     write: Callable[[bytes], Awaitable[None]],
     line: bytes | LineTooLong,
     tasks: TaskGroup,
 ) -> None:
-    """Pass on one line of the app's; after the episode's end, what is known is answered here."""
+    """Process one line from the app; after the episode's end, a remembered answer is repeated if there is one."""
     if isinstance(line, bytes):
-        again = None if visit.state == "open" else memory.answer(line)
+        again = None if session.state == "open" else memory.answer(line)
         if again is not None:
             await write(again)
             return
         memory.heard(line)
     await bridge.take(line, tasks)
+
+
+def _check_seats(service: HubService, played: Mapping[str, SeatConfig]) -> None:
+    card = service.environment(None).card
+    left = [seat for seat in card.seats if seat not in played]
+    if len(left) > 1:
+        raise ConfigError(
+            f"{card.name} has the seats {', '.join(left)}, and an app plays one; give the others players, for example "
+            f"--seat {left[-1]}=MODEL, or serve them all with `hub serve`"
+        )
 
 
 def _check_version(service: HubService, version: str | None) -> None:

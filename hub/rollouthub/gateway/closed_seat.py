@@ -1,4 +1,4 @@
-"""Calls that come after an episode is over: each is told so in one fixed way, and nothing of it is left to reach."""
+"""Answers to calls after an episode is over: a fixed error for each, without access to the episode."""
 
 import msgspec
 
@@ -16,7 +16,9 @@ _requests = msgspec.json.Decoder(_Request)
 
 
 async def answer_late(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer for an episode that is over: a tool call with its fixed error, the end of a session, nothing else."""
+    """Answer a request to an episode that is over: tool calls get a fixed error, DELETE succeeds, anything else is
+    not found.
+    """
     if scope["method"] == "DELETE":
         await answer(send, 200)
         return

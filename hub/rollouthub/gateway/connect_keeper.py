@@ -1,6 +1,7 @@
-"""A process that outlives its starter's patience: what is killed is a stand-in, and what it kept is finished.
+"""Lets `hub connect` finish scoring after the app has killed its process: the app's child is only a stand-in for the
+working process.
 
-Desktop apps start MCP servers, and kill them two seconds after they closed their stdin; a verdict may take longer.
+Desktop apps kill their MCP servers two seconds after closing their stdin; a verdict may take longer.
 """
 
 import os
@@ -12,9 +13,10 @@ import anyio
 
 
 def outlive(work: Callable[[int], int]) -> int:
-    """Do the work in a child of a session of its own, and wait for it; its exit code, in both processes.
+    """Run `work` in a forked child with a session of its own, and wait for it. Returns its exit code, in both
+    processes.
 
-    `work` is given a file descriptor that ends when the stand-in has been killed.
+    `work` gets a file descriptor that becomes readable when the parent process has been killed.
     """
     lifeline, ours = os.pipe()
     child = os.fork()
@@ -27,7 +29,7 @@ def outlive(work: Callable[[int], int]) -> int:
 
 
 def _stand_in(child: int) -> int:
-    """Wait for the child, and pass on what the stand-in is told."""
+    """Wait for the child process, and pass the first stop signal on to it."""
     told = False
 
     def pass_on(number: int, frame: FrameType | None) -> None:
@@ -45,6 +47,8 @@ def _stand_in(child: int) -> int:
 
 
 async def until_alone(lifeline: int) -> None:
-    """Return when the stand-in is gone; stderr leads nowhere from then on, so that nobody waits for its end."""
+    """Wait until the parent process is gone, then redirect stderr to the null device, so that no reader of stderr
+    waits for this process.
+    """
     await anyio.wait_readable(lifeline)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

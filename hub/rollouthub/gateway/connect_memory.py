@@ -1,4 +1,4 @@
-"""What an app was told once it is told again after the episode's end: an app asks at odd times, and must not break."""
+"""Remembers answers, to repeat them to an app that asks the same after the episode's end."""
 
 import msgspec
 
@@ -31,20 +31,20 @@ _NOTHING = msgspec.Raw(b"{}")
 
 
 class Memory:
-    """Remembers the answers to questions that have one answer."""
+    """Remembers the answers to requests whose answer does not change, such as lists of tools."""
 
     def __init__(self) -> None:
         self._asked: dict[object, str] = {}
         self._answers: dict[str, msgspec.Raw] = {"ping": _NOTHING}
 
     def heard(self, line: bytes) -> None:
-        """The app said something."""
+        """Note a message from the app."""
         message = _read(line)
         if message is not None and message.method in _LISTED and message.id is not msgspec.UNSET:
             self._asked[message.id] = message.method
 
     def said(self, line: bytes) -> None:
-        """The app was told something."""
+        """Remember an answer that was sent to the app."""
         if not self._asked:
             return
         message = _read(line)
@@ -54,7 +54,7 @@ class Memory:
                 self._answers[method] = message.result.copy()
 
     def answer(self, line: bytes) -> bytes | None:
-        """What the app is told again; None where that is not known."""
+        """The remembered answer to the same request; None if there is none."""
         message = _read(line)
         if message is None or message.id is msgspec.UNSET or message.method not in self._answers:
             return None

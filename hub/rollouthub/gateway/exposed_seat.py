@@ -1,4 +1,4 @@
-"""A seat of a running episode, opened to the outside: what its token stands for."""
+"""A seat of a running episode that agents outside the hub can reach by its token."""
 
 import logging
 from collections.abc import Generator, Mapping, Sequence
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import anyio
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, Tool
 
 from rollouthub.engine.abandoned_calls import AbandonableCall
 from rollouthub.engine.external_calls import OutsideCalls
@@ -26,19 +26,29 @@ from rollouthub.tools import text_result
 logger = logging.getLogger(__name__)
 
 END_SECONDS = 5.0
-"""What is in flight when a seat closes is cancelled, and waited for no longer than this."""
+"""Seconds to wait for cancelled calls when a seat closes."""
 LIMITED = "The episode has reached its limit ({limit}); nothing more can be done in it."
 
 
 class RecordedPlane:
-    """A seat's agent plane whose calls are recorded: what MCP clients are served with."""
+    """A seat's agent plane for MCP clients, whose calls are recorded."""
 
     def __init__(self, seat: EpisodeSeat, calls: OutsideCalls) -> None:
         self._seat, self._calls = seat, calls
-        self.token, self.messages, self.tools = seat.plane.token, seat.plane.messages, seat.plane.tools
+        self.token, self.messages = seat.plane.token, seat.plane.messages
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The seat's tools; a turn of a conversation may add more."""
+        return self._seat.plane.tools
+
+    @property
+    def task_tools(self) -> frozenset[str]:
+        """The names of the tools that only this task has."""
+        return self._seat.plane.task_tools
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """Call one of the seat's tools; never raises for what broke: the record says that, the agent is told least."""
+        """Call one of the seat's tools. A fault is not raised: it is recorded, and the agent gets a fixed error."""
         try:
             return await self._calls.call(name, arguments)
         except EpisodeStop as stop:
@@ -47,30 +57,30 @@ class RecordedPlane:
             return text_result(BROKEN, is_error=True)
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
-        """The environment's next user messages; clients from outside meet them as the tool `reply`."""
+        """The environment's next user messages; outside clients get them through the tool `reply`."""
         return await self._seat.reply(messages)
 
 
 def stopped(stop: EpisodeStop) -> CallToolResult:
-    """What a call is answered with once a limit is reached, or the episode sealed."""
+    """The tool result for a call after a limit is reached or the episode is sealed."""
     if stop.stop == "submitted":
         return text_result(CLOSED, is_error=True)
     return text_result(LIMITED.format(limit=stop.stop), is_error=True)
 
 
 class Exposure:
-    """One seat, open to whoever holds its token."""
+    """One seat, reachable by its token."""
 
     def __init__(self, seat: EpisodeSeat, info: EnvironmentInfo, metrics: Metrics, close_seconds: float) -> None:
         self.seat, self.info = seat, info
         self.calls = OutsideCalls(seat)
         self.deliveries = Deliveries()
         self.model_calls = 0
-        """Calls of the model seam being served."""
+        """How many calls of the model API are being served."""
         self.requests = 0
-        """Forwarded HTTP requests being served."""
+        """How many forwarded HTTP requests are being served."""
         self.bucket: TokenBucket | None = None
-        """How often its token may ask; None where only calls in flight are counted."""
+        """The rate limit of the token; None without one, when only calls in flight are limited."""
         self.is_over = False
         self._work: set[AbandonableCall] = set()
         self._idle: anyio.Event | None = None
@@ -86,12 +96,14 @@ class Exposure:
         self.served: ServedSeat = served.add_seat(plane, seat.name, new_user(seat.episode.id, seat.name))
 
     def wait_seconds(self) -> float:
-        """Count a request; how long its sender should have waited, 0 where it may be served."""
+        """Count a request; returns the seconds that its sender must wait, 0 if it may be served."""
         return 0.0 if self.bucket is None else self.bucket.take()
 
     @contextmanager
     def while_open(self, scope: Scope) -> Generator[AbandonableCall]:
-        """Work for a client of this seat for as long as both are there; left behind quietly when one is not."""
+        """Run the block for a client of this seat; it is cancelled, without an error, when the client disconnects or
+        the seat closes.
+        """
         connection = connection_of(scope)
         with anyio.CancelScope() as work:
             patience = AbandonableCall(work)
@@ -110,7 +122,7 @@ class Exposure:
                     self._idle.set()
 
     async def end(self) -> None:
-        """Nothing is done in the name of this seat any more: no call still in flight adds to its record."""
+        """Close the seat: cancel its calls in flight and wait for them, so that none adds to its record afterwards."""
         self.is_over = True
         for patience in tuple(self._work):
             patience.cancel()
@@ -123,17 +135,17 @@ class Exposure:
 
     @property
     def token(self) -> str:
-        """What opens it."""
+        """The token in the seat's two URLs."""
         return self.seat.plane.token
 
     @property
     def forward_url(self) -> str | None:
-        """Where the seat is served by its environment's own process; None where that is this one."""
+        """The seat's URL at the server of its environment; None if the environment is hosted in this process."""
         url: object = getattr(self.seat.plane, "url", None)
         return url if isinstance(url, str) else None
 
     def note_submitted(self) -> None:
-        """An answer was handed in at the environment's own process, which sealed the episode."""
+        """Note that an answer was submitted at the environment's own server, which sealed the episode."""
         note: object = getattr(self.seat.plane, "note_submitted", None)
         if callable(note):
             note()

@@ -1,7 +1,7 @@
-"""Seats of environments in other processes: an agent's bytes go through as they are, and its tool calls are recorded.
+"""Forwards requests for seats of environments in other processes: bytes pass unchanged, and tool calls are recorded.
 
-Only what a record needs is looked at: the method and arguments of a request, the result of a tool call. Sessions,
-protocol eras and their headers are between the client and the environment's server.
+Only the fields that a record needs are parsed: a request's method and arguments, and the result of a tool call. MCP
+sessions, protocol versions and their headers are left to the client and the environment's server.
 """
 
 import io
@@ -24,13 +24,15 @@ from rollouthub.gateway.exposed_seat import Exposure, stopped
 from rollouthub.hosting.local.toolbox import SUBMIT
 from rollouthub.hosting.server.agent_plane import BUSY, MAX_BODY_BYTES, MOST_REQUESTS, NOT_FOUND, refusal_of
 from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, answer, read_message
-from rollouthub.tools import is_last, text_result
+from rollouthub.tools import is_last, text_result, turn_mark
 
 logger = logging.getLogger(__name__)
 
 MAX_ANSWER_BYTES = 64 * 2**20
 ANSWER_SECONDS = 3600.0
-"""The environment's server keeps its own, shorter deadlines; this ends the wait for one that is frozen."""
+"""Most seconds to wait for an answer of the environment's server. The server has shorter deadlines of its own; this
+one is for a server that hangs.
+"""
 CONNECT_SECONDS = 10.0
 _KEEP_ALIVE_SECONDS = 4.0
 _LARGE_BODY = 2**20
@@ -45,7 +47,7 @@ _PASSED_ON = frozenset(
         b"last-event-id",
     }
 )
-"""Headers of requests that the environment's server sees. Of its answers all but the connection's own come back."""
+"""Request headers that are passed on to the environment's server."""
 _PARAMETERS = b"mcp-param-"
 _PASSED_BACK = frozenset(
     {"content-type", "mcp-session-id", "mcp-protocol-version", "retry-after", "cache-control", "allow"}
@@ -54,7 +56,7 @@ _GONE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"The envir
 _UNREAD = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"The body is not one JSON-RPC message."}}'
 
 _UNKEPT = f"[not kept: the agent was given a result of more than {MOST_VALUES:,} values]"
-"""Stands in a record for such a result."""
+"""Text in the record in place of a result with too many values."""
 
 
 class _Params(msgspec.Struct):
@@ -64,13 +66,13 @@ class _Params(msgspec.Struct):
 
     @property
     def given(self) -> dict[str, Any]:
-        """The arguments, where they are an object; the environment's server refuses them where not."""
+        """The arguments if they are an object; otherwise empty, and the environment's server refuses them."""
         given: object = self.arguments
         return cast(dict[str, Any], given) if isinstance(given, dict) else {}
 
 
 class _Request(msgspec.Struct):
-    """As much of a JSON-RPC message as a record needs."""
+    """The fields of a JSON-RPC request that a record needs."""
 
     id: int | str | float | None = None
     method: str | None = None
@@ -83,7 +85,7 @@ class _Response(msgspec.Struct):
 
 
 class _Error(msgspec.Struct):
-    """As much of a tool's result as is read of one that is not kept."""
+    """The field that is read of a tool result which is too large to record."""
 
     is_error: bool = msgspec.field(name="isError", default=False)
 
@@ -94,13 +96,13 @@ _errors = msgspec.json.Decoder(_Error)
 
 
 class Forwarder:
-    """Carries requests of exposed seats to the servers of their environments."""
+    """Forwards requests for exposed seats to their environments' servers."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
 
     async def serve(self, exposure: Exposure, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request of whoever holds this seat's token."""
+        """Serve one request from a client that has this seat's token."""
         if scope["method"] not in ("POST", "DELETE"):
             await answer(send, 405, headers=[(b"allow", b"POST, DELETE")])
             return
@@ -158,10 +160,10 @@ class Forwarder:
         await passing.end()
 
     async def _exchange(self, exposure: Exposure, scope: Scope, body: bytes, passing: "_Passing") -> None:
-        """Ask the environment's server.
+        """Send the request to the environment's server, and pass its answer on.
 
         Raises:
-            ValueError: its answer is too large.
+            ValueError: the answer is too large.
         """
         url = exposure.forward_url
         assert url is not None
@@ -194,7 +196,7 @@ def _read_request(body: bytes) -> _Request | None:
 
 
 async def _result_of(raw: bytes, request_id: object) -> CallToolResult | None:
-    """The tool result an answer holds, whether it came whole or as events."""
+    """The tool result in an answer, sent whole or as events; None if there is none."""
     pieces = [raw] if raw[:1] == b"{" else _events(raw)
     for piece in reversed(pieces):
         try:
@@ -203,7 +205,7 @@ async def _result_of(raw: bytes, request_id: object) -> CallToolResult | None:
                 if await is_crowded_message(told):
                     return text_result(_UNKEPT, is_error=_errors.decode(told).is_error)
                 result = CallToolResult.model_validate_json(told)
-                if not is_last(result):
+                if not is_last(result) and turn_mark(result) is None:
                     result.meta = None  # the protocol's own marks say nothing of the call
                 return result
         except (msgspec.DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
@@ -219,13 +221,13 @@ def _events(raw: bytes) -> list[bytes]:
 
 
 def _as_response(request: _Request, result: CallToolResult) -> bytes:
-    """A tool result of our own, as both eras read it."""
+    """A tool result of the hub's own as a JSON-RPC response, valid in both MCP protocol versions."""
     told = result.model_dump(mode="json", by_alias=True, exclude_none=True)
     return msgspec.json.encode({"jsonrpc": "2.0", "id": request.id, "result": {**told, "resultType": "complete"}})
 
 
 class _Passing:
-    """An answer on its way back: whole once it is recorded, but events as they come, for clients that watch them."""
+    """An answer being passed back: events are sent at once, any other answer is sent whole after it was recorded."""
 
     def __init__(self, send: Send) -> None:
         self.raw = b""
@@ -234,10 +236,10 @@ class _Passing:
         self._is_stream = False
 
     async def take(self, response: aiohttp.ClientResponse) -> None:
-        """Read an answer to its end.
+        """Read the answer to its end.
 
         Raises:
-            ValueError: it is too large.
+            ValueError: the answer is too large.
         """
         self._status = response.status
         self._headers = [
@@ -263,7 +265,7 @@ class _Passing:
         await self._send({"type": "http.response.start", "status": self._status, "headers": self._headers})
 
     async def end(self) -> None:
-        """Send what is not sent yet."""
+        """Send the rest of the answer."""
         if self._is_stream:
             await self._send({"type": "http.response.body", "body": b""})
             return
@@ -272,7 +274,7 @@ class _Passing:
         await self._send({"type": "http.response.body", "body": self.raw})
 
     async def break_off(self) -> None:
-        """Say that there is no answer, where that can still be said."""
+        """Send an error status if the answer has not begun, otherwise end the stream."""
         if self._is_stream:
             await self._send({"type": "http.response.body", "body": b""})
         else:
@@ -281,7 +283,7 @@ class _Passing:
 
 @asynccontextmanager
 async def open_forwarder() -> AsyncGenerator[Forwarder]:
-    """A pool of connections to environments' servers; closed on the way out."""
+    """Open a forwarder with a connection pool; closed with the context."""
     timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS, connect=CONNECT_SECONDS)
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS)
     session = aiohttp.ClientSession(

@@ -1,6 +1,5 @@
 """The gateway: one address for the seats of many episodes, and for the models behind them."""
 
-import logging
 import math
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Generator
@@ -25,10 +24,8 @@ from rollouthub.http.listener import bind_tcp, listening
 from rollouthub.http.loopback import LOOPBACK
 from rollouthub.protocols import EnvironmentInfo, SeatAddress
 
-logger = logging.getLogger(__name__)
-
 REMEMBERED = 10_000
-"""Tokens of episodes that are over, whose late calls are told so."""
+"""How many tokens of ended episodes are remembered, to answer late calls with "episode closed"."""
 _SEAM = "/llm/"
 _PRACTICE = "/practice/"
 
@@ -47,25 +44,25 @@ class Gateway:
         self.base_url = base_url
         self.metrics = Metrics()
         self.practice: Application | None = None
-        """What is at `/practice/…`, where anything is."""
+        """The application that serves `/practice/…`; None without practice."""
         self._per_second = requests_per_second
         self._guard, self._forwarder, self._tasks = guard, forwarder, tasks
         self._exposures: dict[bytes, Exposure] = {}
-        """By the digest of their token."""
+        """The exposed seats by the digest of their token."""
         self._over: OrderedDict[bytes, None] = OrderedDict()
         self._planes: dict[str, AgentPlaneApp] = {}
         self._opening = anyio.Lock()
 
     @property
     def exposures(self) -> int:
-        """Seats that are open now."""
+        """How many seats are exposed now."""
         return len(self._exposures)
 
     @asynccontextmanager
     async def expose(
         self, seat: EpisodeSeat, info: EnvironmentInfo, close_seconds: float
     ) -> AsyncGenerator[SeatAddress]:
-        """Open a seat to the outside, for as long as the context lasts."""
+        """Make a seat reachable from outside, within the context."""
         exposure = Exposure(seat, info, self.metrics, close_seconds)
         if self._per_second is not None:
             exposure.bucket = TokenBucket(self._per_second)
@@ -82,7 +79,7 @@ class Gateway:
                     await plane.retire(exposure.served.episode)
 
     def address_of(self, exposure: Exposure) -> SeatAddress:
-        """Where a seat is found."""
+        """The URLs and the token of a seat."""
         token, model = exposure.token, exposure.seat.model_name
         return SeatAddress(
             agent_url=f"{self.base_url}/e/{token}/mcp",
@@ -108,7 +105,7 @@ class Gateway:
                 self._over.popitem(last=False)
 
     async def plane_of(self, info: EnvironmentInfo) -> AgentPlaneApp:
-        """What serves the seats of a hosted environment: one for all its episodes."""
+        """The MCP application for a hosted environment, shared by all its episodes."""
         key = f"{info.name}\0{info.digest}\0{info.tools_digest}"
         plane = self._planes.get(key)
         if plane is None:
@@ -190,7 +187,7 @@ def _key_of(scope: Scope) -> str:
 
 
 async def _keep_serving(plane: AgentPlaneApp, *, task_status: TaskStatus[AgentPlaneApp]) -> None:
-    """Hold what an environment's agent plane needs, to the gateway's end."""
+    """Run an environment's agent plane until the gateway closes."""
     async with plane.serving(None):
         task_status.started(plane)
         await anyio.sleep_forever()
@@ -203,12 +200,13 @@ async def open_gateway(
     public_url: str | None = None,
     requests_per_second: float | None = None,
 ) -> AsyncGenerator[Gateway]:
-    """Listen for agents; port 0 takes a free one, `public_url` is how agents reach it where that differs.
+    """Listen for agents. Port 0 picks a free port; `public_url` is the URL by which agents reach the gateway, if it
+    differs.
 
-    A seat may ask `requests_per_second` times on the long run, and for a moment twice as often.
+    A seat may send `requests_per_second` requests on average, with bursts of twice as many.
 
     Raises:
-        ConfigError: the address cannot be had.
+        ConfigError: the address cannot be bound.
     """
     async with AsyncExitStack() as stack:
         bound = bind_tcp(host, port)

@@ -1,4 +1,4 @@
-"""A client of a serving hub's control plane: open episodes, have them verified, close them."""
+"""A client of a serving hub's control plane: opens, verifies and closes episodes."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,14 +21,16 @@ from rollouthub.gateway.sessions.sessions_wire import (
 from rollouthub.hosting.control_wire import BadCard, Card, CardPage, Failure, error_of
 
 SECONDS = 600.0
-"""One call may take this long: opening sets a world up, verifying may run a program."""
+"""Default timeout of one call in seconds: opening an episode prepares its environment, and verifying may run a
+program.
+"""
 _CONNECT_SECONDS = 10.0
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 
 class HubClient:
-    """Asks one hub. Example:
+    """A client of one hub. Example:
 
     async with HubClient("http://127.0.0.1:8701", token) as hub:
         async with hub.episode(EpisodeRequest(environment="arithmetic")) as ticket:
@@ -37,7 +39,7 @@ class HubClient:
     """
 
     def __init__(self, control_url: str, token: str, *, seconds: float = SECONDS) -> None:
-        """`control_url` is `http://HOST:PORT` or `unix:PATH`, as the hub says it."""
+        """`control_url` is `http://HOST:PORT` or `unix:PATH`, as the hub prints it."""
         self._url, self._token, self._seconds = control_url, token, seconds
         self._base = "http://control" if control_url.startswith("unix:") else control_url.rstrip("/")
         self._session: aiohttp.ClientSession | None = None
@@ -59,15 +61,15 @@ class HubClient:
         await self._session.close()
 
     async def environments(self) -> tuple[EnvironmentCard, ...]:
-        """What the hub serves.
+        """The environments that the hub serves.
 
         Raises:
-            HubError: what the hub says went wrong, or that it cannot be reached; so below.
+            HubError: the hub reports an error, or cannot be reached. The same holds for the other methods.
         """
         return (await self._ask("GET", "/v1/environments", EnvironmentList)).environments
 
     async def tasks(self, environment: str, split: str | None = None) -> AsyncIterator[Card | BadCard]:
-        """The public cards of a split, page by page."""
+        """The public cards of all tasks of a split, requested page by page."""
         query = {} if split is None else {"split": split}
         path = f"/v1/environments/{quote(environment, safe='')}/tasks"
         while True:
@@ -79,12 +81,12 @@ class HubClient:
             query = {"cursor": page.next_cursor}
 
     async def open(self, request: EpisodeRequest) -> EpisodeTicket:
-        """Open an episode; with an idempotency key it is safe to ask again where no answer came."""
+        """Open an episode. With an idempotency key, the call can be repeated safely if no answer arrived."""
         return await self._ask("POST", "/v1/episodes", EpisodeTicket, request)
 
     @asynccontextmanager
     async def episode(self, request: EpisodeRequest) -> AsyncGenerator[EpisodeTicket]:
-        """An open episode; on the way out it is closed, unscored where nobody had it verified."""
+        """Open an episode; it is closed with the context, unscored if it was not verified."""
         ticket = await self.open(request)
         try:
             yield ticket
@@ -92,23 +94,23 @@ class HubClient:
             await self.close(ticket.id)
 
     async def episodes(self) -> tuple[EpisodeReport, ...]:
-        """Those that have not ended."""
+        """Reports of the episodes that have not ended."""
         return (await self._ask("GET", "/v1/episodes", EpisodePage)).episodes
 
     async def report(self, episode_id: str) -> EpisodeReport:
-        """How an episode stands, or ended."""
+        """The report of an episode: its present state, or how it ended."""
         return await self._ask("GET", _path(episode_id), EpisodeReport)
 
     async def seal(self, episode_id: str) -> EpisodeReport:
-        """End the agent's time."""
+        """End the agent's time in an episode."""
         return await self._ask("POST", f"{_path(episode_id)}/seal", EpisodeReport)
 
     async def verify(self, episode_id: str) -> EpisodeReport:
-        """End the agent's time and wait for the score; asked again, it is the same one."""
+        """End the agent's time and wait for the score; a repeated call returns the same score."""
         return await self._ask("POST", f"{_path(episode_id)}/verify", EpisodeReport)
 
     async def close(self, episode_id: str) -> EpisodeReport:
-        """End an episode, unscored unless it has a score."""
+        """End an episode; it is unscored unless it has a score already."""
         return await self._ask("DELETE", _path(episode_id), EpisodeReport)
 
     async def _ask(self, method: str, path: str, answer: type[AnswerT], body: BaseModel | None = None) -> AnswerT:

@@ -1,10 +1,10 @@
-"""How often one token may ask."""
+"""A rate limit for the requests of one token."""
 
 import time
 
 
 class TokenBucket:
-    """So many requests a second on the long run, and a burst of twice as many."""
+    """Allows a number of requests per second on average, and bursts of twice as many."""
 
     __slots__ = ("_at", "_left", "_most", "_per_second")
 
@@ -14,7 +14,7 @@ class TokenBucket:
         self._at = time.monotonic()
 
     def take(self) -> float:
-        """Take one request; 0, or in how many seconds there will be one to take."""
+        """Count one request: returns 0 if it is allowed, else the seconds until one will be."""
         now = time.monotonic()
         self._left = min(self._most, self._left + (now - self._at) * self._per_second)
         self._at = now

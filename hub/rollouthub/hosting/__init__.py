@@ -1,4 +1,4 @@
-"""An environment as episodes: hosted in this process, reached in another one, or served to others.
+"""Episodes of an environment, hosted in this process, in another process, or for other programs.
 
 Imports `models`, `http` and below. Begin with `open_host.py`.
 """

@@ -1,11 +1,12 @@
-"""The control plane on the wire: what its calls carry, for the server and for the hub's client alike.
+"""Requests and answers of the control plane, for the server and for the hub's client alike.
 
-Everything here is privileged: it travels on a listener of its own, with a credential no agent ever holds.
+All of it is privileged: it is sent on a separate listener, with a credential that no agent has.
 """
 
 from typing import Literal
 
-from pydantic import Field, JsonValue
+from mcp_types import Tool
+from pydantic import Field, JsonValue, field_validator
 
 from rollouthub.errors import (
     AgentError,
@@ -20,12 +21,12 @@ from rollouthub.errors import (
     UsageError,
     VerifierError,
 )
-from rollouthub.frozen import Frozen
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message
 from rollouthub.rollout import Fault
 from rollouthub.sandbox import SandboxRef
-from rollouthub.score import ModelCall, Score, Submission
+from rollouthub.score import Artifact, ModelCall, SampleGroup, Score, Submission
+from rollouthub.values import Frozen
 
 ERRORS: dict[str, type[HubError]] = {
     kind.__name__: kind
@@ -42,11 +43,11 @@ ERRORS: dict[str, type[HubError]] = {
         VerifierError,
     )
 }
-"""Errors that cross the wire under their own name; of a subclass, its nearest base here."""
+"""Error classes that are sent by name; a subclass is sent as its nearest base listed here."""
 
 
 class ControlProblem(Frozen):
-    """Why a call of the control plane failed: the body of every answer that is no success, under `error`."""
+    """Why a call of the control plane failed; the `error` in the body of every failure."""
 
     type: str
     """A name of `ERRORS`."""
@@ -55,7 +56,7 @@ class ControlProblem(Frozen):
 
 
 class Failure(Frozen):
-    """An answer that is no success."""
+    """The body of an answer that is a failure."""
 
     error: ControlProblem
 
@@ -66,12 +67,12 @@ class Card(Frozen):
     split: str
     digest: str
     has_reference: bool | None = None
-    """Whether there is a reference solution of it; None where that is not known."""
+    """Whether the task has a reference solution; None if unknown."""
     public: dict[str, JsonValue]
 
 
 class BadCard(Frozen):
-    """A row that makes no task."""
+    """A row that is not a valid task."""
 
     problem: str
     file: str
@@ -83,11 +84,11 @@ class CardPage(Frozen):
 
     cards: tuple[Card | BadCard, ...]
     next_cursor: str | None = None
-    """For the next page; None at the end."""
+    """The cursor of the next page; None at the end."""
 
 
 class TaskKey(Frozen):
-    """Names a task: its id, in a split read with a seed."""
+    """Identifies a task: its id, its split, and the seed that the split was read with."""
 
     id: str
     split: str
@@ -95,32 +96,34 @@ class TaskKey(Frozen):
 
 
 class OpenEpisode(Frozen):
-    """`POST /v1/episodes`."""
+    """Body of `POST /v1/episodes`."""
 
     task: TaskKey
     seed: int = 0
-    """The episode's own; samples of one group share it."""
+    """The episode's seed; samples of one group share it."""
     deadlines: Deadlines = Deadlines()
-    """In force on the server; `setup`, `tool_call`, `verify` and `close` matter there."""
+    """The deadlines that the server applies; it uses `setup`, `tool_call`, `verify` and `close`."""
     params: dict[str, JsonValue] = {}
-    """What the environment lets a caller set for one episode; unknown names are refused."""
+    """Settings of this one episode, if the environment has such settings; unknown names are refused."""
     state: JsonValue = None
     """A snapshot to restore."""
     ttl_seconds: float | None = Field(default=None, gt=0)
-    """How long the episode may live; the server's own bound wins."""
+    """Seconds after which the server closes the episode; the server may have a lower limit."""
     idempotency_key: str | None = Field(default=None, max_length=200)
-    """The same key opens one episode, however often it is sent."""
+    """Requests with the same key open only one episode."""
 
 
 class OpenedSeat(Frozen):
-    """An agent's place in an episode."""
+    """A seat of an opened episode."""
 
     name: str
     token: str
     url: str
     """The seat's MCP endpoint."""
     tools: tuple[str, ...]
-    """Names; the definitions are in `GET /v1/environment`."""
+    """Names of its tools; the definitions are in `GET /v1/environment`, or in `task_tools`."""
+    task_tools: tuple[Tool, ...] = ()
+    """Definitions of the tools that only this task has."""
     messages: tuple[Message, ...]
 
 
@@ -132,11 +135,25 @@ class OpenedEpisode(Frozen):
     seed: int
     tools_digest: str
     expires_at: float
-    """Seconds since the epoch."""
+    """Unix time in seconds."""
+
+
+class ArtifactBody(Frozen):
+    """An artifact with its bytes."""
+
+    name: str
+    data: str
+    """The bytes in base64."""
+
+
+class ArtifactBodies(Frozen):
+    """Answer to `GET /v1/episodes/{id}/artifacts`, available once the episode is verified."""
+
+    artifacts: tuple[ArtifactBody, ...] = ()
 
 
 class EpisodeStatus(Frozen):
-    """`GET /v1/episodes/{id}`; also the answer to seal and close."""
+    """Answer to `GET /v1/episodes/{id}`, and to seal and close."""
 
     id: str
     state: Literal["open", "sealed", "closed"]
@@ -144,14 +161,24 @@ class EpisodeStatus(Frozen):
     faults: tuple[Fault, ...] = ()
     role_calls: tuple[ModelCall, ...] = ()
     sandboxes: tuple[SandboxRef, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    """The artifacts collected when the episode was sealed; known once it is verified."""
+    missing_artifacts: tuple[str, ...] = ()
+    """Reasons why artifacts are missing."""
     expires_at: float = 0.0
 
 
 class ReplyRequest(Frozen):
-    """`POST /v1/episodes/{id}/reply`."""
+    """Body of `POST /v1/episodes/{id}/reply`."""
 
     seat: str
     messages: tuple[Message, ...]
+
+
+class LeaveRequest(Frozen):
+    """Body of `POST /v1/episodes/{id}/leave`, for environments with `takes_turns`."""
+
+    seat: str
 
 
 class ReplyAnswer(Frozen):
@@ -159,40 +186,42 @@ class ReplyAnswer(Frozen):
 
     messages: tuple[Message, ...] | None
     """None when the conversation is over."""
+    task_tools: tuple[Tool, ...] | None = None
+    """The tools that only this task has at this seat, if they have changed; else None."""
 
 
 class Reference(Frozen):
-    """`GET /v1/tasks/{id}/reference` and `GET /v1/episodes/{id}/reference`."""
+    """Answer to `GET /v1/tasks/{id}/reference` and `GET /v1/episodes/{id}/reference`."""
 
     messages: tuple[Message, ...]
 
 
 class EpisodeStateBody(Frozen):
-    """`GET /v1/episodes/{id}/state`."""
+    """Answer to `GET /v1/episodes/{id}/state`."""
 
     state: JsonValue
 
 
 class VerifyRequest(Frozen):
-    """`POST /v1/episodes/{id}/verify`."""
+    """Body of `POST /v1/episodes/{id}/verify`."""
 
     submission: Submission = Submission()
     unless_broken: bool = False
-    """Give no score where the environment broke before; complete a missing answer with the one given to `submit`."""
+    """Give no score if the environment broke before; complete a missing answer with the one given to `submit`."""
 
 
 class EpisodeVerdict(Frozen):
-    """A score, or why there is none."""
+    """A score, or the error instead of one."""
 
     score: Score | None = None
     error: ControlProblem | None = None
 
 
 class Verified(Frozen):
-    """The answer to verify: the verdict, and the episode as it stands."""
+    """Answer to verify: the score and the episode's status."""
 
     score: Score | None
-    """None where the environment broke before, and the request wanted none then."""
+    """The score; None if the environment broke before and the request has `unless_broken`."""
     status: EpisodeStatus
 
 
@@ -205,7 +234,7 @@ class BatchEntry(Frozen):
 
 
 class BatchRequest(Frozen):
-    """`POST /v1/verify`."""
+    """Body of `POST /v1/verify`."""
 
     entries: tuple[BatchEntry, ...] = Field(max_length=1000)
     deadlines: Deadlines = Deadlines()
@@ -217,14 +246,39 @@ class BatchAnswer(Frozen):
     verdicts: tuple[EpisodeVerdict, ...]
 
 
+class GroupRequest(Frozen):
+    """Body of `POST /v1/score_group`."""
+
+    task: TaskKey
+    seed: int = 0
+    group: SampleGroup
+    deadlines: Deadlines = Deadlines()
+
+    @field_validator("group")
+    @classmethod
+    def _names_each_sample_once(cls, group: SampleGroup) -> SampleGroup:
+        if not group.members:
+            raise ValueError("no member is to be judged")
+        samples = [member.sample for member in (*group.members, *group.lost)]
+        if len(set(samples)) < len(samples) or min(samples) < 0:
+            raise ValueError("members and lost are named by their samples, from 0, each of them once")
+        return group
+
+
+class GroupVerdict(Frozen):
+    """Answer to `POST /v1/score_group`: a score for each member, in order."""
+
+    scores: tuple[Score, ...]
+
+
 def problem_of(error: HubError) -> ControlProblem:
-    """An error as it crosses the wire."""
+    """An error in the form in which it is sent."""
     kind = next((base.__name__ for base in type(error).__mro__ if ERRORS.get(base.__name__) is base), "TaskError")
     return ControlProblem(type=kind, message=str(error), retryable=bool(getattr(error, "retryable", False)))
 
 
 def error_of(problem: ControlProblem) -> HubError:
-    """The error that crossed the wire; an unknown kind is the environment's."""
+    """The error that was received; one of an unknown type becomes a `TaskError`."""
     kind = ERRORS.get(problem.type, TaskError)
     if issubclass(kind, TaskError | SandboxError | ModelError | AgentError | VerifierError):
         return kind(problem.message, retryable=problem.retryable)

@@ -1,4 +1,4 @@
-"""How far a run is with what its sandboxes need: images, built or pulled before an episode or in one."""
+"""Reports the progress of building and pulling the images that a run's sandboxes need."""
 
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -13,13 +13,13 @@ from rollouthub.sandbox import MIB, Build, SandboxSpec
 from rollouthub.statistics.amounts import clock
 
 FIRST_SECONDS, EVERY_SECONDS = 3.0, 15.0
-"""Of an image that is there nothing is said; of one that takes longer, again and again."""
+"""Seconds until the first report on an image, and between further ones; images ready sooner are not reported."""
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("rollouthub.hosting.image_progress", default=None)
 
 
 @contextmanager
 def told_to(listener: Callable[[str], None]) -> Generator[None]:
-    """Have a listener told, in lines for people, how far images are."""
+    """Send progress lines about images to `listener` inside this context."""
     token = _listener.set(listener)
     try:
         yield
@@ -28,18 +28,18 @@ def told_to(listener: Callable[[str], None]) -> Generator[None]:
 
 
 class Readiness:
-    """Tells of images one after the other."""
+    """Reports the progress of images."""
 
     def __init__(self, images: int = 0) -> None:
-        """`images` is how many are known to be needed."""
+        """`images` is the number of images known to be needed."""
         self._images = images
         self._done: dict[str, float] = {}
-        """Seconds that each took."""
+        """Image → seconds that it took."""
         self._begun: set[str] = set()
 
     @asynccontextmanager
     async def one_more(self, image: str | Build | None) -> AsyncGenerator[None]:
-        """Around having an image that an episode turns out to need, on nobody's time; each is told of once."""
+        """Report, once, an image that only an episode turned out to need; episode deadlines are paused meanwhile."""
         key = str(image)
         with uncharged():
             if _listener.get() is None or key in self._begun:
@@ -52,7 +52,7 @@ class Readiness:
 
     @asynccontextmanager
     async def of(self, spec: SandboxSpec) -> AsyncGenerator[None]:
-        """Around having a spec's image ready."""
+        """A context in which a spec's image is built or pulled; its progress is reported."""
         tell, key = _listener.get(), str(spec.image)
         if tell is None or key in self._done:
             yield
@@ -88,7 +88,7 @@ class Readiness:
             await anyio.sleep(EVERY_SECONDS)
 
     def _left(self) -> str:
-        """How long the others will take, as those before did."""
+        """An estimate of the time left, from the mean time of the images that are ready."""
         long = [seconds for seconds in self._done.values() if seconds > FIRST_SECONDS]
         if not long:
             return ""
@@ -104,7 +104,7 @@ def _name(spec: SandboxSpec) -> str:
 
 
 def _work(spec: SandboxSpec) -> str:
-    """How much a build is given."""
+    """What is being done for a spec's image: a pull, or a build and the size of its files."""
     if not isinstance(spec.image, Build):
         return " is fetched"
     files = (path for path in Path(spec.image.context).rglob("*") if path.is_file() and not path.is_symlink())

@@ -9,12 +9,14 @@ from pydantic import JsonValue
 
 from rollouthub.environment import AnyEnvironment, EnvironmentConfig, SandboxedConfig
 from rollouthub.errors import ConfigError, HubError, describe
+from rollouthub.generation import Model
 from rollouthub.hosting.launch import RoleEndpoint, addresses
 from rollouthub.hosting.local.episode_sandboxes import open_sandboxes
 from rollouthub.hosting.local.host import InProcessHost
-from rollouthub.plugins.entry_points import FoundEnvironment, check_config
+from rollouthub.plugins.agents import check_config
+from rollouthub.plugins.environments import FoundEnvironment
 from rollouthub.plugins.installed import Installation, installations
-from rollouthub.protocols import EnvironmentHost, Model
+from rollouthub.protocols import EnvironmentHost
 
 if TYPE_CHECKING:
     from rollouthub.hosting.client.program import ServerProgram

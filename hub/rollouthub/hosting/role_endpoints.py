@@ -4,8 +4,8 @@ import secrets
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from rollouthub.generation import Model
 from rollouthub.hosting.launch import RoleEndpoint
-from rollouthub.protocols import Model
 
 _ROLE_KEY = "ROLLOUTHUB_ROLE_KEY"
 

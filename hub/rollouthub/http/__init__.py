@@ -1,4 +1,4 @@
-"""Listeners, their bounds and guards: the HTTP that every server of the hub shares.
+"""HTTP for all servers of the hub: listeners with their limits and guards; and a small client.
 
-Imports the flat modules. Begin with `listener.py`.
+Imports the flat modules. Begin with `listener.py`, or with `exchange.py` for the client.
 """

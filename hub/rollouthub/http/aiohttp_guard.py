@@ -1,4 +1,4 @@
-"""The guard of our listeners, before an application of aiohttp."""
+"""The Host and Origin guard for aiohttp applications."""
 
 import json
 
@@ -9,7 +9,7 @@ from rollouthub.http.asgi import Guard
 
 
 def guarded(guard: Guard) -> Middleware:
-    """Refuses what the guard refuses, before anything else of a request is looked at."""
+    """Return a middleware that rejects a request that the guard refuses before its body is read."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:

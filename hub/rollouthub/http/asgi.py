@@ -1,4 +1,6 @@
-"""The little of HTTP both planes need: reading a bounded body, answering, and seeing a client leave."""
+"""ASGI helpers of the control and agent planes: read a body up to a limit, answer, and notice that the client
+disconnected.
+"""
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping
 from contextlib import contextmanager
@@ -16,50 +18,52 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
 CONNECTION = "rollouthub.connection"
-"""Where a request's scope, in its `state`, holds the connection it came by."""
+"""Key in the `state` of a request's scope that holds its `ClientConnection`."""
 JSON = b"application/json"
 _BYTES_AT_ONCE = 256 * 2**10
 
 
 class TooLarge(Exception):
-    """A request body over its bound."""
+    """A request body larger than its limit."""
 
 
 class TooCrowded(TooLarge):
-    """A request body that holds more values than are read."""
+    """A request body with more values than the limit."""
 
 
 class Cancellable(Protocol):
-    """What is done for a client: a cancel scope, or more."""
+    """Work done for a client, such as a cancel scope."""
 
     def cancel(self) -> None:
-        """The client has left."""
+        """Cancel the work, because the client has disconnected."""
         ...
 
 
 class ClientConnection(Protocol):
-    """A client's connection, as far as those care who work for it."""
+    """A client's connection; cancels registered work when the client disconnects."""
 
     def known_as(self, holder: bytes) -> None:
-        """A request by it showed this token, or its digest."""
+        """Record the token, or its digest, that a request on this connection presented."""
         ...
 
     def watch(self, work: Cancellable) -> None:
-        """Cancel the work when the client leaves."""
+        """Register work to cancel when the client disconnects."""
         ...
 
     def forget(self, work: Cancellable) -> None:
-        """Stop watching for it."""
+        """Unregister the work."""
         ...
 
 
 def connection_of(scope: Scope) -> ClientConnection | None:
-    """The connection a request came by."""
+    """The connection that a request came over; None where the server does not track connections."""
     return scope.get("state", {}).get(CONNECTION)
 
 
 def note_holder(scope: Scope, holder: bytes) -> None:
-    """Tell a request's connection whose token it showed: where connections are many, those without one go first."""
+    """Record on a request's connection which token it presented: at the limit of connections, those without a token
+    are closed first.
+    """
     connection = connection_of(scope)
     if connection is not None:
         connection.known_as(holder)
@@ -67,7 +71,7 @@ def note_holder(scope: Scope, holder: bytes) -> None:
 
 @contextmanager
 def until_gone(scope: Scope) -> Generator[anyio.CancelScope]:
-    """Work for a client for as long as it is there; left behind quietly when it leaves."""
+    """Run the block until the client disconnects; the block is then cancelled without an error."""
     connection = connection_of(scope)
     with anyio.CancelScope() as patience:
         if connection is None:
@@ -81,7 +85,7 @@ def until_gone(scope: Scope) -> Generator[anyio.CancelScope]:
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
-    """A request's header; the first of several."""
+    """The first value of a request's header; None where it is missing."""
     for key, value in scope["headers"]:
         if key == name:
             return value
@@ -89,10 +93,10 @@ def header(scope: Scope, name: bytes) -> bytes | None:
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """A request's body.
+    """Read a request's body.
 
     Raises:
-        TooLarge: it is larger than `limit`, or says so.
+        TooLarge: the body, or its announced length, is larger than `limit` bytes.
     """
     declared = header(scope, b"content-length")
     if declared is not None and declared.isdigit() and int(declared) > limit:
@@ -115,11 +119,11 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
 
 
 async def read_message(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """A request's body, which is JSON.
+    """Read a request's JSON body.
 
     Raises:
-        TooLarge: it is larger than `limit`, or says so.
-        TooCrowded: it holds more values than are read.
+        TooLarge: the body, or its announced length, is larger than `limit` bytes.
+        TooCrowded: the body holds more JSON values than the limit.
     """
     body = await read_body(scope, receive, limit)
     if await is_crowded_message(body):
@@ -128,7 +132,7 @@ async def read_message(scope: Scope, receive: Receive, limit: int) -> bytes:
 
 
 def again(body: bytes, receive: Receive) -> Receive:
-    """A `receive` for a body that was read already."""
+    """Return an ASGI `receive` that first delivers a body already read, then whatever `receive` delivers."""
     is_given = False
 
     async def give() -> MutableMapping[str, Any]:
@@ -142,7 +146,7 @@ def again(body: bytes, receive: Receive) -> Receive:
 
 
 async def answer(send: Send, status: int, body: bytes = b"", kind: bytes = JSON, headers: Headers = ()) -> None:
-    """Answer a request."""
+    """Send a response."""
     sent = [(b"content-length", b"%d" % len(body)), *headers]
     if body:
         sent.append((b"content-type", kind))
@@ -151,7 +155,7 @@ async def answer(send: Send, status: int, body: bytes = b"", kind: bytes = JSON,
 
 
 async def send_body(send: Send, body: bytes, *, is_last: bool) -> None:
-    """Send a part of an answer's body; a large one piecemeal, as fast as the client reads."""
+    """Send a part of a response's body; a large part is split, so that sending keeps pace with the client."""
     for start in range(0, max(len(body), 1), _BYTES_AT_ONCE):
         end = start + _BYTES_AT_ONCE
         is_end = is_last and end >= len(body)
@@ -159,18 +163,18 @@ async def send_body(send: Send, body: bytes, *, is_last: bool) -> None:
 
 
 class Guard:
-    """Whom a listener answers: requests for one of its own hosts, from one of its own origins or none.
+    """Accepts a request only for one of the listener's own hosts, and only from its own origins or without an origin.
 
-    A browser that a name was rebound for, or a page from elsewhere, is neither.
+    This blocks browsers after DNS rebinding, and pages of other sites.
     """
 
     def __init__(self, hosts: Iterable[str]) -> None:
-        """`hosts` are names without a port; any port of theirs is fine."""
+        """`hosts` are names without a port; every port is accepted."""
         self.hosts = tuple(dict.fromkeys(hosts))
         self._known: set[bytes] = set()
 
     def refusal(self, scope: Scope) -> int | None:
-        """The status to refuse a request with: 421 for a foreign Host, 403 for a foreign Origin."""
+        """The status to refuse a request with: 421 for a foreign Host, 403 for a foreign Origin; None to accept it."""
         has_host = False
         for key, value in scope["headers"]:
             if key == b"host":

@@ -1,4 +1,4 @@
-"""The connections of a process's listeners: how many there may be, and which one makes room for the next."""
+"""Limits the number of connections of a process's listeners, and chooses which connection to close for a new one."""
 
 import asyncio
 import itertools
@@ -10,36 +10,40 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 MOST_CONNECTIONS = 2**16
-"""However many files may be open: each takes memory as well."""
+"""Upper limit on connections, even where more files may be open, because each connection takes memory."""
 _LOOKED_AT = 1000
-"""Connections looked at to find one that can be closed: looking must stay cheaper than connecting."""
+"""Maximum number of connections examined to find one to close; the search must stay cheaper than connecting."""
 _WARNING_SECONDS = 60.0
 
 logger = logging.getLogger(__name__)
 
 
 def most_connections() -> int:
-    """Connections that the listeners of this process have at once.
+    """The maximum number of connections that the listeners of this process may have at once.
 
-    Beyond the limit of open files nothing works any more. A connection may come from a sandbox through another socket
-    of this process, so each counts as two; a quarter is left to models, stores and environments.
+    It is derived from the limit of open files, beyond which nothing works any more. A connection from a sandbox may
+    pass
+    through a second socket of this process, so each counts as two; a quarter of the limit is left to models, stores and
+    environments.
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_CONNECTIONS if files < 0 else min(files * 3 // 8, MOST_CONNECTIONS)
 
 
 class HeldConnection(Protocol):
-    """A connection as the bound on them all sees it."""
+    """An open connection, as the limit on connections needs it."""
 
     holder: bytes | None
-    """Whose token it showed; None while it has shown none."""
+    """The token, or its digest, that the connection last presented; None before any."""
 
     def ends_at(self) -> float | None:
-        """When it will be closed unless its client does something; None while it is the server's turn."""
+        """The event loop's time at which the connection will be closed unless its client acts; None while the server
+        must act.
+        """
         ...
 
     def drop(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
         ...
 
 
@@ -49,11 +53,11 @@ class Connections:
     def __init__(self) -> None:
         self.open: set[HeldConnection] = set()
         self.strangers: dict[HeldConnection, None] = {}
-        """Those that never showed a token, the one longest idle first."""
+        """Connections that never presented a token, the longest idle first."""
         self._warned_at = -math.inf
 
     def admit(self, newest: HeldConnection, now: float) -> bool:
-        """Take a connection in; at the bound another one is closed for it. Whether there is room."""
+        """Register a connection; at the limit, close another connection for it. False if none could be closed."""
         if len(self.open) >= (most := most_connections()):
             self._warn(most, now)
             closed = self._closable()
@@ -66,12 +70,14 @@ class Connections:
         return True
 
     def remove(self, connection: HeldConnection) -> None:
-        """Forget one that is closed."""
+        """Unregister a closed connection."""
         self.open.discard(connection)
         self.strangers.pop(connection, None)
 
     def _closable(self) -> HeldConnection | None:
-        """The longest idle of those that never showed a token, or else of whoever holds most connections."""
+        """The connection to close: the longest idle of those without a token, else an idle one of the holder with
+        the most connections.
+        """
         for stranger in itertools.islice(self.strangers, _LOOKED_AT):
             if stranger.ends_at() is not None:
                 return stranger
@@ -88,7 +94,7 @@ class Connections:
         return idle[most][1] if most is not None and held[most] > 1 else None
 
     def _warn(self, most: int, now: float) -> None:
-        """Say so now and then: a line for each would only fill the disk, too."""
+        """Log that the limit is reached, at most once per interval: a line for each connection would fill the disk."""
         if now > self._warned_at + _WARNING_SECONDS:
             self._warned_at = now
             logger.warning(
@@ -101,5 +107,5 @@ _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Connections] = WeakKeyDi
 
 
 def connections_of(loop: asyncio.AbstractEventLoop) -> Connections:
-    """The connections of all listeners that a loop serves."""
+    """The connections of all listeners on an event loop."""
     return _of_loops.setdefault(loop, Connections())

@@ -1,7 +1,7 @@
-"""A response that is JSON, unless there is something to say before it: then it becomes a stream of events.
+"""A response that is plain JSON, or becomes a stream of server-sent events once a message must be sent before it.
 
-So a client that asks for progress gets it, and every other one a plain body, from the same server.
-The wire: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports.
+A client that asks for progress thus gets events, and every other client a plain body, from the same server.
+The protocol: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports.
 """
 
 from collections.abc import MutableMapping
@@ -12,7 +12,7 @@ import anyio
 from rollouthub.http.asgi import Scope, Send, header
 
 STREAM = "rollouthub.stream"
-"""Where a request's scope holds the stream its response may become."""
+"""Key of a request's scope under which its `EventStream` is stored."""
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -21,7 +21,7 @@ _HEADERS = [
 
 
 class EventStream:
-    """The `send` of one request."""
+    """The ASGI `send` of one request, which can send messages before the response."""
 
     __slots__ = ("_body", "_is_answered", "_saying", "_send")
 
@@ -30,7 +30,7 @@ class EventStream:
         self._body: list[bytes] = []
         self._is_answered = False
         self._saying: anyio.Lock | None = None
-        """There once something was said."""
+        """Serialises sending, from the first message on; None before any message was sent."""
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         """Send the response, or a part of it."""
@@ -44,7 +44,7 @@ class EventStream:
                     await self._send(_chunk(_event(b"".join(self._body)), is_last=True))
 
     async def say(self, message: bytes) -> None:
-        """Send a JSON-RPC message ahead of the response; too late, it is dropped."""
+        """Send a JSON-RPC message before the response; once the response has begun, the message is dropped."""
         if self._is_answered:
             return
         is_first = self._saying is None
@@ -56,7 +56,7 @@ class EventStream:
 
 
 def takes_events(scope: Scope) -> bool:
-    """Whether the client reads a stream of events."""
+    """Whether the client accepts a response as server-sent events."""
     return b"text/event-stream" in (header(scope, b"accept") or b"").lower()
 
 

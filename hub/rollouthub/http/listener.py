@@ -1,4 +1,4 @@
-"""A listening socket with an ASGI application behind it, for as long as its context lasts."""
+"""Serves an ASGI application on a listening socket, within a context manager."""
 
 import asyncio
 import math
@@ -18,24 +18,28 @@ from rollouthub.http.asgi import CONNECTION, Application, Cancellable
 from rollouthub.http.connections import connections_of
 
 MAX_SOCKET_PATH = 107
-"""Bytes of a unix socket's path; the kernel's bound is 108 with the closing zero."""
+"""Maximum bytes of a Unix socket's path; the kernel's limit is 108 including the terminating zero."""
 MAX_HEADER_BYTES = 64 * 2**10
 KEEP_ALIVE_SECONDS = 75
-"""An idle connection is kept this long: an agent thinks between two calls."""
+"""Seconds after which an idle connection that presented a token is closed; an agent may think long between two
+calls.
+"""
 STRANGER_SECONDS = 20
-"""One that never showed a token, no longer than this; clients' own pools let go of theirs before."""
+"""Seconds after which an idle connection that never presented a token is closed."""
 HEADER_SECONDS = 20.0
-"""From a connection, or a request's first byte, to the end of its headers."""
+"""Maximum seconds from the connection, or from a request's first byte, to the end of its headers."""
 BODY_SECONDS = 120.0
-"""From there to the end of its body. Both bound those who send a byte now and then to hold a connection."""
+"""Maximum seconds from the end of a request's headers to the end of its body, against clients that send slowly to
+occupy a connection.
+"""
 DRAIN_SECONDS = 1
 _BACKLOG = 2048
 
 
 class _Protocol(HttpToolsProtocol):
-    """HTTP on one connection, which tells those who work for it when the client leaves.
+    """HTTP on one connection; cancels the work for a client when the client disconnects.
 
-    The MCP SDK does not notice that in JSON mode; polling for it would cost every call, and notice late.
+    The MCP SDK does not notice a disconnect in JSON mode; polling for it would slow every call and notice late.
     """
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
@@ -46,12 +50,12 @@ class _Protocol(HttpToolsProtocol):
         self.app_state = {**self.app_state, CONNECTION: self}
         self._watching: set[Cancellable] = set()
         self._unparsed: int | None = 0
-        """Bytes of headers read so far; None in a body."""
+        """Bytes of the current headers received so far; None while a body is received."""
         self._patience: asyncio.TimerHandle | None = None
         self._is_patient_with_body = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """A client is there, and has something to say; where there are too many, one of them is sent away."""
+        """Called when a client connects; at the limit of connections, this or an idle connection is closed."""
         super().connection_made(transport)
         if not self._all.admit(self, self.loop.time()):
             transport.abort()
@@ -59,31 +63,33 @@ class _Protocol(HttpToolsProtocol):
         self._be_patient(HEADER_SECONDS)
 
     def known_as(self, holder: bytes) -> None:
-        """A request showed this token: the connection is kept for longer, and closed after those that showed none."""
+        """Record the token that a request presented: the connection may now idle longer, and connections without a
+        token are closed before it.
+        """
         if self.holder is None:
             self._all.strangers.pop(self, None)
             self.timeout_keep_alive = KEEP_ALIVE_SECONDS
         self.holder = holder
 
     def ends_at(self) -> float | None:
-        """When its client has to have done something; None while it is answered."""
+        """The event loop's time until which the client must act; None while its request is being answered."""
         for timer in (self.timeout_keep_alive_task, self._patience):
             if timer is not None:
                 return timer.when()
         return -math.inf if self.flow.write_paused else None  # who does not read is not worked for
 
     def drop(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
         self.transport.abort()
 
     def on_response_complete(self) -> None:
-        """Its client is idle from now on."""
+        """Called when a response was sent: a connection without a token becomes the most recently active one."""
         super().on_response_complete()
         if self.holder is None and self in self._all.strangers:
             self._all.strangers[self] = self._all.strangers.pop(self)
 
     def _be_patient(self, seconds: float) -> None:
-        """Wait so long for the rest."""
+        """Close the connection unless the rest of the message arrives within some seconds."""
         self._lose_patience()
         self._patience = self.loop.call_later(seconds, self.transport.close)
 
@@ -93,7 +99,7 @@ class _Protocol(HttpToolsProtocol):
             self._patience = None
 
     def watch(self, work: Cancellable) -> None:
-        """Cancel the work when the client leaves."""
+        """Register work to cancel when the client disconnects."""
         self._watching.add(work)
         if self.transport.is_closing():
             work.cancel()
@@ -101,11 +107,11 @@ class _Protocol(HttpToolsProtocol):
         self.flow.resume_reading()
 
     def forget(self, work: Cancellable) -> None:
-        """Stop watching for it."""
+        """Unregister the work."""
         self._watching.discard(work)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone."""
+        """Called when the client disconnected: cancels the work for it."""
         for work in self._watching:
             work.cancel()
         self._lose_patience()
@@ -113,7 +119,7 @@ class _Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes of a request; endless headers are cut off."""
+        """Called with bytes of a request; headers that exceed the limit close the connection."""
         if self._unparsed is not None:
             self._unparsed += len(data)
         super().data_received(data)
@@ -123,7 +129,7 @@ class _Protocol(HttpToolsProtocol):
         self._bound_the_rest()
 
     def _bound_the_rest(self) -> None:
-        """Bound what is still to come of a message. Most come whole, and cost no timer."""
+        """Limit the time for the rest of a message. Most messages arrive whole and need no timer."""
         is_body = self._unparsed is None
         if self._unparsed == 0:
             self._lose_patience()
@@ -132,34 +138,36 @@ class _Protocol(HttpToolsProtocol):
             self._be_patient(BODY_SECONDS if is_body else HEADER_SECONDS)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """White space around a value is no part of it (RFC 9110, 5.5); the parser leaves what trails."""
+        """Strip white space after a header's value, which is not part of it (RFC 9110, 5.5) and which the parser
+        leaves.
+        """
         super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        """What follows is a body, bounded by who reads it."""
+        """Called when the headers are complete; the following body is limited in size by its reader."""
         self._unparsed = None
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """The next bytes are headers again."""
+        """Called when the request is complete; the next bytes are headers again."""
         self._unparsed = 0
         super().on_message_complete()
 
 
 class _Server(Server):
-    """A server whose owner handles the signals."""
+    """A uvicorn server that installs no signal handlers."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Leave them alone."""
+        """Install no signal handlers; the owner of the process handles signals."""
         yield
 
 
 def bind_tcp(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one.
+    """Return a bound TCP socket; port 0 takes a free port.
 
     Raises:
-        ConfigError: the address cannot be had.
+        ConfigError: the address cannot be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol named, asyncio sends what is written at once; else each answer waits 40 ms for the client's ACK.
@@ -175,7 +183,7 @@ def bind_tcp(host: str, port: int) -> socket.socket:
 
 
 def bind_unix(path: str) -> socket.socket:
-    """A socket file that only this user can connect to.
+    """Return a Unix socket that only this user can connect to.
 
     Raises:
         ConfigError: the path is too long, in use, or cannot be written.
@@ -201,7 +209,7 @@ def bind_unix(path: str) -> socket.socket:
 
 
 def _remove_dead(path: str) -> None:
-    """Remove the socket file of a server that is gone; one that answers stays."""
+    """Remove the socket file of a server that has gone; the file of a server that accepts connections stays."""
     if not Path(path).is_socket():
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -213,7 +221,7 @@ def _remove_dead(path: str) -> None:
 
 @asynccontextmanager
 async def listening(application: Application, bound: socket.socket) -> AsyncGenerator[None]:
-    """Serve an application on a bound socket; open connections get a moment to end."""
+    """Serve an application on a bound socket within the block; at the end, open connections get a moment to finish."""
     config = Config(
         application,  # pyright: ignore[reportArgumentType]  # ASGI, in our own words for it
         http=_Protocol,

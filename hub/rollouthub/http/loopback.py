@@ -1,15 +1,15 @@
-"""Listeners of this machine alone: what they are bound to, and whom they answer without a credential."""
+"""Detects addresses that only this machine can reach, and makes the guard of listeners on them."""
 
 import ipaddress
 
 from rollouthub.http.asgi import Guard
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""What this machine calls itself."""
+"""Names and addresses of this machine's loopback interface."""
 
 
 def is_local_host(host: str) -> bool:
-    """Whether only this machine reaches what listens on an address."""
+    """Whether an address can be reached only from this machine."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -17,8 +17,8 @@ def is_local_host(host: str) -> bool:
 
 
 def local_guard(host: str) -> Guard | None:
-    """What keeps pages of browsers out, whatever name they have for this machine; None where others reach it.
+    """The guard that keeps out browsers' pages; None for an address that other machines can reach.
 
-    Those know it by names that it does not, and its credential alone decides.
+    Other machines may use host names that this machine does not know, so there only the credential decides.
     """
     return Guard((*LOOPBACK, host)) if is_local_host(host) else None

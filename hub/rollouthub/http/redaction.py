@@ -1,4 +1,4 @@
-"""Keeping tokens out of logs: whatever opens an episode is masked, wherever a library puts it into a line."""
+"""Masks tokens in log lines, wherever a library writes them."""
 
 import logging
 import re
@@ -15,7 +15,7 @@ _PLACES = re.compile(
 
 
 def redact(text: str) -> str:
-    """The text with every token masked that a URL, a header or a setting in it holds."""
+    """Return the text with every token in a URL, a header or a setting masked."""
     return _PLACES.sub(_masked, text)
 
 
@@ -24,8 +24,10 @@ def _masked(found: "re.Match[str]") -> str:
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats records without their tokens, tracebacks included. A filter would see neither those nor arguments."""
+    """Formats log records with tokens masked, tracebacks included. A logging filter would see neither tracebacks nor
+    formatted arguments.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Format a log line, with secrets masked."""
         return redact(super().format(record))

@@ -1,4 +1,4 @@
-"""Who generates: names, credentials, the direct and the litellm lane, the router, mock models.
+"""Models: names, credentials, the direct, litellm and tokens lanes, the router, and mock models.
 
 Imports `http`, `plugins` and below. Begin with `resolve.py`.
 """

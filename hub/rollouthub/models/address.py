@@ -1,4 +1,4 @@
-"""Where a model server is: its base URL in one form, checked."""
+"""The address of a model server: validates and normalises base URLs."""
 
 import ipaddress
 
@@ -8,13 +8,13 @@ from rollouthub.errors import ConfigError
 
 
 def normal_base_url(given: str, *, is_wire: bool = True) -> str:
-    """A base URL in its one form: no trailing slash, and `/v1` where only a host was given.
+    """A base URL in normal form: no trailing slash, and `/v1` if it has no path.
 
-    A URL with a path of its own is taken as it is, since providers mount the wire at many places; so is a server that
-    speaks another wire than OpenAI's (`is_wire` is false), whose client adds what belongs there.
+    A URL with a path is otherwise unchanged, since providers serve the OpenAI API under many paths. So is the URL of a
+    server with another API (`is_wire` is false), whose client adds its own path.
 
     Raises:
-        ConfigError: it is no http(s) URL with a host, or carries a password, a query or a fragment.
+        ConfigError: the URL is not http(s) with a host, or has a password, a query or a fragment.
     """
     text = given.strip()
     try:
@@ -38,7 +38,7 @@ def normal_base_url(given: str, *, is_wire: bool = True) -> str:
 
 
 def is_loopback(base_url: str) -> bool:
-    """Whether a server is on this machine."""
+    """Whether the server's host is this machine's loopback address."""
     host = URL(base_url).host or ""
     if host == "localhost":
         return True
@@ -49,5 +49,5 @@ def is_loopback(base_url: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    """A URL that would not parse, without what may be a password in it."""
+    """A URL that could not be parsed, without everything up to the last `@`, which may hold a password."""
     return text.rpartition("@")[2]

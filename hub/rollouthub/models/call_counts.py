@@ -1,4 +1,4 @@
-"""What a model knows of its own calls, where no router counts them."""
+"""Counts of a model's calls, for models without a router that would count them."""
 
 from collections import deque
 
@@ -6,12 +6,12 @@ from rollouthub.models.latency import LATEST
 
 
 class CallCounts:
-    """Of one model in one process."""
+    """Counts of one model's calls in one process."""
 
     __slots__ = ("calls", "errors", "in_flight", "latest")
 
     def __init__(self) -> None:
         self.in_flight = self.calls = self.errors = 0
-        """On their way; ever begun; failed."""
+        """Calls in flight, calls begun, and calls that failed."""
         self.latest: deque[float] = deque(maxlen=LATEST)
-        """Seconds of the latest answers."""
+        """The durations of the latest answers in seconds."""

@@ -1,4 +1,4 @@
-"""`ModelConfig`: which model, where, and how to call it; what is recorded of it, so no secret is in it."""
+"""`ModelConfig`: which model, at which server, and how to call it. It is recorded with a run, so it holds no secret."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
@@ -6,17 +6,17 @@ from typing import Any, Literal, cast
 from pydantic import Field, ValidationInfo, field_validator
 
 from rollouthub.errors import ConfigError
-from rollouthub.frozen import Frozen
+from rollouthub.generation import Sampling
 from rollouthub.models.address import normal_base_url
 from rollouthub.models.mock.mock_name import parse_mock_name
 from rollouthub.models.provider_names import WIRE, split_name
-from rollouthub.protocols import Sampling
+from rollouthub.values import Frozen
 
 Lane = Literal["direct", "litellm", "tokens"]
 
 
 def by_name(models: Any) -> Any:
-    """Models as a user gives them, some by their names alone, as fields of `ModelConfig`."""
+    """Models in a user's notation, where a bare name stands for its configuration, as fields of `ModelConfig`."""
     if isinstance(models, str):
         return [{"name": models}]
     if isinstance(models, Mapping):
@@ -25,10 +25,10 @@ def by_name(models: Any) -> Any:
 
 
 def roles_of(option: str, pairs: Sequence[str]) -> dict[str, str]:
-    """`ROLE=MODEL` pairs as names of models by role.
+    """`ROLE=MODEL` pairs as a mapping from role to model name.
 
     Raises:
-        ConfigError: one is none.
+        ConfigError: a pair is not of this form.
     """
     found: dict[str, str] = {}
     for pair in pairs:
@@ -49,25 +49,25 @@ class ModelConfig(Frozen):
     name: str
     """litellm's name (`hosted_vllm/NAME`, `openai/NAME`, `anthropic/NAME` …) or `mock/KIND?key=value`."""
     base_url: str | None = None
-    """The server; None takes it from the provider's environment variable."""
+    """The server's base URL; None takes it from the provider's environment variable."""
     replicas: tuple[str, ...] = ()
     """Further servers of the same model, beside `base_url`."""
     lane: Lane | None = None
-    """How calls travel; None takes the direct lane where the model allows it, else litellm's."""
+    """The client that carries the calls; None takes the direct lane where the model allows it, else litellm."""
     fallbacks: tuple["ModelConfig", ...] = ()
-    """Models to ask, in order, when this one fails for good."""
+    """Models to try, in order, when this one fails for good."""
     sampling: Sampling = Sampling()
-    """What a request leaves unset."""
+    """Sampling settings for requests that do not set them."""
     max_tries: int = Field(default=4, ge=1, le=100)
-    """Tries of one call, the first included."""
+    """Most tries of one call, including the first."""
     max_connections: int = Field(default=2048, ge=1)
-    """Calls in flight at once; further ones wait. Capped by the process's limit of open files."""
+    """Most calls in flight at once; further ones wait. It is capped by the process's limit of open files."""
     requests_per_minute: int | None = Field(default=None, ge=1)
     """Most calls begun in any 60 seconds, over all replicas; None is no limit."""
     tokens_per_minute: int | None = Field(default=None, ge=1)
     """Most prompt and output tokens in any 60 seconds, over all replicas; None is no limit."""
     budget: float | None = Field(default=None, ge=0)
-    """US dollars this model may cost in one run; None is no limit. Needs a known price."""
+    """Most US dollars that this model may cost in one run; None is no limit. It needs a known price."""
     price_prompt: float | None = Field(default=None, ge=0)
     """US dollars per million prompt tokens; None takes litellm's price list."""
     price_output: float | None = Field(default=None, ge=0)
@@ -97,7 +97,7 @@ class ModelConfig(Frozen):
         return tuple(_normal(url, info) for url in replicas)
 
     def cost(self, prompt_tokens: int, output_tokens: int) -> float | None:
-        """US dollars of a call at the prices given here; None where none is."""
+        """Cost of a call in US dollars at the configured prices; None if no price is configured."""
         if self.price_prompt is None and self.price_output is None:
             return None
         return (prompt_tokens * (self.price_prompt or 0.0) + output_tokens * (self.price_output or 0.0)) / 1e6

@@ -1,4 +1,6 @@
-"""Keys: from the environment, or an untracked `env.yaml` or `.env`; never shown, pickled or written to a run."""
+"""API keys from the environment, or from an untracked `env.yaml` or `.env`; never displayed, pickled or written to a
+run.
+"""
 
 import logging
 import os
@@ -14,7 +16,7 @@ from rollouthub.models.git_index import is_tracked, trusted_owners
 logger = logging.getLogger(__name__)
 
 FILES = ("env.yaml", ".env")
-"""Looked for in the working directory; an entry of the first wins over the second's, the environment over both."""
+"""Credential files in the working directory. The first file wins over the second, the environment over both."""
 
 _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
 _ADDRESS_NAME = re.compile(r"(?:BASE|URL|ENDPOINT|HOST)$", re.IGNORECASE)
@@ -26,22 +28,22 @@ _MIN_SECRET = 6
 
 
 class Credentials:
-    """Named values, secret among them. Its repr, text and pickle hold none."""
+    """Named values, some of them secret. Its repr, text and pickle contain no value."""
 
     __slots__ = ("_asked", "_refused", "_secrets", "_values")
 
     def __init__(self, values: Mapping[str, str] | None = None, refused: Mapping[str, str] | None = None) -> None:
-        """`refused` says of names why they are not given out."""
+        """`refused` maps a name that must not be returned to the reason."""
         self._values, self._refused = dict(values or {}), dict(refused or {})
         secrets = (value for name, value in self._values.items() if _SECRET_NAME.search(name))
         self._secrets = _longest_first(secrets)
         self._asked: set[str] = set()
 
     def get(self, *names: str) -> str | None:
-        """The first of these that is set and not empty.
+        """The first of these variables that is set and not empty.
 
         Raises:
-            CredentialError: it is the address of a server that is not to get the keys there are.
+            CredentialError: the variable is a server address from a file, and the provider's key comes from elsewhere.
         """
         self._asked.update(names)
         for name in names:
@@ -52,14 +54,16 @@ class Credentials:
         return None
 
     def asked_for(self) -> dict[str, str]:
-        """What somebody has asked for and is set: all that another process needs to do the same. Secrets are in it."""
+        """The variables that were requested so far and are set, for a child process that needs the same. It contains
+        secrets.
+        """
         return {name: self._values[name] for name in sorted(self._asked - set(self._refused)) if self._values.get(name)}
 
     def key(self, name: str) -> str | None:
-        """A key, fit to be sent in a header.
+        """A key that is valid in an HTTP header.
 
         Raises:
-            CredentialError: it holds characters no header can carry.
+            CredentialError: the value has spaces or characters that a header cannot carry.
         """
         value = self.get(name)
         if value is not None and not (value.isascii() and value.isprintable() and " " not in value):
@@ -67,7 +71,7 @@ class Credentials:
         return value
 
     def redact(self, text: str) -> str:
-        """The text with every known secret masked, and whatever looks like a provider's key."""
+        """The text with every known secret, and everything that looks like a provider's key, masked."""
         for secret in self._secrets:
             text = text.replace(secret, _MASK)
         return _SECRET_VALUE.sub(_MASK, text)
@@ -82,10 +86,10 @@ class Credentials:
 
 
 def load_credentials(environ: Mapping[str, str], directory: Path) -> Credentials:
-    """Read the environment, and the files of a directory under it.
+    """Read the credential files of a directory; values of the environment override theirs.
 
     Raises:
-        CredentialError: git tracks a file, another user owns it or may write to it, or it cannot be read.
+        CredentialError: git tracks a file, another user owns or may write to it, or it cannot be read.
     """
     values: dict[str, str] = {}
     places: dict[str, Path | None] = {}
@@ -102,7 +106,9 @@ def load_credentials(environ: Mapping[str, str], directory: Path) -> Credentials
 
 
 def _misdirected(values: Mapping[str, str], places: Mapping[str, Path | None]) -> dict[str, str]:
-    """Addresses of a file whose provider's key comes from elsewhere: whoever wrote the file would get the key."""
+    """Reasons to refuse server addresses in a file whose provider's key comes from another place: the file's author
+    could redirect the key to a server of their own.
+    """
     refused: dict[str, str] = {}
     for name, place in places.items():
         if place is None or not _ADDRESS_NAME.search(name):
@@ -119,12 +125,12 @@ def _misdirected(values: Mapping[str, str], places: Mapping[str, Path | None]) -
 
 
 def _longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
-    """Secrets worth masking; a longer one first, so that one which contains another leaves no rest."""
+    """Secrets long enough to mask, longest first, so that a secret which contains another is masked whole."""
     return tuple(sorted({secret.strip() for secret in secrets if len(secret.strip()) >= _MIN_SECRET}, key=len)[::-1])
 
 
 def _safe_text(path: Path) -> str:
-    """What a file holds, which nobody but its user has written."""
+    """The text of a credential file that git does not track and only trusted users can write."""
     for place in {path, path.resolve()}:
         if is_tracked(place):
             raise CredentialError(

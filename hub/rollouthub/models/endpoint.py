@@ -1,4 +1,4 @@
-"""`Endpoint`: a served model of the OpenAI wire, and the one request that finds out whether it is there."""
+"""`Endpoint`: a model served over the OpenAI API, and the check that the server has it."""
 
 import difflib
 from collections.abc import Awaitable, Callable
@@ -14,19 +14,21 @@ from rollouthub.models.retry import TryFailed
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A served model: where, under which name and with which key."""
+    """A served model: the server's address, the model's name there, and the key."""
 
     served_name: str
     base_url: str
     key_name: str
-    """The variable that holds the key, for messages."""
+    """The name of the variable that holds the key, for messages."""
     api_key: str | None = field(default=None, repr=False)
     is_vllm: bool = True
-    """Whether to ask for token ids and logprobs and to send reasoning back; strict servers refuse unknown fields."""
+    """Whether to request token ids and log-probabilities and to send reasoning back; strict servers reject these
+    fields.
+    """
 
     @property
     def is_openai(self) -> bool:
-        """Whether this is OpenAI's own service."""
+        """Whether the server is OpenAI's own service."""
         host = URL(self.base_url).host or ""
         return host == "openai.com" or host.endswith(".openai.com")
 
@@ -42,12 +44,12 @@ class _List(Struct):
 async def check_endpoint(
     name: str, endpoint: Endpoint, ask: Callable[[float], Awaitable[tuple[int, bytes]]], timeout_seconds: float
 ) -> None:
-    """Ask a model's server for its list of models; `ask` gives status and body within a number of seconds.
+    """Request a server's list of models and check that the model is on it. `ask(seconds)` returns status and body.
 
     Raises:
         UsageError: the server cannot be reached.
-        CredentialError: it refuses the key.
-        ConfigError: it does not serve the model.
+        CredentialError: the server refuses the key.
+        ConfigError: the server does not serve the model.
     """
     try:
         status, body = await ask(timeout_seconds)
@@ -75,7 +77,7 @@ async def check_endpoint(
 
 
 def _served(body: bytes) -> tuple[str, ...]:
-    """The names a list of models has; none where it is no such list, which any server may leave out."""
+    """The names in a list of models; empty if the body is not such a list, which servers may omit."""
     try:
         return tuple(listed.id for listed in msgspec.json.decode(body, type=_List).data)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Chat messages as others write them (OpenAI's form and its dialects), read as ours.
+"""Chat messages of other software (OpenAI's format and its variants), converted to the hub's.
 
 Structs rather than pydantic models: a file has a hundred thousand lines of them.
 """
@@ -23,7 +23,7 @@ SUBMIT = "submit"
 
 
 class ChatFunction(Struct, gc=False):
-    """What a tool call calls; some write the arguments as an object, not as its text."""
+    """The function of a tool call; some software writes the arguments as an object instead of JSON text."""
 
     name: str
     arguments: Any = "{}"
@@ -48,7 +48,7 @@ class ChatMessage(Struct, gc=False):
 
 
 class _Submit(Struct, forbid_unknown_fields=True):
-    """The arguments of `submit`."""
+    """The arguments of the tool `submit`."""
 
     answer: str
 
@@ -57,10 +57,10 @@ _decode_submit = msgspec.json.Decoder(_Submit).decode
 
 
 def read_chat(messages: list[ChatMessage]) -> tuple[Message, ...]:
-    """The conversation as ours. Of contents in parts the words are kept; a verifier of text reads nothing else.
+    """The conversation as the hub's messages. Of a content in parts only the text is kept.
 
     Raises:
-        ValueError: says which message is not understood.
+        ValueError: a message has an unknown role; says which.
     """
     return tuple(_message(place, message) for place, message in enumerate(messages))
 
@@ -105,7 +105,9 @@ def _arguments(arguments: Any) -> str:
 
 
 def submitted(transcript: tuple[Message, ...]) -> str | None:
-    """What the conversation hands in: the answer of its first well-formed call of `submit`, which ends an episode."""
+    """The answer that a conversation submits: that of its first well-formed `submit` call, which ends an episode;
+    None without one.
+    """
     for message in transcript:
         for request in message.tool_requests:
             if request.name == SUBMIT:

@@ -1,4 +1,5 @@
-"""Whether git tracks a file, read from git's index alone: `git` would run what a repository's configuration names.
+"""Whether git tracks a file, read from git's index without running `git`, which would execute commands from the
+repository's configuration.
 
 Format: https://git-scm.com/docs/index-format
 """
@@ -18,9 +19,10 @@ _NAME_LENGTH = 0x0FFF
 
 
 def is_tracked(path: Path) -> bool:
-    """Whether an index above a file lists it. A repository of another user's, or one that cannot be read, says nothing.
+    """Whether the git index of a folder above the file lists it. False if the repository belongs to an untrusted user
+    or cannot be read.
 
-    Nothing of a repository is followed but the one line of a `.git` file that names its folder.
+    Of the repository's configuration, only the line of a `.git` file that names its folder is followed.
     """
     path = path.parent.resolve() / path.name
     for tree in path.parents:
@@ -35,7 +37,9 @@ def is_tracked(path: Path) -> bool:
 
 
 def trusted_owners() -> frozenset[int]:
-    """Whose files are as good as one's own: one's own, root's and, as git has it, theirs who became root by `sudo`."""
+    """User ids whose files are trusted: this process's user, root and, as in git, the user who became root by
+    `sudo`.
+    """
     me = os.geteuid()
     before = os.environ.get("SUDO_UID", "") if me == 0 else ""
     return frozenset({me, 0, *([int(before)] if before.isdecimal() else [])})
@@ -55,7 +59,7 @@ def _git_folder(place: Path) -> Path | None:
 
 
 def _bytes(path: Path, most: int) -> bytes:
-    """What a regular file of a trusted owner holds; nothing for all else."""
+    """The content of a regular file of a trusted owner, up to `most` bytes long; empty for anything else."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             found = os.fstat(file.fileno())
@@ -84,7 +88,9 @@ def _lists(index: bytes, name: bytes) -> bool:
 
 
 def _compressed(index: bytes, count: int, hash_bytes: int) -> Iterator[bytes]:
-    """The names of an index of version 4: each drops some bytes of the one before it and adds its own."""
+    """The file names in an index of version 4: each drops some bytes from the end of the previous name and appends
+    its own.
+    """
     at, name = _HEADER.size, b""
     for _ in range(count):
         at += _STAT_BYTES + hash_bytes
@@ -100,7 +106,7 @@ def _compressed(index: bytes, count: int, hash_bytes: int) -> Iterator[bytes]:
 
 
 def _offset(index: bytes, at: int) -> tuple[int, int]:
-    """A number as pack files write offsets, and where it ends."""
+    """A number in the variable-length encoding of pack files, and the index after it."""
     byte = index[at] if at < len(index) else 0
     at, value = at + 1, byte & 0x7F
     while byte & 0x80 and at < len(index):

@@ -1,4 +1,4 @@
-"""What calls cost: the user's prices, else those of litellm's price map, read without importing litellm."""
+"""Prices of calls: the user's, else those of litellm's price map, read without importing litellm."""
 
 import re
 from dataclasses import dataclass, field
@@ -29,17 +29,17 @@ _ADDRESS_PER_CUSTOMER = frozenset({"azure", "azure_ai", "bedrock", "databricks",
 
 @dataclass(frozen=True)
 class Price:
-    """US dollars per million tokens."""
+    """Prices in US dollars per million tokens."""
 
     prompt: float
     output: float
     cached: float | None = None
-    """Of prompt tokens read from a cache; None is the price of any other."""
+    """Price of prompt tokens read from a cache; None is the price of other prompt tokens."""
     tiers: tuple[tuple[int, "Price"], ...] = field(default=())
-    """Prices that hold for calls with more prompt tokens than this, the highest first."""
+    """(tokens, price) pairs: the price of calls with more prompt tokens than that, highest first."""
 
     def cost(self, prompt_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
-        """US dollars of a call; `cached_tokens` are among the prompt tokens."""
+        """Cost of a call in US dollars; `prompt_tokens` includes `cached_tokens`."""
         for above, price in self.tiers:
             if prompt_tokens > above:
                 return price.cost(prompt_tokens, output_tokens, cached_tokens)
@@ -49,9 +49,9 @@ class Price:
 
 
 def find_price(config: ModelConfig, base_url: str | None = None) -> Price | None:
-    """What calls of a model cost at a server, before any is made; None where nobody knows.
+    """The price of a model's calls at a server; None if it is not known.
 
-    The user's prices win. `base_url` is the server really called; None is the provider's own.
+    The user's prices take precedence. `base_url` is the address that is called; None is the provider's own.
     """
     if config.price_prompt is not None or config.price_output is not None:
         return Price(config.price_prompt or 0.0, config.price_output or 0.0)
@@ -66,12 +66,12 @@ def find_price(config: ModelConfig, base_url: str | None = None) -> Price | None
 
 
 def _provider(entry: dict[str, Any]) -> str:
-    """The provider of an entry, without the family some are filed under (`vertex_ai-language-models`)."""
+    """The provider of an entry, without the suffix that some have (`vertex_ai-language-models`)."""
     return str(entry.get("litellm_provider", "")).partition("-")[0]
 
 
 def is_own_service(provider: str, base_url: str | None) -> bool:
-    """Whether a provider's list prices hold at an address: only where it is the provider's own."""
+    """Whether a provider's list prices hold at an address: only if the address is the provider's own."""
     if base_url is None or provider in _ADDRESS_PER_CUSTOMER:
         return True
     host, own = URL(base_url).host or "", _HOSTS.get(provider)
@@ -79,7 +79,7 @@ def is_own_service(provider: str, base_url: str | None) -> bool:
 
 
 def _price(entry: dict[str, Any]) -> Price | None:
-    """The price of an entry of the map; None where it bills otherwise than by text tokens."""
+    """The price in an entry of the map; None if the entry is not billed by text tokens."""
     prompt, output = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
     if not isinstance(prompt, int | float) or not isinstance(output, int | float):
         return None

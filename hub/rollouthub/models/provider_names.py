@@ -1,7 +1,7 @@
-"""Model names as litellm has them: who serves a name, where, and with which credentials.
+"""Resolves model names in litellm's notation: the provider, the name there, and the credentials.
 
-The two providers the direct lane carries stand in a table here, so that they need no litellm; for all others litellm
-itself is asked.
+The two providers of the direct lane are in a table here, so that they do not need litellm; for all others litellm is
+asked.
 """
 
 import difflib
@@ -18,7 +18,7 @@ from rollouthub.models.litellm.package import find_litellm, load_litellm, price_
 
 @dataclass(frozen=True)
 class WireProvider:
-    """A provider of the OpenAI wire: the variables its address and key come from."""
+    """A provider with the OpenAI API: the variables that hold its address and key."""
 
     base_urls: tuple[str, ...]
     key: str
@@ -28,10 +28,10 @@ WIRE = {
     "hosted_vllm": WireProvider(("HOSTED_VLLM_API_BASE",), "HOSTED_VLLM_API_KEY"),
     "openai": WireProvider(("OPENAI_BASE_URL", "OPENAI_API_BASE"), "OPENAI_API_KEY"),
 }
-"""The providers the direct lane carries, with litellm's own variables."""
+"""The providers that the direct lane supports, with the variables that litellm uses."""
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
-"""Where `openai/NAME` is served if no base URL is given."""
+"""The address of `openai/NAME` if no base URL is given."""
 
 _OURS = (*WIRE, "mock")
 _FORMS = (
@@ -67,22 +67,22 @@ _IN_PROCESS = "vllm"
 
 @dataclass(frozen=True)
 class ProviderModel:
-    """What litellm makes of a name."""
+    """A resolved model name: the provider, the name there, and the credentials."""
 
     provider: str
     served_name: str
-    """What the provider calls the model."""
+    """The model's name at the provider."""
     key_name: str = ""
-    """The variable its key comes from, for messages."""
+    """The name of the variable that holds the key, for messages."""
     arguments: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Credentials litellm is to be told, since they are not in its environment; secret."""
+    """Credentials to pass to litellm, because they are not in its environment; secret."""
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """A model's name as (provider, the rest); the provider is empty where the name has no slash.
+    """A model's name as (provider, rest); the provider is empty if the name has no slash.
 
     Raises:
-        ConfigError: the name is empty, or stops after its provider.
+        ConfigError: the name is empty, or lacks the part before or after the slash.
     """
     provider, slash, rest = name.partition("/")
     if not name or provider != provider.strip() or (provider != "mock" and rest != rest.strip()):
@@ -93,7 +93,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 async def identify(name: str, credentials: Credentials, base_url: str | None = None) -> ProviderModel:
-    """Ask litellm whose model a name is, and for what it needs to be called.
+    """Ask litellm which provider serves a model, and which credentials a call needs.
 
     Raises:
         ConfigError: litellm is not installed, or does not know the name.
@@ -120,10 +120,10 @@ async def identify(name: str, credentials: Credentials, base_url: str | None = N
 
 
 def _at_a_glance(name: str, credentials: Credentials, base_url: str | None) -> ProviderModel | None:
-    """A model of OpenAI's without a provider; None for others, which litellm is asked about.
+    """Resolve a bare name of OpenAI's models without importing litellm; None for other names.
 
     Raises:
-        CredentialError: credentials are missing that litellm would want.
+        CredentialError: a known provider's credentials are missing.
     """
     provider, rest = split_name(name)
     folder = find_litellm()
@@ -154,7 +154,7 @@ def _authenticating() -> frozenset[str]:
 
 
 def _unknown(litellm: Any, name: str) -> ConfigError:
-    """The error for a name litellm does not know, with the nearest it does."""
+    """The error for a name that litellm does not know, with the closest known names."""
     prefix, rest = split_name(name)
     providers = [str(getattr(provider, "value", provider)) for provider in litellm.provider_list]
     if prefix:
@@ -167,7 +167,7 @@ def _unknown(litellm: Any, name: str) -> ConfigError:
 
 
 def _of_its_family(litellm: Any, name: str) -> list[str]:
-    """The name under its family's provider, such as `anthropic/claude-…`; empty where the family is not known."""
+    """The name under the provider of its family, such as `anthropic/claude-…`; empty if the family is unknown."""
     family = name.partition("-")[0]
     kin = [entry for known, entry in litellm.model_cost.items() if known.startswith(f"{family}-")]
     providers = Counter(str(entry.get("litellm_provider", "")) for entry in kin)
@@ -182,10 +182,10 @@ def _close(word: str, known: Iterable[str], cutoff: float) -> list[str]:
 def _credentialed(
     litellm: Any, name: str, identity: ProviderModel, credentials: Credentials, base_url: str | None
 ) -> ProviderModel:
-    """The identity with what litellm lacks in its environment and `credentials` have.
+    """The model with those credentials that litellm misses in its environment and `credentials` has.
 
     Raises:
-        CredentialError: neither has it.
+        CredentialError: a needed credential is in neither.
     """
     provider = identity.provider
     lacking: list[str] = litellm.validate_environment(name, api_base=base_url)["missing_keys"]

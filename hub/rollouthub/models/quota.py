@@ -1,4 +1,4 @@
-"""What a provider says it has left for us, in the headers of its answers."""
+"""A provider's remaining rate limits, from the headers of its answers."""
 
 import re
 from collections.abc import Mapping
@@ -12,30 +12,30 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """One of a provider's limits, as an answer told it."""
+    """One of a provider's rate limits, as reported in an answer's headers."""
 
     left: int
-    """What more it would take just now."""
+    """Remaining requests or tokens."""
     limit: int | None
-    """What it takes when nothing is used; None where it does not say."""
+    """The whole limit; None if the provider does not report it."""
     full_in_seconds: float | None
-    """When all of it is there again."""
+    """Seconds until the whole limit is available again; None if not reported."""
 
     @property
     def used(self) -> float | None:
-        """The share that is used; None where the limit is not known."""
+        """The share that is used, from 0 to 1; None if the limit is unknown."""
         return None if not self.limit else min(max(1.0 - self.left / self.limit, 0.0), 1.0)
 
     @property
     def next_in_seconds(self) -> float:
-        """When one more comes free, at the rate at which the rest does."""
+        """Seconds until one more request or token is available, assuming that the used ones return at a steady rate."""
         used = self.limit - self.left if self.limit is not None else 1
         return (1.0 if self.full_in_seconds is None else self.full_in_seconds) / max(used, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What an answer said of its provider's limits."""
+    """The provider's rate limits as reported with one answer."""
 
     requests: Allowance | None
     tokens: Allowance | None
@@ -43,13 +43,13 @@ class Quota:
 
 @runtime_checkable
 class MeteredModel(Protocol):
-    """A lane that keeps what the last answer said of its provider's limits."""
+    """A model that stores the rate limits reported with the last answer."""
 
     quota: Quota | None
 
 
 def parse_quota(headers: Mapping[str, str]) -> Quota | None:
-    """Read the headers that OpenAI and those who speak its wire send (`x-ratelimit-remaining-requests` …).
+    """Parse the rate-limit headers of OpenAI and compatible providers (`x-ratelimit-remaining-requests` …).
 
     https://platform.openai.com/docs/guides/rate-limits, "Rate limits in headers".
     """
@@ -71,7 +71,7 @@ def _number(text: str | None) -> int | None:
 
 
 def _seconds(text: str | None) -> float | None:
-    """A time as `6m0s`, `120ms` or a plain number of seconds."""
+    """Seconds of a duration such as `6m0s`, `120ms` or a plain number."""
     if not text:
         return None
     parts = _PART.findall(text)

@@ -1,6 +1,5 @@
-"""Model servers that `hub serve model` keeps: where they stand written down, and who finds them there.
-
-A file a model, in a folder that is its user's alone, written by whoever keeps the servers. No key is in it.
+"""The registry of model servers that `hub serve model` runs: one file for each model in a folder that only the user
+can read. The process that runs the servers writes the file, which holds no key.
 """
 
 import os
@@ -14,76 +13,80 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from rollouthub.errors import ConfigError
-from rollouthub.frozen import Frozen
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.provider_names import WIRE, split_name
+from rollouthub.values import Frozen
 
 PROVIDER = "hosted_vllm"
-"""The provider whose models these servers serve."""
+"""The provider prefix of registered models."""
 SILENT_SECONDS = 60.0
-"""Who keeps the servers writes every few seconds; one who has not for this long is taken to be gone."""
+"""The process that runs the servers renews its file every few seconds; after this many seconds without it is
+considered gone.
+"""
 
 ServerState = Literal["waiting", "starting", "healthy", "unhealthy", "restarting", "failed", "stopping", "stopped"]
-"""`waiting` is for a place in the cluster, `starting` the first time, `unhealthy` is alive and does not answer."""
+"""`waiting`: waits for resources in the cluster; `starting`: starts for the first time; `unhealthy`: is alive but
+does not answer.
+"""
 
 
 class ServerRow(Frozen):
-    """One server of a model, as it stands."""
+    """The state of one server of a model."""
 
     number: int
     state: ServerState
     base_url: str | None = None
-    """Where it is served, or was last; None before its first start."""
+    """The server's current or last address; None before its first start."""
     node: str | None = None
-    """The address of the machine it is on."""
+    """The address of the machine that runs the server."""
     pid: int | None = None
-    """Of the server's process, while there is one."""
+    """The process id of the server, while it runs."""
     restarts: int = 0
-    """How often it was started again."""
+    """How often the server was restarted."""
     since: float = 0.0
-    """Unix time at which it came into this state."""
+    """Unix time at which the server entered this state."""
     running: int | None = None
-    """Requests being answered; None where the server does not say."""
+    """Requests being answered; None if the server does not report it."""
     waiting: int | None = None
-    """Requests in its queue."""
+    """Requests in the server's queue."""
     tokens_per_second: float | None = None
-    """Output tokens of late."""
+    """Recent output tokens per second."""
     problem: str | None = None
-    """What its last failure was, with its last words."""
+    """The last failure, with the last lines of the server's log."""
     log: str | None = None
-    """The file, on its node, that has what it writes."""
+    """Path of the server's log file, on its node."""
 
 
 class Registration(Frozen):
-    """A model that is up, or coming up."""
+    """A model whose servers run or are starting."""
 
     model: str
-    """The name it is served under."""
+    """The name under which the model is served."""
     source: str
-    """What the server was told to load."""
+    """The model that the server loads, such as a path or a repository name."""
     cluster: str
-    """The address of its Ray cluster."""
+    """The address of the Ray cluster that runs the servers."""
     is_ours: bool = False
-    """Whether that cluster is there for models alone, on this machine."""
+    """Whether the Ray cluster was started only for models, on this machine."""
     needs_key: bool = False
-    """Whether its servers ask for a key."""
+    """Whether the servers require a key."""
     servers: tuple[ServerRow, ...] = ()
     written: float = 0.0
-    """Unix time."""
+    """Unix time at which the file was written."""
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The base URLs of the servers that take calls."""
+        """The base URLs of the servers that are healthy."""
         return tuple(server.base_url for server in self.servers if server.state == "healthy" and server.base_url)
 
     @property
     def silent_seconds(self) -> float:
-        """How long nobody has written this."""
+        """Seconds since the registration was last renewed."""
         return max(0.0, time.time() - self.written)
 
 
 def registry_folder(variable: Callable[[str], str | None]) -> Path:
-    """Where a user's registrations are; `variable` looks a name up in the environment."""
+    """The folder of the user's registrations; `variable` looks up an environment variable."""
     given = variable("XDG_STATE_HOME") or ""
     home = variable("HOME") or str(Path.home())
     state = Path(given) if given.startswith("/") else Path(home) / ".local" / "state"
@@ -91,15 +94,15 @@ def registry_folder(variable: Callable[[str], str | None]) -> Path:
 
 
 def registration_path(folder: Path, name: str) -> Path:
-    """The file of one model."""
+    """The path of a model's file."""
     return folder / f"{quote(name, safe='')}.json"
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make the folder, its user's alone.
+    """Create the folder, accessible only to this user.
 
     Raises:
-        ConfigError: it cannot be made, or is somebody else's.
+        ConfigError: the folder cannot be created, or belongs to another user.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -113,7 +116,7 @@ def prepare_folder(folder: Path) -> None:
 
 
 def write_registration(folder: Path, registration: Registration) -> None:
-    """Write a model's file whole, or not at all."""
+    """Write a model's file atomically."""
     path = registration_path(folder, registration.model)
     unfinished = path.with_suffix(f".{os.getpid()}.new")
     with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
@@ -122,13 +125,13 @@ def write_registration(folder: Path, registration: Registration) -> None:
 
 
 def remove_registration(folder: Path, name: str) -> None:
-    """Let a model be found no more."""
+    """Remove a model's file."""
     with suppress(FileNotFoundError):
         registration_path(folder, name).unlink()
 
 
 def read_registration(path: Path) -> Registration | None:
-    """What a file says; None where there is none that this user wrote, or it is another version's."""
+    """The registration in a file; None if the file is missing, of another user, or of an incompatible version."""
     try:
         if path.stat().st_uid != os.geteuid():
             return None
@@ -144,10 +147,11 @@ def registrations(folder: Path) -> list[Registration]:
 
 
 def find_registered(config: ModelConfig, variable: Callable[[str], str | None]) -> Registration | None:
-    """The registration whose servers a model is to be asked at; None where another server is named, or none is up.
+    """The registration that provides a model's servers; None if another server is configured, or the model is not
+    registered.
 
     Raises:
-        ConfigError: it is registered, and none of its servers takes calls.
+        ConfigError: the model is registered, and none of its servers takes calls.
     """
     provider, name = split_name(config.name)
     if provider != PROVIDER or config.base_url or config.replicas:
@@ -173,14 +177,16 @@ def find_registered(config: ModelConfig, variable: Callable[[str], str | None]) 
 
 
 def at_registered(config: ModelConfig, found: Registration) -> ModelConfig:
-    """The configuration with the servers' addresses in it: those that take calls first, then those that may soon."""
+    """The configuration with the addresses of the registered servers: healthy ones first, then those that may
+    recover.
+    """
     later = [server.base_url for server in found.servers if server.state in ("unhealthy", "restarting")]
     first, *others = (*found.urls, *(url for url in later if url))
     return config.model_copy(update={"base_url": first, "replicas": tuple(others)})
 
 
 def found_servers(configs: Iterable[ModelConfig], variable: Callable[[str], str | None]) -> Iterator[str]:
-    """What to tell a user of models that are asked where `hub serve model` keeps them."""
+    """Messages for the user about models that are served by `hub serve model`."""
     for config in configs:
         with suppress(ConfigError):  # whoever opens the model says it
             if (found := find_registered(config, variable)) is not None:

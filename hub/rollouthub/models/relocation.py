@@ -1,4 +1,4 @@
-"""A lane to a server that `hub serve model` keeps: when it comes back at another address, calls go there."""
+"""A lane to a server of `hub serve model`: if the server is restarted at another address, calls follow it."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -8,19 +8,19 @@ from pathlib import Path
 import anyio
 
 from rollouthub.errors import ModelError
+from rollouthub.generation import Model, ModelReply, ModelRequest, PricedModel, Sampling
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.preflight import ParticularModel, preflight
 from rollouthub.models.provider_names import split_name
 from rollouthub.models.registered import PROVIDER, Registration, read_registration, registration_path, registry_folder
 from rollouthub.models.router.open_router import OpenLane
-from rollouthub.protocols import Model, ModelReply, ModelRequest, PricedModel, Sampling
 
 logger = logging.getLogger(__name__)
 
 
 class FollowedModel:
-    """A model at one server of those registered. Looks for its address again when nobody answers at the last."""
+    """A model at one registered server. When the server cannot be reached, its address is looked up again."""
 
     def __init__(
         self,
@@ -42,17 +42,19 @@ class FollowedModel:
         return f"FollowedModel({self.name!r} at {self._base_url})"
 
     async def open(self) -> None:
-        """Open the lane to where it is now."""
+        """Open the lane to the server's current address."""
         self._current = await self._lanes.enter_async_context(
             self._open_lane(self._config, self._base_url, self._credentials)
         )
 
     def cost_of(self, prompt_tokens: int, output_tokens: int) -> float | None:
-        """US dollars, at the list price or the one that was given; None where there is none."""
+        """Cost of a call in US dollars, at the list price or a configured one; None if no price is known."""
         return self._current.cost_of(prompt_tokens, output_tokens) if isinstance(self._current, PricedModel) else None
 
     async def generate(self, request: ModelRequest) -> ModelReply:
-        """Answer one request, as its lane does."""
+        """Answer one request through the current lane; after a failure without an HTTP status, look up the address
+        for the next call.
+        """
         assert self._current is not None
         try:
             return await self._current.generate(request)
@@ -62,7 +64,7 @@ class FollowedModel:
             raise
 
     async def check(self, timeout_seconds: float) -> None:
-        """Check it where it is now.
+        """Check the server at its current address.
 
         Raises:
             UsageError, CredentialError, ConfigError: as `CheckedModel.check`.
@@ -72,12 +74,12 @@ class FollowedModel:
         await preflight(self._current, timeout_seconds)
 
     async def check_sampling(self, sampling: Sampling) -> None:
-        """Look at what requests will ask for, as its lane does."""
+        """Check the sampling settings of requests by the lane."""
         if isinstance(self._current, ParticularModel):
             await self._current.check_sampling(sampling)
 
     async def _look_again(self) -> None:
-        """Go where it is now, if that is elsewhere."""
+        """Look up the server's address, and open a new lane if it has changed."""
         async with self._looking:
             found = read_registration(self._path)
             now = None if found is None else _url_of(found, self._number)
@@ -89,7 +91,7 @@ class FollowedModel:
 
 
 def following(open_lane: OpenLane) -> OpenLane:
-    """Lanes that follow a server where it is one of those registered, and are plain ones otherwise."""
+    """A version of `open_lane` that follows registered servers to new addresses; other servers get a plain lane."""
 
     @asynccontextmanager
     async def open_followed(

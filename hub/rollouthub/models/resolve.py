@@ -1,9 +1,10 @@
-"""From a model's name to an open model: which lane, which server, which key."""
+"""Opens a model by its name: chooses the lane, the server and the key."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from rollouthub.errors import ConfigError, CredentialError
+from rollouthub.generation import Model
 from rollouthub.models.address import is_loopback, normal_base_url
 from rollouthub.models.config import Lane, ModelConfig
 from rollouthub.models.credentials import Credentials
@@ -11,15 +12,14 @@ from rollouthub.models.endpoint import Endpoint
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.provider_names import OPENAI_BASE_URL, WIRE, ProviderModel, identify, split_name
 from rollouthub.models.registered import at_registered, find_registered
-from rollouthub.protocols import Model
 
 
 @asynccontextmanager
 async def open_model(config: ModelConfig, credentials: Credentials) -> AsyncGenerator[Model]:
-    """Open the model a configuration names, with its replicas, limits and fallbacks; it is closed on the way out.
+    """Open a configured model with its replicas, limits and fallbacks; closed with the context.
 
     Raises:
-        ConfigError: nobody serves it, no server is known for it, or its lane cannot carry it.
+        ConfigError: no provider serves the model, its server is unknown, or the chosen lane does not support it.
         CredentialError: its credentials are missing.
     """
     if not needs_router(config):
@@ -34,12 +34,12 @@ async def open_model(config: ModelConfig, credentials: Credentials) -> AsyncGene
 
 
 def addressed(config: ModelConfig, credentials: Credentials) -> ModelConfig:
-    """The configuration, and its fallbacks, with the address the environment gives: prices depend on it.
+    """The configuration, and its fallbacks, with the address from the environment, on which prices depend.
 
-    Where none is given, the servers that `hub serve model` keeps are taken.
+    If no address is given, the servers of `hub serve model` are used.
 
     Raises:
-        ConfigError: it keeps some, and none of them takes calls.
+        ConfigError: the model is registered, and none of its servers takes calls.
     """
     registered = find_registered(config, credentials.get)
     if registered is not None:
@@ -55,7 +55,9 @@ def addressed(config: ModelConfig, credentials: Credentials) -> ModelConfig:
 
 
 def needs_router(config: ModelConfig) -> bool:
-    """Whether something stands between a call and its lane: servers that may go and come back, or a limit."""
+    """Whether calls must go through a router: for real servers, which may fail, and for replicas, fallbacks or
+    limits.
+    """
     if split_name(config.name)[0] != "mock":
         return True
     limits = (config.requests_per_minute, config.tokens_per_minute, config.budget)
@@ -64,7 +66,7 @@ def needs_router(config: ModelConfig) -> bool:
 
 @asynccontextmanager
 async def open_lane(config: ModelConfig, base_url: str | None, credentials: Credentials) -> AsyncGenerator[Model]:
-    """Open one server of a model; `base_url` wins over the configuration's. Nothing is routed here.
+    """Open a lane to one server of a model, without a router; `base_url` overrides the configuration's.
 
     Raises:
         ConfigError, CredentialError: as `open_model`.
@@ -103,10 +105,10 @@ async def open_lane(config: ModelConfig, base_url: str | None, credentials: Cred
 
 
 def choose_lane(config: ModelConfig, endpoint: Endpoint | None) -> Lane:
-    """The lane a model's calls travel on; `endpoint` is where a server of the OpenAI wire is.
+    """The lane for a model's calls; `endpoint` is its server with the OpenAI API, if any.
 
     Raises:
-        ConfigError: the lane asked for cannot carry it.
+        ConfigError: the configured lane does not support the model.
     """
     if config.lane == "tokens" and (endpoint is None or not endpoint.is_vllm):
         raise ConfigError(
@@ -127,7 +129,7 @@ def choose_lane(config: ModelConfig, endpoint: Endpoint | None) -> Lane:
 
 
 def find_endpoint(config: ModelConfig, credentials: Credentials) -> Endpoint | None:
-    """Where a `hosted_vllm/…` or `openai/…` model is served, and with which key; None for any other name.
+    """The server and key of a `hosted_vllm/…` or `openai/…` model; None for any other name.
 
     Raises:
         ConfigError: no base URL is given.
@@ -157,7 +159,7 @@ def find_endpoint(config: ModelConfig, credentials: Credentials) -> Endpoint | N
 
 
 def _bare_endpoint(config: ModelConfig, identity: ProviderModel, credentials: Credentials) -> Endpoint | None:
-    """Where a model of OpenAI's is served whose name has no provider (`gpt-4o-mini`); None for any other."""
+    """The server and key of an OpenAI model whose name has no provider (`gpt-4o-mini`); None for any other."""
     if identity.provider not in WIRE:
         return None
     full = config.model_copy(update={"name": f"{identity.provider}/{identity.served_name}"})

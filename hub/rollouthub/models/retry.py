@@ -1,4 +1,4 @@
-"""When to try a model call again: failed tries by class, back-off with jitter, and `Retry-After`."""
+"""Retries of model calls: classifies failed tries, back-off with jitter, and `Retry-After`."""
 
 import random
 import time
@@ -14,9 +14,9 @@ _MAX_MESSAGE = 500
 
 
 class StreamCut(ModelError):
-    """A streamed answer broke off after pieces of it were handed on; a second try could not take them back.
+    """A streamed answer was interrupted after pieces of it were passed on, which a second try could not take back.
 
-    It is retryable as errors are: not this call, but another attempt at the episode may fare better.
+    The call itself is not retried, but the error is marked retryable: another attempt at the episode may succeed.
     """
 
     def __init__(self, message: str, *, status: int | None = None, retry_after_seconds: float | None = None) -> None:
@@ -24,7 +24,7 @@ class StreamCut(ModelError):
 
 
 def final(error: ModelError, stream: ReplyStream | None) -> ModelError | None:
-    """What to raise at once after a failed try whose answer had begun; None where another may be made."""
+    """The error to raise at once after a failed try whose answer had begun; None if the call may be retried."""
     if stream is None or not stream.has_begun:
         return None
     if not error.retryable or isinstance(error, StreamCut):
@@ -37,7 +37,7 @@ def final(error: ModelError, stream: ReplyStream | None) -> ModelError | None:
 
 
 class TryFailed(Exception):
-    """One try of a call failed; whether another is made is the caller's to decide."""
+    """One try of a call failed; the caller decides whether to retry."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class TryFailed(Exception):
         self.retry_after_seconds = retry_after_seconds
 
     def as_error(self, owner: str, tries: int, redact: Callable[[str], str]) -> ModelError:
-        """The error the caller of the model gets, after `tries` tries."""
+        """The error for the model's caller, after `tries` tries."""
         counted = f" (after {tries} tries)" if tries > 1 else ""
         text = f"{owner}: {trimmed(redact(str(self)))}{counted}"
         if self.is_context_limit:
@@ -68,14 +68,14 @@ class Backoff:
     """Exponential back-off with full jitter: a wait is drawn between 0 and a ceiling that doubles with each try."""
 
     base_seconds: float = 0.5
-    """The first ceiling."""
+    """The first ceiling in seconds."""
     cap_seconds: float = 20.0
-    """The highest ceiling."""
+    """The highest ceiling in seconds."""
     jitter: Callable[[], float] = random.random
-    """Draws from [0, 1)."""
+    """Returns a random number in [0, 1)."""
 
     def wait_seconds(self, failures: int, retry_after_seconds: float | None) -> float:
-        """How long to wait after this many failed tries; never less than the server asked for."""
+        """Seconds to wait after this many failed tries; never less than the server requested."""
         if retry_after_seconds is not None:
             # A little apart from everyone else who was told the same.
             return retry_after_seconds + self.jitter() * self.base_seconds
@@ -83,7 +83,7 @@ class Backoff:
 
 
 def parse_retry_after(value: str | None, now: Callable[[], float] = time.time) -> float | None:
-    """Seconds a `Retry-After` asks for, as a number or an HTTP date (RFC 9110, 10.2.3); None if it is neither."""
+    """Seconds in a `Retry-After`, given as a number or an HTTP date (RFC 9110, 10.2.3); None if it is neither."""
     if not value:
         return None
     try:
@@ -98,5 +98,5 @@ def parse_retry_after(value: str | None, now: Callable[[], float] = time.time) -
 
 
 def trimmed(text: str) -> str:
-    """A server's words, cut to what fits an error message."""
+    """A server's message, shortened for an error message."""
     return one_line(text, _MAX_MESSAGE)

@@ -1,24 +1,27 @@
-"""What a call of a model that nobody saw the end of has come to, by estimate: for its record, and for its budget."""
+"""Estimates the tokens and cost of a model call whose end was not received, for its record and for the budget."""
 
 from collections.abc import Sequence
 
 from mcp_types import Tool
 from pydantic_core import to_json
 
-from rollouthub.messages import Delta, Message, ToolRequest
-from rollouthub.protocols import Model, ModelReply, ModelRequest, PricedModel
+from rollouthub.generation import Model, ModelReply, ModelRequest, PricedModel
+from rollouthub.messages import Delta, Message, ToolRequest, media_of
+from rollouthub.models.media_tokens import media_tokens
 from rollouthub.rollout import BROKEN_OFF, Usage
 
 CHARACTERS_A_TOKEN = 4
 
 
 def estimated(model: Model, request: ModelRequest) -> ModelReply:
-    """What a call that nobody saw the end of has come to: the pieces that were handed on, and about its tokens."""
+    """A reply for a call whose end was not received: the streamed pieces, with estimated token counts."""
     stream = request.stream
     said = stream.said if stream is not None else []
     words = "".join(piece.text for piece in said)
     thoughts = "".join(piece.reasoning for piece in said)
     prompt_tokens = _prompt_characters(request.messages, request.tools) // CHARACTERS_A_TOKEN
+    shown = media_of(request.messages)
+    prompt_tokens += sum(media_tokens(model.name, part, request.media.get(part.digest)) for part in shown)
     written = sum(len(tool.arguments) for piece in said for tool in piece.tools) + len(words) + len(thoughts)
     usage = Usage(prompt_tokens=prompt_tokens, output_tokens=max(len(said), written // CHARACTERS_A_TOKEN))
     return ModelReply(
@@ -30,7 +33,7 @@ def estimated(model: Model, request: ModelRequest) -> ModelReply:
 
 
 def _requests(said: Sequence[Delta]) -> tuple[ToolRequest, ...]:
-    """The tool requests whose id and name have come, with as much of their arguments."""
+    """The tool requests whose id and name have arrived, with the arguments received so far."""
     begun: dict[int, tuple[str, str, list[str]]] = {}
     for piece in (tool for delta in said for tool in delta.tools):
         if piece.index not in begun and piece.id is not None and piece.name is not None:

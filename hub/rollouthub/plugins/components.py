@@ -1,6 +1,6 @@
-"""Parts of the hub that a lower package asks for by name, so that it need not import them.
+"""Parts of the hub that a lower package loads by name, so that it need not import a higher one.
 
-They are entry points of the hub's own distribution; nobody else's are looked at.
+They are entry points of the hub's own distribution; entry points of other distributions are ignored.
 """
 
 from importlib.metadata import entry_points
@@ -13,10 +13,10 @@ COMPONENTS = "rollouthub.components"
 
 
 def component(name: str) -> Any:
-    """What the hub has registered under the name, loaded now.
+    """Load and return the object that the hub registers under the name.
 
     Raises:
-        ConfigError: this installation does not have it: it is older than its code.
+        ConfigError: this installation does not register the name, because it was made from older code.
     """
     for point in entry_points(group=COMPONENTS, name=name):
         if point.dist is not None and point.dist.name == OURS:

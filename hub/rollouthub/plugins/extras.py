@@ -1,4 +1,4 @@
-"""What to install where something needs one of the hub's extras."""
+"""Which of the hub's extras provides a module, and the command that installs it."""
 
 import json
 import re
@@ -12,7 +12,7 @@ _EXTRA = re.compile(r"""extra == ["']([\w-]+)["']""")
 
 
 def extra_with(module: str) -> str | None:
-    """The smallest extra of the hub that brings a module; None where none does."""
+    """The hub's smallest extra that installs a module; None where no extra does."""
     wanted = module.partition(".")[0].lower().replace("_", "-")
     sizes: dict[str, int] = {}
     having: list[str] = []
@@ -26,9 +26,11 @@ def extra_with(module: str) -> str | None:
 
 
 def pip_install(extra: str) -> str:
-    """The command that installs an extra of the hub, from where the hub itself was installed.
+    """Return the pip command that installs an extra of the hub.
 
-    `pip install 'rollouthub[litellm]'`; of a clone `pip install -e '.[litellm]'`, from elsewhere with its path.
+    It is `pip install 'rollouthub[litellm]'`, or `pip install -e '.[litellm]'` where the hub is installed in place from
+    a
+    clone; outside the clone the command names the clone's path.
     """
     clone = _clone()
     if clone is None:
@@ -38,7 +40,7 @@ def pip_install(extra: str) -> str:
 
 
 def _clone() -> Path | None:
-    """The folder that the hub is installed from in place; None where it was copied."""
+    """The folder of an editable installation of the hub; None where the installation is not editable."""
     about: Any = json.loads(distribution("rollouthub").read_text("direct_url.json") or "{}")
     is_in_place = about.get("dir_info", {}).get("editable", False)
     return Path(unquote(urlsplit(str(about["url"])).path)) if is_in_place else None

@@ -1,20 +1,21 @@
-"""Environments that were installed from bundles: each with an interpreter of its own, and never run in the hub's.
+"""Environments that were installed from bundles: each has its own interpreter and never runs in the hub's process.
 
-Who keeps them is found through the entry point `rollouthub.installations`; the hub itself only starts them.
+The entry point `rollouthub.installations` names the class that manages them; the hub itself only starts them.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
-
-from mcp_types import Tool
+from typing import TYPE_CHECKING, Protocol, cast
 
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
 from rollouthub.plugins.lock import LockedEnvironment
 from rollouthub.processes import HUB
+
+if TYPE_CHECKING:
+    from mcp_types import Tool
 
 INSTALLATIONS = "rollouthub.installations"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*")
@@ -22,19 +23,21 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*")
 
 @dataclass(frozen=True)
 class Installation:
-    """One version of an environment, installed."""
+    """One installed version of an environment."""
 
     locked: LockedEnvironment
-    """The exact bytes of it."""
+    """The lock entry of this version: its digests and its dependencies."""
     summary: str
     file: Path
-    """Its env.toml, unpacked."""
+    """The path of its unpacked env.toml."""
     python: Path
-    """The interpreter of its own virtual environment: what `{python}` stands for in its env.toml."""
+    """The interpreter of its own virtual environment; replaces `{python}` in its env.toml."""
     is_class: bool
-    """Whether it is a Python class, which its own interpreter serves; a declared server is served by the hub's."""
+    """Whether the environment is a Python class, which its own interpreter serves. The hub's interpreter serves a
+    declared server.
+    """
     secrets: tuple[str, ...] = ()
-    """The environment variables that its process is given, whatever they are named."""
+    """Names of the environment variables that are passed to its process."""
 
     @property
     def name(self) -> str:
@@ -43,57 +46,60 @@ class Installation:
 
     @property
     def target(self) -> str:
-        """`namespace/name@version`: as a run asks for exactly this one."""
+        """`namespace/name@version`: the target of a run that selects exactly this version."""
         return f"{self.locked.name}@{self.locked.version}"
 
     @property
     def hub(self) -> tuple[str, ...]:
-        """The command `hub` of the interpreter that may import what it is made of; it sees nothing of another's."""
+        """The `hub` command that serves the environment: run by its own interpreter for a class, by the hub's for a
+        declared server.
+        """
         return (str(self.python), "-I", *HUB[-2:]) if self.is_class else HUB
 
 
 class Installations(Protocol):
-    """Who keeps installed environments."""
+    """Looks up installed environments and checks them."""
 
     def all(self) -> Sequence[Installation]:
-        """Every version there is, by name and version.
+        """Return every installed version, sorted by name and version.
 
         Raises:
-            ConfigError: one is damaged.
+            ConfigError: an installation is damaged.
         """
         ...
 
     def readable(self) -> tuple[Sequence[Installation], Sequence[ConfigError]]:
-        """Every version that can be read, by name and version, and what is wrong with each of the others."""
+        """Return every readable version, sorted by name and version, and one error for each damaged installation."""
         ...
 
     def find(self, target: str) -> Installation | None:
-        """`namespace/name`, the highest version there is, or `namespace/name@version`; None where there is none.
+        """Return the version that a target names: `namespace/name@version`, or the highest version for
+        `namespace/name`; None where it is not installed.
 
         Raises:
-            ConfigError: what is installed under the name is damaged.
+            ConfigError: the installation under that name is damaged.
         """
         ...
 
     def verify(self, installation: Installation) -> None:
-        """See that what lies on the disk is what was installed.
+        """Check that the files on disk are unchanged since the installation.
 
         Raises:
-            UsageError: it is not.
+            UsageError: a file has changed.
         """
         ...
 
-    def admit(self, installation: Installation, tools: Sequence[Tool]) -> None:
-        """See that it offers the tools it was published with.
+    def admit(self, installation: Installation, tools: "Sequence[Tool]") -> None:
+        """Check that the environment offers the tools it was published with.
 
         Raises:
-            UsageError: it offers others.
+            UsageError: it offers different tools.
         """
         ...
 
 
 class _None:
-    """Nothing is installed, because nothing here could install it."""
+    """The empty `Installations`, for a hub that has no registry client registered."""
 
     def all(self) -> Sequence[Installation]:
         return ()
@@ -107,12 +113,12 @@ class _None:
     def verify(self, installation: Installation) -> None:
         raise AssertionError("nothing is installed")
 
-    def admit(self, installation: Installation, tools: Sequence[Tool]) -> None:
+    def admit(self, installation: Installation, tools: "Sequence[Tool]") -> None:
         raise AssertionError("nothing is installed")
 
 
 def installations() -> Installations:
-    """The installed environments of this user."""
+    """Return the lookup of the environments that this user installed."""
     plugin = plugins(INSTALLATIONS).get("registry")
     if plugin is None or not plugin.is_shipped:
         return _None()
@@ -123,11 +129,12 @@ def installations() -> Installations:
 
 
 def find_installation(target: str) -> Installation | None:
-    """The installed environment that a target of a run names; None where it names another kind.
+    """Return the installed environment that a run's target names; None where the target is of another kind.
 
     Raises:
-        UnknownNameError: nothing of the name is there.
-        ConfigError: it is also the name of a distribution in the hub's own interpreter, or the version is not there.
+        UnknownNameError: nothing is installed or registered under the name.
+        ConfigError: a distribution in the hub's own interpreter registers the same name, or the version is not
+        installed.
     """
     name, at, wanted = target.partition("@")
     if not _NAME.fullmatch(name):

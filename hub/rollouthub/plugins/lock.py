@@ -1,4 +1,4 @@
-"""`hub.lock`: the exact bytes of every environment of a project or a run."""
+"""`hub.lock`: the exact bytes, by digest, of every environment of a project or a run."""
 
 import hashlib
 import tomllib
@@ -11,49 +11,53 @@ import tomli_w
 from pydantic import Field, ValidationError, field_validator
 
 from rollouthub.errors import ConfigError
-from rollouthub.frozen import Frozen
-from rollouthub.plugins.manifest import CONTRACT
+from rollouthub.plugins.env_toml import CONTRACT
+from rollouthub.values import Frozen
 
 FILE_NAME = "hub.lock"
 OLD_FILE_NAME = "envhub.lock"
-"""Its name before the hub was called rollouthub. Read where there is no other, never written."""
+"""The lock's file name from before the hub was called rollouthub. It is read where `hub.lock` is missing, and never
+written.
+"""
 _HEAD = "# Written by hub; `hub install --locked` and `hub run --locked` hold to it. Keep it with your work.\n\n"
 
 
 class LockedDependency(Frozen):
-    """A Python distribution that an environment is installed with."""
+    """A Python distribution that is installed together with an environment."""
 
     name: str
     version: str
     hashes: tuple[str, ...]
-    """`sha256:…` of the archives it may be installed from."""
+    """`sha256:…` of each archive that the distribution may be installed from."""
 
 
 class LockedEnvironment(Frozen):
-    """One environment: what it is made of, and where that was had."""
+    """One environment: the digests of its parts, and the place it was installed from."""
 
     name: str
-    """As rollouts carry it."""
+    """The environment's name as rollouts record it."""
     version: str
     bundle: str | None = None
-    """`sha256:…` of the bundle; None of one that comes with the hub, or that runs from its author's folder."""
+    """`sha256:…` of the bundle; None for an environment that ships with the hub or runs from its author's folder."""
     code: str | None = None
-    """What its host says its code's digest is (`EnvironmentInfo.digest`); None before it ever ran."""
+    """The digest of the environment's code as its host reports it (`EnvironmentInfo.digest`); None before its first
+    run.
+    """
     tools: str | None = None
-    """What its host says its tools' digest is, likewise."""
+    """The digest of the environment's tools as its host reports it; None before its first run."""
     source: str | None = None
-    """The registry, or the address of an archive or a repository, that it was installed from."""
+    """The registry, or the address of the archive or repository, that the environment was installed from."""
     key_id: str | None = None
-    """Of the key that signed it; None where nobody did."""
+    """Id of the key that signed the bundle; None where it is not signed."""
     python: str | None = None
-    """The version of the interpreter that its dependencies were chosen for, such as `3.11`."""
+    """Version of the interpreter that the dependencies were resolved for, such as `3.11`."""
     images: tuple[str, ...] = ()
-    """Container images, by digest."""
+    """Container images that the environment uses, each by digest."""
     dependencies: tuple[LockedDependency, ...] = ()
 
     @property
     def dependencies_digest(self) -> str | None:
-        """`sha256:…` over its dependencies; None where it has none of its own."""
+        """`sha256:…` over the locked dependencies; None where there are none."""
         if not self.dependencies:
             return None
         lines = (
@@ -64,13 +68,13 @@ class LockedEnvironment(Frozen):
 
 
 class Lock(Frozen):
-    """All of a `hub.lock`."""
+    """The content of a `hub.lock`."""
 
     schema_version: int = Field(default=1, ge=1, le=1)
     hub_version: str
-    """Of the hub that wrote it."""
+    """Version of the hub that wrote the lock."""
     contract: int = Field(default=1, ge=1)
-    """The version of the contract between hub and environments that it was written under."""
+    """Version of the contract between hub and environments that the lock was written under."""
     environments: tuple[LockedEnvironment, ...] = ()
 
     @field_validator("environments")
@@ -82,11 +86,11 @@ class Lock(Frozen):
         return environments
 
     def find(self, name: str) -> LockedEnvironment | None:
-        """What it says of an environment."""
+        """Return the entry of an environment; None where the lock has none."""
         return next((locked for locked in self.environments if locked.name == name), None)
 
     def with_environments(self, more: Iterable[LockedEnvironment]) -> "Lock":
-        """This, with some environments added or put in the place of others of their name."""
+        """Return a copy of the lock with these environments added; each replaces the entry of the same name."""
         found = {locked.name: locked for locked in (*self.environments, *more)}
         return self.model_copy(update={"environments": tuple(found[name] for name in sorted(found))})
 
@@ -95,7 +99,7 @@ def read_lock(file: Path) -> Lock:
     """Read a `hub.lock`.
 
     Raises:
-        ConfigError: it is not there, damaged, or of a newer hub.
+        ConfigError: the file does not exist, is damaged, or was written by a newer hub.
     """
     try:
         return Lock.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
@@ -112,10 +116,10 @@ def read_lock(file: Path) -> Lock:
 
 
 def check_contract(lock: Lock, file: Path) -> None:
-    """See that what a lock names can be played as it was.
+    """Check that this hub speaks the contract that a lock was written under.
 
     Raises:
-        ConfigError: the hub that wrote it spoke another contract with environments than this one.
+        ConfigError: the lock names another contract version.
     """
     if lock.contract != CONTRACT:
         raise ConfigError(
@@ -125,7 +129,7 @@ def check_contract(lock: Lock, file: Path) -> None:
 
 
 def remark_on_hub(lock: Lock, file: Path) -> str | None:
-    """What to tell who holds to a lock that another version of the hub wrote; None where it was this one."""
+    """Return a warning for users of a lock that another version of the hub wrote; None where the versions match."""
     here = version("rollouthub")
     if lock.hub_version == here:
         return None
@@ -136,10 +140,10 @@ def remark_on_hub(lock: Lock, file: Path) -> str | None:
 
 
 def write_lock(lock: Lock, file: Path) -> None:
-    """Write a `hub.lock`, which appears whole.
+    """Write a `hub.lock` atomically.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: the file cannot be written.
     """
     beside = file.with_name(f".{file.name}.partial")
     try:
@@ -152,10 +156,10 @@ def write_lock(lock: Lock, file: Path) -> None:
 
 
 def nearest_lock(folder: Path) -> Path | None:
-    """The lock of the project that a folder belongs to: its own, or that of a folder above it."""
+    """Return the path of the lock in a folder or in the nearest folder above it that has one; None where none has."""
     return next((file for above in (folder, *folder.parents) if (file := lock_in(above)) is not None), None)
 
 
 def lock_in(folder: Path) -> Path | None:
-    """The lock that lies in a folder, under its name or the one it had before; None where there is none."""
+    """Return the path of the lock in a folder, under its current or its old name; None where there is none."""
     return next((file for name in (FILE_NAME, OLD_FILE_NAME) if (file := folder / name).is_file()), None)

@@ -1,4 +1,6 @@
-"""Finding a plug-in of any kind by name: registered under an entry-point group, made, and held against its protocol."""
+"""Find a plug-in of any kind by name: look it up in an entry-point group, call its factory, check the result against
+a protocol.
+"""
 
 from typing import TypeVar
 
@@ -9,11 +11,12 @@ Kind = TypeVar("Kind")
 
 
 def find_plugin(group: str, noun: str, name: str, protocol: type[Kind]) -> Kind:
-    """What the name stands for in a group whose entries are called without arguments, as a class is.
+    """Return the plug-in that a name stands for, made by calling its entry (a class or function) without arguments.
 
     Raises:
-        UnknownNameError: nothing is registered under the name; the nearest that is gets named.
-        ConfigError: it cannot be loaded, or does not follow the protocol, which is runtime-checkable.
+        UnknownNameError: nothing is registered under the name; the message names the nearest registered names.
+        ConfigError: the plug-in cannot be loaded or made, or does not follow the protocol, which must be
+        runtime-checkable.
     """
     known = plugins(group)
     plugin = known.get(name)

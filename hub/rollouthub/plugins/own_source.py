@@ -1,4 +1,4 @@
-"""A package's folder, played as it lies there: the module that its env.toml names is loaded from it, not installed."""
+"""Loads the module that a package's env.toml names from the package's folder, without installing it."""
 
 import importlib.util
 import re
@@ -16,7 +16,9 @@ HUB = "rollouthub"
 
 
 class FromSource(SourceFileLoader):
-    """Compiles what is there now: cached bytecode is known by second and size, and a digest is of the bytes."""
+    """A source loader that ignores cached bytecode: the cache is keyed by mtime in seconds and size, so it can miss
+    an edit, and the environment's digest is of the source bytes.
+    """
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -24,12 +26,13 @@ class FromSource(SourceFileLoader):
 
 
 def load_from_folder(folder: Path, module: str) -> bool:
-    """Make a module of a package's folder importable, if its source lies there; False where it does not.
+    """Import a module from a package's folder; return False where the folder has no source for it.
 
-    The caller named the folder, so its code is trusted. It comes last on the path: nothing else is taken from it.
+    The caller named the folder, so its code is trusted. The folder is appended to the import path, so it shadows no
+    other module.
 
     Raises:
-        ConfigError: it cannot be imported, a requirement is missing, or the module is another one already.
+        ConfigError: the import failed, a requirement is missing, or another module of that name is loaded already.
     """
     top = module.partition(".")[0]
     found = _source_of(folder.resolve(), top)
@@ -61,7 +64,7 @@ def load_from_folder(folder: Path, module: str) -> bool:
 
 
 def missing_requirements(requirements: tuple[str, ...]) -> list[tuple[str, str | None]]:
-    """Those that the hub's own interpreter does not meet, and which version is there instead."""
+    """Return each requirement that the hub's own interpreter does not meet, with the installed version or None."""
     if not requirements:
         return []
     from packaging.requirements import InvalidRequirement, Requirement

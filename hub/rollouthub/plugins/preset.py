@@ -10,13 +10,13 @@ from rollouthub.environment import AnyEnvironment
 
 @dataclass(frozen=True)
 class Preset:
-    """An environment class under another name, with other defaults; what the caller sets still wins.
+    """An environment class under another name, with other defaults; settings from the caller override the defaults.
 
     aime24 = Preset(MathProblems, {"data": "hf:Maxwell-Jia/AIME_2024"}, "The 30 problems of AIME 2024.")
     """
 
     environment: AnyEnvironment
     defaults: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """Configuration fields and their values under this name."""
+    """Configuration field → its default value under this name."""
     summary: str = ""
-    """One line for `hub list`."""
+    """One line of description for `hub list`."""

@@ -1,4 +1,4 @@
-"""Figures of a run: means over what was scored, pass@k and avg@k, and how sure they are.
+"""Figures of a run: means over scored rollouts, pass@k and avg@k, with confidence intervals.
 
 Imports the flat modules. Begin with `means.py`.
 """

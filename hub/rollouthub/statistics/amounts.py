@@ -1,4 +1,4 @@
-"""Numbers as people read them; a missing one is a dash, never a zero."""
+"""Formats numbers for people; a missing one is a dash, never a zero."""
 
 import time
 
@@ -6,17 +6,17 @@ NONE = "–"
 
 
 def number(value: float | None) -> str:
-    """A reward."""
+    """Format a reward."""
     return NONE if value is None else f"{value:.3f}" if abs(value) < 1e6 else f"{value:.4g}"
 
 
 def share(value: float | None) -> str:
-    """A share, as percent."""
+    """Format a share as a percentage."""
     return NONE if value is None else f"{value:.1%}"
 
 
 def seconds(value: float | None) -> str:
-    """A time."""
+    """Format a duration given in seconds."""
     if value is None:
         return NONE
     if value < 1:
@@ -27,14 +27,14 @@ def seconds(value: float | None) -> str:
 
 
 def dollars(value: float | None) -> str:
-    """A cost."""
+    """Format a cost in US dollars."""
     if value is None:
         return NONE
     return f"${value:,.2f}" if value >= 1 else f"${value:.4g}"
 
 
 def moment(at: float | None) -> str:
-    """A time of day, everywhere the same."""
+    """Format a time of day, the same everywhere."""
     if at is None:
         return NONE
     try:
@@ -44,17 +44,17 @@ def moment(at: float | None) -> str:
 
 
 def size(value: float) -> str:
-    """A count that may be a quantile."""
+    """Format a count that may be fractional, such as a quantile."""
     return f"{value:,.0f}"
 
 
 def count(number: int, noun: str) -> str:
-    """So many of something."""
+    """Format a number with its noun, singular or plural."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def short(count: int | None) -> str:
-    """A large count in few characters."""
+    """Format a large count in few characters."""
     if count is None:
         return NONE
     for unit, scale in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
@@ -64,7 +64,7 @@ def short(count: int | None) -> str:
 
 
 def clock(value: float | None) -> str:
-    """A time that runs: minutes and seconds, and hours where there are any."""
+    """Format a duration as minutes and seconds, with hours if there are any."""
     if value is None:
         return NONE
     hours, minutes = divmod(round(value) // 60, 60)

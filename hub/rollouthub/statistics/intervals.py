@@ -1,13 +1,14 @@
-"""95 % confidence intervals for means over tasks. The task is the unit drawn; its samples resemble each other.
+"""95 % confidence intervals for means over tasks. Tasks are the sampling unit, because a task's samples resemble each
+other.
 
-Standard errors are therefore clustered by task: taken over the tasks' own means (arXiv:2411.00640).
+Standard errors are therefore clustered by task: computed from the tasks' means (arXiv:2411.00640).
 """
 
 import math
 from dataclasses import dataclass
 
 Z = 1.959963984540054
-"""The normal's 97.5 % quantile."""
+"""The 97.5 % quantile of the normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,31 +16,31 @@ class Estimate:
     """A mean over tasks and its 95 % interval."""
 
     value: float | None
-    """None when no task counts."""
+    """The mean; None if no task counts."""
     low: float | None
-    """None when fewer than two tasks count: one says nothing of how tasks differ."""
+    """Lower end of the interval; None if fewer than two tasks count, because one task shows no spread between tasks."""
     high: float | None
     tasks: int
-    """Tasks that count."""
+    """Number of tasks that count."""
     excluded: int
-    """Tasks left out, having too few scored samples."""
+    """Number of tasks left out, because they have too few scored samples."""
     standard_error: float | None = None
-    """Of the mean, over the tasks' own means; None when fewer than two tasks count."""
+    """Standard error of the mean, over the tasks' own means; None if fewer than two tasks count."""
 
 
 @dataclass(slots=True)
 class TaskMeans:
-    """Mean and spread of per-task values, one pass, in constant memory (Welford; merging as Chan et al. 1979)."""
+    """Mean and spread of per-task values, in one pass and constant memory (Welford; merging as in Chan et al. 1979)."""
 
     tasks: int = 0
     mean: float = 0.0
     squares: float = 0.0
-    """Summed squared deviations from the mean."""
+    """Sum of squared deviations from the mean."""
     trials: int = 0
-    """Independent trials behind the values, all tasks together."""
+    """Number of independent trials behind the values, over all tasks."""
 
     def add(self, value: float, trials: int) -> None:
-        """Count one task."""
+        """Add one task."""
         self.tasks += 1
         self.trials += trials
         step = value - self.mean
@@ -47,7 +48,7 @@ class TaskMeans:
         self.squares += step * (value - self.mean)
 
     def merge(self, other: "TaskMeans") -> None:
-        """Take in another's tasks."""
+        """Add the tasks of another `TaskMeans`."""
         tasks = self.tasks + other.tasks
         if not tasks:
             return
@@ -58,7 +59,7 @@ class TaskMeans:
         self.tasks = tasks
 
     def estimate(self, *, all_tasks: int, is_share: bool) -> Estimate:
-        """The mean and its interval; `is_share` where the values are shares of yes-or-no trials."""
+        """Return the mean with its interval. `is_share` means that the values are shares of binary trials."""
         excluded = all_tasks - self.tasks
         if not self.tasks:
             return Estimate(None, None, None, 0, excluded)
@@ -70,21 +71,24 @@ class TaskMeans:
 
     @property
     def _standard_error(self) -> float:
-        """Of two tasks or more."""
+        """The standard error of the mean; needs two tasks or more."""
         return math.sqrt(self.squares / (self.tasks - 1) / self.tasks)
 
     def _mean_interval(self) -> tuple[float, float]:
-        """Student's t over the tasks' values."""
+        """The interval by Student's t over the tasks' values."""
         margin = t_quantile(self.tasks - 1) * self._standard_error
         return self.mean - margin, self.mean + margin
 
     def _share_interval(self, share: float) -> tuple[float, float]:
         """Wilson's interval at the effective number of trials.
 
-        That number is the trials over their design effect, never more than the trials, corrected for the degrees of
-        freedom that few tasks leave (Korn and Graubard 1998; Wilson's form as recommended by Franco et al. 2019,
-        doi:10.1093/jssam/smy019). With one trial per task it is Wilson's interval as it stands. Where all agree the
-        design effect cannot be seen, and a task counts once.
+        That number is the trials divided by their design effect, at most the trials, corrected for the degrees of
+        freedom of
+        few tasks (Korn and Graubard 1998; Wilson's form as recommended by Franco et al. 2019,
+        doi:10.1093/jssam/smy019). With
+        one trial per task it is the plain Wilson interval. Where all trials agree the design effect is unknown, and
+        each task
+        counts as one trial.
         """
         variance = self.squares / self.tasks
         binomial = share * (1.0 - share)
@@ -97,10 +101,10 @@ class TaskMeans:
 
 
 def wilson_interval(passed: int, trials: int) -> tuple[float, float]:
-    """The 95 % interval of a plain proportion (Wilson 1927), for trials that are independent.
+    """The 95 % interval of a proportion of independent trials (Wilson 1927).
 
     Raises:
-        ValueError: there are no trials, or more passed than there are.
+        ValueError: there are no trials, or more passes than trials.
     """
     if trials < 1 or not 0 <= passed <= trials:
         raise ValueError(f"{passed} of {trials} is no proportion")
@@ -108,7 +112,7 @@ def wilson_interval(passed: int, trials: int) -> tuple[float, float]:
 
 
 def wilson(share: float, trials: float) -> tuple[float, float]:
-    """Wilson's interval for a share of so many trials, whole or effective."""
+    """Wilson's interval for a share of `trials` trials, which may be an effective number."""
     weight = Z * Z / trials
     middle = (share + weight / 2) / (1 + weight)
     margin = Z * math.sqrt(share * (1 - share) / trials + weight / (4 * trials)) / (1 + weight)
@@ -117,7 +121,7 @@ def wilson(share: float, trials: float) -> tuple[float, float]:
 
 
 def t_quantile(freedom: int) -> float:
-    """Student's 97.5 % quantile: exact for 1 and 2 degrees of freedom, else within 0.2 %.
+    """The 97.5 % quantile of Student's t: exact for 1 and 2 degrees of freedom, else within 0.2 %.
 
     The expansion is Abramowitz and Stegun's 26.7.5.
     """

@@ -1,4 +1,4 @@
-"""Means that hide nothing: over what was scored, how much that is, and with agent failures at the floor."""
+"""Means of rewards over scored rollouts, with their coverage, and with agent failures counted at the floor."""
 
 import math
 from collections import Counter
@@ -11,16 +11,16 @@ from rollouthub.rollout import Outcome, OutcomeKind
 
 
 def mean_of(total: float, count: int) -> float | None:
-    """A sum over its count; None over nothing, which is unknown and never zero."""
+    """Divide a sum by its count; None if the count is 0, because the mean is then unknown, not zero."""
     return total / count if count else None
 
 
 class RewardSums(Protocol):
-    """What the means of rewards are made of."""
+    """The sums from which means of rewards are computed."""
 
     @property
     def scored(self) -> int:
-        """Samples that have a reward."""
+        """Number of samples that have a reward."""
         ...
 
     @property
@@ -28,7 +28,7 @@ class RewardSums(Protocol):
 
     @property
     def judged(self) -> int:
-        """Scored samples whose verifier drew a pass line."""
+        """Number of scored samples for which the verifier gave pass or fail."""
         ...
 
     @property
@@ -36,43 +36,43 @@ class RewardSums(Protocol):
 
 
 class RewardMeans:
-    """The means of what holds `RewardSums`."""
+    """Means computed from `RewardSums`."""
 
     __slots__ = ()
 
     @property
     def mean_reward(self: RewardSums) -> float | None:
-        """Over scored samples alone; None without any."""
+        """Mean reward over scored samples; None without any."""
         return mean_of(self.reward_sum, self.scored)
 
     @property
     def pass_rate(self: RewardSums) -> float | None:
-        """Over scored samples whose verifier drew a pass line; None without any."""
+        """Share that passed, of the scored samples for which the verifier gave pass or fail; None without any."""
         return mean_of(self.passed, self.judged)
 
 
 @dataclass
 class RunningMeans(RewardMeans):
-    """Counts and sums over effective attempts, in constant memory; those of two workers merge by addition.
+    """Counts and sums over effective attempts, in constant memory; two workers' counts can be merged.
 
-    Resuming, make it from the store's sums and go on adding.
+    For a resumed run, create it from the store's sums and go on adding.
     """
 
     planned: int = 0
-    """Samples the run is to play."""
+    """Number of planned samples."""
     outcomes: Counter[Outcome] = field(default_factory=Counter[Outcome])
     reward_sum: float = 0.0
     judged: int = 0
-    """Scored rollouts whose verifier drew a pass line."""
+    """Number of scored samples for which the verifier gave pass or fail."""
     passed: int = 0
     floor: float = 0.0
-    """The reward an agent failure counts with in `mean_reward_strict`."""
+    """The reward that an agent failure counts as, in `mean_reward_strict`."""
 
     def add(self, outcome: Outcome, reward: float | None = None, passed: bool | None = None) -> None:
         """Count one finished sample, by its effective attempt.
 
         Raises:
-            ValueError: a scored rollout without a finite reward, or an unscored one with any.
+            ValueError: a scored rollout has no finite reward, or an unscored one has a reward.
         """
         if outcome is Outcome.SCORED:
             if reward is None or not math.isfinite(reward):
@@ -86,7 +86,7 @@ class RunningMeans(RewardMeans):
         self.outcomes[outcome] += 1
 
     def withdraw(self, outcome: Outcome, reward: float | None = None, passed: bool | None = None) -> None:
-        """Count a sample no more by the attempt that was added, for a later one takes its place."""
+        """Remove an attempt that was added, because a later attempt replaces it."""
         self.outcomes[outcome] -= 1
         self.reward_sum -= reward or 0.0
         if passed is not None:
@@ -94,10 +94,10 @@ class RunningMeans(RewardMeans):
             self.passed -= passed
 
     def merge(self, other: "RunningMeans") -> None:
-        """Take in another's counts.
+        """Add the counts of another `RunningMeans`.
 
         Raises:
-            ValueError: the two put agent failures at different floors.
+            ValueError: the two have different floors.
         """
         if other.floor != self.floor:
             raise ValueError(f"means with floors {self.floor!r} and {other.floor!r} do not add up")
@@ -109,17 +109,17 @@ class RunningMeans(RewardMeans):
 
     @property
     def finished(self) -> int:
-        """Samples that ended, however they did."""
+        """Number of samples that ended, with any outcome."""
         return self.outcomes.total()
 
     @property
     def scored(self) -> int:
-        """Samples that have a reward."""
+        """Number of samples that have a reward."""
         return self.outcomes[Outcome.SCORED]
 
     @property
     def kinds(self) -> dict[OutcomeKind, int]:
-        """How many ended in each kind of outcome; kinds that did not occur are left out."""
+        """Kind of outcome → number of samples; kinds that did not occur are left out."""
         counts: dict[OutcomeKind, int] = {}
         for outcome, count in self.outcomes.items():
             if count:
@@ -128,22 +128,23 @@ class RunningMeans(RewardMeans):
 
     @property
     def coverage(self) -> float | None:
-        """Scored over planned; None when nothing was planned."""
+        """Scored samples over planned ones; None if nothing was planned."""
         return mean_of(self.scored, self.planned)
 
     @property
     def mean_reward_strict(self) -> float | None:
-        """Over scored rollouts and agent failures, these at the floor.
+        """Mean reward over scored rollouts and agent failures, the latter at the floor; None without any.
 
-        What broke on our side (model, environment, sandbox, verifier) or was cancelled says nothing of the agent and is
-        left out. None when nothing is left.
+        Infrastructure failures (model, environment, sandbox, verifier) and cancelled rollouts say nothing about the
+        agent and
+        are left out.
         """
         failures = self.kinds.get("agent_failure", 0)
         count = self.scored + failures
         return mean_of(self.reward_sum + self.floor * failures, count)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The figures, under the names `hub run --json` prints."""
+        """The figures, under the names that `hub run --json` prints."""
         return {
             "planned": self.planned,
             "scored": self.scored,

@@ -1,4 +1,4 @@
-"""The final table: pass@k and avg@k from each task's counts, read once, in constant memory."""
+"""Computes the final table of a run: pass@k and avg@k from each task's counts, in one pass and constant memory."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,45 +10,44 @@ from rollouthub.statistics.means import RewardMeans, mean_of
 
 @dataclass(frozen=True, slots=True)
 class GroupCounts:
-    """One task's samples, counted. A slotted dataclass: a run may have 100,000, made from rows of SQL."""
+    """Counts of one task's samples. A slotted dataclass, because a run may have 100,000 of them, made from SQL rows."""
 
     environment: str
     task_id: str
     planned: int
     scored: int
     passed: int | None
-    """None where the verifier draws no pass line (SQL's SUM over nothing but NULL)."""
+    """Number that passed; None if the verifier gives no pass or fail (as SQL's SUM over NULLs alone)."""
     reward_sum: float
     reward_sq_sum: float
     judged: int | None = None
-    """Scored samples whose verifier drew a pass line (SQL's COUNT of the column); None means all, or none if `passed`
-    is None."""
+    """Scored samples with pass or fail (as SQL's COUNT of the column); None means all, or none if `passed` is None."""
 
     @property
     def verdicts(self) -> int:
-        """Samples that passed or failed."""
+        """Number of samples that passed or failed."""
         if self.passed is None:
             return 0
         return self.scored if self.judged is None else self.judged
 
     @property
     def mean_reward(self) -> float | None:
-        """Over scored samples; None without any."""
+        """Mean reward over scored samples; None without any."""
         return mean_of(self.reward_sum, self.scored)
 
     @property
     def pass_rate(self) -> float | None:
-        """Over samples with a verdict; None without any."""
+        """Share that passed, of samples that passed or failed; None without any."""
         return mean_of(self.passed or 0, self.verdicts)
 
     @property
     def is_binary(self) -> bool:
-        """Whether every reward is its verdict, 1 or 0."""
+        """Whether every reward is 1 for a pass and 0 for a failure."""
         return self.verdicts == self.scored and self.reward_sum == self.reward_sq_sum == (self.passed or 0)
 
     @property
     def is_constant(self) -> bool:
-        """Whether two or more are scored, all alike (as far as the sums can tell): a group to learn nothing from."""
+        """Whether two or more samples are scored and all rewards are equal (by the sums): no training signal."""
         spread = self.scored * self.reward_sq_sum - self.reward_sum**2
         return self.scored >= 2 and spread <= 1e-12 * self.scored * self.reward_sq_sum
 
@@ -59,9 +58,11 @@ class AtK:
 
     k: int
     pass_at_k: Estimate | None
-    """The chance that one of k samples passes, a mean over tasks; None where no verifier draws a pass line."""
+    """Probability that at least one of k samples passes, averaged over tasks; None if no verifier gives pass or
+    fail.
+    """
     avg_at_k: Estimate
-    """The mean reward of k samples, a mean over tasks."""
+    """Mean reward of k samples, averaged over tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +71,15 @@ class GroupSummary:
 
     tasks: int
     planned: int
-    """Samples planned."""
+    """Number of planned samples."""
     scored: int
     constant_groups: int
-    """Tasks with two or more scored samples, all of one reward."""
+    """Number of tasks with two or more scored samples, all of the same reward."""
     coverage: float | None
     mean_reward: float | None
-    """Over scored samples."""
+    """Mean reward over scored samples."""
     pass_rate: float | None
-    """Over samples with a verdict; None where no verifier draws a pass line."""
+    """Share that passed, of samples that passed or failed; None if no verifier gives pass or fail."""
     at_k: tuple[AtK, ...]
 
 
@@ -88,13 +89,13 @@ class SummaryTable:
 
     overall: GroupSummary
     environments: dict[str, GroupSummary]
-    """In the order they were met."""
+    """Environment → its figures, in the order of first occurrence."""
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """The unbiased chance that one of k samples passes, when c of n did: 1 - C(n - c, k) / C(n, k).
+    """The unbiased probability that at least one of k samples passes, given c passes in n: 1 - C(n - c, k) / C(n, k).
 
-    arXiv:2107.03374, equation 1; in whole numbers, so exact before the one division.
+    arXiv:2107.03374, equation 1; computed in whole numbers, so exact up to the final division.
 
     Raises:
         ValueError: k is not from 1 to n, or c not from 0 to n. With fewer than k samples there is no unbiased estimate.
@@ -107,7 +108,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
 
 def avg_at_k(n: int, reward_sum: float, k: int) -> float:
-    """The expected mean reward of k samples, when n have this sum: their mean, whatever k is.
+    """The expected mean reward of k out of n samples with this sum: their mean, for every k.
 
     Raises:
         ValueError: k is not from 1 to n.
@@ -122,13 +123,14 @@ def _check(n: int, k: int) -> None:
 
 
 def summarise_groups(groups: Iterable[GroupCounts], ks: Sequence[int] | None = None) -> SummaryTable:
-    """Pass@k, avg@k and means, with intervals, per environment and overall; the groups are read once.
+    """Compute pass@k, avg@k and means, with intervals, per environment and overall; the groups are read once.
 
-    A task counts at k when it has k samples (scored for avg@k, with a verdict for pass@k); the others are left out and
-    counted as `excluded`. `ks` defaults to the powers of two up to the number of repeats. Tasks weigh the same.
+    A task counts at k when it has k samples (scored for avg@k, with pass or fail for pass@k); other tasks are left out
+    and
+    counted as `excluded`. `ks` defaults to the powers of two up to the number of repeats. All tasks have equal weight.
 
     Raises:
-        ValueError: a k is below 1, or named twice.
+        ValueError: a k is below 1, or given twice.
     """
     if ks is not None and (not ks or min(ks) < 1 or len(set(ks)) != len(ks)):
         raise ValueError(f"ks must be different whole numbers from 1, not {list(ks)!r}")
@@ -147,14 +149,14 @@ def summarise_groups(groups: Iterable[GroupCounts], ks: Sequence[int] | None = N
 
 @dataclass(slots=True)
 class _At:
-    """The tasks' values at one k."""
+    """Per-task values for one k."""
 
     passing: TaskMeans = field(default_factory=TaskMeans)
     average: TaskMeans = field(default_factory=TaskMeans)
 
 
 class _Tally(RewardMeans):
-    """What a pass over the groups adds up."""
+    """Sums over the groups, added in one pass."""
 
     def __init__(self, ks: Sequence[int] | None) -> None:
         self._doubling = ks is None
@@ -164,7 +166,7 @@ class _Tally(RewardMeans):
         self.is_binary = True
 
     def add(self, group: GroupCounts) -> None:
-        """Count one task."""
+        """Add one task."""
         self.tasks += 1
         self.planned += group.planned
         self.scored += group.scored
@@ -185,7 +187,7 @@ class _Tally(RewardMeans):
                 at.average.add(avg_at_k(group.scored, group.reward_sum, k), group.scored)
 
     def merge(self, other: "_Tally") -> None:
-        """Take in another's tasks."""
+        """Add the tasks of another tally."""
         self.tasks += other.tasks
         self.planned += other.planned
         self.scored += other.scored
@@ -200,7 +202,7 @@ class _Tally(RewardMeans):
             mine.average.merge(at.average)
 
     def summary(self) -> GroupSummary:
-        """The figures."""
+        """The pass@k and avg@k figures."""
         return GroupSummary(
             tasks=self.tasks,
             planned=self.planned,

@@ -1,4 +1,4 @@
-"""Whether two handfuls of rewards differ by more than chance: a permutation test, and many of them at once."""
+"""Permutation tests of whether two small sets of rewards differ, and the adjustment of p-values for many tests."""
 
 import random
 from bisect import bisect_left, bisect_right
@@ -8,30 +8,35 @@ from dataclasses import dataclass
 from math import comb
 
 MOST_EXACT = 28
-"""Rewards up to which every way to deal them out is weighed, whatever they are; of more, ways are drawn."""
+"""Number of rewards up to which all assignments are counted exactly, whatever the values; beyond it, assignments are
+sampled.
+"""
 DRAWS = 1_999
 _SLACK = 1e-9
-"""Sums that differ by less, beside what they are, are the same but for rounding."""
+"""Relative tolerance within which two sums count as equal, to allow for rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """How often chance alone makes a difference as large as the one seen."""
+    """The probability that chance alone causes a difference as large as the observed one."""
 
     p: float
     least: float
-    """The smallest p that these very rewards could have given, dealt out otherwise: of few samples it is large."""
+    """The smallest p-value that any assignment of these rewards to the two sides could give; large for few samples."""
     is_exact: bool
 
 
 def permutation_test(first: Sequence[float], second: Sequence[float]) -> Chance | None:
     """Two-sided test of the difference of two means; None where one side has no reward.
 
-    Were the two sides alike, every way to deal their rewards out would be as likely (Fisher 1935, Pitman 1937). p is
-    the share of ways whose means differ at least as much as those seen. It is exact: of rewards with two values, all
-    counts are weighed (the hypergeometric distribution); of others all ways, up to `MOST_EXACT` rewards. Beyond that
-    `DRAWS` ways are drawn with a fixed seed, and p is (hits + 1) / (draws + 1), which does not understate it (Phipson
-    and Smyth 2010, doi:10.2202/1544-6115.1585).
+    Under the null hypothesis every assignment of the rewards to the two sides is equally likely (Fisher 1935, Pitman
+    1937).
+    p is the share of assignments whose means differ at least as much as observed. It is exact for rewards with two
+    values
+    (the hypergeometric distribution), and for any rewards up to `MOST_EXACT` of them. Beyond that, `DRAWS` assignments
+    are
+    sampled with a fixed seed, and p is (hits + 1) / (draws + 1), which does not understate it (Phipson and Smyth 2010,
+    doi:10.2202/1544-6115.1585).
     """
     few, pooled = min(first, second, key=len), sorted([*first, *second])
     size = len(few)
@@ -56,7 +61,9 @@ def permutation_test(first: Sequence[float], second: Sequence[float]) -> Chance 
 
 
 class _TwoValues:
-    """The ways to choose so many of rewards with two values: one count says which."""
+    """Counts the ways to choose a number of rewards out of rewards with two values; the count of one value
+    determines the sum.
+    """
 
     def __init__(self, counts: Counter[float], size: int) -> None:
         (low, lows), (high, highs) = sorted(counts.items())
@@ -64,13 +71,15 @@ class _TwoValues:
         self._ways = [(k * high + (size - k) * low, comb(highs, k) * comb(lows, size - k)) for k in taken]
 
     def beyond(self, middle: float, away: float) -> int:
-        """How many ways have a sum at least so far from the middle."""
+        """Number of choices whose sum is at least as far from the expected sum."""
         return sum(ways for total, ways in self._ways if abs(total - middle) >= away)
 
 
 class _AnyValues:
-    """The ways to choose so many of any rewards, counted without going through them: in two halves, whose sums are
-    sorted by how many are taken of each (Horowitz and Sahni 1974)."""
+    """Counts the ways to choose a number of rewards without enumerating them: the rewards are split in two halves,
+    whose subset sums are
+    sorted by subset size (Horowitz and Sahni 1974).
+    """
 
     def __init__(self, pooled: Sequence[float], size: int) -> None:
         half = len(pooled) // 2
@@ -80,7 +89,7 @@ class _AnyValues:
             sums.sort()
 
     def beyond(self, middle: float, away: float) -> int:
-        """How many ways have a sum at least so far from the middle."""
+        """Number of choices whose sum is at least as far from the expected sum."""
         found = 0
         for taken, sums in enumerate(self._here):
             if 0 <= (more := self._size - taken) < len(self._there):
@@ -92,7 +101,7 @@ class _AnyValues:
 
 
 def _sums(values: Sequence[float]) -> list[list[float]]:
-    """The sums of every choice, by how many are taken."""
+    """The sums of all subsets, by the size of the subset."""
     found: list[list[float]] = [[0.0]] + [[] for _ in values]
     for place, value in enumerate(values):
         for taken in range(place + 1, 0, -1):
@@ -101,9 +110,11 @@ def _sums(values: Sequence[float]) -> list[list[float]]:
 
 
 def adjusted(ps: Sequence[float]) -> list[float]:
-    """p values adjusted for their number: where those up to a level are believed, that share of them is false.
+    """Return p-values adjusted for their number, to control the false discovery rate (Benjamini and Hochberg 1995).
 
-    The false discovery rate of Benjamini and Hochberg (1995), for tests that do not depend on each other.
+    Among the tests whose adjusted value is at most a level, the expected share of false positives is at most that
+    level,
+    for independent tests.
     """
     order = sorted(range(len(ps)), key=lambda place: ps[place], reverse=True)
     found = [1.0] * len(ps)

@@ -1,4 +1,4 @@
-"""Files that appear only when they are complete."""
+"""Writes files so that they appear only when they are complete."""
 
 import os
 from collections.abc import Generator
@@ -9,10 +9,10 @@ from rollouthub.errors import ConfigError, StoreError
 
 
 def check_output(out: Path) -> None:
-    """Find out whether a file can be written there, before the work for it is done. What is there stays as it is.
+    """Check beforehand that a file can be written at this path; an existing file is not changed.
 
     Raises:
-        ConfigError: it is a folder or is read-only, or its folder is not there or takes no file.
+        ConfigError: the path is a folder or read-only, or its folder is missing or not writable.
     """
     target = _target(out)
     if is_stream(target):
@@ -27,10 +27,11 @@ def check_output(out: Path) -> None:
 
 @contextmanager
 def complete_file(out: Path) -> Generator[Path]:
-    """A path to write, which becomes `out` when the block ends well; a device or pipe is written itself.
+    """Yield a path to write to. It replaces `out` when the block ends without an error; a device or pipe is written
+    directly.
 
     Raises:
-        ConfigError: nothing can be written there, see `check_output`; the block is not begun.
+        ConfigError: `out` cannot be written, see `check_output`; the block is not run.
         StoreError: the file could not be written.
     """
     check_output(out)
@@ -49,7 +50,7 @@ def complete_file(out: Path) -> Generator[Path]:
 
 
 def _target(out: Path) -> Path:
-    """What is written: of a link, what it leads to, so that the link stays."""
+    """The path to write: the target of a link, so that the link stays."""
     try:
         target = out.resolve()
         if target.is_dir():
@@ -66,7 +67,7 @@ def _target(out: Path) -> Path:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether it is a device or a pipe, which is written and never replaced."""
+    """Whether the path is a device or a pipe, which is written directly and never replaced."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 

@@ -1,4 +1,4 @@
-"""The writing side of `run.db`: runs are created and taken up again, batches committed. Blocking; runs in threads."""
+"""The writing side of `run.db`: creates and resumes runs, and commits batches. Blocking; runs in threads."""
 
 import errno
 import json
@@ -34,11 +34,11 @@ from rollouthub.store.record_rows import (
     rollout_row,
     turn_rows,
 )
+from rollouthub.store.run_directories import DATABASE
 from rollouthub.store.run_facts import LiveState
 from rollouthub.store.run_lock import cannot_write, take_lock
 from rollouthub.store.sql_schema import (
     APPLICATION_ID,
-    DATABASE,
     MEDIA,
     SCHEMA,
     TABLES,
@@ -47,20 +47,21 @@ from rollouthub.store.sql_schema import (
     defend,
     lacks_suspect,
 )
+from rollouthub.store.waiting_members import WaitingMembers
 
 _DONE = (Outcome.SCORED.value, Outcome.AGENT_FAILED.value)
-"""Outcomes that decide a sample; the others are worth another attempt."""
+"""Outcomes that settle a sample; a sample with any other is played again by `--resume`."""
 _CHECKPOINT_PAGES = 4000
-"""WAL pages (16 MB) between checkpoints: long enough that the pages of random ids are written back many at a time."""
+"""WAL pages (16 MB) between checkpoints, so that many changes to the pages of random ids are written back together."""
 _WAL_BYTES = 64 * 2**20
 
 Kept = tuple[Rollout, Mapping[str, bytes]]
-"""A record, and the media it names."""
+"""A record and the media it refers to, by digest."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """What one transaction writes."""
+    """The changes that one transaction writes."""
 
     rollouts: list[tuple[Rollout, Mapping[str, bytes]]] = field(
         default_factory=list[tuple[Rollout, Mapping[str, bytes]]]
@@ -69,9 +70,11 @@ class Batch:
     meta: dict[str, str] = field(default_factory=dict[str, str])
     live: dict[str, LiveState] = field(default_factory=dict[str, LiveState])
     resolved: dict[str, JsonValue] | None = None
-    """What the run is resumed with."""
+    """The resolved request with which the run is resumed."""
     changes: Sequence[str] = ()
-    """What of that is not as it was before."""
+    """How that request differs from the previous one."""
+    groups: list[Sequence[Rollout]] = field(default_factory=list[Sequence[Rollout]])
+    """Group by group, the members of groups whose verdict has arrived, or failed with an error."""
 
 
 class RunDatabase:
@@ -83,16 +86,17 @@ class RunDatabase:
         meta = dict(connection.execute("SELECT key, value FROM meta"))
         self.run_id: str = meta["run_id"]
         self.resolved: dict[str, JsonValue] = json.loads(meta.get("created_with", meta["resolved"]))
-        """What the run was created with."""
+        """The resolved request with which the run was created."""
         self.latest_resolved: dict[str, JsonValue] = json.loads(meta["resolved"])
-        """What it was last played with."""
+        """The resolved request with which the run was last played."""
         self._row_id, self._seq = connection.execute(
             "SELECT coalesce(max(id), 0), coalesce(max(seq), 0) FROM rollouts"
         ).fetchone()
         self._live: set[str] = set()
         self._is_begun = False
+        self.waiting = WaitingMembers(connection)
         self.done: set[str] = set()
-        """The samples that were decided when the run was opened."""
+        """Rollout ids of the samples that were settled when the run was opened."""
         self.following: dict[str, int] = {}
         """The number of a sample's next attempt, where it is not 1 or the sample is open."""
         for rollout_id, latest, is_done in connection.execute(
@@ -103,12 +107,13 @@ class RunDatabase:
                 self.done.add(rollout_id)
             if latest or not is_done:
                 self.following[rollout_id] = latest + 1
+        self.done.update(self.waiting.records)
 
     def begin(self) -> None:
-        """Mark the run as running. Until then one that is taken up again is as it was, and stays so if nobody begins.
+        """Mark the run as running. Before this call, the directory of a resumed run is unchanged.
 
         Raises:
-            sqlite3.Error: it cannot be written.
+            sqlite3.Error: the database cannot be written.
         """
         if self._is_begun:
             return
@@ -132,10 +137,10 @@ class RunDatabase:
         self._is_begun = True
 
     def commit(self, batch: Batch) -> list[Rollout]:
-        """Write a batch in one transaction; the records that were not there before.
+        """Write a batch in one transaction; returns the records that were not stored before.
 
         Raises:
-            sqlite3.Error: nothing of the batch was kept.
+            sqlite3.Error: nothing of the batch was written.
         """
         self.begin()
         for _, media in batch.rollouts:
@@ -153,8 +158,9 @@ class RunDatabase:
             self._row_id, self._seq = row_id, seq
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
+                self.waiting.rolled_back()
             raise
-        gone = [rollout.rollout_id for rollout, _ in batch.rollouts]
+        gone = _ended(batch)
         self._live.difference_update(gone)
         self._live.update(batch.live)
         return added
@@ -164,14 +170,15 @@ class RunDatabase:
         added: list[Rollout] = []
         turns: list[Row] = []
         for rollout, _ in batch.rollouts:
-            try:
-                rows = self._rows(rollout)
-            except (PydanticSerializationError, UnicodeEncodeError):
-                rollout = mended(rollout)
-                rows = self._rows(rollout)
-            if self._insert(rollout, rows[0]):
-                turns.extend(rows[1])
-                added.append(rollout)
+            if rollout.awaits_group:
+                self._keep_waiting(rollout)
+            else:
+                self._add(rollout, added, turns)
+        for members in batch.groups:
+            for rollout in members:
+                self._add(rollout, added, turns)
+            is_judged = any(rollout.score is not None for rollout in members)
+            self.waiting.conclude(members[0].group_id, [each.rollout_id for each in members], is_judged=is_judged)
         connection.executemany(INSERT_TURN, turns)
         for digest, tools in batch.tools.items():
             definitions = to_json([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools])
@@ -186,11 +193,29 @@ class RunDatabase:
         if batch.meta:
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(batch.meta.items()))
         if self._live:
-            ended = [(rollout.rollout_id,) for rollout, _ in batch.rollouts if rollout.rollout_id in self._live]
+            ended = [(rollout_id,) for rollout_id in _ended(batch) if rollout_id in self._live]
             connection.executemany("DELETE FROM live WHERE rollout_id = ?", ended)
         if batch.live:
             connection.executemany(UPSERT_LIVE, [live_row(state) for state in batch.live.values()])
         return added
+
+    def _add(self, rollout: Rollout, added: list[Rollout], turns: list[Row]) -> None:
+        """Insert a record unless it is stored; if inserted, append it to `added`, its turns' rows to `turns`."""
+        try:
+            rows = self._rows(rollout)
+        except (PydanticSerializationError, UnicodeEncodeError):
+            rollout = mended(rollout)
+            rows = self._rows(rollout)
+        if self._insert(rollout, rows[0]):
+            turns.extend(rows[1])
+            added.append(rollout)
+
+    def _keep_waiting(self, rollout: Rollout) -> None:
+        try:
+            body = rollout.model_dump_json()
+        except (PydanticSerializationError, UnicodeEncodeError):
+            body = mended(rollout).model_dump_json()
+        self.waiting.keep(rollout, body)
 
     def _note_resumption(self, changes: Sequence[str]) -> None:
         row = self._connection.execute("SELECT value FROM meta WHERE key = 'resumptions'").fetchone()
@@ -208,7 +233,7 @@ class RunDatabase:
         return row, turn_rows(rollout.turns, self._row_id + 1)
 
     def _insert(self, rollout: Rollout, row: list[Any]) -> bool:
-        """Insert an attempt's row; False when this attempt is already kept."""
+        """Insert an attempt's row; False if this attempt is already stored."""
         # Nearly every record is the first of its sample; the indexes say so when it is not.
         if self._connection.execute(INSERT_ROLLOUT, row).rowcount != 1:
             kept = self._connection.execute(
@@ -230,9 +255,9 @@ class RunDatabase:
         return True
 
     def close(self, status: str) -> None:
-        """End the run and leave a single file that a read-only mount can read; the lock goes whatever happens.
+        """End the run and leave a single file that can be read on a read-only mount; the lock is released in any case.
 
-        One that was only looked at, as its resumption was refused, has not ended again.
+        The end time of a run whose resumption was refused is not changed.
         """
         connection = self._connection
         try:
@@ -253,8 +278,14 @@ class RunDatabase:
             self._lock.release()
 
 
+def _ended(batch: Batch) -> list[str]:
+    """The rollout ids of the samples that are no longer in flight after a batch."""
+    alone = [rollout.rollout_id for rollout, _ in batch.rollouts if not rollout.awaits_group]
+    return alone + [rollout.rollout_id for members in batch.groups for rollout in members]
+
+
 def open_database(directory: Path, *, resolved: dict[str, JsonValue], given: str, resume: bool) -> RunDatabase:
-    """Take the run's lock and create the run, or take it up again.
+    """Take the run's lock, and create or resume the run.
 
     Raises:
         RunDirectoryError: the directory cannot be used as asked.
@@ -301,7 +332,7 @@ def _cannot_open(directory: Path, error: sqlite3.Error | OSError) -> HubError:
 
 
 def _is_run(directory: Path) -> bool:
-    """Whether the directory holds a complete run; what a writer left that died while it created one does not count."""
+    """Whether the directory holds a complete run; the files of a writer that died while creating one do not count."""
     path = directory / DATABASE
     if not path.is_file() or not path.stat().st_size:
         return False
@@ -315,7 +346,7 @@ def _is_run(directory: Path) -> bool:
 
 
 def _create(directory: Path, resolved: dict[str, JsonValue], given: str) -> None:
-    """Lay out a new run. `run.db` appears last and complete, so that a directory either holds a run or does not."""
+    """Create a new run. `run.db` appears last and complete, so that a directory either holds a run or does not."""
     path = directory / DATABASE
     draft = directory / f"{DATABASE}.new"
     for name in (path, draft):

@@ -1,4 +1,4 @@
-"""The means over what a run has durable, for somebody who asks again and again: each time only what is new is read."""
+"""Means over a run's committed records, for repeated queries: each query reads only new records."""
 
 from collections import Counter
 from contextlib import closing
@@ -15,21 +15,23 @@ _NEW = "SELECT id, seq, effective, outcome, reward, passed FROM rollouts WHERE s
 
 
 class StoredMeans:
-    """What `RunReader` would count anew. Blocking; a reading waits for one that goes on in another thread."""
+    """The same means as `RunReader.means`, updated incrementally. Blocking; a read waits for a read in another
+    thread.
+    """
 
     def __init__(self, directory: Path, planned: int = 0) -> None:
-        """`planned` is how many samples the run is to play."""
+        """`planned` is the number of planned samples."""
         self._directory = directory
         self._means = RunningMeans(planned=planned)
         self._seq = self._last = 0
         self._reading = Lock()
 
     def read(self) -> RunningMeans:
-        """The means as of now, a resumed run's earlier rollouts included.
+        """Return the current means, including a resumed run's earlier rollouts.
 
         Raises:
-            RunDirectoryError: there is no run (any more), or it is damaged.
-            StoreError: it could not be read just now.
+            RunDirectoryError: the run does not exist (any more), or is damaged.
+            StoreError: the run could not be read at this moment.
         """
         with self._reading:
             with closing(ReadOnlySource(self._directory)) as source, source.connect() as connection:

@@ -1,4 +1,4 @@
-"""Reading a run a group at a time; a record that is damaged is told, and does not end the reading of the others."""
+"""Reads a run group by group; a damaged record is reported, and the remaining ones are still read."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -14,17 +14,17 @@ from rollouthub.text import one_line
 
 @dataclass(frozen=True, slots=True)
 class BrokenRecord:
-    """A record that does not read as it was written."""
+    """A record that is damaged and cannot be read."""
 
     name: str
-    """Its rollout's id, or where it lies, if that cannot be read either."""
+    """The record's rollout id, or its position in the database if the id cannot be read either."""
     problem: str
 
 
 def read_groups(connection: sqlite3.Connection, *, effective: bool) -> Iterator[list[Rollout | BrokenRecord]]:
-    """The records of each task, by sample and attempt; tasks in the order of their first commit.
+    """Yield the records of each task, sorted by sample and attempt; tasks come in the order of their first commit.
 
-    Only the list of what there is, some bytes a record, and one group are in memory at a time.
+    Only one group, and an index of some bytes per record, are in memory at a time.
     """
     where = " WHERE effective" if effective else ""
     listing = connection.execute(
@@ -36,7 +36,7 @@ def read_groups(connection: sqlite3.Connection, *, effective: bool) -> Iterator[
 
 
 def read_models(connection: sqlite3.Connection) -> list[str]:
-    """The models that records name, as far as they can be read."""
+    """Return the models that records name; unreadable records are skipped."""
     query = (
         "SELECT DISTINCT CASE WHEN json_valid(body) THEN json_extract(body, '$.model') END AS model FROM rollouts "
         "WHERE reward IS NOT NULL AND model IS NOT NULL"
@@ -48,7 +48,7 @@ def read_models(connection: sqlite3.Connection) -> list[str]:
 
 
 def has_media(connection: sqlite3.Connection) -> bool:
-    """Whether a message anywhere holds a picture, a sound or a file; where that cannot be read, one may."""
+    """Whether any message contains media; also True if a message cannot be read."""
     query = """SELECT EXISTS (SELECT 1 FROM turns WHERE instr(body, '"type":"media"'))"""
     try:
         return bool(connection.execute(query).fetchone()[0])
@@ -71,10 +71,10 @@ def _read(connection: sqlite3.Connection, row_id: int) -> Rollout | BrokenRecord
 
 
 def _checked(row_id: int, columns: Sequence[Any], turns: Sequence[Sequence[Any]]) -> Rollout:
-    """The record, if its rows are all there and agree.
+    """Return a record after checking that its rows are complete and consistent.
 
     Raises:
-        ValueError: they do not.
+        ValueError: the rows are incomplete or inconsistent.
     """
     *keys, reward, count, body = columns
     if [row[0] for row in turns] != [(row_id << TURN_BITS) + place for place in range(count)]:

@@ -1,10 +1,10 @@
-"""How a reader gets at `run.db` without writing a byte beside it, whoever else is or was writing there.
+"""Opens `run.db` for reading without writing a byte beside it, whether or not a writer is active.
 
 | the run | how it is read |
 | --- | --- |
-| live: a writer holds the lock | `mode=ro`, next to the writer, one connection for each look |
+| live: a writer holds the lock | `mode=ro`, next to the writer, one connection for each read |
 | ended cleanly: a single file, no WAL | `mode=ro`; needs nothing from the directory, which may be read-only |
-| ended uncleanly, or by someone who left the WAL mode on | from a copy of the database and its WAL |
+| ended uncleanly, or by a program that left WAL mode on | from a copy of the database and its WAL |
 
 `immutable` is never used: beside a WAL it would show a database without its latest commits.
 """
@@ -17,18 +17,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rollouthub.errors import RunDirectoryError, StoreError
+from rollouthub.store.run_directories import DATABASE
 from rollouthub.store.run_lock import is_locked
-from rollouthub.store.sql_schema import DATABASE, check_schema, damaged, defend, read_as_new
+from rollouthub.store.sql_schema import check_schema, damaged, defend, read_as_new
 
 _SIBLINGS = ("", "-wal", "-journal")
 _TRIES = 5
 _Stamp = tuple[tuple[int, int, int] | None, ...]
 _Opened = tuple[sqlite3.Connection, Callable[[], None]]
-"""A connection, and what begins to count anew how much is read over it."""
+"""A connection, and a function that resets its reading limit."""
 
 
 class ReadOnlySource:
-    """The database of a run, to be read; looks anew at each use, because runs end, die and are resumed meanwhile."""
+    """Opens the database of a run for reading; each use checks whether the run has ended, died or been resumed."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -39,11 +40,11 @@ class ReadOnlySource:
 
     @contextmanager
     def connect(self) -> Generator[sqlite3.Connection]:
-        """A connection that sees what is committed now.
+        """Return a connection that sees everything committed so far.
 
         Raises:
-            RunDirectoryError: there is no run, or none that this version can read.
-            StoreError: it could not be read just now.
+            RunDirectoryError: there is no run, or this version cannot read it.
+            StoreError: the run could not be read at this moment.
         """
         try:
             if self.is_live:
@@ -68,11 +69,11 @@ class ReadOnlySource:
 
     @property
     def is_live(self) -> bool:
-        """Whether a writer holds the run."""
+        """Whether a writer holds the run's lock."""
         return is_locked(self.directory)
 
     def close(self) -> None:
-        """Give back connections and copies."""
+        """Close connections and remove copies."""
         for connection in self._opened:
             connection.close()
         for copy in self._copies:
@@ -127,7 +128,7 @@ class ReadOnlySource:
         return self._path.with_name(DATABASE + suffix)
 
     def _is_single_file(self) -> bool:
-        """Whether the last writer left the WAL mode and nothing waits beside the file (its header's version bytes)."""
+        """Whether the last writer left WAL mode and no WAL is beside the file (by the version bytes of its header)."""
         if any((stamp := _stamp(self._sibling(suffix))) and stamp[1] for suffix in _SIBLINGS[1:]):
             return False
         # Closing a file drops a process's POSIX locks on it, SQLite's too; nobody writes here, so none is missed.
@@ -136,7 +137,7 @@ class ReadOnlySource:
         return header[18:20] != b"\x02\x02"
 
     def _copy(self) -> Path:
-        """Copy the database with its WAL. Nobody should be writing; where one does, unseen, the copy is made again."""
+        """Copy the database with its WAL; the copy is repeated if the files changed meanwhile."""
         with self._file_errors():
             folder = Path(tempfile.mkdtemp(prefix="rollouthub-run-"))
             self._copies.append(folder)

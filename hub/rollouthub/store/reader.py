@@ -1,6 +1,5 @@
-"""Reading a run, live or later: everything a table, a report, a replay or a trainer asks of it."""
+"""Reads a run, live or ended, for tables, reports, replays and trainers."""
 
-import difflib
 from array import array
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -11,12 +10,12 @@ from typing import Annotated, Any, TypeVar, cast
 from mcp_types import Tool
 from pydantic import Field, TypeAdapter, ValidationError
 
-from rollouthub.errors import RunDirectoryError, UnknownNameError, UsageError
+from rollouthub.errors import RunDirectoryError, UnknownNameError
 from rollouthub.rollout import Outcome, Rollout
 from rollouthub.statistics import GroupCounts, RunningMeans
 from rollouthub.statistics.quantiles import QUANTILES, quantiles
 from rollouthub.store.grouped_reader import BrokenRecord, has_media, read_groups, read_models
-from rollouthub.store.media import media_name
+from rollouthub.store.media import read_media
 from rollouthub.store.read_only_source import ReadOnlySource
 from rollouthub.store.record_rows import (
     SELECT_LIVE,
@@ -27,11 +26,12 @@ from rollouthub.store.record_rows import (
     rollout_without_prompts,
     summary_from,
 )
+from rollouthub.store.rollout_ids import full_id
 from rollouthub.store.run_facts import AttemptSummary, LiveState, Resumption, RoleUsage, RunInfo, Totals
 from rollouthub.store.sql_schema import MEDIA, SUMMARY_COLUMNS, TURN_BITS
+from rollouthub.store.waiting_members import has_waiting
 
 STAGES = ("queue", "setup", "agent", "model", "tool", "verify", "close", "total")
-_SUGGESTIONS = 250
 _Made = TypeVar("_Made")
 _tool_list = TypeAdapter(list[Tool])
 _resumptions = TypeAdapter(list[Resumption])
@@ -43,7 +43,9 @@ _resolved = TypeAdapter(dict[str, Any])
 
 
 class RunReader:
-    """A run, read-only. Every method sees what is committed at that moment; iterators see one moment throughout."""
+    """A run, read-only. Every method sees what is committed when it is called; an iterator sees one snapshot
+    throughout.
+    """
 
     def __init__(self, source: ReadOnlySource) -> None:
         self._source = source
@@ -54,7 +56,7 @@ class RunReader:
         """Facts about the run.
 
         Raises:
-            RunDirectoryError: they are not what a writer of ours keeps.
+            RunDirectoryError: the stored facts are not valid.
         """
         try:
             return self._read_info()
@@ -88,7 +90,7 @@ class RunReader:
         )
 
     def _status_once_more(self) -> str:
-        """The status of a run whose writer is gone: it may have ended between two looks."""
+        """The status of a run whose writer is gone, read again: the run may have ended in the meantime."""
         with self._source.connect() as connection:
             status: str = connection.execute("SELECT value FROM meta WHERE key = 'status'").fetchone()[0]
         return "dead" if status == "running" else status
@@ -102,10 +104,10 @@ class RunReader:
         descending: bool = False,
         limit: int | None = None,
     ) -> Iterator[AttemptSummary]:
-        """Rows for a table. To follow a live run, ask with the highest `seq` seen and `effective=False`.
+        """Yield summary rows. To follow a live run, pass the highest `seq` seen and `effective=False`.
 
         Raises:
-            UnknownNameError: `order_by` is no column.
+            UnknownNameError: `order_by` is not a column.
         """
         if order_by not in SUMMARY_COLUMNS:
             raise UnknownNameError("column", order_by, SUMMARY_COLUMNS)
@@ -118,14 +120,15 @@ class RunReader:
                 yield summary_from(row)
 
     def rollout(self, rollout_id: str, attempt: int | None = None) -> Rollout:
-        """One record, by its id or the beginning of it; the effective attempt unless one is named.
+        """Return one record by its id, or a prefix of it that is unique; the effective attempt unless `attempt` is
+        given.
 
         Raises:
-            UnknownNameError: there is none.
-            UsageError: several begin so.
+            UnknownNameError: there is no such rollout.
+            UsageError: several ids start with this prefix.
         """
         with self._source.connect() as connection:
-            name = self._full_id(connection, rollout_id)
+            name = full_id(connection, rollout_id, self.directory)
             if attempt is None:
                 which, values = "effective", (name,)
             else:
@@ -139,10 +142,11 @@ class RunReader:
             return self._record(connection, *row)
 
     def rollout_without_prompts(self, rollout_id: str, attempt: int) -> tuple[Rollout, tuple[int | None, ...]]:
-        """One record by its whole id, without its turns' prompt ids; and how many each turn has, None without any.
+        """Return one record by its full id without its turns' prompt ids, and each turn's number of prompt ids (None
+        where it has none).
 
         Raises:
-            UnknownNameError: there is none.
+            UnknownNameError: there is no such rollout.
         """
         with self._source.connect() as connection:
             row = connection.execute(
@@ -151,28 +155,6 @@ class RunReader:
             if row is None:
                 raise UnknownNameError("rollout", f"{rollout_id} (attempt {attempt})", (), f"(in {self.directory})")
             return self._record(connection, *row, make=rollout_without_prompts)
-
-    def _full_id(self, connection: Any, wanted: str) -> str:
-        found = connection.execute(
-            "SELECT DISTINCT rollout_id FROM rollouts WHERE rollout_id >= ? AND rollout_id < ? "
-            "ORDER BY rollout_id LIMIT 4",
-            (wanted, wanted + "\U0010ffff"),
-        ).fetchall()
-        names: list[str] = [name for (name,) in found]
-        if wanted in names or (wanted and len(names) == 1):
-            return wanted if wanted in names else names[0]
-        if wanted and names:
-            listing = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
-            raise UsageError(f"{len(names[:3])} or more rollouts begin with {wanted!r}: {listing}; give more of the id")
-        near = connection.execute(
-            "SELECT * FROM (SELECT DISTINCT rollout_id FROM rollouts WHERE rollout_id >= ?1 ORDER BY 1 LIMIT ?2) UNION "
-            "SELECT * FROM (SELECT DISTINCT rollout_id FROM rollouts WHERE rollout_id < ?1 ORDER BY 1 DESC LIMIT ?2)",
-            (wanted, _SUGGESTIONS),
-        )
-        names = [name for (name,) in near]
-        # Of thousands of ids the nearest three say enough.
-        close = difflib.get_close_matches(wanted, names, n=3, cutoff=0.0)
-        raise UnknownNameError("rollout", wanted, close, f"(in {self.directory})")
 
     def _record(
         self, connection: Any, row_id: int, body: str, make: Callable[[str, Iterable[Row]], _Made] = rollout_from
@@ -192,12 +174,12 @@ class RunReader:
             UnknownNameError: there is no such sample.
         """
         with self._source.connect() as connection:
-            name = self._full_id(connection, rollout_id)
+            name = full_id(connection, rollout_id, self.directory)
             rows = connection.execute(f"{SELECT_SUMMARY} WHERE rollout_id = ? ORDER BY attempt", (name,))
             return [summary_from(row) for row in rows]
 
     def rollouts(self, *, effective: bool = True) -> Iterator[Rollout]:
-        """Every record, in the order they were committed, one at a time in memory."""
+        """Yield every record in the order of commits, one at a time in memory."""
         with self._source.connect() as connection:
             connection.execute("BEGIN")  # one moment for the list and for the turns of each record
             try:
@@ -208,7 +190,9 @@ class RunReader:
                 connection.execute("ROLLBACK")
 
     def groups(self, *, effective: bool = True) -> Iterator[list[Rollout | BrokenRecord]]:
-        """Every record, a task's samples at a time in memory; a damaged one is told in its place."""
+        """Yield every record, with one task's samples at a time in memory; a damaged record is replaced by a
+        `BrokenRecord`.
+        """
         with self._source.connect() as connection:
             connection.execute("BEGIN")  # one moment for the list and for the records
             try:
@@ -217,25 +201,25 @@ class RunReader:
                 connection.execute("ROLLBACK")
 
     def models(self) -> list[str]:
-        """The models that scored records name."""
+        """The models named in scored records."""
         with self._source.connect() as connection:
             return read_models(connection)
 
     def has_media(self) -> bool:
-        """Whether a message anywhere holds a picture, a sound or a file."""
+        """Whether any message contains media."""
         with self._source.connect() as connection:
             return has_media(connection)
 
     def live(self) -> list[LiveState]:
-        """The attempts in flight; of a run that died, those that were."""
+        """The attempts in flight; for a run that died, those in flight at that time."""
         with self._source.connect() as connection:
             return [LiveState(*row) for row in connection.execute(SELECT_LIVE)]
 
     def tools(self, digest: str) -> list[Tool]:
-        """The schemas of a tool list.
+        """The tool schemas of a tool list.
 
         Raises:
-            UnknownNameError: the run has no list of this digest.
+            UnknownNameError: the run has no tool list with this digest.
         """
         with self._source.connect() as connection:
             row = connection.execute("SELECT definitions FROM tools WHERE digest = ?", (digest,)).fetchone()
@@ -245,43 +229,49 @@ class RunReader:
         return _tool_list.validate_json(row[0])
 
     def media(self, digest: str) -> bytes:
-        """The bytes of a picture, sound or artifact.
+        """The bytes of an image, sound or artifact.
 
         Raises:
-            UnknownNameError: the run has none of this digest.
+            UnknownNameError: the run has no file with this digest.
+            RunDirectoryError: the file is a link or no regular file, too large or altered.
         """
-        try:
-            return (self.directory / MEDIA / media_name(digest)).read_bytes()
-        except (ValueError, FileNotFoundError):
-            raise UnknownNameError("medium", digest, ()) from None
+        return read_media(self.directory / MEDIA, digest)
 
     def outcomes(self) -> dict[Outcome, int]:
-        """How the samples ended, by their effective attempts."""
+        """Number of samples by outcome of their effective attempt."""
         with self._source.connect() as connection:
             rows = connection.execute("SELECT outcome, count(*) FROM rollouts WHERE effective GROUP BY outcome")
             return {Outcome(outcome): count for outcome, count in rows}
 
     def suspects(self) -> int:
-        """How many effective attempts have a suspect score."""
+        """Number of effective attempts with a suspect score."""
         with self._source.connect() as connection:
             (count,) = connection.execute("SELECT count(*) FROM rollouts WHERE effective AND suspect").fetchone()
             return int(count)
 
+    def waiting(self) -> int:
+        """Number of rollouts that were played and wait for their group's verdict; no other figure includes them."""
+        with self._source.connect() as connection:
+            if not has_waiting(connection):
+                return 0
+            (count,) = connection.execute("SELECT count(*) FROM waiting").fetchone()
+            return int(count)
+
     def reward_sums(self) -> tuple[float, int, int]:
-        """Over effective attempts: the sum of rewards, how many have a verdict, and how many passed."""
+        """Over effective attempts: the sum of rewards, the number with a pass verdict, and the number that passed."""
         with self._source.connect() as connection:
             return connection.execute(
                 "SELECT total(reward), count(passed), coalesce(sum(passed), 0) FROM rollouts WHERE effective"
             ).fetchone()
 
     def means(self, planned: int = 0) -> RunningMeans:
-        """Over effective attempts; `planned` is how many samples the run is to play."""
+        """Means over effective attempts; `planned` is the number of planned samples."""
         means = RunningMeans(planned, Counter(self.outcomes()))
         means.reward_sum, means.judged, means.passed = self.reward_sums()
         return means
 
     def attempt_faults(self) -> dict[str, int]:
-        """How many attempts broke, by `boundary:type` of their first fault; retried ones count."""
+        """Number of broken attempts by `boundary:type` of their first fault, retried ones included."""
         with self._source.connect() as connection:
             return dict(
                 connection.execute(
@@ -290,7 +280,7 @@ class RunReader:
             )
 
     def fault_examples(self) -> dict[str, str]:
-        """What the latest fault of each of these classes said."""
+        """Class of fault → the message of its latest occurrence."""
         with self._source.connect() as connection:
             return dict(
                 connection.execute(
@@ -300,7 +290,7 @@ class RunReader:
             )
 
     def totals(self) -> Totals:
-        """What the run has used, over all attempts."""
+        """Tokens and cost of the run, over all attempts."""
         with self._source.connect() as connection:
             row = connection.execute(
                 "SELECT count(*), coalesce(sum(turns), 0), coalesce(sum(tool_calls), 0), "
@@ -309,13 +299,13 @@ class RunReader:
         return Totals(*row)
 
     def spent(self) -> dict[str, float]:
-        """US dollars each role has cost, over all attempts; the model that plays is the role of no name."""
+        """Role → US dollars, over all attempts; the role of the model that plays is the empty string."""
         with self._source.connect() as connection:
             (played,) = connection.execute("SELECT total(json_extract(body, '$.cost')) FROM turns").fetchone()
         return {"": played, **{role: usage.cost or 0.0 for role, usage in self.role_usage().items()}}
 
     def role_usage(self, environment: str | None = None) -> dict[str, RoleUsage]:
-        """What the calls that environments, or one of them, made themselves have used, by role, over all attempts."""
+        """Tokens and cost of the model calls made by environments (or by this one), by role, over all attempts."""
         used: dict[str, RoleUsage] = {}
         with self._source.connect() as connection:
             for path in ("$.role_calls", "$.score.judge_calls"):
@@ -332,7 +322,7 @@ class RunReader:
         return used
 
     def content_bytes(self) -> int:
-        """Bytes of the records and turns themselves, without the columns and indexes beside them, and without media."""
+        """Bytes of the records and turns, without other columns, indexes and media."""
         arrays = ("prompt_token_ids", "output_token_ids", "output_logprobs", "output_mask", "policy_versions")
         turn = " + ".join(f"coalesce(length({name}), 0)" for name in arrays)
         with self._source.connect() as connection:
@@ -351,7 +341,7 @@ class RunReader:
         return {stage: quantiles(column, qs) for stage, column in zip(STAGES, values, strict=True) if column}
 
     def task_digests(self) -> dict[str, str]:
-        """The digest of each group's task, as it was when its first sample was played."""
+        """Group id → digest of its task when its first sample was played."""
         with self._source.connect() as connection:
             return dict(
                 connection.execute(
@@ -362,13 +352,13 @@ class RunReader:
 
     @property
     def repeats(self) -> int:
-        """How many samples of each task were planned; 1 where the run does not say."""
+        """Number of planned samples per task; 1 if the run does not say."""
         request: Any = self.info.resolved.get("request")
         repeats: Any = cast(dict[str, Any], request).get("repeats") if isinstance(request, dict) else None
         return repeats if isinstance(repeats, int) else 1
 
     def group_counts(self) -> Iterator[GroupCounts]:
-        """Each task's samples, counted by their effective attempts."""
+        """Counts of each task's samples, by their effective attempts."""
         planned = self.repeats
         with self._source.connect() as connection:
             for environment, task_id, samples, scored, passed, total, squares, judged in connection.execute(
@@ -390,10 +380,10 @@ class RunReader:
 
 @contextmanager
 def open_run(directory: Path) -> Generator[RunReader]:
-    """Open a run to read it; nothing is written into its directory.
+    """Open a run for reading; nothing is written into its directory.
 
     Raises:
-        RunDirectoryError: there is no run there, or none that this version can read.
+        RunDirectoryError: the directory holds no run, or this version cannot read it.
     """
     source = ReadOnlySource(directory)
     try:

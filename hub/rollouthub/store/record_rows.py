@@ -1,12 +1,14 @@
-"""A record as rows, and back: JSON for words, raw bytes for numbers, a shared prompt prefix only once."""
+"""Converts records to database rows and back: text as JSON, numbers as raw bytes, a shared prompt prefix stored
+once.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from rollouthub.packed import Float32s, Int32s
 from rollouthub.rollout import Outcome, Rollout, Stop, Turn
 from rollouthub.store.run_facts import AttemptSummary, LiveState
 from rollouthub.store.sql_schema import LIVE_COLUMNS, SUMMARY_COLUMNS, TURN_BITS
+from rollouthub.values import Float32s, Int32s
 
 _ARRAYS = {"prompt_token_ids", "output_token_ids", "output_logprobs", "output_mask", "policy_versions"}
 _TURNS = {"turns"}
@@ -27,11 +29,13 @@ SELECT_TURNS = "SELECT * FROM turns WHERE id >= ? AND id < ? ORDER BY id"
 Row = Sequence[Any]
 
 _LARGEST = 2**63 - 1
-"""What a column holds; a backend may claim any count of tokens, and the body keeps it."""
+"""Largest integer of a column; a backend may report larger token counts, which only the record's body then holds."""
 
 
 def rollout_row(rollout: Rollout, row_id: int, seq: int, effective: int) -> list[Any]:
-    """The summary row of an attempt, with its body. Plain `int`, `float` and `str` only: SQLite binds those fastest."""
+    """The summary row of an attempt, with its body. Values are plain `int`, `float` and `str`, which SQLite binds
+    fastest.
+    """
     prompt_tokens = output_tokens = tool_calls = 0
     cost: float | None = None
     for turn in rollout.turns:
@@ -86,7 +90,7 @@ def rollout_row(rollout: Rollout, row_id: int, seq: int, effective: int) -> list
 
 
 def turn_rows(turns: Iterable[Turn], row_id: int) -> list[Row]:
-    """The rows of a record's turns. A prompt is kept as what it adds to its parent's prompt and output ids."""
+    """The rows of a record's turns. A prompt is stored as its difference from the parent's prompt and output ids."""
     rows: list[Row] = []
     seen: dict[int, tuple[int, Turn]] = {}
     for place, turn in enumerate(turns):
@@ -116,7 +120,7 @@ def turn_rows(turns: Iterable[Turn], row_id: int) -> list[Row]:
 
 
 def _shared(prompt: bytes, parent: Turn) -> int:
-    """How many ids of a prompt are the parent's prompt and output ids, from the start."""
+    """Number of leading prompt ids that equal the parent's prompt and output ids."""
     asked, said = _raw(parent.prompt_token_ids), _raw(parent.output_token_ids)
     if prompt.startswith(asked) and prompt.startswith(said, len(asked)):
         return (len(asked) + len(said)) // 4
@@ -128,7 +132,9 @@ def _raw(ids: Int32s | None) -> bytes:
 
 
 def mended(rollout: Rollout) -> Rollout:
-    """The record with U+FFFD for every lone surrogate: no UTF-8 holds those, but models and file names bring them."""
+    """The record with U+FFFD for every lone surrogate, which models and file names may contain and UTF-8 cannot
+    hold.
+    """
     fields = _mend(rollout.model_dump())
     return Rollout.model_validate({**fields, "gaps": (*fields["gaps"], "lone surrogates")})
 
@@ -145,7 +151,7 @@ def _mend(value: Any) -> Any:
 
 
 def rollout_from(body: str, rows: Iterable[Row]) -> Rollout:
-    """The record, exactly as it was added."""
+    """Rebuild a record exactly as it was added."""
     rollout = Rollout.model_validate_json(body)
     turns: list[Turn] = []
     for _, turn_body, prefix_turn, length, prompt, output, logprobs, mask, versions in rows:
@@ -164,7 +170,9 @@ def rollout_from(body: str, rows: Iterable[Row]) -> Rollout:
 
 
 def rollout_without_prompts(body: str, rows: Iterable[Row]) -> tuple[Rollout, tuple[int | None, ...]]:
-    """The record without its turns' prompt ids, and how many each has: together they grow with the turns' square."""
+    """Rebuild a record without its turns' prompt ids, whose total grows with the square of the turns; also return
+    their numbers.
+    """
     lengths: list[int | None] = []
     own: list[Row] = []
     for row_id, turn_body, _, length, prompt, *arrays in rows:

@@ -1,4 +1,4 @@
-"""What the store tells a viewer: summary rows, live states, and facts about a run. Plain values; tables hold many."""
+"""The data that the store offers to viewers: summary rows, live states, and facts about a run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +10,13 @@ from rollouthub.rollout import Outcome, Stop
 
 Status = Literal["running", "finished", "interrupted", "failed"]
 ShownStatus = Literal["running", "finished", "interrupted", "failed", "dead"]
-"""`dead` is derived: the run says it is running, but nobody holds its lock."""
+"""The status that viewers show. `dead` is derived: the run is recorded as running, but no process holds its lock."""
 State = Literal["queued", "setup", "model", "tool", "verify", "close"]
 
 
 @dataclass(frozen=True, slots=True)
 class LiveState:
-    """Where an attempt in flight is; shown at most twice a second, gone when its record is committed."""
+    """The state of an attempt in flight; written at most twice a second, removed when its record is committed."""
 
     rollout_id: str
     environment: str
@@ -27,15 +27,17 @@ class LiveState:
     turn: int
     output_tokens: int
     updated_at: float
-    """Seconds since the epoch."""
+    """Unix time in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptSummary:
-    """One attempt in one row of a table."""
+    """The summary row of one attempt."""
 
     seq: int
-    """Grows with every change of a row, over the whole run: read on from the highest you have seen."""
+    """Increases with every change of a row in the run; to read only changes, ask for rows above the highest value
+    seen.
+    """
     rollout_id: str
     group_id: str
     environment: str
@@ -57,7 +59,7 @@ class AttemptSummary:
     cost: float | None
     """US dollars of all model calls, judges and simulated users included; None where none has a price."""
     seconds: float
-    """The whole attempt; the stages follow."""
+    """Seconds of the whole attempt; the following fields are the seconds of its stages."""
     queue_seconds: float
     setup_seconds: float
     agent_seconds: float
@@ -71,20 +73,20 @@ class AttemptSummary:
     """The first fault, as `boundary:type`."""
     trainable: bool
     suspect: bool = False
-    """Whether its verifier gave a reason not to trust the reward."""
+    """Whether the verifier gave a reason not to trust the reward."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """One time that a run was taken up again."""
+    """One resumption of a run."""
 
     at: float
-    """Seconds since the epoch."""
+    """Unix time in seconds."""
     host: str
-    """The machine that did."""
+    """Name of the machine that resumed the run."""
     hub_version: str
     changes: tuple[str, ...]
-    """What was set otherwise than before, a line each."""
+    """The changed settings, one line each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,26 +97,40 @@ class RunInfo:
     run_id: str
     status: ShownStatus
     created_at: float
-    """Seconds since the epoch."""
+    """Unix time in seconds."""
     finished_at: float | None
     planned: int | None
-    """Rollouts planned; None until the plan is known."""
+    """Number of planned rollouts; None until the plan is known."""
     bad_rows: int
-    """Rows that make no task and were left out."""
+    """Number of data rows that are not valid tasks and were left out."""
     schema: int
     hub_version: str
     resolved: dict[str, JsonValue]
     host: str | None = None
-    """The machine that made it; None in runs of versions that did not say."""
+    """Name of the machine that created the run; None in runs of versions that did not record it."""
     stopped: str | None = None
-    """Why the run ended before everything planned was played, where it did so by itself."""
+    """Why the run ended by itself before all planned rollouts were played; None otherwise."""
     resumptions: tuple[Resumption, ...] = ()
-    """Every time it was taken up again."""
+    """All resumptions of the run."""
+
+    @property
+    def seats(self) -> dict[str, str]:
+        """Seat → its own player in the form of `--seat`: a model, an agent or both."""
+        request = self.resolved.get("request")
+        seats = request.get("seats") if isinstance(request, dict) else None
+        return {seat: _player(given) for seat, given in seats.items()} if isinstance(seats, dict) else {}
+
+
+def _player(given: JsonValue) -> str:
+    player = given if isinstance(given, dict) else {}
+    model, agent = player.get("model"), player.get("agent")
+    name = model.get("name") if isinstance(model, dict) else model
+    return "@".join((str(name or ""), *([str(agent)] if agent else [])))
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenRun:
-    """A directory that holds a run which cannot be read, and why."""
+    """A run directory that cannot be read, and the reason."""
 
     directory: Path
     problem: str
@@ -122,13 +138,13 @@ class BrokenRun:
 
 @dataclass(frozen=True, slots=True)
 class RoleUsage:
-    """What the calls of one role have used."""
+    """Tokens and cost of the calls of one role."""
 
     calls: int = 0
     prompt_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = None
-    """US dollars; None where no call has a price."""
+    """US dollars; None if the price of no call is known."""
 
     def __add__(self, other: "RoleUsage") -> "RoleUsage":
         costs = [cost for cost in (self.cost, other.cost) if cost is not None]
@@ -142,7 +158,7 @@ class RoleUsage:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a run has used, over all its attempts."""
+    """Tokens and cost of a run, over all its attempts."""
 
     attempts: int
     turns: int
@@ -150,4 +166,4 @@ class Totals:
     prompt_tokens: int
     output_tokens: int
     cost: float | None
-    """US dollars; None where no call has a price."""
+    """US dollars; None if the price of no call is known."""

@@ -1,4 +1,4 @@
-"""The one lock of a run: held by its writer, looked at by everyone."""
+"""The lock of a run: held by its writer, tested by readers."""
 
 import errno
 import json
@@ -20,14 +20,14 @@ except ImportError:  # no flock on this platform: the lock's existence has to do
 
 LOCK = "run.lock"
 _PATIENCE_SECONDS = 0.25
-"""A reader's look at the lock holds it for microseconds; that must not turn a writer away."""
+"""Seconds that a writer tries to take the lock, because a reader's test holds it for microseconds."""
 
 
 def take_lock(directory: Path) -> FileLock:
-    """Take the run's lock, to be released by the caller, and say in it who holds it.
+    """Take the run's lock and write the holder's identity into it; the caller releases it.
 
     Raises:
-        RunDirectoryError: another writer has it, or the directory cannot be written.
+        RunDirectoryError: another writer holds it, or the directory cannot be written.
         StoreError: the disk is full.
     """
     path = directory / LOCK
@@ -51,7 +51,7 @@ def take_lock(directory: Path) -> FileLock:
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether a writer holds the run. Only looks: works in a directory that cannot be written."""
+    """Whether a writer holds the run's lock. Works in a read-only directory, too."""
     try:
         descriptor = os.open(directory / LOCK, os.O_RDONLY)
     except FileNotFoundError:
@@ -70,7 +70,7 @@ def is_locked(directory: Path) -> bool:
 
 
 def cannot_write(directory: Path, error: Exception) -> RunDirectoryError | StoreError:
-    """The error for a run directory that could not be made or written."""
+    """The error for a run directory that could not be created or written."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreError(f"the run in {directory} could not be started: the disk is full. Free some space, or use -o")
     if isinstance(error, FileExistsError | NotADirectoryError):

@@ -1,4 +1,4 @@
-"""The tables of `run.db`, and which databases are ours to read."""
+"""The tables of `run.db`, and the check that a file is such a database."""
 
 import re
 import sqlite3
@@ -7,13 +7,13 @@ from dataclasses import fields
 from pathlib import Path
 
 from rollouthub.errors import RunDirectoryError
+from rollouthub.store.run_directories import DATABASE
 from rollouthub.store.run_facts import AttemptSummary, LiveState
 
 SCHEMA = 1
-"""`PRAGMA user_version` of the databases this version writes and reads."""
+"""`PRAGMA user_version` of the databases that this version writes and reads."""
 APPLICATION_ID = 0x656E7668
 """`PRAGMA application_id`: "envh" in ASCII."""
-DATABASE = "run.db"
 MEDIA = "media"
 
 SUMMARY_COLUMNS = tuple(field.name for field in fields(AttemptSummary))
@@ -87,13 +87,15 @@ CREATE TABLE live (
 TURN_BITS = 20
 _MOST_TABLES = 100
 _LENGTH = 2**26
-"""What a value may be longer than the file: SQLite puts some together."""
+"""Bytes by which a value may exceed the file's size: SQLite may combine stored values."""
 _STEPS, _STEPS_BYTE, _STRIDE = 100_000_000, 4, 100_000
-"""Steps of SQLite's machine: for a look (about a second), more for each byte of the file, from count to count."""
+"""Limits in steps of SQLite's virtual machine: per read (about a second), added per byte of the file, and between
+two checks.
+"""
 
 
 def check_schema(connection: sqlite3.Connection, directory: Path) -> None:
-    """Make sure that this is a run's database, of a schema this version knows.
+    """Check that this is a run's database with a schema that this version knows.
 
     Raises:
         RunDirectoryError: it is not.
@@ -116,16 +118,17 @@ def lacks_suspect(connection: sqlite3.Connection) -> bool:
 
 
 def read_as_new(connection: sqlite3.Connection) -> None:
-    """Have an older run look like one of this version, for this connection alone."""
+    """Make an older run's database look like the current schema, for this connection only."""
     if lacks_suspect(connection):
         connection.execute("CREATE TEMP VIEW rollouts AS SELECT *, 0 AS suspect FROM main.rollouts")
 
 
 def defend(connection: sqlite3.Connection, size: int) -> Callable[[], None]:
-    """Let a database whose writer is unknown neither run its own SQL nor keep its reader for good.
+    """Protect a reader from an untrusted database: the database may not run SQL of its own, and reading is limited.
 
-    Pages can be linked so that a small file has endless rows, or values of a gigabyte. What is read is bounded by what
-    a file of `size` bytes can hold: the function that is given back begins to count anew, for another look.
+    Pages can be linked so that a small file has endless rows, or values of a gigabyte. Reading is limited to what a
+    file
+    of `size` bytes can hold; the returned function resets the limit for another read.
     """
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
@@ -147,7 +150,7 @@ def defend(connection: sqlite3.Connection, size: int) -> Callable[[], None]:
 
 
 def _check_tables(connection: sqlite3.Connection, directory: Path) -> None:
-    """Tables of a run are tables: a view or a virtual table would run what its writer chose, and perhaps for ever."""
+    """Check that a run's tables are real tables: a view or virtual table would run code of the file's author."""
     kinds = connection.execute("SELECT type, substr(sql, 1, 13) FROM sqlite_master LIMIT ?", (_MOST_TABLES,)).fetchall()
     is_strange = len(kinds) == _MOST_TABLES or any(
         kind not in ("table", "index") or (kind == "table" and sql.upper() != "CREATE TABLE ") for kind, sql in kinds
@@ -166,7 +169,7 @@ def _has_computed_columns(connection: sqlite3.Connection, table: str) -> bool:
 
 
 def damaged(directory: Path, error: Exception) -> RunDirectoryError:
-    """The error for a database that SQLite cannot make sense of."""
+    """The error for a database that SQLite cannot read."""
     return RunDirectoryError(
         f"{directory / DATABASE} cannot be read ({error}): it is damaged or no database. "
         f"Salvage what is left with `sqlite3 {DATABASE} .recover`, or start a new run in another directory (-o)"

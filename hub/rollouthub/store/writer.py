@@ -1,6 +1,5 @@
 """The one writer of a run: records are queued on the event loop and committed in batches by a worker thread."""
 
-import logging
 import shutil
 import sqlite3
 from collections import deque
@@ -20,15 +19,15 @@ from rollouthub.rollout import Rollout
 from rollouthub.store.database import Batch, RunDatabase, open_database
 from rollouthub.store.run_facts import LiveState, Status
 
-logger = logging.getLogger(__name__)
-
 _GATHER_SECONDS = 0.05
-"""How long a record waits for company: waking a thread to commit costs as much as ten records."""
+"""Seconds for which a batch collects records before it is committed: waking a thread costs as much as ten records."""
 _LIVE_SECONDS = 0.5
 _BATCH_ROLLOUTS, _BATCH_BYTES = 256, 8 * 2**20
 _WAITING_ROLLOUTS = 1024
-_WAITING_BYTES = 64 * 2**20
-"""Past either, `add` waits: a slow disk slows the run down and does not fill the memory."""
+_WAITING_BYTES = 32 * 2**20
+"""`add` waits while the queue holds more records or bytes than these limits: a slow disk then slows the run instead
+of filling the memory.
+"""
 _NO_MEDIA: Mapping[str, bytes] = MappingProxyType({})
 
 _Waiting = tuple[Rollout, Mapping[str, bytes], int]
@@ -36,7 +35,7 @@ _Waiting = tuple[Rollout, Mapping[str, bytes], int]
 
 @dataclass
 class Commits:
-    """What committing has taken so far."""
+    """Number and duration of the commits so far."""
 
     count: int = 0
     records: int = 0
@@ -44,7 +43,7 @@ class Commits:
     longest_seconds: float = 0.0
 
     def add(self, records: int, seconds: float) -> None:
-        """One more."""
+        """Count one more commit."""
         self.count += 1
         self.records += records
         self.seconds += seconds
@@ -52,21 +51,24 @@ class Commits:
 
 
 class RunWriter:
-    """Takes the records of a run while it is collected."""
+    """Stores the records of a run while it is played."""
 
     def __init__(self, database: RunDatabase, on_commit: Callable[[Sequence[Rollout]], None] | None) -> None:
         self.run_id = database.run_id
         self.resumed = database.resumed
-        """Whether the run was there before."""
+        """Whether the run existed before."""
         self.stored_resolved = database.resolved
-        """What the run was created with."""
+        """The resolved request with which the run was created."""
         self.latest_resolved = database.latest_resolved
-        """What it was played with before: the same, or what it was last resumed with."""
+        """The resolved request with which the run was last played before."""
         self._done, self._following = database.done, database.following
         self.done_count = len(self._done)
-        """Samples that were decided when the run was opened."""
+        """Number of samples that were settled when the run was opened."""
+        self.waiting_members = database.waiting.records
+        """Rollout id → record that waited for its group's verdict when the run was opened; counted as done."""
+        self._judged = database.waiting.judged
         self.kept_count = self.done_count + sum(name not in self._done for name in self._following)
-        """Samples that had a record then, decided or not."""
+        """Number of samples that had a record when the run was opened, settled or not."""
         self.commits = Commits()
         self._database, self._on_commit = database, on_commit
         self._queue: deque[_Waiting] = deque()
@@ -95,13 +97,14 @@ class RunWriter:
         resume: bool,
         on_commit: Callable[[Sequence[Rollout]], None] | None = None,
     ) -> AsyncGenerator["RunWriter"]:
-        """Create a run or take it up again, and write it until the block is left; `on_commit` hears of durable records.
+        """Create or resume a run, and write to it within the block; `on_commit` gets each batch of committed records.
 
-        Resuming a directory without a run creates one. A run that is taken up again is written from its plan or its
-        first record on; whoever refuses to go on with it before that leaves it as it was.
+        Resuming a directory without a run creates one. A resumed run is not written before its plan or its first record
+        is
+        set; leaving the block before that leaves the run unchanged.
 
         Raises:
-            RunDirectoryError: the directory cannot be used as asked.
+            RunDirectoryError: the directory cannot be used as requested.
             StoreError: the store could not write; what was committed before stays.
         """
         database = await anyio.to_thread.run_sync(
@@ -132,23 +135,29 @@ class RunWriter:
 
     @property
     def waiting(self) -> int:
-        """Records that no commit has begun with."""
+        """Number of records that are not committed yet."""
         return len(self._queue)
 
     def is_done(self, rollout_id: str) -> bool:
-        """Whether a sample was decided (scored, or failed by its agent) when the run was opened."""
+        """Whether a sample was settled (scored, or failed by its agent) when the run was opened."""
         return rollout_id in self._done
 
     def is_kept(self, rollout_id: str) -> bool:
         """Whether a sample had any record when the run was opened."""
         return rollout_id in self._done or rollout_id in self._following
 
+    def is_judged(self, group_id: str) -> bool:
+        """Whether a group's verdict has arrived, before the run was opened or since."""
+        return group_id in self._judged
+
     def attempts(self, rollout_id: str) -> int:
-        """How many attempts at a sample were kept when the run was opened: the number of the next one."""
+        """Number of stored attempts at a sample when the run was opened, which is the number of the next one."""
         return self._following.get(rollout_id, 1 if rollout_id in self._done else 0)
 
     async def add(self, rollout: Rollout, media: Mapping[str, bytes] = _NO_MEDIA) -> None:
-        """Queue a record; it is durable once `on_commit` has shown it. Adding an attempt twice keeps it once.
+        """Queue a record; it is durable once `on_commit` was called with it. An attempt added twice is stored once.
+
+        A record that waits for its group's verdict is stored apart; `on_commit` is called when the verdict has arrived.
 
         Raises:
             StoreError: the store cannot write any more.
@@ -162,7 +171,8 @@ class RunWriter:
         size = _size(rollout, media)
         self._bytes += size
         self._queue.append((rollout, media, size))
-        self._live.pop(rollout.rollout_id, None)
+        if not rollout.awaits_group:
+            self._live.pop(rollout.rollout_id, None)
         self._records_asked += 1
         if len(self._queue) == 1:
             self._work.set()
@@ -170,23 +180,36 @@ class RunWriter:
         elif len(self._queue) >= _BATCH_ROLLOUTS:
             self._hurry.set()
 
+    def conclude_group(self, members: Sequence[Rollout]) -> None:
+        """Write the final records of a group's waiting members, with scores or the error, in one transaction: a kill
+        never leaves a group half scored.
+        """
+        for rollout in members:
+            self._live.pop(rollout.rollout_id, None)
+        if any(rollout.score is not None for rollout in members):
+            self._judged.add(members[0].group_id)
+        self._next.groups.append(members)
+        self._noted()
+
     def add_tools(self, digest: str, tools: Sequence[Tool]) -> None:
-        """Keep the schemas of a tool list, once."""
+        """Store the schemas of a tool list, once."""
         if digest not in self._tools:
             self._tools.add(digest)
             self._next.tools[digest] = tools
             self._noted()
 
     def set_live(self, rollout_id: str, state: Callable[[], LiveState]) -> None:
-        """Show that an attempt has moved on; `state` is asked where it is when that is written, now and then."""
+        """Set the state of an attempt in flight; `state` is called when the state is written, at most every half
+        second.
+        """
         if not self._live:
             self._work.set()
         self._live[rollout_id] = state
 
     def set_plan(self, planned: int | None, bad_rows: int = 0) -> None:
-        """Say how many rollouts the run is to have, None where that is not known, and how many rows make no task.
+        """Record the number of planned rollouts (None if unknown) and of bad rows.
 
-        From here on it is written, also if it was there before.
+        From this call on, the directory of a resumed run is written.
         """
         self._is_begun = True
         self._next.meta["bad_rows"] = str(bad_rows)
@@ -194,21 +217,21 @@ class RunWriter:
         self._noted()
 
     def set_resolved(self, resolved: dict[str, JsonValue], changes: Sequence[str] = ()) -> None:
-        """Say what the run is resumed with, and how that differs; what it was created with stays known."""
+        """Record the request with which the run is resumed, and its changes; the original request stays recorded."""
         self._next.resolved, self._next.changes = resolved, changes
         self._noted()
 
     def set_stopped(self, reason: str) -> None:
-        """Say why the run ends before everything planned was played."""
+        """Record why the run ends before all planned rollouts were played."""
         self._next.meta["stopped"] = reason
         self._noted()
 
     def set_status(self, status: Status) -> None:
-        """Choose how the run will have ended. Without it: failed on an error, interrupted when cancelled."""
+        """Set the status with which the run will end; by default failed after an error, interrupted when cancelled."""
         self._status = status
 
     async def flush(self) -> None:
-        """Wait until everything handed over so far is durable.
+        """Wait until everything added so far is durable.
 
         Raises:
             StoreError: the store cannot write any more.
@@ -223,7 +246,7 @@ class RunWriter:
         self._check()
 
     def _noted(self) -> None:
-        """A fact is to be written: now, or once the run has begun."""
+        """Count a requested fact, and wake the writer if the run has begun."""
         self._facts_asked += 1
         if self._is_begun:
             self._work.set()
@@ -233,7 +256,7 @@ class RunWriter:
             raise self._failure
 
     async def _run(self) -> None:
-        """Commit batches until closed; shielded, because what is finished is kept even when the run is cancelled."""
+        """Commit batches until closed; shielded, so that finished records are stored even when the run is cancelled."""
         with anyio.CancelScope(shield=True):
             try:
                 while await self._gather():
@@ -247,7 +270,7 @@ class RunWriter:
                 self._progress.set()
 
     async def _gather(self) -> bool:
-        """Wait until there is a batch worth writing; False when there is none and will be none."""
+        """Wait until there is a batch to write; return False when no more will come."""
         if not self._is_closing:
             await self._work.wait()
         if self._is_closing:
@@ -261,7 +284,7 @@ class RunWriter:
         return True
 
     def _take(self) -> tuple[Batch, int]:
-        """The next batch, and how many facts were asked for up to it."""
+        """Return the next batch, and the number of facts requested up to it."""
         batch, now = self._next, anyio.current_time()
         self._next = Batch()
         left = self._bytes - _BATCH_BYTES
@@ -328,7 +351,7 @@ def _end(database: RunDatabase, status: Status) -> HubError | None:
 
 
 def write_error(directory: Path, error: sqlite3.Error | OSError) -> StoreError:
-    """The error for a commit that failed: how much space there is, and that nothing committed is lost."""
+    """The error for a failed commit; it names the free space, and says that nothing committed is lost."""
     try:
         free = f"{shutil.disk_usage(directory).free / 2**20:.1f} MiB are free there"
     except OSError as unknown:
@@ -340,7 +363,7 @@ def write_error(directory: Path, error: sqlite3.Error | OSError) -> StoreError:
 
 
 def _size(rollout: Rollout, media: Mapping[str, bytes]) -> int:
-    """Roughly how many bytes a record keeps in memory while it waits."""
+    """Approximate memory in bytes that a waiting record takes."""
     size = 2000 + sum(map(len, media.values()))
     for turn in rollout.turns:
         if turn.prompt_token_ids is not None:

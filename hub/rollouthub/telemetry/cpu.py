@@ -1,4 +1,4 @@
-"""CPU seconds of this process and all it started, living or not."""
+"""CPU seconds of this process and of all its child processes, running or ended."""
 
 import os
 import resource
@@ -9,19 +9,21 @@ from rollouthub.processes import descendants, stat_fields
 
 
 def cpu_seconds() -> float:
-    """User and system time of this process, of the children it has waited for, and (on Linux) of the living ones."""
+    """User and system CPU seconds of this process, of its ended children, and (on Linux) of its running descendants."""
     own, reaped = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     total = own.ru_utime + own.ru_stime + reaped.ru_utime + reaped.ru_stime
     return total + children_cpu_seconds()
 
 
 def children_cpu_seconds() -> float:
-    """User and system time of the living processes this one started (Linux alone)."""
+    """User and system CPU seconds of the running descendants of this process (Linux only)."""
     return sum(map(process_cpu_seconds, descendants(os.getpid())))
 
 
 def queued_seconds(pid: int | Literal["self"] = "self") -> float:
-    """How long a process's first thread has waited for a core so far (on Linux, where the kernel counts it)."""
+    """Seconds that a process's main thread has waited for a core so far (on Linux, where the kernel counts them;
+    else 0).
+    """
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):
@@ -29,7 +31,7 @@ def queued_seconds(pid: int | Literal["self"] = "self") -> float:
 
 
 def process_cpu_seconds(pid: int) -> float:
-    """What a living process and the children it has waited for have used."""
+    """CPU seconds of a running process and of its ended children; 0 if it cannot be read."""
     try:
         fields = stat_fields(pid)
     except OSError:

@@ -1,4 +1,6 @@
-"""A scorer for reward functions without an event loop; the loop runs in a thread of anyio's."""
+"""A synchronous scorer, for reward functions without an event loop; its event loop runs in a thread that anyio
+starts.
+"""
 
 import atexit
 import ctypes
@@ -21,18 +23,20 @@ from rollouthub.trainers.policy_answer import Answer
 from rollouthub.trainers.scorer import Asked, Scorer, Verdict, open_scorer
 
 VARIABLE = "ROLLOUTHUB_SCORER"
-"""Names the environments of `scorer_for()`, with commas between them, or a run's configuration file."""
+"""Environment variable for `scorer_for()`: environment names separated by commas, or the path of a run's
+configuration file.
+"""
 
 
 class BlockingScorer:
-    """A scorer whose every method waits in the caller's thread; any number of threads may ask at once."""
+    """A `Scorer` with blocking methods; any number of threads may call them at once."""
 
     def __init__(self, portal: BlockingPortal, scorer: Scorer) -> None:
         self._portal, self._scorer = portal, scorer
 
     @property
     def environments(self) -> tuple[str, ...]:
-        """Their names."""
+        """The environments' names."""
         return self._scorer.environments
 
     def score(self, task: TaskReference, answer: Answer) -> Score:
@@ -40,19 +44,19 @@ class BlockingScorer:
         return self._portal.call(self._scorer.score, task, answer)
 
     def judge(self, task: TaskReference, answer: Answer) -> Verdict:
-        """Score one answer; what goes wrong with it is the verdict's problem, see `Scorer.judge`."""
+        """Score one answer; a failure to score is reported in the verdict's `problem`, see `Scorer.judge`."""
         return self._portal.call(self._scorer.judge, task, answer)
 
     def judge_all(self, asked: Sequence[Asked]) -> list[Verdict]:
-        """Score several at once, see `Scorer.judge_all`."""
+        """Score several answers at once, see `Scorer.judge_all`."""
         return self._portal.call(self._scorer.judge_all, asked)
 
     def score_all(self, asked: Sequence[Asked]) -> list[Score | None]:
-        """Score several at once; None is unscored, see `Scorer.score_all`."""
+        """Score several answers at once; None marks an unscored answer, see `Scorer.score_all`."""
         return self._portal.call(self._scorer.score_all, asked)
 
     def tasks(self, environment: str | None = None, split: str | None = None) -> list[Public]:
-        """The public halves of an environment's tasks, see `Scorer.tasks`."""
+        """The public parts of an environment's tasks, see `Scorer.tasks`."""
 
         async def listed() -> list[Public]:
             return [task async for task in self._scorer.tasks(environment, split)]
@@ -60,7 +64,7 @@ class BlockingScorer:
         return self._portal.call(listed)
 
     def split_of(self, environment: str) -> str:
-        """The split of an environment's that is in force."""
+        """The split of the environment that tasks are taken from when none is named."""
         return self._scorer.split_of(environment)
 
 
@@ -86,7 +90,9 @@ def blocking_scorer(
 
 
 class _Scorers:
-    """The scorers of one process: a fork has the memory of its parent's, and none of their threads."""
+    """The open scorers of one process. A forked child makes its own: it inherits the parent's memory, but not the
+    threads.
+    """
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -97,7 +103,7 @@ class _Scorers:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._open))
 
     def get(self, request: RunRequest) -> BlockingScorer:
-        """The scorer of a request; opened when it is first asked for, closed when the process ends."""
+        """The scorer for these settings: opened at the first request, closed when the process ends."""
         key = request.model_dump_json()
         with self.lock:
             if key not in self._kept:
@@ -116,11 +122,11 @@ _making = threading.Lock()
 
 
 def scorer_for(*environments: str, config: Path | str | None = None, **settings: Any) -> BlockingScorer:
-    """This process's scorer of these environments, opened by the first call and kept to the end of the process.
+    """This process's scorer for these environments: opened by the first call, and open until the process ends.
 
-    It is for reward files, which trainers load by path and call without a place of their own to open anything. Without
-    environments and configuration file, `$ROLLOUTHUB_SCORER` names either; the settings of a file are those of `hub
-    run`.
+    It is for reward files, which trainers load by path and which have no place to open and close a scorer. Without
+    environments and `config`, the variable `ROLLOUTHUB_SCORER` names the environments or a configuration file, whose
+    settings are those of `hub run`.
 
     Raises:
         ConfigError: nothing names an environment.

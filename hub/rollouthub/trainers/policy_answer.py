@@ -1,4 +1,4 @@
-"""What a trainer's policy said, in any of the shapes trainers have it, as what a verifier is handed."""
+"""A policy's answer, in any of the forms that trainers have it, as the submission that a verifier takes."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,20 +12,20 @@ from rollouthub.models.foreign_chat import ChatMessage, read_chat, submitted
 from rollouthub.score import Submission
 
 Answer = str | Sequence[Message] | Sequence[Mapping[str, Any]]
-"""Its words, or the conversation: messages of ours, or chat messages as OpenAI writes them."""
+"""An answer's text, or the whole conversation: the hub's messages, or chat messages in OpenAI's format."""
 
 _MARK = re.compile(r"<\|[^<>|]+\|>|</s>|<eos>|<end_of_turn>")
 _MARK_LENGTH = 100
-"""The longest that a special token is written."""
+"""Most characters of a special token as text."""
 _MOST_MARKS = 1000
 _SPACES_AT_ONCE = 4096
 
 
 def without_end_marks(text: str) -> str:
-    """What was said, without the special tokens that end a turn and the white space around them; else as it is.
+    """The text without the end-of-turn tokens at its end and the white space around them; unchanged if there are none.
 
-    Each letter is looked at once: what a policy writes may be nothing but white space, or marks without end, of which
-    the last thousand are taken off.
+    The time is linear in the text's length, since a policy may write only white space or endless tokens; at most 1000
+    tokens are removed.
     """
     found, end = len(text), len(text)
     for _ in range(_MOST_MARKS):
@@ -38,7 +38,7 @@ def without_end_marks(text: str) -> str:
 
 
 def _end_of_words(text: str, end: int) -> int:
-    """Where the white space begins that ends there; looked at a little at a time, as nothing else is copied."""
+    """Index where the white space that ends at `end` begins; it searches in small pieces, to copy little."""
     while end and text[end - 1].isspace():
         begin = max(0, end - _SPACES_AT_ONCE)
         end = begin + len(text[begin:end].rstrip())
@@ -46,10 +46,10 @@ def _end_of_words(text: str, end: int) -> int:
 
 
 def submission_of_answer(answer: Answer) -> Submission:
-    """What is handed in: the last words said, or the answer given to a call of `submit`.
+    """The submission: the whole text as the last answer, or a conversation with the answer given to `submit`, if any.
 
     Raises:
-        ConfigError: it is neither words nor a conversation.
+        ConfigError: `answer` is neither text nor a conversation.
     """
     if isinstance(answer, str):
         return Submission(transcript=(assistant(answer),))

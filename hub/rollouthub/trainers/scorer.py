@@ -1,4 +1,4 @@
-"""An environment's verifier as a function, for trainers that generate by themselves and want rewards alone."""
+"""An environment's verifier as a function, for trainers that generate by themselves and need only rewards."""
 
 import logging
 import math
@@ -14,7 +14,8 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from rollouthub.engine.episode_seed import episode_seed
-from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan, open_plan
+from rollouthub.engine.open_environment import OpenEnvironment
+from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import check_roles, make_plan
 from rollouthub.engine.run_request import RunRequest, build_request
 from rollouthub.errors import ConfigError, EpisodeError, UnknownNameError, UsageError, first_error
@@ -26,32 +27,32 @@ from rollouthub.task import BadRow, Public
 from rollouthub.trainers.policy_answer import Answer, submission_of_answer
 
 _CARDS = 65536
-"""Tasks' cards that are kept."""
+"""Most task cards in the cache."""
 _TRIES = 2
 _AT_A_TIME = 32
-"""Answers scored before others have a turn: a verifier that never waits would let nobody else."""
+"""How many answers are scored before other tasks of the event loop get a turn, in case the verifier never awaits."""
 
 logger = logging.getLogger(__name__)
 
 Asked = tuple[TaskReference, Answer]
-"""A task, and what was said to it."""
+"""A task, and the answer to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of scoring one answer: a score, or why there is none. Unscored is never a reward of 0."""
+    """The result of scoring one answer: a score, or the reason why there is none. Unscored is never a reward of 0."""
 
     score: Score | None
     problem: str | None = None
 
     @property
     def reward(self) -> float | None:
-        """The reward; None is unscored."""
+        """The reward; None if the answer is unscored."""
         return None if self.score is None else self.score.reward
 
 
 class Scorer:
-    """Scores answers to tasks of a few environments, which are open. Made by `open_scorer`."""
+    """Scores answers to tasks of a few opened environments. Made by `open_scorer`."""
 
     def __init__(self, opened: OpenPlan) -> None:
         self._opened = opened
@@ -61,7 +62,7 @@ class Scorer:
 
     @property
     def environments(self) -> tuple[str, ...]:
-        """Their names."""
+        """The environments' names."""
         return tuple(self._environments)
 
     async def score(self, task: TaskReference, answer: Answer) -> Score:
@@ -69,8 +70,8 @@ class Scorer:
 
         Raises:
             UnknownNameError: there is no such environment, split or task.
-            ConfigError: the answer is none.
-            VerifierError: there is no score.
+            ConfigError: the answer is neither text nor a conversation.
+            VerifierError: the verifier gave no score.
         """
         submission = submission_of_answer(answer)
         async with self._limiter:
@@ -79,10 +80,10 @@ class Scorer:
             return await self._scored(environment, card, submission)
 
     async def judge(self, task: TaskReference, answer: Answer) -> Verdict:
-        """Score one answer; what goes wrong with it is the verdict's problem.
+        """Score one answer; a failure to score is reported in the verdict's `problem`.
 
         Raises:
-            UnknownNameError: the environment is not open: that is no row's fault, but the set-up's.
+            UnknownNameError: the environment is not open. This is an error of the set-up, not of the answer.
         """
         self._environment(task)
         try:
@@ -91,7 +92,8 @@ class Scorer:
             return Verdict(None, str(error))
 
     async def judge_all(self, asked: Sequence[Asked], *, seconds: float = math.inf) -> list[Verdict]:
-        """Score several at once; the verdicts in the order of what was asked. Those that take longer are unscored.
+        """Score several answers at once; the verdicts are in the order of `asked`. Answers not scored within `seconds`
+        are unscored.
 
         Raises:
             UnknownNameError: an environment is not open.
@@ -117,7 +119,8 @@ class Scorer:
         return verdicts
 
     async def score_all(self, asked: Sequence[Asked]) -> list[Score | None]:
-        """Score several at once; None is unscored, and the log says why. `judge_all` gives the reasons, too.
+        """Score several answers at once. None marks an unscored answer, and the log has the first reason; `judge_all`
+        returns all reasons.
 
         Raises:
             UnknownNameError: an environment is not open.
@@ -129,7 +132,7 @@ class Scorer:
         return [verdict.score for verdict in verdicts]
 
     async def tasks(self, environment: str | None = None, split: str | None = None) -> AsyncIterator[Public]:
-        """The public halves of an environment's tasks, in order, up to the request's `limit`.
+        """The public parts of an environment's tasks, in order, up to the request's `limit`.
 
         Raises:
             UsageError: there is no such environment or split, or a row makes no task.
@@ -145,7 +148,7 @@ class Scorer:
                 yield card.public
 
     def split_of(self, environment: str) -> str:
-        """The split of an environment's that is in force."""
+        """The split of the environment that tasks are taken from when none is named."""
         return self._named(environment).split
 
     def _environment(self, task: TaskReference) -> OpenEnvironment:
@@ -186,16 +189,17 @@ async def open_scorer(
     credentials: Credentials | None = None,
     **settings: Any,
 ) -> AsyncGenerator[Scorer]:
-    """Open environments once, and score answers to their tasks for as long as the context lasts.
+    """Open environments once, and score answers to their tasks within the context.
 
         async with open_scorer(["arithmetic"]) as scorer:
             score = await scorer.score(TaskReference("arithmetic", "train", "train/0"), "The answer is 4.")
 
-    `settings` are those of a run (`set`, `roles`, `split`, `seed`, `concurrency` …), on top of `request`.
+    `settings` are those of a run (`set`, `roles`, `split`, `seed`, `concurrency` …) and override `request`.
 
     Raises (on entry):
-        ConfigError: an environment scores the world an episode leaves behind, which an answer alone does not have.
-        UsageError: an environment cannot be hosted, or a setting does not hold.
+        ConfigError: an environment cannot score an answer alone: it scores the final state of an episode, or whole
+        groups.
+        UsageError: an environment cannot be hosted, or a setting is invalid.
     """
     base = {} if request is None else request.model_dump(exclude_unset=True)
     if environments:
@@ -205,8 +209,13 @@ async def open_scorer(
     try:
         async with open_plan(plan, credentials or load_credentials(os.environ, Path.cwd())) as opened:
             for each in opened.environments:
+                name = each.host.info.name
+                if each.host.info.scores_groups:
+                    raise ConfigError(
+                        f"environment {name!r} scores all samples of a task together, not an answer by itself; "
+                        "play its tasks with stream_rollouts()"
+                    )
                 if not each.host.info.scores_transcripts:
-                    name = each.host.info.name
                     raise ConfigError(
                         f"environment {name!r} scores the world an episode leaves behind, which an answer alone does "
                         f"not have; let a trainer's rollouts play in it "

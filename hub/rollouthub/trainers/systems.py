@@ -1,4 +1,6 @@
-"""Modules of training systems, imported where a class of theirs is needed; what is missing is named with its cure."""
+"""Imports modules of training systems where their classes are needed; the error for a missing system says how to
+install it.
+"""
 
 from importlib import import_module
 from typing import Any
@@ -7,11 +9,11 @@ from rollouthub.trainers.trainer_adapter import trainer_adapters
 
 
 def system_module(module: str) -> Any:
-    """A module of a training system, which an adapter's `packages` name.
+    """Import a module of a training system whose package an adapter's `packages` lists.
 
     Raises:
         ModuleNotFoundError: the system is not installed in this interpreter; the message says how to install it.
-        ImportError: something that it needs itself is missing.
+        ImportError: a dependency of the system is missing.
     """
     package = module.partition(".")[0]
     try:

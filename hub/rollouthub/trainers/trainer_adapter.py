@@ -1,19 +1,18 @@
-"""`TrainerAdapter`: what is known of the way into one training system before the system is imported."""
+"""`TrainerAdapter`: describes the hub's integration with one training system, without importing the system."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from rollouthub.plugins.entry_points import plugins
+from rollouthub.plugins.entry_points import TRAINER_ADAPTERS, plugins
 from rollouthub.plugins.lookup import find_plugin
 from rollouthub.rollout import Rollout
-
-TRAINER_ADAPTERS = "rollouthub.trainer_adapters"
-"""Name → a class, made without arguments, that follows `TrainerAdapter`."""
 
 
 @runtime_checkable
 class TrainerAdapter(Protocol):
-    """The way into one training system. Its module is importable where the system is not installed."""
+    """Describes the integration with one training system. Its module can be imported where the system is not
+    installed.
+    """
 
     @property
     def system(self) -> str:
@@ -22,44 +21,47 @@ class TrainerAdapter(Protocol):
 
     @property
     def packages(self) -> Mapping[str, str | None]:
-        """The system's import packages → what pip installs, None where it is installed from its sources."""
+        """The system's import packages, each with the name that pip installs; None if the system is installed from
+        its sources.
+        """
         ...
 
     @property
     def tested_with(self) -> str:
-        """The version or commit that tests ran with, as its page says it; empty where none did."""
+        """The version or commit that the adapter was tested with, as its page states; empty if it was not tested."""
         ...
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """What the system's configuration or a training script names, as `module.attribute`."""
+        """The names (`module.attribute`) to put into the system's configuration or to import in a training script."""
         ...
 
     @property
     def page(self) -> str:
-        """Its documentation: a path below the repository, or a URL."""
+        """The adapter's documentation: a path in the repository, or a URL."""
         ...
 
 
 @runtime_checkable
 class ConvertingAdapter(TrainerAdapter, Protocol):
-    """An adapter that also makes the system's own records of rollouts that were collected before."""
+    """An adapter that can also convert finished rollouts to the system's own records."""
 
     def convert(self, rollouts: Sequence[Rollout]) -> object:
-        """A group as the system takes it: token ids as the engine gave them, what must not be learnt from by name.
+        """Convert a group to the system's records, with token ids as the engine gave them; rollouts that must not be
+        trained on are masked or refused.
 
         Raises:
-            HubError: nothing of it may be learnt from.
-            ModuleNotFoundError: a class of the system is needed, and it is not installed.
+            HubError: no rollout of the group may be trained on.
+            ModuleNotFoundError: a class of the system is needed, and the system is not installed.
         """
         ...
 
 
 def trainer_adapters() -> Iterator[tuple[str, TrainerAdapter]]:
-    """Every adapter that is registered here, by name.
+    """Every adapter registered in this installation, with its name.
 
     Raises:
-        ConfigError: one cannot be loaded, or does not follow the protocol.
+        ConfigError: an adapter cannot be loaded, or does not follow the protocol.
     """
     for name in plugins(TRAINER_ADAPTERS):
         yield name, find_plugin(TRAINER_ADAPTERS, "trainer adapter", name, TrainerAdapter)

@@ -1,4 +1,4 @@
-"""What people look at: the terminal, reports and notebooks.
+"""Displays of runs for people: in the terminal, in reports and in notebooks.
 
-Imports everything but the command line. Begin with `terminal/`.
+This package may import every other one except the command line. Begin with `terminal/`.
 """

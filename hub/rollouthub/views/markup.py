@@ -1,4 +1,4 @@
-"""HTML and SVG without a template engine: text is escaped, and made harmless, unless it is made here."""
+"""Builds HTML and SVG without a template engine: every string that was not built here is escaped."""
 
 from collections.abc import Iterable
 from html import escape
@@ -9,13 +9,13 @@ _VOID = ("base", "br", "img", "input", "link", "meta")
 
 
 class Markup(str):
-    """Markup; every other `str` is text."""
+    """A string of HTML or SVG that is already escaped; every other `str` is plain text."""
 
     __slots__ = ()
 
 
 def tag(name: str, /, *children: "str | Iterable[str] | None", **attributes: str | float | bool | None) -> Markup:
-    """An element. Attributes are escaped; `class_` loses its underscore, and others turn into hyphens."""
+    """Build an element. Attributes are escaped; `class_` becomes `class`, and inner underscores become hyphens."""
     words = [name]
     for key, value in attributes.items():
         given = key.rstrip("_").replace("_", "-")
@@ -31,7 +31,7 @@ def tag(name: str, /, *children: "str | Iterable[str] | None", **attributes: str
 
 
 def join(*children: "str | Iterable[str] | None") -> Markup:
-    """Markup and text, one after the other."""
+    """Concatenate markup and text; text is escaped."""
     parts: list[str] = []
     for child in children:
         if isinstance(child, Markup):
@@ -44,7 +44,7 @@ def join(*children: "str | Iterable[str] | None") -> Markup:
 
 
 def table(titles: Iterable[str], rows: Iterable[Iterable[str]], *, words: int = 1, class_: str | None = None) -> Markup:
-    """A table that scrolls by itself where it is too wide; all but the first `words` columns hold numbers."""
+    """A table that scrolls sideways if it is too wide; columns after the first `words` ones are styled as numbers."""
     heads = [tag("th", title, scope="col", class_=None if i < words else "n") for i, title in enumerate(titles)]
     body: list[Markup] = []
     for row in rows:

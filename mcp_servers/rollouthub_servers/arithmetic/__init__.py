@@ -23,16 +23,16 @@ from rollouthub_servers.arithmetic.calculator import calculate
 
 
 class ArithmeticConfig(EnvironmentConfig):
-    """How many sums, and how hard."""
+    """Number and difficulty of the sums."""
 
     size: int = Field(default=1000, ge=1)
-    """Tasks of each split; they are generated one by one, and a larger size begins with the same tasks."""
+    """Number of tasks in each split; they are generated lazily, and a larger size begins with the same tasks."""
     terms: int = Field(default=5, ge=2, le=50)
-    """Numbers in a sum."""
+    """Number of terms in a sum."""
     digits: int = Field(default=4, ge=1, le=12)
-    """Most digits of a number."""
+    """Most digits of a term."""
     operators: str = Field(default="+-*", pattern=r"^[+\-*]+$")
-    """Which of + - * stand between the numbers; repeat one to see it more often."""
+    """The operators (+, - and *) from which each is drawn; a repeated one is drawn more often."""
 
 
 class Arithmetic(Environment[ArithmeticConfig]):
@@ -46,12 +46,12 @@ class Arithmetic(Environment[ArithmeticConfig]):
 
     @classmethod
     def splits(cls, config: EnvironmentConfig) -> tuple[str, ...]:
-        """The same sort of sums from two streams of randomness."""
+        """`test` and `train`, of the same kind, from separate random streams."""
         return ("test", "train")
 
     @classmethod
     def tasks(cls, config: ArithmeticConfig, split: str, seed: int) -> Iterator[Task[Public, Secret]]:
-        """One sum after the other, each split from a stream of its own."""
+        """Generate the tasks lazily, each split from its own random stream."""
         # A string seed is hashed, so that neighbouring seeds share nothing.
         stream = random.Random(f"{seed}/{split}").random
         operators, terms, limit = config.operators, config.terms, 10**config.digits - 1
@@ -78,7 +78,7 @@ class Arithmetic(Environment[ArithmeticConfig]):
         return calculate(expression)
 
     def reference(self) -> Sequence[Message]:
-        """Ask the calculator, then say what it said."""
+        """Call the calculator, then state its result."""
         prompt = self.task.public.prompt
         assert isinstance(prompt, str)
         arguments = '{"expression": "' + _expression(prompt) + '"}'
@@ -86,18 +86,18 @@ class Arithmetic(Environment[ArithmeticConfig]):
         return (assistant("", request), assistant(f"The answer is {self.task.secret.answer}."))
 
     def snapshot(self) -> JsonValue:
-        """How often the calculator was asked: all there is to change."""
+        """The number of calls of the calculator, which is the only state."""
         return {"calculations": self.calculations}
 
     async def restore(self, state: JsonValue) -> None:
-        """Return to a snapshot."""
+        """Restore a snapshot."""
         calculations = state.get("calculations") if isinstance(state, dict) else None
         if not isinstance(calculations, int):
             raise ValueError(f"{state!r} is no snapshot of arithmetic")
         self.calculations = calculations
 
     async def verify(self, submission: Submission) -> Score:
-        """Compare the last number said, exactly."""
+        """Compare the last number of the final message exactly with the answer."""
         answer, expected = find_integer(submission.final), self.task.secret.answer
         if answer == expected:
             return Score(reward=1.0, passed=True)
@@ -113,7 +113,7 @@ def _expression(prompt: str) -> str:
 
 
 def _value(parts: Sequence[str]) -> int:
-    """The value of numbers and operators in turn; `*` binds first."""
+    """Evaluate alternating numbers and operators; `*` takes precedence."""
     total, sign, product = 0, 1, int(parts[0])
     for operator, term in zip(parts[1::2], parts[2::2], strict=True):
         if operator == "*":

@@ -1,9 +1,9 @@
-"""Finding the whole number a model gave as its answer, in whatever dress."""
+"""Finds the whole number that a model gave as its answer, in any common notation."""
 
 import re
 
 TAIL = 2_000
-"""Characters from the end that are read; an answer stands last."""
+"""Number of characters at the end of a text in which the answer is looked for."""
 
 _NUMBER = re.compile(
     r"(?P<whole>\d{1,3}(?:(?:,|\{,\}|\\,|\\!|,\\!)\d{3})+(?!\d)|\d+)(?:\.(?P<decimals>\d+))?", re.ASCII
@@ -14,9 +14,9 @@ _SEPARATORS = re.compile(r"\D")
 
 
 def find_integer(text: str) -> str | None:
-    """The last number of the last box, else of the text, in canonical digits; None where there is no number.
+    """The last number in the last `\\boxed{}`, else in the text, in canonical digits; None if there is none.
 
-    A number with decimals other than zeros is no whole number and comes back as it stands.
+    A number with nonzero decimals is not a whole number, and is returned with its decimals.
     """
     text = text[-TAIL:]
     if "\\boxed" in text and (boxes := _BOX.findall(text)):
@@ -33,7 +33,7 @@ def find_integer(text: str) -> str | None:
 
 
 def _is_negative(before: str) -> bool:
-    """Whether what stands before a number ends in a sign, and not in a subtraction (`7-3`, `100 - 58`)."""
+    """Whether the text before a number ends in a minus sign that is not a subtraction (`7-3`, `100 - 58`)."""
     match = _BEFORE.search(before[-6:])
     assert match is not None
     operand = before[: len(before) - len(match[0])]

@@ -1,4 +1,4 @@
-"""Evaluating arithmetic written by a model: exact, and bounded in time and memory whatever it writes."""
+"""Evaluates arithmetic expressions of models exactly, with bounds on time and memory."""
 
 import ast
 import re
@@ -7,9 +7,9 @@ from fractions import Fraction
 from rollouthub import ToolError
 
 MAX_LENGTH = 2_000
-"""Characters of an expression."""
+"""Most characters of an expression."""
 MAX_DIGITS = 1_000
-"""Decimal digits of any number, intermediate ones included."""
+"""Most decimal digits of any number, including intermediate results."""
 _MAX_BITS = MAX_DIGITS * 10 // 3
 _SHOWN_DIGITS = 20
 
@@ -22,10 +22,10 @@ Number = int | Fraction
 
 
 def calculate(expression: str) -> str:
-    """The exact value: a whole number, a decimal, or 20 digits of one that does not end.
+    """The exact value as a whole number or a decimal; a decimal that does not end is rounded to 20 digits.
 
     Raises:
-        ToolError: says what is wrong with the expression.
+        ToolError: the expression is invalid; the message says why.
     """
     if len(expression) > MAX_LENGTH:
         raise ToolError(f"the expression is {len(expression):,} characters long; the limit is {MAX_LENGTH:,}")
@@ -45,7 +45,7 @@ def calculate(expression: str) -> str:
 
 
 class _Evaluator:
-    """Walks one expression. Fractions keep every step exact; each step is bounded before it is taken."""
+    """Evaluates a syntax tree with exact fractions; the size of each result is checked."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -125,7 +125,7 @@ def _show(number: Number) -> str:
 
 
 def _decimal_places(denominator: int) -> int | None:
-    """How many decimals a fraction of this denominator has; None when they do not end."""
+    """The number of decimals of a fraction with this denominator; None if they do not end."""
     counts = [0, 0]
     for slot, prime in enumerate((2, 5)):
         while denominator % prime == 0:
@@ -135,7 +135,7 @@ def _decimal_places(denominator: int) -> int | None:
 
 
 def _rounded(number: Fraction) -> str:
-    """Twenty significant digits, without passing through a float."""
+    """Format with 20 significant digits, without conversion to a float."""
     size = len(str(abs(number.numerator))) - len(str(number.denominator))
     places = max(_SHOWN_DIGITS - size, 0)
     scaled = round(abs(number) * 10**places)

@@ -1,4 +1,4 @@
-"""`code`: functions to complete, checked by their tests (HumanEval's format); `humaneval` is a configuration of it.
+"""`code`: functions to complete, checked by tests (HumanEval's format); `humaneval` is a configuration of it.
 
 The agent's code and the tests never share a sandbox; every program gets a fresh one.
 """
@@ -43,23 +43,23 @@ INSTRUCTION = "Complete this Python function. Answer with the whole function in 
 
 
 class CodeConfig(SandboxedConfig, TableConfig):
-    """Where the problems are, and what running code may cost."""
+    """The data set, and limits for running code."""
 
     data: str | None = None
     """A .jsonl, .json or .parquet file (.gz too), a folder with a file per split, or `hf:NAME[:CONFIG]`. Required; its
     rows have the columns task_id, prompt, entry_point, test and, for the oracle, canonical_solution."""
     instruction: str = INSTRUCTION
-    """What stands before every function; empty for nothing."""
+    """Text before every function; empty for none."""
     run_seconds: float = Field(default=10.0, ge=1, le=600)
-    """CPU time of one `run_python`; it may take six times as long on the clock."""
+    """CPU seconds for one `run_python`; its wall time may be six times as long."""
     check_seconds: float = Field(default=10.0, ge=1, le=40)
-    """CPU time that all tests of an answer may cost it; an answer that costs more has failed."""
+    """CPU seconds that all tests of an answer together may cost it; an answer that costs more has failed."""
     output_bytes: int = Field(default=16_000, ge=200, le=1_000_000)
-    """Kept of each output stream of `run_python`, half from its beginning and half from its end."""
+    """Most bytes kept of each output stream of `run_python`, half from its beginning and half from its end."""
 
 
 class CodeSecret(Secret):
-    """The tests, and the prompt's own code, which they build on."""
+    """The tests, and the code of the prompt, which the tests may use."""
 
     prompt: str
     test: str
@@ -73,23 +73,23 @@ class Code(Environment[CodeConfig]):
 
     @classmethod
     def splits(cls, config: EnvironmentConfig) -> tuple[str, ...]:
-        """Those of the data set."""
+        """The splits of the data set."""
         assert isinstance(config, CodeConfig)
         return config.rows().splits()
 
     @classmethod
     def tasks(cls, config: CodeConfig, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
-        """A task a row, in the order of the file."""
+        """One task per row, in the order of the file."""
         return config.tasks(split, partial(_task, config))
 
     @classmethod
     def specs(cls, config: CodeConfig) -> Sequence[SandboxSpec]:
-        """One kind of sandbox for every program."""
+        """The one sandbox specification for all programs."""
         return (SPEC,)
 
     @classmethod
     def sources(cls) -> Sequence[Path]:
-        """What reads the rows makes the tasks, too."""
+        """The module that reads rows, since it also determines the tasks."""
         return (Path(table_config.__file__),)
 
     @tool
@@ -126,7 +126,7 @@ class Code(Environment[CodeConfig]):
         return secret
 
     def reference(self) -> Sequence[Message]:
-        """Run the function once, then answer with it; empty where the row has no solution."""
+        """Run the solution once, then answer with it; empty if the row has none."""
         secret = self._secret
         if not isinstance(secret.answer, str):
             return ()
@@ -135,7 +135,7 @@ class Code(Environment[CodeConfig]):
         return (assistant("", request), assistant(f"```python\n{solution}\n```"))
 
     async def verify(self, submission: Submission) -> Score:
-        """Run the tests on the function in the submission, or in the last thing said."""
+        """Run the tests on the function in the final message or submission."""
         secret = self._secret
         if not submission.final.strip():
             return Score(reward=0.0, passed=False, feedback="there is no answer")
@@ -152,7 +152,7 @@ class Code(Environment[CodeConfig]):
 
 
 def _told(finished: Finished, seconds: float) -> str:
-    """A finished program, for the model."""
+    """A finished program's output and ending, as the model sees them."""
     if finished.timed_out:
         ending = f"stopped after {WALL_FACTOR * seconds:g} seconds"
     elif finished.used_up_its_cpu:

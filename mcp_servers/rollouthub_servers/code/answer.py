@@ -1,4 +1,4 @@
-"""Finding the program in what a model answered. Runs inside the sandbox: the standard library alone, Python 3.9 on."""
+"""Finds the program in a model's answer. Runs inside the sandbox: standard library only, Python 3.9 or later."""
 
 import ast
 import re
@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from textwrap import dedent, indent
 
 MAX_TRIMMED_LINES = 200
-"""Most lines after a program that are taken for prose and tried without."""
+"""Most lines after a program that may be dropped as prose."""
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n`]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _START = re.compile(r"^(?:def|async def|class|import|from|@)\b|^@", re.MULTILINE)
 
 
 def find_program(prompt: str, answer: str, entry_point: str) -> str:
-    """The program an answer stands for, with what the prompt has above the function.
+    """The program that an answer stands for, including the prompt's code above the function.
 
-    The last fenced block that defines the function counts, else the fenced blocks together, else, without fences, the
-    answer itself, or the code in it between prose. What defines no such function is taken for its body. What is
-    neither is returned as it is, and will fail.
+    The last fenced block that defines the function is taken, else all fenced blocks together, else, without fences, the
+    answer itself or the code in it between prose. Code that does not define the function is taken as its body. An
+    answer
+    that is none of these is returned unchanged, and will fail.
     """
     text = answer.rpartition("</think>")[2]
     blocks = [match[2] for match in _FENCE.finditer(text)]
@@ -25,21 +26,21 @@ def find_program(prompt: str, answer: str, entry_point: str) -> str:
     for whole in texts if blocks else [text, *_without_prose(text)]:
         if _defines(whole, entry_point):
             return whole if "from __future__" in whole else prompt[: _place(prompt, entry_point)] + whole
-    for body in texts:
+    for body in filter(str.strip, texts):
         for program in _completions(prompt, body):
-            if body.strip() and _defines(program, entry_point):
+            if _defines(program, entry_point):
                 return program
     return prompt[: _place(prompt, entry_point)] + texts[0]
 
 
 def _place(prompt: str, entry_point: str) -> int:
-    """Where the function itself begins; what is above it (imports, other functions) is part of every answer."""
+    """Where the function's definition begins; the prompt's code above it is part of every answer."""
     found = [*re.finditer(rf"^(?:async\s+)?def\s+{re.escape(entry_point)}\b", prompt, re.MULTILINE)]
     return found[-1].start() if found else len(prompt)
 
 
 def _without_prose(text: str) -> Iterator[str]:
-    """From the first line that looks like code, with fewer and fewer of the last lines."""
+    """Candidates that begin at the first line that looks like code, with more and more of the last lines dropped."""
     start = _START.search(text)
     if start is None:
         return
@@ -49,7 +50,7 @@ def _without_prose(text: str) -> Iterator[str]:
 
 
 def _completions(prompt: str, body: str) -> Iterator[str]:
-    """The prompt with this body: as it stands, indented as a whole, or with its lost first indentation."""
+    """The prompt with the body appended unchanged, indented as a whole, and with only its first line indented."""
     opening = prompt if prompt.endswith("\n") else prompt + "\n"
     yield opening + body
     yield opening + indent(dedent(body), "    ")
@@ -57,6 +58,8 @@ def _completions(prompt: str, body: str) -> Iterator[str]:
 
 
 def _defines(program: str, name: str) -> bool:
+    if program.isascii() and name not in program:
+        return False  # without parsing it: an answer may be thousands of blocks
     try:
         tree = ast.parse(program)
         compile(tree, "answer.py", "exec", dont_inherit=True)  # also refuses what parses, as a `return` outside

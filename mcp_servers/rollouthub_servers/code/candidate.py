@@ -1,7 +1,7 @@
-"""The process that holds the agent's code: it is given arguments, one call after the other, and nothing else.
+"""The process that runs the agent's code: it receives arguments of one call at a time, and nothing else.
 
-Whatever the code does to this process, it can only change what it answers. Runs inside a sandbox of its own, after the
-source of the modules it names: the standard library alone, Python 3.9 on.
+The code can manipulate this process, but with that it only changes its own replies. Runs in its own sandbox, below
+the source of the modules it needs: standard library only, Python 3.9 or later.
 """
 
 import os
@@ -13,12 +13,12 @@ if TYPE_CHECKING:  # their source stands above this one's in the program
     from rollouthub_servers.code.values import TooLong, Unsendable, decode, encode, pack, receive
 
 REPLIES, CALLS, LAST_WORDS = 3, 4, 5
-"""Where the standard output, input and error of this process go before the agent's code can use them."""
+"""File descriptors to which this process's stdout, stdin and stderr are moved before the agent's code runs."""
 SHOWN = 300
 
 
 def main() -> None:
-    """Load the answer, then call its function until nobody asks any more."""
+    """Load the answer, then call its function for each request until the input ends."""
     _part_streams()
     try:
         _serve()
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def _part_streams() -> None:
-    """Take the standard streams away from the agent's code: what it prints is no answer."""
+    """Replace stdin, stdout and stderr by /dev/null, so that what the agent's code prints is not taken as a reply."""
     for taken, place in ((1, REPLIES), (0, CALLS), (2, LAST_WORDS)):
         os.dup2(taken, place, inheritable=False)
     nothing = os.open(os.devnull, os.O_RDWR)

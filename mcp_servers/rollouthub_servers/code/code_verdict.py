@@ -1,4 +1,4 @@
-"""The result of running an answer's tests: a verdict on the answer, or a fault of the tests."""
+"""Runs an answer's tests; the result is a verdict on the answer, or an error if the tests themselves failed."""
 
 import signal
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class CodeVerdict:
 
     passed: bool
     why: str | None = None
-    """The test that failed, or what became of the answer's process."""
+    """The test that failed, or how the answer's process ended; None if it passed."""
 
 
 async def examine(
@@ -31,10 +31,10 @@ async def examine(
     cpu_seconds: float,
     known: str | None = None,
 ) -> CodeVerdict:
-    """Run the tests on an answer; `known` is one that is right.
+    """Run the tests on an answer; `known` is a right answer, to check the tests if their sandbox breaks.
 
     Raises:
-        VerifierError: they could not be run; never for anything the answer does.
+        VerifierError: the tests cannot be run; never because of the answer.
     """
     question = {"prompt": prompt, "entry_point": entry_point}
     try:
@@ -92,7 +92,7 @@ def _verdict(exchange: Exchange, cpu_seconds: float) -> CodeVerdict:
 
 
 def _ending(answer: Side, cpu_seconds: float) -> str | None:
-    """What became of the answer's process, where that is why it failed."""
+    """How the answer's process ended, if that is why the answer failed; else None."""
     if answer.broke:
         return f"its sandbox broke, twice in a row: {answer.broke}"
     if answer.is_flood:

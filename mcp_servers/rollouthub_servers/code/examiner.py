@@ -1,9 +1,8 @@
 """The process that runs the tests. The code under test is in another sandbox, behind a proxy that passes values.
 
-Its standard output, which the tests cannot print to, carries marked messages: calls for the code under test, whose
-replies come on the standard input, and what this process has to say of them: first that it has started, last the
-verdict. Runs inside a sandbox of its own, after the source of the modules it names: the standard library alone, Python
-3.9 on.
+The tests cannot print to this process's stdout, which carries marked messages: calls of the code under test, whose
+replies arrive on stdin, and reports of this process: first that it has started, and last the verdict. Runs in its own
+sandbox, below the source of the modules it needs: standard library only, Python 3.9 or later.
 """
 
 import builtins
@@ -16,24 +15,24 @@ if TYPE_CHECKING:  # its source stands above this one's in the program
     from rollouthub_servers.code.values import TooLong, Unsendable, decode, encode, pack, receive
 
 CALL, SAY = b"c", b"s"
-"""What stands before each message: whom it is for."""
+"""Mark before each message: a call of the code under test, or a report of this process."""
 SHOWN = 300
 
 
 class Ended(BaseException):
-    """The code under test gives no more answers. Not an `Exception`, so that tests which expect one do not pass."""
+    """The code under test gives no more replies. Not an `Exception`, so that tests which expect one do not pass."""
 
 
 class Candidate:
-    """Stands for the function under test: a call is sent over, and a value of builtins or an error comes back."""
+    """A proxy of the function under test: a call is sent to the other sandbox, and a value or an error comes back."""
 
     def __init__(self, calls: BinaryIO, replies: BinaryIO) -> None:
         self._calls, self._replies = calls, replies
         self.calls = 0
         self.broken: str | None = None
-        """Why the code under test answers no more."""
+        """Why the code under test gives no more replies; None while it does."""
         self.fault: str | None = None
-        """Why the tests cannot be run on any code."""
+        """Why the tests cannot be run on any code; None if they can."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.broken or self.fault:
@@ -64,7 +63,7 @@ class Candidate:
 
 
 def _error(reply: dict[str, Any]) -> Exception:
-    """The error that the code under test raised: a builtin one by its name, any other as one of that name."""
+    """The exception that the code under test raised: the builtin one of that name, else a new class of that name."""
     if "odd" in reply:
         return TypeError(f"the function returned {str(reply['odd'])[:SHOWN]}")
     name, text = str(reply.get("raised"))[:SHOWN], str(reply.get("text"))[:SHOWN]
@@ -78,7 +77,7 @@ def _error(reply: dict[str, Any]) -> Exception:
 
 
 def main() -> None:
-    """Run the tests that come first on the standard input."""
+    """Read the tests from stdin, and run them."""
     replies, said = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -125,7 +124,7 @@ def _verdict(tests: CodeType, source: str, namespace: dict[str, Any], candidate:
 
 
 def _compiled_prompt(prompt: str) -> CodeType:
-    """The prompt's code; a function that has no body yet gets an empty one."""
+    """Compile the prompt's code; a function without a body gets an empty one."""
     try:
         return compile(prompt, "prompt.py", "exec", dont_inherit=True)
     except SyntaxError:
@@ -133,7 +132,7 @@ def _compiled_prompt(prompt: str) -> CodeType:
 
 
 def _told(error: BaseException, tests: str) -> str:
-    """An error with the line of the tests it came from."""
+    """An error, with the line of the tests at which it occurred."""
     import traceback  # which half of all examinations can do without
 
     lines = tests.splitlines()

@@ -1,4 +1,4 @@
-"""The programs this environment runs, and what each may use."""
+"""The programs that this environment runs, and their limits."""
 
 import os
 from functools import cache
@@ -10,21 +10,21 @@ from anyio.lowlevel import RunVar
 from rollouthub.sandbox import GIB, MIB, CommandLimits, Resources, SandboxSpec
 
 SPEC = SandboxSpec(resources=Resources(cpus=1.0, memory_bytes=2 * GIB, pids=64, disk_bytes=64 * MIB))
-"""One for all, so that all are taken from one pool; each program has tighter limits of its own."""
+"""One specification for all sandboxes, so that one pool serves them; each program has tighter limits of its own."""
 PYTHON = ("python3", "-I", "-X", "utf8")
-"""Isolated: nothing of its surroundings is imported."""
+"""Python in isolated mode, which imports nothing from its working folder or the user's."""
 CANDIDATE, EXAMINER = ("values.py", "answer.py", "candidate.py"), ("values.py", "examiner.py")
 MEMORY_BYTES = 1 * GIB
 EXAMINER_MEMORY_BYTES = 2 * GIB
 FILE_BYTES = 64 * MIB
 WALL_FACTOR = 6.0
-"""Wall time a program gets for each second of CPU: a busy machine fails no answer."""
+"""Wall seconds allowed per CPU second, so that a busy machine does not fail an answer."""
 
 _limiter: RunVar[CapacityLimiter] = RunVar("rollouthub_code_runs")
 
 
 def limit() -> CapacityLimiter:
-    """One limiter per event loop for the programs and examinations of all episodes: two for each core."""
+    """The event loop's limiter for running programs and examinations, shared by all episodes: two per core."""
     try:
         return _limiter.get()
     except LookupError:
@@ -34,15 +34,15 @@ def limit() -> CapacityLimiter:
 
 
 def limits(cpu_seconds: float, memory_bytes: int = MEMORY_BYTES) -> CommandLimits:
-    """What one program may use."""
+    """The limits of one program."""
     return CommandLimits(cpu_seconds=cpu_seconds, memory_bytes=memory_bytes, file_bytes=FILE_BYTES)
 
 
 @cache
 def command(files: tuple[str, ...]) -> tuple[str, ...]:
-    """These modules as one program: in a sandbox there is no package to import them from.
+    """The command that runs these modules as one program, since a sandbox has no package to import them from.
 
-    Without `site`, which takes longer to start than most tests to run.
+    `site` is not imported, because that takes longer than most tests.
     """
     folder = Path(__file__).parent
     return (*PYTHON, "-S", "-c", "\n".join((folder / file).read_text() for file in files))

@@ -1,7 +1,7 @@
-"""Runs the tests and the answer in two fresh sandboxes and passes only values between them.
+"""Runs the tests and the answer in two fresh sandboxes, and passes only values between them.
 
-What the answer's program writes goes to the tests' program unread, at the pace at which that one reads it. So an
-endless stream waits in its own sandbox, and nothing of it is kept here.
+Output of the answer's program is forwarded without parsing, and only as fast as the tests' program reads it. An
+endless stream therefore waits in its own sandbox, and none of it is stored here.
 """
 
 import json
@@ -28,40 +28,40 @@ from rollouthub_servers.code.programs import (
 from rollouthub_servers.code.values import LENGTH, MAX_MESSAGE
 
 OpenSandbox = Callable[[SandboxSpec], AbstractAsyncContextManager[Sandbox]]
-"""Opens a fresh one."""
+"""Opens a fresh sandbox."""
 
 MARGIN_SECONDS = 30.0
-"""Which the tests get on top of what the answer gets."""
+"""Wall seconds that the tests' program gets beyond those of the answer's program."""
 PARTING_SECONDS = 1.0
-"""For a program that closed its streams to end as well."""
+"""Seconds that a program gets to end after it closed its streams."""
 SHOWN_BYTES = 2000
 MOST_ERRORS = 1 << 20
-"""Bytes of last words after which the answer's program is ended; what it prints is none of them."""
+"""Bytes on stderr at which the answer's program is killed."""
 
 
 @dataclass
 class Side:
-    """What is known of one of the two programs."""
+    """The state of one of the two programs."""
 
     finished: Finished | None = None
-    """How it ended; None where it was ended because the examination was over."""
+    """How the program ended; None if it was killed because the examination was over."""
     errors: bytes = b""
-    """The end of what it wrote to its standard error."""
+    """The last bytes of the program's stderr."""
     is_flood: bool = False
-    """It was ended for how much it wrote there."""
+    """Whether the program was killed because it wrote too much to stderr."""
     broke: SandboxError | None = None
-    """Its sandbox broke under it."""
+    """The error if the program's sandbox broke, else None."""
 
 
 class Exchange:
-    """One examination under way."""
+    """One examination: two programs, and the messages between them."""
 
     def __init__(self, open_sandbox: OpenSandbox, cpu_seconds: float) -> None:
         self.tests, self.answer = Side(), Side()
         self.has_started = False
-        """Whether the first test was reached."""
+        """Whether the tests' program has loaded the tests."""
         self.said: dict[str, Any] | None = None
-        """The verdict, or the fault, in the words of the tests' program."""
+        """The verdict or fault that the tests' program reported; None before that."""
         self._open, self._cpu_seconds = open_sandbox, cpu_seconds
         self._examiner, self._candidate = _Slot(), _Slot()
         self._patience = anyio.CancelScope()
@@ -69,14 +69,14 @@ class Exchange:
 
     @property
     def has_passed(self) -> bool:
-        """Whether the tests are over, and hold."""
+        """Whether the tests are finished and have passed."""
         return self.said is not None and self.said.get("passed") is True
 
     async def run(self, tests: bytes, answer: bytes) -> None:
-        """Give both programs their first message, and carry what they say until the tests are over.
+        """Send both programs their first message, and forward messages until the tests are finished.
 
         Raises:
-            SandboxError: a sandbox could not be had, or that of the tests broke.
+            SandboxError: a sandbox could not be opened, or the tests' sandbox broke.
         """
         try:
             async with anyio.create_task_group() as group:
@@ -131,7 +131,7 @@ class Exchange:
             raise VerifierError(f"the tests' program wrote what is no message: {mark!r}")
 
     def _part(self) -> None:
-        """The tests are over; an answer that has nothing more to say may still tell how it ended."""
+        """End the answer's program after the tests; if they failed because it ended, wait for its exit status."""
         if self._is_answer_over and self.said is not None and not self.has_passed:
             self._patience.deadline = anyio.current_time() + PARTING_SECONDS
         else:
@@ -152,7 +152,7 @@ class Exchange:
                     await self._end_answer()
 
     async def _carry(self, program: Program, request: bytes) -> None:
-        """Hand what the answer's program writes to the tests'."""
+        """Forward the output of the answer's program to the tests' program."""
         await program.send(request)
         self._candidate.put(program)
         examiner = await self._examiner.get()
@@ -173,14 +173,14 @@ class Exchange:
             self.answer.finished = await program.wait()
 
     async def _end_answer(self) -> None:
-        """Let the tests see that no more replies come."""
+        """Close the tests' input, so that they see that no more replies come."""
         self._is_answer_over = True
         if examiner := await self._examiner.get():
             await examiner.send_eof()
 
 
 class _Slot:
-    """A program that others wait for; None where it broke before it could be spoken to."""
+    """A program that others wait for; None if it broke before it started."""
 
     def __init__(self) -> None:
         self._program: Program | None = None
@@ -196,16 +196,16 @@ class _Slot:
 
 
 class _Messages:
-    """The messages in a stream, each with the mark before it."""
+    """Splits a stream into messages and the mark before each."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Those that are whole by now.
+        """Add data; yields the messages that are now complete, with their marks.
 
         Raises:
-            VerifierError: what comes is no message.
+            VerifierError: a message is too long.
         """
         rest = self._rest
         rest += data

@@ -1,8 +1,7 @@
-"""Values as they pass between the tests and the code under test: builtins alone, as tagged JSON.
+"""Encodes values passed between the tests and the code under test: builtin types only, as tagged JSON.
 
-The other side is never trusted with more than bytes. Not pickle, which runs code; and not Python literals, which know
-no nan, parse slowly, and crash the parser where they are nested deeply. Runs inside the sandbox, too: the standard
-library alone, Python 3.9 on.
+Neither side needs to trust the other's bytes. Pickle would run code; Python literals do not know nan, parse slowly, and
+crash the parser if deeply nested. Also runs inside the sandbox: standard library only, Python 3.9 or later.
 """
 
 import json
@@ -11,27 +10,27 @@ from itertools import islice
 from typing import Any, BinaryIO, cast
 
 MAX_MESSAGE = 8 << 20
-"""Bytes of one message."""
+"""Most bytes of one message."""
 MAX_ITEMS = 1_000_000
 """Most items taken from an iterator, which may not end."""
 LENGTH = 4
-"""Bytes before a message that say how long it is."""
+"""Number of bytes before a message that hold its length."""
 _SMALL = 1 << 63
 
 
 class Unsendable(Exception):
-    """A value that is no builtin."""
+    """A value that is not of a builtin type."""
 
 
 class TooLong(Exception):
-    """A message beyond `MAX_MESSAGE`."""
+    """A message longer than `MAX_MESSAGE`."""
 
 
 def encode(value: Any) -> Any:
-    """A value as JSON's types: a list for a list, else an object of one key, the type.
+    """Encode a value as JSON types: a list as a list, other types as an object whose one key is the type.
 
     Raises:
-        Unsendable: it is, or holds, something else than builtins.
+        Unsendable: the value is or contains something other than builtin types.
     """
     if value is None or isinstance(value, (bool, str, float)):
         return value
@@ -59,11 +58,11 @@ def encode(value: Any) -> Any:
 
 
 def decode(coded: Any) -> Any:
-    """The value again; of an iterator, one over the same items.
+    """Decode a value; an iterator becomes an iterator over the same items.
 
     Raises:
-        ValueError: it is nothing that `encode` makes.
-        TypeError: a set or a key that cannot be one.
+        ValueError: it was not made by `encode`.
+        TypeError: a set member or a key is not hashable.
     """
     if isinstance(coded, list):
         return [decode(item) for item in cast("list[Any]", coded)]
@@ -87,10 +86,10 @@ def decode(coded: Any) -> Any:
 
 
 def pack(message: dict[str, Any]) -> bytes:
-    """A message as it travels.
+    """Encode a message as bytes, with its length first.
 
     Raises:
-        TooLong: it is over `MAX_MESSAGE`.
+        TooLong: the message is longer than `MAX_MESSAGE`.
     """
     data = json.dumps(message).encode()
     if len(data) > MAX_MESSAGE:
@@ -99,12 +98,12 @@ def pack(message: dict[str, Any]) -> bytes:
 
 
 def receive(stream: BinaryIO) -> dict[str, Any]:
-    """The next message.
+    """Read the next message.
 
     Raises:
-        EOFError: the other side is gone.
-        TooLong: it is over `MAX_MESSAGE`.
-        ValueError: it is no JSON object.
+        EOFError: the other side has ended.
+        TooLong: the message is longer than `MAX_MESSAGE`.
+        ValueError: it is not a JSON object.
         RecursionError: it is nested too deeply.
     """
     size = int.from_bytes(_exactly(stream, LENGTH), "big")

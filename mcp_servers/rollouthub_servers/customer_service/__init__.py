@@ -20,21 +20,24 @@ _YES = re.compile(r"\b(?:yes|yeah|yep|sure|okay|ok|please do|go ahead|correct|ag
 
 
 class CustomerServiceConfig(EnvironmentConfig):
-    """How many cases, of which kind, and who plays the user."""
+    """Number and kind of cases, and who plays the user."""
 
     size: int = Field(default=500, ge=1)
-    """Tasks of each split; they are generated one by one, and a larger size begins with the same tasks."""
+    """Number of tasks in each split; they are generated lazily, and a larger size begins with the same tasks."""
     user: Literal["scripted", "model"] = "scripted"
-    """`scripted` answers the same to the same words; `model` asks the model of the role `user`."""
+    """`scripted` is a deterministic script; `model` calls the model of the role `user`."""
     kind: Literal["any"] | Kind = "any"
-    """`simple` has one request, `several` two or three, `forbidden` one against the policy, `mistaken` a user who gets
-    something wrong at first, `transfer` a request without a tool."""
+    """`simple` has one request, `several` two or three, `forbidden` one against the policy, `mistaken` a user who
+    first gives a wrong detail, `transfer` a request without a tool.
+    """
     most_replies: int = Field(default=40, ge=1)
-    """So often the user answers before leaving."""
+    """Number of replies after which the user leaves."""
 
 
 class CustomerService(Environment[CustomerServiceConfig]):
     """A service desk: look up, change, refund or refuse, as a policy says and a user asks."""
+
+    scores_states = True
 
     submits = False
 
@@ -45,36 +48,36 @@ class CustomerService(Environment[CustomerServiceConfig]):
         # A world of its own; a quarter of the time of a deep copy.
         self.database = Database.model_validate(task.secret.database.model_dump())
         self.said: list[str] = []
-        """What the user has heard from the agent."""
+        """The agent's messages to the user."""
         self.writes = self.writes_without_a_yes = 0
         self._has_yes = False
         self._user: SimulatedUser | None = None
 
     @classmethod
     def splits(cls, config: EnvironmentConfig) -> tuple[str, ...]:
-        """The same sort of cases from two streams of randomness."""
+        """`test` and `train`, of the same kind, from separate random streams."""
         return ("test", "train")
 
     @classmethod
     def tasks(cls, config: CustomerServiceConfig, split: str, seed: int) -> Iterator[Task[Public, Secret]]:
-        """One case after the other, each from a stream of its own."""
+        """Generate the cases lazily, each from its own random stream."""
         only = None if config.kind == "any" else config.kind
         for index in range(config.size):
             yield make_case(f"{split}/{index}", Random(f"{seed}/{split}/{index}"), only)
 
     @classmethod
     def limits(cls, config: CustomerServiceConfig) -> Limits:
-        """Enough turns for three requests."""
+        """A turn limit that suffices for three requests."""
         return Limits(max_turns=60)
 
     @classmethod
     def roles(cls, config: CustomerServiceConfig) -> tuple[str, ...]:
-        """The user, where a model plays it."""
+        """`user` if a model plays the user."""
         return ("user",) if config.user == "model" else ()
 
     @property
     def user(self) -> SimulatedUser:
-        """Who talks to the agent."""
+        """The simulated user."""
         if self._user is None:
             secret, most = self.secret, self.config.most_replies
             if self.config.user == "model":
@@ -84,7 +87,7 @@ class CustomerService(Environment[CustomerServiceConfig]):
         return self._user
 
     async def reply(self, seat: str, messages: Sequence[Message]) -> Sequence[Message] | None:
-        """The user's answer."""
+        """The user's reply; None when the conversation is over."""
         if self.user.is_done:
             return None
         answer = await self.user.reply(messages)
@@ -187,7 +190,7 @@ class CustomerService(Environment[CustomerServiceConfig]):
         return result
 
     def snapshot(self) -> JsonValue:
-        """The database, the user, and what was said."""
+        """The database, the user's state, and the conversation."""
         return {
             "database": self.database.model_dump(mode="json"),
             "user": self.user.snapshot(),
@@ -198,7 +201,7 @@ class CustomerService(Environment[CustomerServiceConfig]):
         }
 
     async def restore(self, state: JsonValue) -> None:
-        """Return to a snapshot."""
+        """Restore a snapshot."""
         saved = _Saved.model_validate(state)
         self.database, self.said = saved.database, list(saved.said)
         self.writes, self.writes_without_a_yes = saved.writes, saved.writes_without_a_yes
@@ -206,9 +209,9 @@ class CustomerService(Environment[CustomerServiceConfig]):
         self.user.restore(saved.user)
 
     async def verify(self, submission: Submission) -> Score:
-        """Compare the database with what it must be: what was asked for is changed, and nothing else.
+        """Compare the changes of the database with the expected ones, which must be the only changes.
 
-        The user must have been told the amounts that the policy says to tell.
+        The agent must also have told the user the amounts that the policy requires.
         """
         expected, found = self.secret.changes, changes(self.secret.database, self.database)
         told = told_share(self.secret.amounts, self.said)

@@ -1,4 +1,4 @@
-"""A case: a user with one or more requests, as a task with everything that defends its score."""
+"""A case: a user with one or more requests, as a task with everything needed to verify it."""
 
 from collections.abc import Sequence
 from random import Random
@@ -26,7 +26,7 @@ from rollouthub_servers.customer_service.user_requests import (
 Kind = Literal["simple", "several", "forbidden", "mistaken", "transfer"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _SHARES = (4, 2, 3, 2, 1)
-"""How often each kind comes."""
+"""Relative frequency of each kind."""
 
 # Not where the agent still waits for a yes: then the matter is not closed.
 CLOSING = (
@@ -45,22 +45,22 @@ _PERSONAS = (
 
 
 class CaseSecret(Secret):
-    """What the verifier and the user know."""
+    """What only the verifier and the user know."""
 
     kind: Kind
     database: Database
-    """As the episode finds it."""
+    """The database at the start of the episode."""
     changes: dict[str, JsonValue]
-    """What must be different at the end, and nothing else."""
+    """The required changes (path → new value); no others may be made."""
     amounts: tuple[int, ...]
-    """Cents the user must be told of."""
+    """Amounts in cents that the user must be told."""
     opening: str
     script: UserScript
     sheet: UserSheet
 
 
 class _Mistake:
-    """What the user gets wrong at first."""
+    """A detail that the user first gives wrong: the e-mail address or the order number."""
 
     def __init__(self, world: ShopGenerator, customer: Customer, kind: Literal["email", "order"]) -> None:
         self.kind = kind
@@ -69,7 +69,7 @@ class _Mistake:
 
 
 def make_case(task_id: str, stream: Random, only: Kind | None = None) -> Task[Public, CaseSecret]:
-    """One task; the same for the same stream."""
+    """Generate one task; equal random streams give equal tasks."""
     kind = only or stream.choices(KINDS, _SHARES)[0]
     world = ShopGenerator(stream)
     customer_id = stream.choice(world.customers)
@@ -156,7 +156,7 @@ def _sheet(stream: Random, requests: list[Request], customer: Customer, mistake:
 
 
 class _Clerk:
-    """Writes down what a good clerk says and does."""
+    """Builds the reference solution: the messages and calls of an ideal agent."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []

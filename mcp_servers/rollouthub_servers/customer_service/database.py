@@ -1,4 +1,4 @@
-"""The shop's database: customers, stock and orders, and what changed between two of its states."""
+"""The shop's database (customers, stock and orders), and the difference between two of its states."""
 
 from datetime import date
 from typing import Any, Literal
@@ -14,13 +14,13 @@ REMOVED = "(removed)"
 
 
 class Row(BaseModel):
-    """A row that can be written to; strict about its columns."""
+    """A mutable row with a fixed set of columns."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
 
 
 class Address(Row):
-    """Where parcels go."""
+    """A delivery address."""
 
     street: str
     city: str
@@ -31,76 +31,76 @@ class Address(Row):
 
 
 class Customer(Row):
-    """Somebody with an account."""
+    """A customer with an account."""
 
     name: str
     email: str
     address: Address
     methods: dict[str, str]
-    """Payment method → what it is."""
+    """Payment method id → its description."""
 
 
 class Stock(Row):
-    """One option of a product."""
+    """The stock of one option of a product."""
 
     product: str
     option: str
     price: int
-    """Cents."""
+    """Price in cents."""
     available: int
-    """Pieces."""
+    """Pieces in stock."""
 
     def __str__(self) -> str:
         return f"{self.product}, {self.option}"
 
 
 class Item(Row):
-    """A line of an order."""
+    """An item of an order."""
 
     name: str
     price: int
-    """Cents."""
+    """Price in cents."""
     status: ItemStatus = "ordered"
     exchanged_for: str | None = None
-    """The SKU that is sent instead."""
+    """SKU of the replacement; None if the item was not exchanged."""
 
 
 class Order(Row):
-    """An order, and what has been done about it."""
+    """An order, with the changes made to it."""
 
     customer: str
     status: OrderStatus
     placed: date
     delivered: date | None = None
     items: dict[str, Item]
-    """By SKU."""
+    """SKU → item."""
     address: Address
     method: str
-    """The payment method it was paid with."""
+    """Id of the payment method that paid the order."""
     refunds: dict[str, int] = {}
-    """Payment method → cents given back."""
+    """Payment method id → refunded cents."""
     declined: Rule | None = None
-    """Why a request about it was refused."""
+    """The policy rule under which a request about the order was refused; None if none was."""
 
     @property
     def total(self) -> int:
-        """Cents."""
+        """Total in cents."""
         return sum(item.price for item in self.items.values())
 
 
 class Database(Row):
-    """All the desk works on."""
+    """The whole state that the service desk works on."""
 
     customers: dict[str, Customer]
     stock: dict[str, Stock]
-    """By SKU."""
+    """SKU → stock."""
     orders: dict[str, Order]
     transfers: int = 0
-    """Conversations handed to a person."""
+    """Number of conversations handed over to a person."""
 
 
 def changes(before: Database, after: Database) -> dict[str, JsonValue]:
-    """What differs between two states: path → the new value."""
+    """The difference between two states: path → new value."""
     old, new = _leaves(before), _leaves(after)
     changed = {path: value for path, value in new.items() if path not in old or old[path] != value}
     return changed | {path: REMOVED for path in old if path not in new}
@@ -121,5 +121,5 @@ def _leaves(database: Database) -> dict[str, JsonValue]:
 
 
 def money(cents: int) -> str:
-    """Cents as a person writes them."""
+    """Format cents as dollars."""
     return f"${cents / 100:,.2f}"

@@ -1,4 +1,4 @@
-"""What the agent is told of its work; the verifier knows the same rules by their outcome."""
+"""The policy that the agent reads; the verifier checks the same rules by their outcome."""
 
 from rollouthub_servers.customer_service.database import TODAY
 

@@ -32,13 +32,13 @@ _CUSTOMERS = 5
 
 
 def _code(option: str) -> str:
-    """What tells an option from the others of its product."""
+    """A code that distinguishes an option from others of its product."""
     words = option.split()
     return (words[-1] if words[0] == "size" else words[0]).upper()
 
 
 class ShopGenerator:
-    """A shop in the making. All that is drawn comes from one stream."""
+    """Generates a shop from one random stream."""
 
     def __init__(self, stream: Random) -> None:
         self.stream = stream
@@ -76,17 +76,17 @@ class ShopGenerator:
         )
 
     def address(self) -> Address:
-        """Some address."""
+        """A random address."""
         stream = self.stream
         street = f"{stream.randrange(1, 200)} {stream.choice(_STREETS.split(','))}"
         return Address(street=street, city=stream.choice(_CITIES.split(",")), zip=f"{stream.randrange(10_000, 99_999)}")
 
     def free_number(self) -> str:
-        """An order number that nobody has."""
+        """An order number that no order has."""
         return f"W{next(self._numbers)}"
 
     def add_order(self, customer: str, status: OrderStatus, delivered_days: tuple[int, int] = (3, 25)) -> str:
-        """Let a customer have ordered two things; the order's number."""
+        """Add an order of two items for a customer; returns its number."""
         stream, database = self.stream, self.database
         ago = stream.randrange(*delivered_days)
         delivered = TODAY - timedelta(days=ago) if status == "delivered" else None
@@ -112,7 +112,7 @@ class ShopGenerator:
         return (delivered or TODAY) - timedelta(days=self.stream.randrange(1, 6))
 
     def finished(self) -> Database:
-        """The database, in an order that says nothing of how it was made."""
+        """The database, with customers and orders sorted so that their order does not reveal how it was generated."""
         database = self.database
         database.customers = dict(sorted(database.customers.items()))
         database.orders = dict(sorted(database.orders.items()))

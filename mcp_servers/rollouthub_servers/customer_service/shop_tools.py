@@ -1,11 +1,16 @@
-"""The tools' operations on the database. They keep it consistent; the agent must keep to the policy."""
+"""The database operations behind the tools. They keep the database consistent; the agent must follow the policy."""
 
+from reprlib import Repr
 from typing import Any
 
 from rollouthub import ToolError
 from rollouthub_servers.customer_service.database import Address, Database, Item, Order, Rule
 
 MOST_CENTS = 1_000_000
+_quotes = Repr()
+_quotes.maxstring = 200
+_quoted = _quotes.repr
+"""Text of the agent for use in a message, cut so that a very long word does not delay other episodes."""
 
 
 def find_customer(database: Database, email: str | None, name: str | None, zip_code: str | None) -> str:
@@ -17,7 +22,7 @@ def find_customer(database: Database, email: str | None, name: str | None, zip_c
     if email:
         wanted = email.strip().casefold()
         matches = [key for key, one in database.customers.items() if one.email.casefold() == wanted]
-        missing = f"no customer has the e-mail address {email!r}"
+        missing = f"no customer has the e-mail address {_quoted(email)}"
     elif name and zip_code:
         wanted = " ".join(name.casefold().split())
         matches = [
@@ -25,7 +30,7 @@ def find_customer(database: Database, email: str | None, name: str | None, zip_c
             for key, one in database.customers.items()
             if one.name.casefold() == wanted and one.address.zip == zip_code.strip()
         ]
-        missing = f"no customer is named {name!r} with the zip code {zip_code!r}"
+        missing = f"no customer is named {_quoted(name)} with the zip code {_quoted(zip_code)}"
     else:
         raise ToolError("give an e-mail address, or a name and a zip code")
     if not matches:
@@ -34,20 +39,20 @@ def find_customer(database: Database, email: str | None, name: str | None, zip_c
 
 
 def show_customer(database: Database, customer_id: str) -> dict[str, Any]:
-    """What the desk sees of a customer.
+    """The data of a customer that the desk may see.
 
     Raises:
         ToolError: there is no such customer.
     """
     customer = database.customers.get(customer_id)
     if customer is None:
-        raise ToolError(f"there is no customer {customer_id!r}; find_customer gives the id")
+        raise ToolError(f"there is no customer {_quoted(customer_id)}; find_customer gives the id")
     orders = {key: order.status for key, order in database.orders.items() if order.customer == customer_id}
     return {"customer_id": customer_id, **customer.model_dump(mode="json"), "orders": orders}
 
 
 def show_order(database: Database, order_id: str) -> dict[str, Any]:
-    """What the desk sees of an order; amounts in dollars.
+    """The data of an order, with amounts in dollars.
 
     Raises:
         ToolError: there is no such order.
@@ -76,7 +81,7 @@ def list_products(database: Database, product: str) -> list[dict[str, Any]]:
     ]
     if not found:
         known = ", ".join(dict.fromkeys(one.product for one in database.stock.values()))
-        raise ToolError(f"no product is named {product!r}; there are: {known}")
+        raise ToolError(f"no product is named {_quoted(product)}; there are: {known}")
     return found
 
 
@@ -84,7 +89,7 @@ def cancel(database: Database, order_id: str) -> None:
     """Cancel an order.
 
     Raises:
-        ToolError: there is no such order, or it is cancelled.
+        ToolError: there is no such order, or it is already cancelled.
     """
     order = _order(database, order_id)
     if order.status == "cancelled":
@@ -93,7 +98,7 @@ def cancel(database: Database, order_id: str) -> None:
 
 
 def change_address(database: Database, order_id: str, address: Address) -> None:
-    """Send an order elsewhere.
+    """Change an order's delivery address.
 
     Raises:
         ToolError: there is no such order, or the address is incomplete.
@@ -107,20 +112,20 @@ def take_back(database: Database, order_id: str, sku: str) -> None:
     """Mark an item as returned.
 
     Raises:
-        ToolError: there is no such item, or it was given back before.
+        ToolError: there is no such item, or it was already returned or exchanged.
     """
     _item(database, order_id, sku).status = "returned"
 
 
 def exchange(database: Database, order_id: str, sku: str, new_sku: str) -> None:
-    """Mark an item as exchanged, and reserve the other one.
+    """Mark an item as exchanged, and take the replacement from the stock.
 
     Raises:
-        ToolError: there is no such item, it was given back before, or nothing is there to send.
+        ToolError: there is no such item, it was already returned or exchanged, or the replacement is out of stock.
     """
     item, new = _item(database, order_id, sku), database.stock.get(new_sku)
     if new is None:
-        raise ToolError(f"there is no product with the SKU {new_sku!r}; list_products shows them")
+        raise ToolError(f"there is no product with the SKU {_quoted(new_sku)}; list_products shows them")
     if new.available < 1:
         raise ToolError(f"{new_sku} is out of stock")
     new.available -= 1
@@ -128,15 +133,15 @@ def exchange(database: Database, order_id: str, sku: str, new_sku: str) -> None:
 
 
 def refund(database: Database, order_id: str, method: str, amount: float) -> str:
-    """Give money back; what the payment method is.
+    """Record a refund; returns the description of the payment method.
 
     Raises:
-        ToolError: there is no such order or method, or the amount is none.
+        ToolError: there is no such order or method, or the amount is invalid.
     """
     order = _order(database, order_id)
     methods = database.customers[order.customer].methods
     if method not in methods:
-        raise ToolError(f"the customer has no payment method {method!r}; there are: {', '.join(methods)}")
+        raise ToolError(f"the customer has no payment method {_quoted(method)}; there are: {', '.join(methods)}")
     cents = round(amount * 100)
     if not 0 < cents <= MOST_CENTS or abs(cents - amount * 100) > 1e-3:
         raise ToolError(f"{amount!r} is no amount in dollars and cents up to {MOST_CENTS // 100:,}")
@@ -156,7 +161,7 @@ def decline(database: Database, order_id: str, rule: Rule) -> None:
 def _order(database: Database, order_id: str) -> Order:
     order = database.orders.get(order_id.strip().lstrip("#").upper())
     if order is None:
-        raise ToolError(f"there is no order {order_id!r}")
+        raise ToolError(f"there is no order {_quoted(order_id)}")
     return order
 
 
@@ -164,7 +169,7 @@ def _item(database: Database, order_id: str, sku: str) -> Item:
     order = _order(database, order_id)
     item = order.items.get(sku)
     if item is None:
-        raise ToolError(f"order {order_id} has no item {sku!r}; it has: {', '.join(order.items)}")
+        raise ToolError(f"order {order_id} has no item {_quoted(sku)}; it has: {', '.join(order.items)}")
     if item.status != "ordered":
         raise ToolError(f"item {sku} of order {order_id} is {item.status} already")
     return item

@@ -8,13 +8,13 @@ _AMOUNT = re.compile(
     r"(?P<unit>\s?(?:dollars|USD|\$))?"
 )
 MOST_READ = 20_000
-"""Characters of a message, from its beginning: nobody reads further."""
+"""Most characters of a message, from its beginning, that are searched."""
 MOST_AMOUNTS = 10
-"""In one message: who names more tells nothing."""
+"""A message with more amounts than this counts as naming none."""
 
 
 def told_share(amounts: Sequence[int], said: Iterable[str]) -> float:
-    """The share of amounts, in cents, that were named in what was said; 1 where there are none to name."""
+    """The share of the amounts (in cents) that the messages name; 1 if there are none to name."""
     if not amounts:
         return 1.0
     named: set[int] = set()
@@ -26,7 +26,7 @@ def told_share(amounts: Sequence[int], said: Iterable[str]) -> float:
 
 
 def amounts_in(text: str) -> set[int]:
-    """The amounts of money in a text, in cents: numbers with a dollar sign, a unit or cents."""
+    """The amounts of money in a text, in cents: numbers with a dollar sign, a unit or decimals."""
     return {
         int(found["whole"].replace(",", "")) * 100 + int((found["cents"] or ".")[1:].ljust(2, "0"))
         for found in _AMOUNT.finditer(text, 0, MOST_READ)

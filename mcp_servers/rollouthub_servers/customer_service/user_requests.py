@@ -10,7 +10,7 @@ from rollouthub_servers.customer_service.database import Order, Rule, money
 from rollouthub_servers.customer_service.shop_generator import ShopGenerator
 
 Call = tuple[str, dict[str, JsonValue]]
-"""A tool and its arguments."""
+"""A tool's name and its arguments."""
 
 CONFIRM = (
     r"\bconfirm|\bproceed\b|\bgo ahead\b|\bshall i\b|\bshould i\b|would you like me|do you want me|yes/no|\(yes\b"
@@ -25,34 +25,34 @@ _ADDRESS = r"(?<!mail )\baddress"
 
 @dataclass(frozen=True)
 class Request:
-    """One thing a user wants of the desk."""
+    """One request of a user."""
 
     says: str
-    """How the user brings it up, with the order's number."""
+    """The user's wording, with the order's number."""
     goal: str
-    """The same for a model that plays the user."""
+    """The request as a goal for a model that plays the user."""
     cues: tuple[Cue, ...]
     report: str
-    """What a good clerk says when it is dealt with."""
+    """What an ideal agent says after carrying it out or refusing it."""
     changes: dict[str, JsonValue]
-    """What must be different in the database, and nothing else."""
+    """The required changes of the database (path → new value); no others may be made."""
     writes: tuple[Call, ...]
     order: str | None = None
     proposal: str | None = None
-    """What a good clerk says to get a yes; None where nothing may be done."""
+    """What an ideal agent says to ask for a yes; None if the request must be refused or handed over."""
     vague: str | None = None
-    """How the user brings it up without the order's number, if it need not be said."""
+    """The user's wording without the order's number; None if the number is always given."""
     amounts: tuple[int, ...] = ()
-    """Cents the user must be told of."""
+    """Amounts in cents that the user must be told."""
     facts: dict[str, str] = field(default_factory=dict[str, str])
 
 
 Maker = Callable[[ShopGenerator, str], Request]
-"""Makes a request of a customer's, and the order it is about."""
+"""Makes a request of a customer, and adds the order it is about to the shop."""
 
 
 def cancel(world: ShopGenerator, customer: str) -> Request:
-    """A pending order is cancelled and refunded."""
+    """Cancel and refund a pending order."""
     number = world.add_order(customer, "pending")
     order = world.database.orders[number]
     return Request(
@@ -74,7 +74,7 @@ def cancel(world: ShopGenerator, customer: str) -> Request:
 
 
 def change_address(world: ShopGenerator, customer: str) -> Request:
-    """A pending order goes elsewhere."""
+    """Send a pending order to another address."""
     number, new = world.add_order(customer, "pending"), world.address()
     told = f"The new address is {new}."
     changed: dict[str, JsonValue] = {
@@ -97,7 +97,7 @@ def change_address(world: ShopGenerator, customer: str) -> Request:
 
 
 def give_back(world: ShopGenerator, customer: str) -> Request:
-    """A delivered item is returned and refunded."""
+    """Return a delivered item, and refund it."""
     number = world.add_order(customer, "delivered")
     order = world.database.orders[number]
     sku = world.stream.choice(list(order.items))
@@ -121,7 +121,7 @@ def give_back(world: ShopGenerator, customer: str) -> Request:
 
 
 def swap(world: ShopGenerator, customer: str) -> Request:
-    """A delivered item is exchanged for another option."""
+    """Exchange a delivered item for another option."""
     number = world.add_order(customer, "delivered")
     sku, new = _options(world, number)
     old_name, stock = world.database.orders[number].items[sku].name, world.database.stock[new]
@@ -143,7 +143,7 @@ def swap(world: ShopGenerator, customer: str) -> Request:
 
 
 def _options(world: ShopGenerator, number: str) -> tuple[str, str]:
-    """An item of an order, and another option of its product."""
+    """A random item of an order, and another option of its product."""
     stock = world.database.stock
     sku = world.stream.choice(list(world.database.orders[number].items))
     others = [other for other, one in stock.items() if one.product == stock[sku].product and other != sku]
@@ -170,7 +170,7 @@ def _refund(number: str, order: Order, cents: int) -> Call:
 
 
 def cancel_shipped(world: ShopGenerator, customer: str) -> Request:
-    """Cancelling an order that is on its way."""
+    """Cancel an order that is already shipped."""
     number = world.add_order(customer, "shipped")
     return _refused(
         number,
@@ -182,7 +182,7 @@ def cancel_shipped(world: ShopGenerator, customer: str) -> Request:
 
 
 def redirect_shipped(world: ShopGenerator, customer: str) -> Request:
-    """Sending an order elsewhere that is on its way."""
+    """Change the address of an order that is already shipped."""
     number, new = world.add_order(customer, "shipped"), world.address()
     return _refused(
         number,
@@ -196,7 +196,7 @@ def redirect_shipped(world: ShopGenerator, customer: str) -> Request:
 
 
 def return_late(world: ShopGenerator, customer: str) -> Request:
-    """Returning something after the time for it."""
+    """Return an item after the time limit."""
     number = world.add_order(customer, "delivered", (40, 90))
     name = world.stream.choice(list(world.database.orders[number].items.values())).name
     return _refused(
@@ -209,7 +209,7 @@ def return_late(world: ShopGenerator, customer: str) -> Request:
 
 
 def return_early(world: ShopGenerator, customer: str) -> Request:
-    """Returning something that has not arrived."""
+    """Return an item that has not been delivered."""
     number = world.add_order(customer, "shipped")
     name = world.stream.choice(list(world.database.orders[number].items.values())).name
     return _refused(
@@ -222,7 +222,7 @@ def return_early(world: ShopGenerator, customer: str) -> Request:
 
 
 def swap_for_nothing(world: ShopGenerator, customer: str) -> Request:
-    """Exchanging something for an option that is out of stock."""
+    """Exchange an item for an option that is out of stock."""
     number = world.add_order(customer, "delivered")
     sku, new = _options(world, number)
     name, stock = world.database.orders[number].items[sku].name, world.database.stock[new]
@@ -238,7 +238,7 @@ def swap_for_nothing(world: ShopGenerator, customer: str) -> Request:
 
 
 def refund_elsewhere(world: ShopGenerator, customer: str) -> Request:
-    """Returning something, with the money on another payment method."""
+    """Return an item, with the refund on another payment method."""
     number = world.add_order(customer, "delivered")
     name = world.stream.choice(list(world.database.orders[number].items.values())).name
     return _refused(
@@ -252,7 +252,7 @@ def refund_elsewhere(world: ShopGenerator, customer: str) -> Request:
 
 
 def cancel_anothers(world: ShopGenerator, customer: str) -> Request:
-    """Cancelling an order of somebody else's."""
+    """Cancel another customer's order."""
     other = next(one for one in world.customers if one != customer)
     number = world.add_order(other, "pending")
     return _refused(
@@ -283,7 +283,7 @@ def _refused(
 
 
 def hand_over(world: ShopGenerator, customer: str) -> Request:
-    """Something the desk has no tool for."""
+    """A request for which the desk has no tool."""
     want = world.stream.choice(
         ("close my account", "change the e-mail address of my account", "get a job in your warehouse")
     )

@@ -1,7 +1,7 @@
 """`math`: any data set of problems with answers, checked by math-verify.
 
-`gsm8k`, `aime24` and `deepscaler` are named configurations of it. All stand here, in the package itself, so that the
-environment's digest covers the checker beside it.
+`gsm8k`, `aime24` and `deepscaler` are configurations of it. All code is in this package, so that the environment's
+digest covers the checker.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from rollouthub import (
     Submission,
     Task,
 )
-from rollouthub.authoring.rows import Row
+from rollouthub.authoring.rows import Row, illustrated, pictures_of
 from rollouthub.messages import assistant
 from rollouthub.plugins.preset import Preset
 from rollouthub_servers.math.answer import find_answer
@@ -50,18 +50,21 @@ class MathConfig(TableConfig):
     """The data set of problems, and the names of its columns."""
 
     problem: str | None = None
-    """Column of the problem; None takes the first of problem, question, prompt."""
+    """Column of the problem; by default the first of problem, question, prompt."""
     answer: str | None = None
     r"""Column of the answer; None takes answer, final_answer or solution. Of a solution, what follows `####` or stands
     in the last `\boxed{}` counts."""
+    images: str | None = None
+    """Column of pictures that belong to the problem; None takes images or image where a row has one (and file_name in
+    a folder of pictures), empty takes none. `<image>` in the problem says where each stands; else all come first."""
     source_column: str | None = None
-    """Column that says where a row came from, by which mixed data sets route rewards."""
+    """Column with each row's origin, by which trainers choose rewards in mixed data sets."""
     instruction: str = INSTRUCTION
-    """What follows every problem; empty for nothing."""
+    """Text after every problem; empty for none."""
     response_tokens: int | None = Field(default=None, ge=1)
-    """Suggested limit of one response, in tokens; None suggests none."""
+    """Suggested limit of one response in tokens; None suggests none."""
     check_seconds: float = Field(default=CPU_SECONDS, gt=0)
-    """CPU time that checking an answer may cost; an answer that costs more is wrong."""
+    """CPU seconds for checking an answer; an answer that takes more is wrong."""
 
 
 class MathProblems(Environment[MathConfig]):
@@ -72,31 +75,31 @@ class MathProblems(Environment[MathConfig]):
 
     @classmethod
     def splits(cls, config: EnvironmentConfig) -> tuple[str, ...]:
-        """Those of the data set."""
+        """The splits of the data set."""
         assert isinstance(config, MathConfig)
         return config.rows().splits()
 
     @classmethod
     def tasks(cls, config: MathConfig, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
-        """A task a row, in the order of the file."""
+        """One task per row, in the order of the file."""
         return config.tasks(split, partial(_task, config))
 
     @classmethod
     def limits(cls, config: MathConfig) -> Limits:
-        """The configured response limit."""
+        """The configured limit of response tokens."""
         return Limits(max_response_tokens=config.response_tokens)
 
     def reference(self) -> Sequence[Message]:
-        """The first reference answer, in a box."""
+        """The first reference answer, in a `\\boxed{}`."""
         return (assistant(rf"The answer is \boxed{{{self._references[0]}}}."),)
 
     @property
     def _references(self) -> list[str]:
-        """Any of them is right."""
+        """The reference answers, each of which is right."""
         return cast(list[str], self.task.secret.answer)
 
     async def verify(self, submission: Submission) -> Score:
-        """Compare the answer in the submission, or in the last thing said, with the reference."""
+        """Compare the answer in the submission or final message with the reference answers."""
         answer = find_answer(submission.final)
         if not answer:
             return Score(reward=0.0, passed=False, metrics={"answered": 0.0}, feedback="no answer was found")
@@ -122,11 +125,13 @@ def _task(config: MathConfig, task_id: str, row: Row) -> Task[Public, Secret]:
         raise row.error(f"column {column!r} holds no answer: {answer!r:.100}")
     prompt = f"{problem.strip()}\n\n{config.instruction}" if config.instruction else problem.strip()
     source = None if config.source_column is None else str(row.column(config.source_column, "source_column"))
-    return Task(Public(id=task_id, prompt=prompt, source=source), Secret(answer=list(references)))
+    pictures = () if config.images == "" else pictures_of(row, config.images)
+    shown = illustrated(row, prompt, pictures)
+    return Task(Public(id=task_id, prompt=shown, source=source), Secret(answer=list(references)))
 
 
 _DEEPSCALER = "hf:agentica-org/DeepScaleR-Preview-Dataset@b6ae8c60f5c1f2b594e2140b91c49c9ad0949e29"
-"""The recipe's training set. A folder of its files has the splits aime, amc, math, minerva and train."""
+"""The training set of the recipe. A folder of its files has the splits aime, amc, math, minerva and train."""
 
 gsm8k = Preset(
     MathProblems,

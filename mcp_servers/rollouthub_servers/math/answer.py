@@ -1,17 +1,17 @@
-"""Finding the part of a response that is its answer. Light: it runs in the hub's own process."""
+"""Finds the answer in a response. Runs in the hub's own process, without heavy imports."""
 
 import re
 
 MAX_ANSWER = 2_000
-"""Characters of an answer; what is longer is no answer."""
+"""Most characters of an answer; longer ones count as no answer."""
 _TAIL = 2_000
-"""Characters from the end in which an answer outside a box is looked for."""
+"""Characters from the end in which an answer outside a box is searched."""
 _READ = 100_000
-"""Characters from the end in which a box is looked for."""
+"""Characters from the end in which a box is searched."""
 _MOST_BOXES = 100
-"""Boxes that are joined into one answer."""
+"""Most boxes that are joined into one answer."""
 _BETWEEN = 40
-"""Characters between two boxes that are joined."""
+"""Most characters between two boxes that are joined."""
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BETWEEN_BOXES = re.compile(r"[\s$,;.]*(?:and|or)?[\s$,;.]*")
@@ -48,7 +48,7 @@ def find_answer(text: str) -> str:
 
 
 def last_boxed(text: str) -> str | None:
-    r"""The contents of the last `\boxed{…}`, with those it is joined to; None where there is none, or it stays open."""
+    r"""The content of the last `\boxed{…}`, with boxes joined to it; None if there is none, or it is not closed."""
     contents: list[str] = []
     following = len(text)
     # From the end: what stands in boxes earlier on, closed or not, was not the last word.
@@ -87,7 +87,7 @@ def _without_thinking(text: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """Without the dress around a whole answer: dollar signs, emphasis, a leading equals sign, a full stop."""
+    """The answer without what surrounds it: dollar signs, emphasis, a leading equals sign, a full stop."""
     text = text.strip().strip("*_`").strip()
     if formula := _last_formula(text):
         outside = _MATH.sub("", text)

@@ -1,4 +1,4 @@
-"""Checking answers in a few bounded worker processes, off the event loop and shared by every episode."""
+"""Checks answers in a few worker processes with limits, off the event loop and shared by all episodes."""
 
 import signal
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from rollouthub_servers.workers import MAX_WORKERS, WorkerDied, Workers
 __all__ = ["CPU_SECONDS", "MAX_WORKERS", "OVER_BUDGET", "AnswerVerdict", "check", "close_workers"]
 
 CPU_SECONDS = 5.0
-"""CPU time a candidate may cost, and its reference. Not wall time: a loaded machine fails no answer."""
+"""CPU seconds allowed for a candidate, and for its reference. Not wall time, so that load fails no answer."""
 WALL_SECONDS = 120.0
-"""After which a worker counts as stuck."""
+"""Wall seconds without a reply after which a worker is killed."""
 
 _REFERENCE_OVER_BUDGET, _CANDIDATE_OVER_BUDGET = OVER_BUDGET = -signal.SIGVTALRM, -signal.SIGPROF
 
 MOST_KNOWN = 20_000
-"""Verdicts kept, the oldest given up first: the samples of a task mostly say one of a few things."""
+"""Most cached verdicts, since samples of a task often give the same answer; the oldest are dropped first."""
 
 _known: "dict[tuple[tuple[str, ...], str, float], AnswerVerdict]" = {}
 _workers = Workers("rollouthub_servers.math.worker")
@@ -26,22 +26,22 @@ _workers = Workers("rollouthub_servers.math.worker")
 
 @dataclass(frozen=True)
 class AnswerVerdict:
-    """Whether an answer holds."""
+    """The verdict on an answer."""
 
     correct: bool
     parsed: str | None = None
-    """The answer as the checker read it; None where it could not."""
+    """The answer as the checker parsed it; None if it could not."""
     too_complex: bool = False
-    """It cost more CPU than an answer may; it is wrong."""
+    """Whether checking exceeded its CPU or memory limit; the answer is then wrong."""
 
 
 async def check(
     references: Sequence[str], answer: str, *, cpu_seconds: float = CPU_SECONDS, wall_seconds: float = WALL_SECONDS
 ) -> AnswerVerdict:
-    """Compare an answer with the reference answers, any of which will do; LaTeX or plain text.
+    """Compare an answer (LaTeX or plain text) with the reference answers; one that agrees suffices.
 
     Raises:
-        VerifierError: the reference cannot be read, or the checker failed; never for anything the answer is.
+        VerifierError: the reference cannot be parsed, or the checker failed; never because of the answer.
     """
     key = (tuple(references), answer, cpu_seconds)
     if (known := _known.get(key)) is not None:
@@ -76,6 +76,6 @@ def _verdict(reply: dict[str, Any], references: Sequence[str], cpu_seconds: floa
 
 
 def close_workers() -> None:
-    """End every worker and forget their verdicts: in tests. The next check starts new ones."""
+    """End all workers and clear the cache, for tests. The next check starts new workers."""
     _known.clear()
     _workers.close()

@@ -1,4 +1,4 @@
-"""Comparing an answer with the reference by math-verify. Imported in worker processes only: it loads sympy (0.5 s)."""
+"""Compares an answer with references by math-verify. Imported only in worker processes, as it loads sympy (0.5 s)."""
 
 import logging
 import signal
@@ -25,30 +25,31 @@ _LATEX = LatexExtractionConfig(
     ),
 )
 _SMALLEST = 1e-4
-"""Relative difference beyond which two numbers differ, whatever the library's rounding to six decimals says."""
+"""Relative difference above which two numbers differ, even if the library rounds both to the same six decimals."""
 _APART = 1e-3
-"""Relative difference of two formulas at a point that no rounding explains."""
+"""Relative difference of two formulas at a point that rounding cannot explain."""
 
 
 Status = Literal["correct", "wrong", "unreadable_reference", "too_complex"]
 _BY_WEIGHT: tuple[Status, ...] = ("correct", "unreadable_reference", "wrong", "too_complex")
-"""Of several references one that agrees decides; one that cannot be read leaves the answer unjudged."""
+"""Precedence of verdicts on several references: one that agrees decides; an unreadable one outweighs a wrong one."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a worker sends back."""
+    """A worker's reply."""
 
     status: Status
     parsed: str | None = None
-    """The candidate as the library read it; None where it could not."""
+    """The candidate as the library parsed it; None if it could not."""
 
 
 def judge(references: Sequence[str], candidate: str, cpu_seconds: float) -> Judgement:
-    """Whether the candidate says what one of the references says.
+    """Whether the candidate agrees with one of the references.
 
-    Each reference may cost this much CPU, and so may the candidate. Beyond it a signal kills the process, which no
-    C code can hold off: SIGVTALRM where a reference was at fault, SIGPROF where the candidate was.
+    Each reference, and the candidate, may take this many CPU seconds. Beyond that a signal kills the process, since C
+    code
+    cannot block it: SIGVTALRM for a reference, SIGPROF for the candidate.
     """
     expected: list[Any] = []
     for reference in references:
@@ -90,7 +91,7 @@ def _compare(reference: str, expected: Any, candidate: str, given: Any) -> Statu
 
 @lru_cache(maxsize=512)
 def _read(latex: str) -> Basic | MatrixBase | None:
-    """The expression in this LaTeX; None where there is none. Cached: a group's candidates share their reference."""
+    """Parse LaTeX; None if it has no expression. Cached, since candidates of a group share their reference."""
     if not latex:
         return None
     found = cast(
@@ -103,7 +104,7 @@ def _read(latex: str) -> Basic | MatrixBase | None:
 
 
 def _differ_widely(expected: Any, given: Any) -> bool:
-    """Whether two real numbers that the library took for equal are small ones it merely rounded away."""
+    """Whether two small numbers that the library considers equal differ clearly, and only its rounding hid that."""
     if not (getattr(expected, "is_number", False) and getattr(given, "is_number", False)):
         return False
     if not (expected.has(Float) or given.has(Float)):
@@ -117,9 +118,9 @@ def _differ_widely(expected: Any, given: Any) -> bool:
 
 
 def _differ_surely(expected: Any, given: Any) -> bool:
-    """Whether two equations name different symbols, or two formulas have clearly different values at some point.
+    """Whether two equations have different symbols, or two formulas have clearly different values at some point.
 
-    Cheap proof of what can take the library minutes: it would solve both, or simplify their difference to zero.
+    This cheap test avoids minutes in the library, which would solve both equations or simplify the difference to zero.
     """
     if isinstance(expected, Eq) and isinstance(given, Eq):
         return expected.free_symbols != given.free_symbols

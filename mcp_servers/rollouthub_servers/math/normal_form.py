@@ -1,4 +1,4 @@
-"""Rewriting an answer into the LaTeX that math-verify reads rightly; the same for reference and candidate."""
+"""Rewrites an answer into LaTeX that math-verify parses correctly; applied to references and candidates alike."""
 
 import re
 from fractions import Fraction
@@ -48,19 +48,19 @@ def normal(answer: str) -> str:
 
 
 def words(answer: str) -> str | None:
-    r"""An answer that is words alone (`\text{Evelyn}`, `(C)`, east) in one spelling; None for anything else."""
+    r"""A canonical spelling of an answer that is only words (`\text{Evelyn}`, `(C)`, east); None for other answers."""
     text = _TEXT.sub(r"\1", answer.strip().strip("$")).replace("~", " ").strip().rstrip(".").strip("()").strip()
     return " ".join(text.casefold().split()) if _WORDS.fullmatch(text) else None
 
 
 def plain(answer: str) -> str:
-    """An answer that the library cannot read, in one spelling: no spaces, no sizing, no idle braces."""
+    """A canonical spelling of an answer that the library cannot parse: no spaces, sizing or superfluous braces."""
     text = re.sub(r"\\(?:left|right|displaystyle|,|;|:|!)|\s|\$", "", answer)
     return re.sub(r"\{(\w)\}", r"\1", text)
 
 
 def _as_fraction(match: re.Match[str]) -> str:
-    """A repeating decimal as the fraction it is."""
+    """A repeating decimal as a fraction."""
     whole, fixed, repeating = match[1] or "0", match[2][:20], match[3]
     value = Fraction(int(whole + fixed + repeating) - int(whole + fixed), 10 ** len(fixed) * (10 ** len(repeating) - 1))
     return rf"\frac{{{value.numerator}}}{{{value.denominator}}}"

@@ -1,4 +1,4 @@
-"""The reference answer in whatever form a data set keeps it."""
+"""Reads the reference answer from the forms in which data sets store it."""
 
 from math import isfinite
 from typing import Any, cast

@@ -1,8 +1,7 @@
-"""The process that checks answers: `python -m rollouthub_servers.math.worker`, one JSON line in, one out, until stdin
-ends.
+"""The worker process that checks answers: `python -m rollouthub_servers.math.worker`; it reads and writes JSON lines.
 
-It loads sympy once and forks a child that does the checking. When a candidate exhausts the child's CPU budget the
-child is killed, and the next is a fork away, not another half second of imports.
+It loads sympy once, and forks a child that does the checking. When a candidate exceeds the child's CPU limit the child
+is killed, and the next one is forked without importing sympy again. It ends with its stdin.
 """
 
 import json
@@ -15,15 +14,15 @@ from rollouthub_servers.math.checker import OVER_BUDGET
 from rollouthub_servers.math.judge import judge
 
 MEMORY_BYTES = 2 << 30
-"""Address space of a child; what needs more fails as any allocation can."""
+"""Limit of a child's address space in bytes; allocations beyond it fail."""
 CHECKS_PER_CHILD = 2_000
-"""After so many the child makes room for a fresh one: sympy's caches only grow."""
+"""Number of checks after which a child is replaced, since sympy's caches only grow."""
 WARM_UP_SECONDS = 60.0
 _RECYCLED = 17
 
 
 def main() -> None:
-    """Serve until stdin ends: with the hub, however it ended."""
+    """Serve requests until stdin ends, as it does with the hub."""
     # Whatever a library prints must not pass for an answer.
     replies = os.dup(1)
     os.dup2(2, 1)
@@ -43,7 +42,7 @@ def main() -> None:
 
 
 def _serve(replies: int) -> None:
-    """Answer requests in a child; never returns."""
+    """Answer requests in a child process; never returns."""
     code = 1
     try:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
@@ -66,7 +65,7 @@ def _serve(replies: int) -> None:
 
 
 def _read_line() -> bytes:
-    """One request. Unbuffered: the next child must find in the pipe whatever this one has not taken."""
+    """Read one request without buffering, so that the rest of the pipe is left for the next child."""
     line = bytearray()
     while not line.endswith(b"\n"):
         piece = os.read(0, 65536)

@@ -1,6 +1,6 @@
 """Any MCP server as an environment: a server, a file of tasks and a verifier, declared in an `env.toml`.
 
-The server and the verifier run in processes of their own; nothing of theirs is imported here.
+Server and verifier run in separate processes; this process imports nothing of theirs.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ __all__ = ["McpServer", "adapt"]
 
 
 def adapt(manifest: Manifest, file: Path, python: str) -> AnyEnvironment:
-    """The environment class of one manifest; `file` is the path of its `env.toml`, `python` what `{python}` means."""
+    """The environment class of one manifest; `file` is the path of its `env.toml`, and `python` replaces `{python}`."""
     assert manifest.server is not None
     assert manifest.verifier is not None
     attributes = {

@@ -1,6 +1,5 @@
-"""One episode's connection to its server: held by one task, used by many, every wait bounded."""
+"""One episode's connection to its server: held by one task, used by many, with a limit on every wait."""
 
-import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -25,11 +24,9 @@ from pydantic import ValidationError
 from rollouthub.errors import HubError, TaskError, ToolError
 from rollouthub_servers.mcp_server.line_state import Wire
 
-logger = logging.getLogger(__name__)
-
 MAX_PAGES = 100
 _ALIVE_SECONDS = 5.0
-"""How long a server that overran a call may take to answer anything else before it counts as hung."""
+"""Seconds that a server may take for any answer after a call timed out, before it counts as hung."""
 _FINISH_SECONDS = 25.0
 _CLIENT = Implementation(name="rollouthub", version="1")
 
@@ -37,14 +34,14 @@ Streams = AbstractAsyncContextManager[Any]
 
 
 class Connection:
-    """A server's line for one episode. The hub offers it no sampling, no roots and no elicitation."""
+    """An MCP connection to a server for one episode. It offers no sampling, no roots and no elicitation."""
 
     def __init__(
         self, streams: Callable[[], Streams], wire: Wire, era: DiscoverResult | str, call_seconds: float
     ) -> None:
         self.wire = wire
         self.era: DiscoverResult | str = era
-        """How to greet: `auto` to find out, then what was found (`legacy`, or what the server discovered)."""
+        """Protocol era: `auto` to detect it, then the detected one (`legacy`, or the server's discovery result)."""
         self._streams, self._call_seconds = streams, call_seconds
         self._alive_seconds = min(_ALIVE_SECONDS, call_seconds)
         self._session: ClientSession | None = None
@@ -52,10 +49,10 @@ class Connection:
         self._is_busy = False
 
     async def hold(self, *, task_status: TaskStatus[None]) -> None:
-        """Connect, say so, and stay until `finish`.
+        """Connect, report that via `task_status`, and stay connected until `finish`.
 
         Raises:
-            TaskError: the server did not come up.
+            TaskError: the server did not start.
         """
         is_up = False
         try:
@@ -93,8 +90,8 @@ class Connection:
         """Call a tool.
 
         Raises:
-            ToolError: the server refuses the arguments, or took too long while it lives.
-            TaskError: the server broke, hangs, or answers what is no result.
+            ToolError: the server refuses the arguments, or took too long while it is still alive.
+            TaskError: the server broke, hangs, or its answer is not a result.
         """
         session = self._live()
         try:
@@ -114,10 +111,10 @@ class Connection:
         raise ToolError(f"{name} was stopped after {self._call_seconds:g} seconds without an answer.")
 
     async def list_tools(self) -> list[Tool]:
-        """All tools, page after page.
+        """All tools, from all pages of the listing.
 
         Raises:
-            TaskError: the server broke, or does not stop listing.
+            TaskError: the server broke, or its listing does not end.
         """
         session = self._live()
         tools: list[Tool] = []
@@ -134,10 +131,10 @@ class Connection:
         raise TaskError(self.wire.describe(f"the server lists its tools on more than {MAX_PAGES} pages"))
 
     async def last_tools(self) -> list[Tool] | None:
-        """The tools at the end; None where a stopped call may keep the server from answering.
+        """The tools at the end of the episode; None if a call that was stopped may block the server.
 
         Raises:
-            TaskError: the server broke, or hangs.
+            TaskError: the server broke or hangs.
         """
         if self._is_busy:
             self._live()
@@ -147,7 +144,7 @@ class Connection:
         raise TaskError(self.wire.describe(f"the server did not list its tools within {self._alive_seconds:g} s"))
 
     async def finish(self) -> None:
-        """Leave; back when the server is gone."""
+        """Disconnect, and wait until the server has ended."""
         self._leave.set()
         with anyio.move_on_after(_FINISH_SECONDS):
             await self._gone.wait()
@@ -178,12 +175,12 @@ class Connection:
 
 
 def _version(found: DiscoverResult) -> str:
-    """The newest version of the newer era that both sides speak."""
+    """The newest protocol version of the newer era that both sides support."""
     return next(version for version in reversed(MODERN_PROTOCOL_VERSIONS) if version in found.supported_versions)
 
 
 def _first(error: BaseException) -> Exception:
-    """The error within groups of errors; task groups wrap what breaks in them."""
+    """The first error inside nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     assert isinstance(error, Exception)

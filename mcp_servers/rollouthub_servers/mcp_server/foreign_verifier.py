@@ -28,7 +28,7 @@ _FAREWELL_SECONDS = 2.0
 def question(
     task: Task[Public, Secret], submission: Submission, seed: int, workdir: Path | None, skipped: Sequence[Skipped]
 ) -> bytes:
-    """What a verifier is told: one JSON object."""
+    """The question to a verifier, as one JSON object."""
     secret = task.secret.model_dump(mode="json", context=PRIVILEGED)
     told: dict[str, JsonValue] = {
         "task": {
@@ -45,10 +45,10 @@ def question(
 
 
 async def ask_command(section: VerifierSection, place: ProgramPlace, home: Path, mark: str, asked: bytes) -> Score:
-    """Start the verifier, tell it the question on stdin, and read its score from stdout alone.
+    """Start the verifier's command, write the question to its stdin, and read the score from its stdout.
 
     Raises:
-        VerifierError: it cannot be started, fails, is too slow, or prints what is no score.
+        VerifierError: the command cannot be started, fails, is too slow, or does not print a score.
     """
     assert section.command is not None
     words = {"{folder}": str(place.folder), "{python}": place.python}
@@ -99,10 +99,10 @@ async def ask_command(section: VerifierSection, place: ProgramPlace, home: Path,
 
 
 async def ask_service(section: VerifierSection, token: str | None, asked: bytes) -> Score:
-    """Post the question to the verifier's service, in the form of the contract's batch scoring with one entry.
+    """Post the question to the verifier's service, as a batch of one entry in the contract's form.
 
     Raises:
-        VerifierError: it cannot be reached, fails, is too slow, or answers what is no score.
+        VerifierError: the service cannot be reached, fails, is too slow, or does not answer with a score.
     """
     import aiohttp
 
@@ -136,10 +136,10 @@ async def ask_service(section: VerifierSection, token: str | None, asked: bytes)
 
 
 def score_of(answer: bytes, tail: str) -> Score:
-    """Read a verifier's answer: one JSON object, and nothing else.
+    """Parse a verifier's output, which must be one JSON object.
 
     Raises:
-        VerifierError: it is anything else.
+        VerifierError: it is not a score.
     """
     try:
         return Score.model_validate_json(answer, strict=True)
@@ -153,7 +153,7 @@ def score_of(answer: bytes, tail: str) -> Score:
 
 
 def read_token(variable: str | None, key: str) -> str | None:
-    """A bearer token from the environment.
+    """Read a bearer token from an environment variable.
 
     Raises:
         ConfigError: the variable is not set.
@@ -180,7 +180,7 @@ async def _tell(process: Process, asked: bytes) -> None:
 
 
 class _Collected:
-    """The beginning, or the end, of what a program writes."""
+    """Collects the first or the last bytes of a program's output."""
 
     def __init__(self, limit: int, *, keeps_end: bool = False) -> None:
         self.data = bytearray()
@@ -189,7 +189,7 @@ class _Collected:
         self._limit, self._keeps_end = limit, keeps_end
 
     async def read(self, stream: ByteReceiveStream | None) -> None:
-        """Read to the end, or until there is too much."""
+        """Read until the end, or until the limit is exceeded."""
         assert stream is not None
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             async for chunk in stream:

@@ -1,4 +1,4 @@
-"""MCP over Streamable HTTP to a server that runs already, bounded in what it may answer."""
+"""MCP over Streamable HTTP to a running server, with bounded answers."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ _CONNECT_SECONDS = 10.0
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A response's body, as long as it is not too long; whole messages, as long as they are not crowded."""
+    """A response body with a limit on its length and on the number of values in a message."""
 
     def __init__(self, body: httpx2.AsyncByteStream, *, is_stream: bool) -> None:
         self._body, self._is_stream = body, is_stream
@@ -47,7 +47,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class _BoundedTransport(httpx2.AsyncHTTPTransport):
-    """The SDK reads bodies whole, of whatever length; this bounds them."""
+    """An HTTP transport with bounded bodies, because the SDK reads bodies of any length."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
@@ -58,7 +58,7 @@ class _BoundedTransport(httpx2.AsyncHTTPTransport):
 
 
 async def _message_read(body: bytes) -> bytes:
-    """A message as it is, or what stands for one that is not read."""
+    """The message, or an error in its place if it has too many values."""
     if not await is_crowded_message(body):
         return body
     try:
@@ -71,7 +71,7 @@ async def _message_read(body: bytes) -> bytes:
 
 
 async def _events_read(events: bytes) -> bytes:
-    """Events as they are, but for messages that are not read."""
+    """The server-sent events, with errors in place of messages that have too many values."""
     if not await is_crowded_message(events):
         return events
     kept: list[bytes] = []
@@ -84,7 +84,7 @@ async def _events_read(events: bytes) -> bytes:
 
 @asynccontextmanager
 async def streamable_http(url: str, token: str | None) -> AsyncGenerator[Any]:
-    """Hold a line to a running server; the streams a session wants."""
+    """Connect to a running server; yields the streams for a session."""
     # No compression: a small body that unpacks to a huge one would pass the bound.
     headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {})
     timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)  # calls have deadlines of their own

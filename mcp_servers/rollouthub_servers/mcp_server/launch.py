@@ -1,4 +1,4 @@
-"""How a server is started for one episode: its command line and variables, placeholders filled in."""
+"""The command line and variables that start a server for one episode, with placeholders replaced."""
 
 import os
 import re
@@ -29,14 +29,14 @@ class Launch:
     mark: str
     stop_seconds: float
     afterwards: tuple[str, ...] = ()
-    """A command that removes what ending the process leaves behind."""
+    """A command that removes what remains after the process has ended; empty if there is none."""
 
 
 def launch_of(server: ServerSection, place: ProgramPlace, scratch: Scratch, public: Public, seed: int) -> Launch:
-    """The server of one episode.
+    """How to start the server of one episode.
 
     Raises:
-        TaskError: the task lacks a key that the command names.
+        TaskError: the task lacks a metadata key that the command names.
     """
     workdir = CONTAINER_WORKDIR if server.image is not None else str(scratch.workdir)
     values = {"workdir": workdir, "folder": str(place.folder), "python": place.python, "seed": str(seed)}
@@ -54,7 +54,7 @@ def launch_of(server: ServerSection, place: ProgramPlace, scratch: Scratch, publ
 
 
 def _clean_env(place: ProgramPlace, scratch: Scratch) -> dict[str, str]:
-    """Variables of a foreign program: of the hub's own, PATH and LANG alone."""
+    """Environment variables of a foreign program; only PATH and LANG are taken from the hub's own."""
     return {
         **place.variables,
         "LANG": os.environ.get("LANG", "C.UTF-8"),
@@ -65,16 +65,16 @@ def _clean_env(place: ProgramPlace, scratch: Scratch) -> dict[str, str]:
 
 
 def _engine_env() -> dict[str, str]:
-    """Variables of the container engine's client, which has to find its engine; the container gets none of them."""
+    """Variables with which the container engine's client finds its engine; the container gets none of them."""
     wanted = ("PATH", "HOME", "XDG_RUNTIME_DIR")
     return {key: value for key, value in os.environ.items() if key in wanted or key.startswith("DOCKER_")}
 
 
 def check_engine(image: str) -> str:
-    """The container engine's command.
+    """Path of the container engine's client.
 
     Raises:
-        ConfigError: there is none on this machine.
+        ConfigError: none is installed.
     """
     if engine := shutil.which("docker"):
         return engine

@@ -1,4 +1,4 @@
-"""Refuses a server's answer with too many values before it is decoded, and tells the caller."""
+"""Refuses a server's answer with too many values before it is decoded, and tells the caller so."""
 
 import msgspec
 from mcp_types import INVALID_PARAMS, ErrorData, JSONRPCError
@@ -10,7 +10,7 @@ _EVENT_ENDS = (b"\r\n\r\n", b"\n\n", b"\r\r")
 
 
 class _Outline(msgspec.Struct):
-    """As much of a message as is read."""
+    """The part of a message that is decoded."""
 
     id: int | str | None = None
     method: str | None = None
@@ -20,10 +20,10 @@ _decode = msgspec.json.Decoder(_Outline).decode
 
 
 def error_instead(message: bytes) -> JSONRPCError | None:
-    """What stands for an answer, as if the server had refused the call; None for what answers nothing.
+    """An error in place of an answer, as if the server had refused the call; None if the message is not an answer.
 
     Raises:
-        ValueError: it is no JSON-RPC message.
+        ValueError: it is not a JSON-RPC message.
     """
     try:
         outline = _decode(message)
@@ -35,16 +35,16 @@ def error_instead(message: bytes) -> JSONRPCError | None:
 
 
 def end_of_events(buffer: bytearray, start: int) -> int:
-    """Where the last whole server-sent event ends, none of which ends before `start`; 0 where none does."""
+    """The position after the last complete server-sent event, searched from `start`; 0 if there is none."""
     places = ((buffer.rfind(end, max(0, start - 3)), end) for end in _EVENT_ENDS)
     return max(place + len(end) if place >= 0 else 0 for place, end in places)
 
 
 def events_of(text: bytes) -> list[bytes]:
-    """Server-sent events, their lines ended by line feeds."""
+    """Split server-sent events, with line ends normalised to line feeds."""
     return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n\n")
 
 
 def data_of(event: bytes) -> bytes:
-    """What an event says."""
+    """The data of an event."""
     return b"\n".join(line[5:].lstrip() for line in event.split(b"\n") if line.startswith(b"data:"))

@@ -1,4 +1,4 @@
-"""Ending a foreign program together with everything it started."""
+"""Ends a foreign program with all processes that it started."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from anyio.abc import Process
 from rollouthub.processes import kill_group, stat_fields
 
 MARK = "ROLLOUTHUB_EPISODE"
-"""A variable that every process of an episode inherits; by it those are found that left the process group."""
+"""Environment variable that every process of an episode inherits, to find those that left the process group."""
 _PROC = Path("/proc")
 _HAS_PROC = Path("/proc/self/stat").exists()
 _POLL_SECONDS = 0.01
@@ -23,16 +23,16 @@ _KILL_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Running:
-    """A process, told apart from a later one of the same number."""
+    """A process, identified by pid and start time."""
 
     pid: int
     started: str
 
 
 async def stop_tree(process: Process, mark: str, patience: float) -> int:
-    """End a process that was started as the leader of its own session, and all it started; how many still live.
+    """End a process that leads its own session, with all processes it started; returns how many still live.
 
-    It may leave by itself for `patience` seconds after its stdin is closed; then it is told to, then killed.
+    Its stdin is closed, and it may end by itself within `patience` seconds; then it is terminated, and last killed.
     """
     # Who has been its child is found now: once a parent is gone, the way down to its children is lost.
     family = await anyio.to_thread.run_sync(family_of, process.pid, mark, ())
@@ -56,7 +56,7 @@ async def stop_tree(process: Process, mark: str, patience: float) -> int:
 
 
 async def has_ended(process: Process, seconds: float) -> bool:
-    """Whether a process ends in time. Not by `wait`, which also waits for whoever inherited its pipes."""
+    """Whether a process ends in time. Does not use `wait`, which also waits for processes that inherited its pipes."""
     deadline = anyio.current_time() + seconds
     while process.returncode is None:
         if anyio.current_time() >= deadline:
@@ -66,7 +66,7 @@ async def has_ended(process: Process, seconds: float) -> bool:
 
 
 def family_of(leader: int, mark: str, known: Iterable[Running]) -> list[Running]:
-    """The living processes of an episode: of the leader's session, below one of them, marked, or known before."""
+    """The living processes of an episode: the leader's session, descendants, marked processes, and those in `known`."""
     wanted = f"{MARK}={mark}".encode()
     before = set(known)
     parents: dict[int, int] = {}

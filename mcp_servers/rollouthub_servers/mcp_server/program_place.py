@@ -8,14 +8,14 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class ProgramPlace:
-    """The folder of an env.toml, and the interpreter that its programs run with."""
+    """The folder of an env.toml, and the Python interpreter for its programs."""
 
     folder: Path
     python: str
 
     @property
     def variables(self) -> dict[str, str]:
-        """PATH; first the programs of an interpreter of the environment's own, which leaves its files as they are."""
+        """PATH, beginning with the programs of the environment's own interpreter; bytecode is not written there."""
         path = os.environ.get("PATH", os.defpath)
         if self.python == sys.executable:
             return {"PATH": path}

@@ -1,4 +1,4 @@
-"""Bounding what a server's tool gave before a model reads it."""
+"""Limits the size of a tool's result before a model reads it."""
 
 from mcp_types import CallToolResult, ContentBlock, TextContent
 from pydantic_core import to_json
@@ -7,7 +7,7 @@ _NOTE = "[cut: the result has {size:,} bytes, {limit:,} is the most]"
 
 
 def bounded(result: CallToolResult, limit: int) -> CallToolResult:
-    """A result without its `_meta`, and no longer than the limit; what is cut says so."""
+    """The result without `_meta`, cut to `limit` bytes; a result that was cut says so."""
     size = len(to_json(result.content)) + len(to_json(result.structured_content))
     if size <= limit:
         return CallToolResult(

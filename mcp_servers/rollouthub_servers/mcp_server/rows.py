@@ -1,4 +1,4 @@
-"""From rows of a tasks file to tasks."""
+"""Makes tasks of the rows of a tasks file."""
 
 import difflib
 from collections.abc import Iterable, Iterator
@@ -16,24 +16,24 @@ KEYS = ("id", "prompt", "system", "source", "metadata", "answer", "secret", "ref
 
 
 class RowPublic(Public):
-    """What the agent may see."""
+    """The part of a row that the agent may see."""
 
 
 class RowSecret(Secret):
-    """What the verifier may see, and what the episode starts with."""
+    """The part of a row for the verifier, and the episode's seed files."""
 
     secret: dict[str, JsonValue] = {}
     """Further facts for the verifier."""
     folder: str | None = None
-    """The seed folder of this task alone."""
+    """This task's own seed folder."""
     files: dict[str, str] = {}
-    """Seed files of this task: path → text."""
+    """This task's seed files: path → text."""
 
 
 def read_tasks(
     rows: Iterable[tuple[str, Row] | BadRow], split: str, folder: Path
 ) -> Iterator[Task[Public, Secret] | BadRow]:
-    """The tasks of a source's rows, lazily; `folder` is that of env.toml."""
+    """The tasks of a source's rows, made lazily; `folder` is that of env.toml."""
     for row in rows:
         if isinstance(row, BadRow):
             yield row
@@ -82,7 +82,7 @@ def _task(task_id: str, row: Row, folder: Path) -> Task[Public, Secret]:
 
 
 def _reference(row: Row, steps: Any) -> tuple[Message, ...]:
-    """The oracle's messages: a text is said, `{"name", "arguments"}` calls a tool."""
+    """The oracle's messages: a text is a message, and `{"name", "arguments"}` is a tool call."""
     if not isinstance(steps, list):
         raise row.error(f"reference must be a list of texts and tool calls, this is {steps!r:.100}")
     messages: list[Message] = []

@@ -1,4 +1,4 @@
-"""An episode's scratch folder: seeded before the server starts, copied for the verifier when it is dead."""
+"""An episode's scratch folder: filled before the server starts, and copied for the verifier after it has ended."""
 
 import os
 import shutil
@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from rollouthub.errors import TaskError
+from rollouthub.store.folders import remove_folder
 
 MAX_FILES = 20_000
 MAX_BYTES = 512 * 1024 * 1024
-"""Of a whole copy; what does not fit is left out, and the verifier is told."""
+"""Most bytes of a whole copy; files that do not fit are left out and reported to the verifier."""
 _MAX_DEPTH = 64
 _CHUNK = 1024 * 1024
 _MAX_SKIPPED = 1_000
@@ -20,38 +21,38 @@ _MAX_SKIPPED = 1_000
 
 @dataclass(frozen=True)
 class Scratch:
-    """The folders of one episode; nothing of the environment's own folder lies in them but its seed files."""
+    """The folders of one episode, which contain nothing of the environment's own folder but its seed files."""
 
     root: Path
     mark: str
-    """Random; the episode's processes carry it."""
+    """Random text that marks the episode's processes."""
 
     @property
     def workdir(self) -> Path:
-        """Where the server works."""
+        """The server's working folder."""
         return self.root / "work"
 
     @property
     def home(self) -> Path:
-        """HOME of the server."""
+        """The server's HOME."""
         return self.root / "home"
 
     @property
     def temporary(self) -> Path:
-        """TMPDIR of the server."""
+        """The server's TMPDIR."""
         return self.root / "tmp"
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """Something in the scratch folder that was not copied."""
+    """A path in the scratch folder that was not copied."""
 
     path: str
     reason: str
 
 
 def make_scratch(mark: str) -> Scratch:
-    """New empty folders, open to this user alone."""
+    """Create empty folders that only this user can access."""
     # Resolved: a server that compares real paths is not to trip over a linked temporary folder.
     scratch = Scratch(Path(tempfile.mkdtemp(prefix="rollouthub-")).resolve(), mark)
     for folder in (scratch.workdir, scratch.home, scratch.temporary):
@@ -60,7 +61,7 @@ def make_scratch(mark: str) -> Scratch:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder whatever the server made of its permissions."""
+    """Remove a folder, whatever permissions the server gave its content."""
 
     def open_up(function: object, path: str, _: object) -> None:
         parent = Path(path).parent
@@ -68,21 +69,21 @@ def remove(folder: Path) -> None:
             if not locked.is_symlink() and locked.exists():
                 locked.chmod(0o700)
         if Path(path).is_dir() and not Path(path).is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
+            remove_folder(path)
         else:
             Path(path).unlink(missing_ok=True)
 
     try:
         shutil.rmtree(folder, onerror=open_up)
-    except OSError:
-        shutil.rmtree(folder, ignore_errors=True)
+    except (OSError, RecursionError):
+        remove_folder(folder)
 
 
 def seed(workdir: Path, folder: Path | None, files: Mapping[str, str]) -> None:
-    """Fill a fresh scratch folder: with a folder's content, then with single files.
+    """Copy the seed folder, then the seed files, into a fresh scratch folder.
 
     Raises:
-        TaskError: a file cannot be copied, or would lie outside.
+        TaskError: a file cannot be copied, or would be outside the scratch folder.
     """
     if folder is not None:
         for path in folder.rglob("*"):
@@ -99,7 +100,7 @@ def seed(workdir: Path, folder: Path | None, files: Mapping[str, str]) -> None:
 
 
 def snapshot(source: Path, target: Path) -> list[Skipped]:
-    """Copy a folder at rest: plain files and folders, no link followed, bounded; what was left out."""
+    """Copy regular files and folders within limits, without following links; returns what was left out."""
     skipped: list[Skipped] = []
     files, room = 0, MAX_BYTES
     target.mkdir(mode=0o700, exist_ok=True)
@@ -128,7 +129,7 @@ def snapshot(source: Path, target: Path) -> list[Skipped]:
 
 
 def _walk(source: Path, skipped: list[Skipped]) -> Iterator[tuple[os.DirEntry[str], Path, int]]:
-    """Everything below a folder, each folder before its content."""
+    """All entries below a folder; each folder comes before its content."""
     pending = [(source, Path(), 0)]
     while pending:
         folder, relative, depth = pending.pop()
@@ -147,7 +148,7 @@ def _walk(source: Path, skipped: list[Skipped]) -> Iterator[tuple[os.DirEntry[st
 
 
 def _copy(source: Path, target: Path, room: int) -> int | str:
-    """Copy one plain file; how many bytes, or why not."""
+    """Copy one regular file; returns its bytes, or the reason why it was not copied."""
     try:
         # Opened without following a link and without waiting for a pipe's other end; then asked what it is.
         handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -1,4 +1,4 @@
-"""`McpServer`: the environment class that a manifest is turned into; an instance is one episode at one server."""
+"""`McpServer`: the base of the environment classes made from manifests; an instance is one episode on one server."""
 
 import secrets
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -12,6 +12,7 @@ from mcp_types import CallToolResult, DiscoverResult, Tool
 
 from rollouthub.environment import Environment, EnvironmentConfig
 from rollouthub.errors import ConfigError, TaskError
+from rollouthub.event_loop import background_tasks
 from rollouthub.limits import Limits
 from rollouthub.messages import Message
 from rollouthub.plugins.manifest import Manifest, ServerSection, VerifierSection
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class McpServer(Environment[EnvironmentConfig]):
-    """A foreign MCP server, its tasks and its verifier. Made by `adapt`, one class a manifest."""
+    """An environment of a foreign MCP server with its tasks and verifier. `adapt` makes one class per manifest."""
 
     checks_arguments = False
     manifest: ClassVar[Manifest]
@@ -40,9 +41,9 @@ class McpServer(Environment[EnvironmentConfig]):
     file: ClassVar[Path]
     place: ClassVar[ProgramPlace]
     pinned: ClassVar[PinnedTools | None] = None
-    """The tools the server had when the class was made ready."""
+    """The server's tools when `prepare` ran."""
     era: ClassVar[DiscoverResult | str] = "auto"
-    """How the server wants to be greeted, once that is known."""
+    """The server's protocol era; `auto` until it is known."""
     slots: ClassVar[anyio.Semaphore | None] = None
 
     def __init__(self, task: Task[Public, Secret], config: EnvironmentConfig, seed: int) -> None:
@@ -52,26 +53,26 @@ class McpServer(Environment[EnvironmentConfig]):
         self._connection: Connection | None = None
         self._has_slot = False
         self._is_trusted = False
-        """Whether the tool list was found as pinned, and nothing failed since."""
+        """Whether the tool list matched the pinned one, and no call has failed since."""
 
     @classmethod
     def splits(cls, config: EnvironmentConfig) -> tuple[str, ...]:
-        """Those of the manifest, in its order."""
+        """The splits in the manifest, in its order."""
         return tuple(cls.manifest.tasks)
 
     @classmethod
     def tasks(cls, config: Any, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
-        """A task a row, in the order of the file."""
+        """One task per row, in the order of the file."""
         return read_tasks(rows_of(cls.manifest.tasks[split], cls.place.folder, split), split, cls.place.folder)
 
     @classmethod
     def limits(cls, config: Any) -> Limits:
-        """Those of the manifest."""
+        """The limits in the manifest."""
         return cls.manifest.limits
 
     @classmethod
     def sources(cls) -> Sequence[Path]:
-        """The manifest, the seed files, and every file beside it that a command names."""
+        """The manifest, the seed files, and every file beside the manifest that a command names."""
         server, verifier, folder = cls.server, cls.verifier, cls.place.folder
         words = [*(server.command or ()), *server.args, *(verifier.command or ())]
         named = {folder / word.replace("{folder}", str(folder)) for word in words if "\0" not in word}
@@ -90,7 +91,7 @@ class McpServer(Environment[EnvironmentConfig]):
         """Start the server once, for the first task, and pin its tools.
 
         Raises:
-            ConfigError: it does not start, or its tools cannot be offered.
+            ConfigError: the server does not start, or its tools cannot be offered.
         """
         server = cls.server
         if server.image is not None:
@@ -130,20 +131,13 @@ class McpServer(Environment[EnvironmentConfig]):
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None]:
-        """Hold the server's connection, and leave nothing behind."""
-        broken: Exception | None = None
-        async with anyio.create_task_group() as group:
-            self._group = group
+        """Keep the server's connection open; at the end, stop the server and remove its folders."""
+        async with background_tasks() as self._group:
             try:
                 yield
-            except Exception as error:
-                broken = error  # raised below: the group would wrap it
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._leave()
-                group.cancel_scope.cancel()
-        if broken is not None:
-            raise broken
 
     async def _leave(self) -> None:
         if self._connection is not None:
@@ -156,7 +150,7 @@ class McpServer(Environment[EnvironmentConfig]):
             self.slots.release()
 
     async def setup(self) -> None:
-        """Start this episode's server, and see that it has the pinned tools."""
+        """Start this episode's server, and check that its tools are the pinned ones."""
         self._compare(await self._start())
         self._is_trusted = True
 
@@ -197,7 +191,7 @@ class McpServer(Environment[EnvironmentConfig]):
 
     @property
     def _volatile(self) -> str:
-        """A path that differs from episode to episode, and may stand in a tool's description."""
+        """The scratch folder's path, which differs between episodes and may appear in tool descriptions; else empty."""
         return str(self._scratch.workdir) if self._scratch is not None and self.server.image is None else ""
 
     def _compare(self, tools: Sequence[Tool]) -> None:
@@ -206,7 +200,7 @@ class McpServer(Environment[EnvironmentConfig]):
             raise TaskError(f"the server's tools are not those of the start of the run: {difference}", retryable=False)
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
-        """Pass a call on to the server."""
+        """Check the arguments, and forward the call to the server."""
         assert self.pinned is not None
         assert self._connection is not None
         tool = self.pinned.offered[name]
@@ -220,7 +214,7 @@ class McpServer(Environment[EnvironmentConfig]):
         return bounded(result, self.server.result_bytes)
 
     async def _check_announced(self) -> None:
-        """List again where the server announced another list."""
+        """If the server announced a changed tool list, list its tools again and compare them."""
         assert self._connection is not None
         wire = self._connection.wire
         if wire.has_changed_tools and (tools := await self._connection.last_tools()) is not None:
@@ -228,7 +222,7 @@ class McpServer(Environment[EnvironmentConfig]):
             self._compare(tools)
 
     async def seal(self) -> None:
-        """See that the tools are still the pinned ones, and end the server: the verifier finds a world at rest."""
+        """Check that the tools are still the pinned ones, and end the server, so that nothing changes any more."""
         connection = self._connection
         if connection is None:
             return
@@ -239,16 +233,16 @@ class McpServer(Environment[EnvironmentConfig]):
             await connection.finish()
 
     def messages(self, seat: str) -> Sequence[Message]:
-        """The prompt, with the scratch folder's path where it says `{workdir}`."""
+        """The prompt, with `{workdir}` replaced by the scratch folder's path."""
         return [self._placed(message) for message in super().messages(seat)]
 
     def reference(self) -> Sequence[Message]:
-        """The row's reference, with the scratch folder's path where it says `{workdir}`."""
+        """The row's reference, with `{workdir}` replaced by the scratch folder's path."""
         return [self._placed(message) for message in super().reference()]
 
     @classmethod
     def has_reference(cls, task: Task[Public, Secret]) -> bool:
-        """Whether the row has one."""
+        """Whether the row has a reference."""
         return bool(task.secret.reference)
 
     def _placed(self, message: Message) -> Message:
@@ -263,7 +257,7 @@ class McpServer(Environment[EnvironmentConfig]):
         return message.model_copy(update={"content": content, "tool_requests": requests})
 
     async def verify(self, submission: Submission) -> Score:
-        """Ask the verifier, over a copy of the scratch folder that nobody else knows."""
+        """Ask the verifier, which gets a private copy of the scratch folder."""
         verifier = self.verifier
         private = await anyio.to_thread.run_sync(make_scratch, secrets.token_hex(12))
         try:
@@ -283,7 +277,7 @@ class McpServer(Environment[EnvironmentConfig]):
 
 
 async def _require_engine(engine: str, image: str) -> None:
-    """Refuse now, and not once an episode, where no container engine answers or the image is not there."""
+    """Raise ConfigError before the first episode if no container engine answers, or the image does not exist."""
     for command, what in (
         ([engine, "version", "--format", "{{.Server.Version}}"], "no container engine answers: start one (`dockerd`)"),
         ([engine, "image", "inspect", "--format", "{{.Id}}", image], f"there is no such image: `docker pull {image}`"),

@@ -1,4 +1,4 @@
-"""Where rows come from: a file beside env.toml, one fetched and held to its digest, or a data set."""
+"""Sources of rows: a file beside env.toml, a downloaded file with a known digest, or a data set."""
 
 import hashlib
 import os
@@ -26,17 +26,17 @@ _CHUNK = 1 << 20
 
 
 def rows_of(source: TaskSource, folder: Path, split: str) -> Iterator[tuple[str, Row] | BadRow]:
-    """The rows of a split, lazily; `make_ready` has been called before."""
+    """The rows of a split, read lazily; `make_ready` must have been called before."""
     if source.hf is not None:
         return RowSource(source.data).rows(source.split or split)
     return RowSource(str(_file_of(source, folder))).rows("test")
 
 
 def make_ready(source: TaskSource, split: str, folder: Path) -> None:
-    """Fetch what is elsewhere, once, and see that every file has the digest that was declared.
+    """Download the file if needed, and check that it has the declared digest.
 
     Raises:
-        ConfigError: it cannot be fetched, or is not what was declared.
+        ConfigError: it cannot be downloaded, or its digest differs.
     """
     key = f"tasks.{split}"
     if source.url is not None:
@@ -71,7 +71,7 @@ def _digest(file: Path) -> str:
 
 
 def _fetch(url: str, expected: str, file: Path, key: str) -> None:
-    """Fetch a file beside its place, and put it there whole."""
+    """Download to a temporary file, and move it into place once it is complete and checked."""
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=file.parent)
     try:

@@ -1,6 +1,7 @@
-"""MCP over a process's stdin and stdout, bounded in every direction.
+"""MCP over a process's stdin and stdout, with limits on both.
 
-The SDK's own stdio client reads lines of any length, passes its own HOME and USER on, and gives stderr to this process.
+The SDK's own stdio client reads lines of any length, passes on HOME and USER, and lets the server write to the hub's
+stderr.
 """
 
 import logging
@@ -32,7 +33,7 @@ ToServer = MemoryObjectSendStream[SessionMessage]
 
 @asynccontextmanager
 async def stdio(launch: Launch, wire: Wire) -> AsyncGenerator[tuple[FromServer, ToServer]]:
-    """Start a server and hold its line; on the way out it is ended with all it started.
+    """Start a server and yield the streams for a session; at the end it is ended with all processes it started.
 
     Raises:
         ConfigError: its program cannot be started.
@@ -97,7 +98,7 @@ async def _log(stderr: ByteReceiveStream, wire: Wire, logged: anyio.Event) -> No
 async def _read(
     process: Process, wire: Wire, to_session: MemoryObjectSendStream[SessionMessage | Exception], logged: anyio.Event
 ) -> None:
-    """Hand the server's messages to the session, until one breaks the rules or none can come."""
+    """Forward the server's messages to the session, until the connection breaks or the output ends."""
     assert process.stdout is not None
     buffer, scanned = bytearray(), 0
     async with to_session:

@@ -1,4 +1,4 @@
-"""The tools a server had when the environment was made ready: what is offered, and how a change is found."""
+"""The tools of a server when the environment was prepared: which are offered, and how changes are detected."""
 
 import difflib
 import hashlib
@@ -23,19 +23,19 @@ _SHOWN_PROBLEMS = 5
 
 @dataclass(frozen=True)
 class PinnedTool:
-    """One tool as it is offered, and how its calls are checked."""
+    """A tool as it is offered, and how its arguments are checked."""
 
     definition: Tool
     server_name: str
     validator: Any
-    """A compiled JSON Schema; the library has no types."""
+    """A compiled JSON Schema validator; the library has no type stubs."""
 
     def check(self, arguments: dict[str, Any]) -> None:
         """Check arguments against the tool's own schema.
 
         Raises:
-            ToolError: says which argument is wrong, to the model.
-            TaskError: the schema itself does not hold.
+            ToolError: an argument is wrong; the message is for the model.
+            TaskError: the schema itself is invalid.
         """
         from jsonschema import ValidationError
 
@@ -59,13 +59,13 @@ class PinnedTool:
 
 @dataclass(frozen=True)
 class PinnedTools:
-    """The tools of a server, by offered name, and the digest of each by its own name."""
+    """A server's tools by offered name, and the digest of each by its name on the server."""
 
     offered: dict[str, PinnedTool]
     digests: dict[str, str]
 
     def difference(self, tools: Sequence[Tool], workdir: str) -> str | None:
-        """What a later listing changed; None where it is the same."""
+        """How a later listing differs; None if it does not."""
         now = {tool.name: _digest(_clean(tool, workdir)) for tool in tools}
         parts = [
             f"{verb} {', '.join(map(repr, names[:10]))}"
@@ -80,10 +80,10 @@ class PinnedTools:
 
 
 def pin(tools: Sequence[Tool], server: ServerSection, workdir: str) -> PinnedTools:
-    """Pin a listing.
+    """Pin the listed tools.
 
     Raises:
-        ConfigError: a name, a schema, or the manifest's choice of tools does not hold.
+        ConfigError: a name, a schema, or the manifest's choice of tools is invalid.
     """
     if len(tools) > MAX_TOOLS:
         raise ConfigError(f"the server lists {len(tools)} tools; {MAX_TOOLS} is the most")
@@ -143,7 +143,7 @@ def _pin_one(tool: Tool) -> PinnedTool:
 
 
 def _clean(tool: Tool, workdir: str) -> Tool:
-    """What of a tool a model may see: no `_meta`, icons, output schema or other extras, and no path of one episode."""
+    """The parts of a tool that a model sees: no `_meta`, icons, output schema and the like, and no episode's path."""
     hints = tool.annotations
     annotations = hints and ToolAnnotations(
         read_only_hint=hints.read_only_hint,

@@ -1,4 +1,4 @@
-"""`reasoning_gym`: every generator of the reasoning-gym package as a split, scored by its own scorer."""
+"""`reasoning_gym`: each generator of the reasoning-gym package as a split, scored by the generator's own scorer."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -24,36 +24,36 @@ from rollouthub_servers.reasoning_gym.library import ask, ask_in_thread
 __all__ = ["Puzzle", "ReasoningGym", "ReasoningGymConfig"]
 
 FIRST = "basic_arithmetic"
-"""The split that runs when none is named."""
+"""The default split."""
 INSTRUCTION = "Think step by step. Then give the answer alone, in the form asked for, between <answer> and </answer>."
 BATCH = 16
-"""Tasks asked for at a time; fewer at first, for who wants only one."""
+"""Most tasks requested from the worker at a time; the first requests are smaller."""
 
 _OPENING, _CLOSING = "<answer>", "</answer>"
 
 
 class ReasoningGymConfig(EnvironmentConfig):
-    """How many puzzles, and of what kind."""
+    """Number and kind of puzzles."""
 
     size: int = Field(default=500, ge=1)
-    """Tasks of each split; they are generated a few at a time."""
+    """Number of tasks in each split; they are generated lazily."""
     options: dict[str, JsonValue] = {}
-    """Settings of the generator itself, such as `--set options='{"min_terms": 3}'`; empty takes its own defaults."""
+    """Settings of the generator itself, such as `--set options='{"min_terms": 3}'`; by default its own."""
     instruction: str = INSTRUCTION
-    """What follows every question; empty for nothing."""
+    """Text after every question; empty for none."""
     check_seconds: float = Field(default=10.0, gt=0, le=60)
-    """CPU time that scoring an answer may cost; an answer that costs more is wrong."""
+    """CPU seconds for scoring an answer; an answer that takes more is wrong."""
 
 
 class Puzzle(Secret):
-    """What makes the puzzle again, with all that its scorer needs."""
+    """What regenerates the puzzle for its scorer."""
 
     recipe: str
     index: int
 
 
 class ReasoningGym(Environment[ReasoningGymConfig]):
-    """Over a hundred generators of puzzles (reasoning-gym), each a split."""
+    """Over a hundred puzzle generators (reasoning-gym), each a split."""
 
     scores_transcripts = True
 
@@ -65,7 +65,7 @@ class ReasoningGym(Environment[ReasoningGymConfig]):
 
     @classmethod
     def tasks(cls, config: ReasoningGymConfig, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
-        """One puzzle after the other, the same for the same seed in every process."""
+        """Generate the puzzles lazily; the same seed gives the same puzzles in every process."""
         # Some generators hand the seed to numpy, which takes 32 bits.
         given = {"generator": split, "seed": seed % (1 << 31), "size": config.size, "options": config.options}
         recipe = json.dumps(given, sort_keys=True)
@@ -86,12 +86,12 @@ class ReasoningGym(Environment[ReasoningGymConfig]):
             is_done, count = reply["done"], min(2 * count, BATCH)
 
     def reference(self) -> Sequence[Message]:
-        """The generator's own answer; empty where it keeps none."""
+        """The generator's own answer; empty if it gives none."""
         answer = self.task.secret.answer
         return () if answer is None else (assistant(f"<answer>{answer}</answer>"),)
 
     async def verify(self, submission: Submission) -> Score:
-        """Ask the generator's own scorer, partial credit included; 1 is passed."""
+        """Score the answer with the generator's own scorer, with partial credit; a score of 1 is passed."""
         answer = find_answer(submission)
         if not answer:
             return Score(reward=0.0, passed=False, metrics={"answered": 0.0}, feedback="no answer was found")
@@ -114,7 +114,7 @@ class ReasoningGym(Environment[ReasoningGymConfig]):
 
 
 def find_answer(submission: Submission) -> str | None:
-    """What stands in the last `<answer>` tag; of what was given to `submit`, else all of it. None where there is none.
+    """The text in the last `<answer>` tag; without one, all of what was given to `submit`. None if there is none.
 
     This is the library's own convention: a message without the tag gives no answer.
     """

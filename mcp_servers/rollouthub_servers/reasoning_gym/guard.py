@@ -1,6 +1,6 @@
-"""Keeping an agent's answer from being run: the library hands some answers to `eval` and to sympy's parser.
+"""Prevents an agent's answer from being executed: the library passes some answers to `eval` and to sympy's parser.
 
-Imported in worker processes only, where it takes effect for good.
+Imported only in worker processes, in which it changes `eval` and the parser for good.
 """
 
 import ast
@@ -13,20 +13,23 @@ from typing import Any
 
 LIBRARY = "reasoning_gym"
 OWN_TEXT = frozenset({f"{LIBRARY}.arithmetic.bitwise_arithmetic"})
-"""Modules that evaluate what they wrote themselves while they score."""
+"""Modules whose scorers evaluate only text that they wrote themselves."""
 NAMES = frozenset(
     (
         *("sin", "cos", "tan", "sec", "csc", "cot", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
         *("exp", "log", "ln", "sqrt", "Abs", "abs", "pi", "oo"),
     )
 )
-"""Names that may stand in an answer that is mathematics, beside single letters."""
+"""Names allowed in mathematical answers, besides single letters."""
 
 _TOKENS = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+|\*\*|[-+*/^(),=!])")
 
 
 def make_guard() -> Callable[[], None]:
-    """What, once called, has text in an answer read as data. Made ahead: to find all that needs it takes a while."""
+    """Make a function that replaces `eval` and sympy's parser by versions that only read data.
+
+    Call it early, since collecting the references to the parser is slow.
+    """
     from sympy.parsing import sympy_parser  # pyright: ignore[reportMissingTypeStubs]  # none exist
 
     parser = sympy_parser.parse_expr
@@ -59,7 +62,7 @@ def _plain_evaluator() -> Callable[..., Any]:
 
 
 def is_plain_mathematics(text: str) -> bool:
-    """Whether text holds numbers, operators, known functions and single letters alone; no attribute, no string."""
+    """Whether a text has only numbers, operators, known functions and single letters; no attributes, no strings."""
     position = 0
     text = text.rstrip()
     while position < len(text):

@@ -1,4 +1,4 @@
-"""Asking the worker processes that hold the library; they start when they are first asked, and are shared by all."""
+"""Requests to the worker processes that load the library; started on demand, and shared by all episodes."""
 
 import os
 from collections.abc import Generator
@@ -11,7 +11,7 @@ from rollouthub.plugins.extras import pip_install
 from rollouthub_servers.workers import WorkerDied, Workers
 
 WALL_SECONDS = 120.0
-"""After which a worker counts as stuck."""
+"""Wall seconds without a reply after which a worker is killed."""
 
 _workers = Workers(
     "rollouthub_servers.reasoning_gym.worker",
@@ -22,30 +22,30 @@ _workers = Workers(
 
 
 def ask(what: dict[str, Any]) -> dict[str, Any]:
-    """One request through an idle worker, or a new one; blocks.
+    """Send a request to an idle or new worker, and wait for the reply; blocks.
 
     Raises:
-        ConfigError: the library is not installed, or refuses what it is asked for.
-        TaskError: the worker died or was stuck.
+        ConfigError: the library is not installed, or refuses the request.
+        TaskError: the worker died or did not reply in time.
     """
     with _failures():
         return _granted(_workers.ask(what, WALL_SECONDS))
 
 
 async def ask_in_thread(what: dict[str, Any]) -> dict[str, Any]:
-    """The same without blocking the event loop; cancelled, it ends the worker."""
+    """As `ask`, without blocking the event loop; on cancellation the worker is killed."""
     with _failures():
         return _granted(await _workers.ask_in_thread(what, WALL_SECONDS))
 
 
 def close_workers() -> None:
-    """End every worker: in tests. The next request starts new ones."""
+    """End all workers, in tests. The next request starts new ones."""
     _workers.close()
 
 
 @contextmanager
 def _failures() -> Generator[None]:
-    """What keeps a worker from answering, as our errors."""
+    """Raise a worker's failures as the hub's errors."""
     if find_spec("reasoning_gym") is None:
         cure = f"{pip_install('reasoning-gym')}; it is compiled, on Debian with gcc and python3-dev"
         raise ConfigError(f"reasoning_gym needs an extra: {cure}")

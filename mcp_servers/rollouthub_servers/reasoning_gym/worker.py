@@ -1,9 +1,8 @@
-"""The process that makes tasks and scores: `python -m rollouthub_servers.reasoning_gym.worker`, one JSON line in, one
-out.
+"""The worker process that makes and scores tasks: `python -m rollouthub_servers.reasoning_gym.worker`, with JSON lines.
 
-The library stays out of the hub: it takes a second to load, some of its generators follow the order of Python's hashes
-(fixed here by PYTHONHASHSEED) or the global random numbers, and some of its scorers evaluate the answer. Tasks are
-made here; every answer is scored in a child of its own, so that none can change what the next one is scored by.
+The library is not loaded in the hub: loading takes a second, some of its generators depend on the order of Python's
+hashes (fixed here by PYTHONHASHSEED) or on global random numbers, and some of its scorers evaluate the answer. Tasks
+are made in this process, but each answer is scored in a child process, so that it cannot affect later scores.
 """
 
 import contextlib
@@ -29,15 +28,15 @@ from rollouthub_servers.reasoning_gym.guard import make_guard
 _factory = cast(Any, factory)
 _guard = make_guard()
 MEMORY_BYTES = 4 << 30
-"""Address space of a child, the library's own included."""
+"""Limit of a child's address space in bytes, including the library's own."""
 NONSENSE = "§ this is no answer §"
 SHOWN = 300
 _EXAMPLES = ("example_correct_answer", "example_answer", "possible_answer")
-"""Where a generator that takes many answers keeps one."""
+"""Metadata keys of an example answer, for generators that accept many answers."""
 
 
 def main() -> None:
-    """Serve until stdin ends: with the hub, however it ended."""
+    """Serve requests until stdin ends, as it does with the hub."""
     replies, requests = os.dup(1), os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)  # the library prints
     gc.freeze()  # what every child shares is not copied by looking at it
@@ -97,7 +96,7 @@ def _entry(recipe: str, index: int) -> dict[str, Any]:
 
 @lru_cache(maxsize=512)
 def _reference(recipe: str, index: int) -> str | None:
-    """An answer that is right; None where the generator gives none."""
+    """A right answer; None if the generator gives none."""
     entry = _entry(recipe, index)
     if entry["answer"] is not None:
         return str(entry["answer"])
@@ -109,7 +108,7 @@ def _reference(recipe: str, index: int) -> str | None:
 
 
 def _refuse_what_takes_anything(recipe: str) -> None:
-    """A scorer that gives nonsense full marks scores nothing."""
+    """Refuse a generator whose scorer gives nonsense a full score."""
     try:
         score = _dataset(recipe).score_answer(NONSENSE, copy.deepcopy(_entry(recipe, 0)))
     except Exception:
@@ -120,14 +119,14 @@ def _refuse_what_takes_anything(recipe: str) -> None:
 
 @contextlib.contextmanager
 def _own_randomness(key: str) -> Generator[None]:
-    """For generators that draw from the global streams: the same numbers for the same task."""
+    """Seed the global random streams by `key`, for generators that draw from them."""
     random.seed(key)
     numpy.random.seed(random.getrandbits(32))
     yield
 
 
 def _in_child(recipe: str, index: int, answer: str, cpu_seconds: float) -> dict[str, Any]:
-    """Score in a child that a signal ends, which no C code can hold off, when it has used up its CPU time."""
+    """Score in a child process, which a signal kills when its CPU time is used up, since C code cannot block it."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,4 +1,4 @@
-"""`swe`: a repository, a problem in words, and hidden tests that must come to pass; a form of `terminal`."""
+"""`swe`: a repository, a problem statement, and hidden tests that must pass; built on `terminal`."""
 
 from rollouthub_servers.swe.swe_environment import Swe
 from rollouthub_servers.swe.swe_row import SweConfig

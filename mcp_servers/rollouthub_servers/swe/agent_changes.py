@@ -1,4 +1,4 @@
-"""The files that the agent changed, without tests and test settings."""
+"""Selects the files changed by the agent that are graded, without tests and test settings."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -9,16 +9,17 @@ from rollouthub_servers.terminal.planted_files import is_suspect
 _TEST = re.compile(r"(?:^|/)(?:tests?|testing)(?:/|$)|(?:^|/)test_[^/]*$|_tests?\.\w+$|(?:^|/)conftest\.py$")
 _SETTINGS = frozenset({"pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", ".pytest.ini", "noxfile.py"})
 _RUNNER = frozenset({"pytest", "_pytest", "pluggy", "iniconfig"})
-"""Modules that, in the repository's own folder, would run in place of the installed ones."""
+"""Modules that, in the repository's own folder, would be imported in place of the installed ones."""
 _LEFTOVERS = frozenset({".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".tox", "node_modules"})
 
 
 def crossing(
     changed: Iterable[str], repository: str, hidden: Collection[str], expected: Collection[str]
 ) -> tuple[list[str], list[str]]:
-    """The changed paths that cross, absolute, and those that were held back, below the repository.
+    """The changed paths copied to the grading container (absolute), and those held back (below the repository).
 
-    `hidden` paths come with the tests; `expected` ones, which a known solution changes, cross even as settings.
+    `hidden` paths come with the tests; `expected` paths are changed by the known solution, and are copied even if they
+    are settings.
     """
     own = {_top(path) for path in expected if path}
     kept: list[str] = []
@@ -39,5 +40,5 @@ def crossing(
 
 
 def _top(below: str) -> str:
-    """The module that a path below the repository is a part of."""
+    """The top-level module or folder of a path in the repository."""
     return PurePosixPath(below).parts[0].partition(".")[0]

@@ -1,4 +1,4 @@
-"""What a test runner says of each test, in the JUnit form that pytest writes; no line of its output is believed."""
+"""Reads test results from pytest's JUnit report; printed output is not trusted."""
 
 import re
 from collections.abc import Iterable
@@ -8,10 +8,10 @@ _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})")
 
 
 def passed_tests(report: bytes) -> tuple[frozenset[str], frozenset[str]]:
-    """The tests that a report says have passed, and those that failed as they were marked to; none of one unreadable.
+    """The tests that passed, and those that failed as expected (xfail); both empty if the report is unreadable.
 
-    They are named as `module.Class.name`; of a name with spaces also its first word, which is all that published lists
-    have of it, where all tests with that word passed.
+    Tests are named `module.Class.name`. A name with spaces also appears as its first word, as in published lists, if
+    all tests with that word passed.
     """
     try:
         root = ElementTree.fromstring(report)
@@ -32,7 +32,7 @@ def passed_tests(report: bytes) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def sympy_passed(lines: str) -> frozenset[str]:
-    """The tests that SymPy's runner says are ok: `test_name ok`; what it says last of a name counts."""
+    """The tests that SymPy's runner reports as `test_name ok`; the last line on a test decides."""
     found: dict[str, bool] = {}
     for line in lines.splitlines():
         words = line.split()
@@ -42,12 +42,12 @@ def sympy_passed(lines: str) -> frozenset[str]:
 
 
 def decoded(name: str) -> str:
-    """A name with the characters that pytest writes as escapes (`\\xe9`), as published lists have them."""
+    """A name with pytest's escapes (`\\xe9`) replaced by the characters, as in published lists."""
     return _ESCAPE.sub(lambda match: chr(int(match[0][2:], 16)), name)
 
 
 def in_report(test: str) -> str:
-    """A test's id as pytest gives it (`tests/test_a.py::TestB::test_c[1]`) in the report's form."""
+    """A pytest id (`tests/test_a.py::TestB::test_c[1]`) in the report's form."""
     file, _, inside = test.partition("::")
     module = file.removesuffix(".py").strip("/").replace("/", ".")
     outer, bracket, parameters = inside.partition("[")
@@ -55,5 +55,5 @@ def in_report(test: str) -> str:
 
 
 def files_of(tests: Iterable[str]) -> list[str]:
-    """The files that tests are in, each once, in order."""
+    """The files that contain the tests, without duplicates, in order."""
     return list(dict.fromkeys(test.partition("::")[0] for test in tests))

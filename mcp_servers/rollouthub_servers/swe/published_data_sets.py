@@ -1,7 +1,7 @@
-"""The data sets that are published for this: which image a row's is, and how its repository's tests are run.
+"""Facts on published data sets: the image of a row, and how its repository's tests are run.
 
-Facts of the SWE-bench package (MIT, https://github.com/SWE-bench/SWE-bench) and of SWE-Gym's fork of it: the names of
-their images, the environment in them, and a command for each repository.
+Taken from the SWE-bench package (MIT, https://github.com/SWE-bench/SWE-bench) and from SWE-Gym's fork of it: the names
+of images, the conda environment in them, and a command for each repository.
 """
 
 import re
@@ -19,7 +19,7 @@ VARIABLES = {
     "CONDA_DEFAULT_ENV": "testbed",
     "CONDA_PREFIX": f"{CONDA}/envs/testbed",
 }
-"""What activating it comes to, for the agent's own commands."""
+"""The variables that activating the conda environment sets, for the agent's commands."""
 _LOCALE = "export LANG=en_US.UTF-8 LC_ALL=en_US.UTF-8 LANGUAGE=en_US:en PYTHONIOENCODING=utf8"
 _MAKE_LOCALE = f"sed -i '/en_US.UTF-8/s/^# //g' /etc/locale.gen && locale-gen\n{_LOCALE}"
 _DJANGO = "./tests/runtests.py --verbosity 2 --settings=test_sqlite --parallel 1"
@@ -38,9 +38,9 @@ class Published:
     command: str
     runner: Runner = "pytest"
     prelude: str = ACTIVATE
-    """Run by bash before the command."""
+    """Shell code that bash runs before the command."""
     files: tuple[str, ...] = ()
-    """What the command is given, where that is not the files of the tests."""
+    """Arguments of the command, if they are not the tests' files."""
 
 
 _SWE_BENCH: Mapping[str, tuple[str, Runner]] = {
@@ -73,7 +73,7 @@ _SWE_GYM: Mapping[str, str] = {
 
 
 def published(repository: str, instance_id: str, version: str, test_patch: str) -> Published | None:
-    """What is known of a row by its repository; None of one in neither data set."""
+    """How to run a row's tests, by its repository; None if the repository is in neither data set."""
     if repository in _SWE_BENCH:
         command, runner = _SWE_BENCH[repository]
         image = f"swebench/sweb.eval.x86_64.{instance_id.lower().replace('__', '_1776_')}:latest"
@@ -93,12 +93,12 @@ def published(repository: str, instance_id: str, version: str, test_patch: str) 
 
 
 def test_paths(test_patch: str) -> tuple[str, ...]:
-    """The files of tests that a patch touches."""
+    """The test files that a patch changes."""
     return tuple(path for path in _NEW_FILE.findall(test_patch) if not path.endswith(_NO_TESTS))
 
 
 def django_labels(test_patch: str) -> tuple[str, ...]:
-    """What Django's own runner calls them."""
+    """The test files that a patch changes, as labels of Django's runner."""
     paths = (path.removesuffix(".py").removeprefix("tests/") for path in test_paths(test_patch))
     return tuple(path.replace("/", ".") for path in paths)
 

@@ -1,6 +1,6 @@
-"""Runs a program whose tests are `unittest`'s, and writes what became of each to a file; for Python 3.5 and later.
+"""Runs a program whose tests use `unittest`, and writes each test's result to a file; for Python 3.5 and later.
 
-It is placed beside the tests and run by their Python, with nothing of ours installed: `recorder.py REPORT PROGRAM …`.
+It is placed beside the tests and run by their Python, without the hub's packages: `recorder.py REPORT PROGRAM …`.
 """
 
 import json
@@ -14,7 +14,7 @@ FOUND = cast("dict[str, bool]", {})
 
 
 def note(result: Any, test: Any, is_good: bool) -> None:
-    """Note a test by its id, and by the line that the runner shows of it, which may be its docstring's first."""
+    """Record a test's result by its id and by the line that the runner shows, often from its docstring."""
     names = [str(test)]
     if hasattr(result, "getDescription"):
         names.append(result.getDescription(test).strip().split("\n")[-1].strip())
@@ -23,7 +23,7 @@ def note(result: Any, test: Any, is_good: bool) -> None:
 
 
 def watch(method: str, is_good: bool) -> None:
-    """Have a method of every result note its test."""
+    """Wrap a method of every test result so that it records the test."""
     original = getattr(unittest.TestResult, method)
 
     def noting(self: Any, test: Any, *more: Any) -> Any:
@@ -37,7 +37,7 @@ def watch(method: str, is_good: bool) -> None:
 
 
 def main() -> None:
-    """Run the program, and leave the report however it ends."""
+    """Run the program, and write the report however it ends."""
     report, program = sys.argv[1], sys.argv[2]
     sys.argv = sys.argv[2:]
     sys.path[0] = program.rpartition("/")[0] or "."

@@ -1,4 +1,4 @@
-"""Running hidden tests in a fresh sandbox, and reading which of them passed."""
+"""Runs hidden tests in a fresh sandbox, and reads which of them passed."""
 
 import json
 import secrets
@@ -17,7 +17,7 @@ _MOST_REPORT = 64 * MIB
 
 
 class NotRun(Exception):
-    """The tests did not come to run, or to an end, by the fault of the code they import or by their own."""
+    """The tests could not be run, or did not finish, because of the code under test or their own."""
 
     def __init__(self, message: str, *, timed_out: bool = False) -> None:
         self.timed_out = timed_out
@@ -25,7 +25,7 @@ class NotRun(Exception):
 
 
 class TestRun:
-    """A run of a task's hidden tests in a sandbox that holds them and the code."""
+    """Runs a task's hidden tests in a sandbox that contains them and the code."""
 
     __test__ = False
 
@@ -35,7 +35,7 @@ class TestRun:
         self._folder = f"/tmp/{secrets.token_hex(16)}"
 
     async def results(self) -> tuple[frozenset[str], str]:
-        """Those of the tests that pass, and what the runner said.
+        """The tests that pass, and the runner's output.
 
         Raises:
             NotRun: they could not be run.
@@ -67,7 +67,7 @@ class TestRun:
         return finished
 
     async def _reported(self, command: str, name: str) -> tuple[bytes | None, Finished]:
-        """Run a command that writes a report into a folder of its own; None where there is none at its end."""
+        """Run a command that writes a report to a folder of its own; the report is None if the command left none."""
         finished = await self._run(f"mkdir -p -m 700 {self._folder} && {command}")
         await self._fresh.stop()
         try:
@@ -78,7 +78,7 @@ class TestRun:
             return None, finished
 
     async def _pytest(self) -> tuple[frozenset[str], str]:
-        """Run the files of all tests, and read what the runner reports; one that is ended early reports nothing."""
+        """Run the files of all tests with pytest, and read its JUnit report."""
         files = " ".join(shlex.quote(file) for file in files_of(self._tests))
         options = f"-p no:cacheprovider --junitxml={self._folder}/report.xml"
         report, finished = await self._reported(f"{self._secret.test_command} {options} {files}", "report.xml")
@@ -93,7 +93,7 @@ class TestRun:
         return frozenset(passed), finished.stdout.text[-SHOWN:]
 
     async def _django(self) -> tuple[frozenset[str], str]:
-        """Run them under a recorder: what Django's runner prints is mixed with what its tests print."""
+        """Run the tests under the recorder, since Django's runner mixes its output with that of the tests."""
         recorder = f"{self._folder}/recorder.py"
         await self._fresh.write_file(recorder, _RECORDER.read_bytes(), mode=0o644)
         command = f"python {recorder} {self._folder}/report.json {self._secret.test_command} {self._given()}"
@@ -108,7 +108,7 @@ class TestRun:
         return frozenset(test for test in self._tests if good.get(test) is True), finished.stdout.text[-SHOWN:]
 
     async def _sympy(self) -> tuple[frozenset[str], str]:
-        """Run them by SymPy's own runner, whose printed lines are all there is of a report."""
+        """Run the tests with SymPy's own runner, whose printed lines are the only report."""
         command = f"{self._secret.test_command} {self._given()} > {self._folder}/lines.txt"
         report, finished = await self._reported(command, "lines.txt")
         if report is None:
@@ -118,7 +118,7 @@ class TestRun:
         return frozenset(test for test in self._tests if test in good), text[-SHOWN:]
 
     async def _plain(self) -> tuple[frozenset[str], str]:
-        """Run each group of tests; the exit status of the runner says whether all of them passed."""
+        """Run each group of tests; an exit status of 0 means that all tests of the group passed."""
         passed: set[str] = set()
         said = ""
         for group in (self._secret.fail_to_pass, self._secret.pass_to_pass):

@@ -1,4 +1,4 @@
-"""`Swe`: a problem in a repository, solved in its container; hidden tests run in a fresh one."""
+"""`Swe`: a problem in a repository, solved in its container; hidden tests run in a fresh container."""
 
 import base64
 import hashlib
@@ -6,9 +6,10 @@ import json
 import logging
 import shlex
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import anyio
+from pydantic import JsonValue
 
 from rollouthub import (
     BadRow,
@@ -22,9 +23,10 @@ from rollouthub import (
     Task,
     ToolRequest,
 )
+from rollouthub.authoring.sandbox_state import bring_back, changes_of
 from rollouthub.errors import SandboxError, SandboxOverrun, VerifierError
 from rollouthub.messages import assistant
-from rollouthub.sandbox import MIB, CommandNotStarted, File, Sandbox, SandboxFileError, SandboxSpec
+from rollouthub.sandbox import MIB, CommandNotStarted, File, Sandbox, SandboxFileError, SandboxSpec, folders_above
 from rollouthub_servers.swe.agent_changes import crossing
 from rollouthub_servers.swe.published_data_sets import VARIABLES
 from rollouthub_servers.swe.runners import SHOWN, NotRun, TestRun
@@ -37,35 +39,39 @@ logger = logging.getLogger(__name__)
 
 _APPLY = "git apply --whitespace=nowarn {file} 2>&1 || patch -p1 --batch < {file}"
 _AT_ONCE = 200
-"""Paths in one command: it has a longest length."""
+"""Most paths in one command, whose length is limited."""
+MOST_CHANGED = 50_000
+"""Most paths that an agent may change, since each is examined and copied."""
 _NOT_RUN = (NotRun, SandboxOverrun, SandboxFileError, CommandNotStarted)
-"""What keeps tests from being run, by what is in their sandbox."""
+"""Errors that mean that the content of the sandbox kept the tests from running."""
 
 
 class Swe(Workbench[SweConfig]):
     """Mend a repository in its container; hidden tests that failed must pass, and those that passed still do."""
 
+    scores_states = True
+
     @classmethod
     def splits(cls, config: EnvironmentConfig) -> tuple[str, ...]:
-        """Those of the data set."""
+        """The splits of the data set."""
         assert isinstance(config, SweConfig)
         return config.rows().splits()
 
     @classmethod
     def tasks(cls, config: SweConfig, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
-        """A task a row, in the order of the file."""
+        """One task per row, in the order of the file."""
         return config.tasks(split, make_task)
 
     @classmethod
     def deadlines(cls, config: SweConfig) -> Deadlines:
-        """Long enough for a command of the agent's, and for the tests: again and without it where they cannot run."""
+        """Deadlines for the agent's longest command, and for repeated runs of the tests."""
         usual = Deadlines()
         call = max(usual.tool_call, config.most_command_seconds + AROUND_CALL)
         return Deadlines(tool_call=call, verify=max(usual.verify, MOST_RUNS * config.test_seconds + AROUND_TESTS))
 
     @classmethod
     def sources(cls) -> Sequence[Path]:
-        """This package and the tools it is made of."""
+        """All modules of this package and of `terminal`, on which it is built."""
         here = Path(__file__).parent
         return [*sorted(here.rglob("*.py")), *sorted((here.parent / "terminal").rglob("*.py"))]
 
@@ -81,14 +87,14 @@ class Swe(Workbench[SweConfig]):
 
     @property
     def agent_environment(self) -> dict[str, str]:
-        """In a published image, the environment that its repository is installed in."""
+        """In a published image, the variables of the repository's conda environment."""
         return VARIABLES if self._secret.is_published else {}
 
     def _run_of(self, fresh: Sandbox) -> TestRun:
         return TestRun(self._secret, fresh, self.config.test_seconds)
 
     async def reply(self, seat: str, messages: Sequence[Message]) -> Sequence[Message] | None:
-        """Nobody answers: the agent is done."""
+        """None: a message without a call ends the episode."""
         return None
 
     def reference(self) -> Sequence[Message]:
@@ -107,12 +113,25 @@ class Swe(Workbench[SweConfig]):
 
     @classmethod
     def has_reference(cls, task: Task[Public, Secret]) -> bool:
-        """Whether its row has a patch."""
+        """Whether the row has a patch."""
         assert isinstance(task.secret, SweSecret)
         return bool(task.secret.patch)
 
+    async def snapshot(self) -> JsonValue:
+        """The agent's changes in the container.
+
+        Raises:
+            SandboxFileError: they are too large, or contain links or devices.
+        """
+        return await changes_of(self.sandbox, max_bytes=self.config.changed_mb * MIB)
+
+    async def restore(self, state: JsonValue) -> None:
+        """Make the changes of a snapshot in a fresh container."""
+        root = "0" if self.sandbox.ref.profile == "root-compat" else None
+        await bring_back(self.sandbox, state, user=root)
+
     async def verify(self, submission: Submission) -> Score:
-        """Carry the agent's changes into a fresh container, put the tests there, and run them."""
+        """Copy the agent's changes into a fresh container, add the tests, and run them."""
         secret = self._secret
         try:
             kept, held, removed = await self._changes()
@@ -138,10 +157,10 @@ class Swe(Workbench[SweConfig]):
         )
 
     async def _changes(self) -> tuple[list[File], list[str], list[str]]:
-        """The files that cross, the paths held back, and the paths that the agent removed.
+        """The files to copy, the paths held back, and the paths that the agent removed.
 
         Raises:
-            SandboxFileError: they are more than may cross.
+            SandboxFileError: there are too many changes.
         """
         secret = self._secret
         snapshot = await self.sandbox.snapshot()
@@ -150,20 +169,24 @@ class Swe(Workbench[SweConfig]):
         finally:
             with anyio.CancelScope(shield=True):
                 await snapshot.discard()
-        paths, held = crossing(changed, secret.repository, secret.hidden, patched(secret.patch))
+        if len(changed) > MOST_CHANGED:
+            raise SandboxFileError(f"{len(changed):,} paths are changed, more than {MOST_CHANGED:,}", "EFBIG")
+        own = (secret.repository, secret.hidden, patched(secret.patch))
+        paths, held = await anyio.to_thread.run_sync(crossing, changed, *own)
         found = await self.sandbox.collect(paths, max_bytes=self.config.changed_mb * MIB)
         there = {f"/{file.path}" for file in found}
-        wanted, _ = crossing(sorted(there), secret.repository, secret.hidden, patched(secret.patch))
-        removed = [path for path in paths if not any(each == path or each.startswith(f"{path}/") for each in there)]
-        return [file for file in found if f"/{file.path}" in wanted], held, removed
+        wanted, _ = await anyio.to_thread.run_sync(crossing, sorted(there), *own)
+        kept, full = set(wanted), folders_above(there)
+        removed = [path for path in paths if path not in there and path not in full]
+        return [file for file in found if f"/{file.path}" in kept], held, removed
 
     async def _tested(self, kept: Sequence[File], removed: Sequence[str]) -> tuple[frozenset[str], str]:
-        """Those of the tests that pass with the agent's changes, and what the runner said.
+        """The tests that pass with the agent's changes, and the runner's output.
 
-        None pass where the changes keep them from being run, or break their sandbox twice.
+        No test counts as passed if the changes keep the tests from running, or break their sandbox twice.
 
         Raises:
-            VerifierError: they cannot be run without the changes either.
+            VerifierError: the tests cannot be run without the changes either.
         """
         try:
             return await self._run_with(kept, removed)
@@ -186,10 +209,10 @@ class Swe(Workbench[SweConfig]):
             return await self._run_of(fresh).results()
 
     async def _see_that_it_runs(self) -> None:
-        """Run the tests without the agent's changes, on the known solution where there is one; once where they run.
+        """Check that the tests run without the agent's changes; a success is remembered.
 
         Raises:
-            VerifierError: they cannot be run there either, so it is not the agent's doing.
+            VerifierError: they do not run, so the agent is not to blame.
         """
         secret, spec = self._secret, self.sandbox_spec()
         asked = f"{vars(secret)}|{self.config.test_seconds}|{spec.model_dump_json()}"
@@ -211,7 +234,7 @@ class Swe(Workbench[SweConfig]):
             known.is_tried = True
 
     async def _place_tests(self, fresh: Sandbox) -> list[File]:
-        """Put the tests into a sandbox of the image alone; their files."""
+        """Put the tests into a fresh sandbox; returns their files."""
         secret = self._secret
         files = [File(path, text.encode()) for path, text in secret.test_files.items()]
         await fresh.place(files, secret.repository)
@@ -224,9 +247,9 @@ class Swe(Workbench[SweConfig]):
 
 
 async def _bring(fresh: Sandbox, kept: Sequence[File], removed: Sequence[str]) -> None:
-    """Make an agent's changes in a fresh sandbox, also where a file took a folder's place or a folder a file's."""
+    """Make an agent's changes in a fresh sandbox, even where a file replaces a folder or a folder a file."""
     paths = [f"/{file.path}" for file in kept]
-    above = sorted({str(parent) for path in paths for parent in PurePosixPath(path).parents})
+    above = sorted(folders_above(paths))
     gone = [*removed, *paths]
     for script, each in (
         ('rm -rf -- "$@"', gone),

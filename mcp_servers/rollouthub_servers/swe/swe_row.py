@@ -1,4 +1,4 @@
-"""A row of a data set in SWE-bench's columns, as a task."""
+"""Makes a task of a row with SWE-bench's columns."""
 
 import json
 import re
@@ -23,7 +23,7 @@ _PATCHED = re.compile(r"^(?:\+\+\+|---) (?:[ab]/)?([^\t\n]+)", re.MULTILINE)
 
 
 class SweConfig(ShellConfig, TableConfig):
-    """Where the rows are, and what a repository's container gets."""
+    """The data set, and the resources of a repository's container."""
 
     id_column: str | None = "instance_id"
     """Column of the task's id."""
@@ -32,49 +32,49 @@ class SweConfig(ShellConfig, TableConfig):
     cpus: float = Field(default=2.0, gt=0)
     """CPUs of a container."""
     memory_mb: int = Field(default=4096, ge=64)
-    """Memory of a container."""
+    """Memory of a container, in MiB."""
     storage_mb: int = Field(default=10_240, ge=64)
-    """Disk space of a container."""
+    """Disk space of a container, in MiB."""
     pids: int = Field(default=512, ge=16)
-    """Processes and threads at one time."""
+    """Most processes and threads in a container at a time."""
     test_seconds: float = Field(default=250.0, ge=1)
-    """How long the tests may take; what takes longer has failed them."""
+    """Most seconds for the tests; tests that take longer have failed."""
     changed_mb: int = Field(default=64, ge=1)
-    """Most that the agent's changed files may hold together."""
+    """Most MiB of all files that the agent changed."""
 
 
 class SweSecret(Secret):
-    """What the tests are, and the patch that is known to pass them."""
+    """The hidden tests, and the known patch that passes them."""
 
     image: str | Build
     repository: str
-    """The folder it is in."""
+    """Path of the repository in the container."""
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...] = ()
     test_command: str
     runner: Runner = "pytest"
     prelude: str = ""
-    """What bash runs before the command; without one the shell is `/bin/sh`."""
+    """Shell code that bash runs before the command; if empty, the shell is `/bin/sh`."""
     test_names: tuple[str, ...] = ()
-    """What the runners of Django and SymPy are given."""
+    """Arguments for the runners of Django and SymPy."""
     is_published: bool = False
-    """Whether its image and its runner are those of a published data set."""
+    """Whether image and runner are those of a published data set."""
     test_patch: str = ""
     test_files: dict[str, str] = {}
-    """Text by path below the repository."""
+    """Path below the repository → text of a test file."""
     patch: str = ""
 
     @property
     def hidden(self) -> frozenset[str]:
-        """Paths that the hidden tests bring."""
+        """Paths that the hidden tests add or change."""
         return frozenset(self.test_files) | patched(self.test_patch)
 
 
 def make_task(task_id: str, row: Row) -> Task[Public, Secret]:
-    """A row's task.
+    """Make the task of a row.
 
     Raises:
-        DataError: a column is missing, or does not hold what it must.
+        DataError: a column is missing or invalid.
     """
     repository = _text(row, "repo_path", "/testbed")
     problem = _text(row, "problem_statement", None)
@@ -97,7 +97,7 @@ def make_task(task_id: str, row: Row) -> Task[Public, Secret]:
 
 
 def spec_of(secret: SweSecret, config: SweConfig) -> SandboxSpec:
-    """The container of a repository, for the agent and, afresh, for the tests."""
+    """The container of a repository, for the agent and again for the tests."""
     return SandboxSpec(
         image=secret.image,
         profile="root-compat",
@@ -116,12 +116,12 @@ def spec_of(secret: SweSecret, config: SweConfig) -> SandboxSpec:
 
 
 def patched(patch: str) -> frozenset[str]:
-    """The paths a patch touches."""
+    """The paths that a patch changes."""
     return frozenset(path.strip() for path in _PATCHED.findall(patch) if path.strip() != "/dev/null")
 
 
 def _published(task_id: str, row: Row) -> Published | None:
-    """What is known of a row of a published data set; nothing of one that says itself what its image or command is."""
+    """How to run a row of a published data set; None if the row names an image or a command itself."""
     if any(row.values.get(column) for column in ("test_command", "build", "test_files")):
         return None
     texts = (str(row.values.get(column) or "") for column in ("repo", "instance_id", "version", "test_patch"))

@@ -1,4 +1,4 @@
-"""Collect hooks: a task's own commands after the agent's time, which leave artifacts."""
+"""Collect hooks: commands of a task that run after the agent, and write artifacts."""
 
 import logging
 
@@ -7,16 +7,16 @@ from rollouthub.sandbox import CommandNotStarted, Sandbox
 from rollouthub_servers.terminal.harbor import HarborTask, Step
 
 HOOKS_BROKE = (SandboxOverrun, CommandNotStarted)
-"""What hooks come to by what is in their sandbox."""
+"""Errors that mean that the content of the sandbox kept the hooks from running."""
 logger = logging.getLogger(__name__)
 
 
 async def run_hooks(task: HarborTask, step: Step, sandbox: Sandbox) -> None:
-    """Run the hooks of a step, whatever each ends with.
+    """Run the hooks of a step, whatever their exit status.
 
     Raises:
-        SandboxOverrun, CommandNotStarted: what is in the sandbox keeps them from being run.
-        SandboxError: it broke.
+        SandboxOverrun, CommandNotStarted: the content of the sandbox keeps them from running.
+        SandboxError: the sandbox broke.
     """
     own, whole = step.section.verifier, task.settings.verifier
     for hook in own.collect if own is whole else (*whole.collect, *own.collect):

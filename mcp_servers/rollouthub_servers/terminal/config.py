@@ -1,4 +1,4 @@
-"""`TerminalConfig`: where the tasks are, and what the caller allows them."""
+"""`TerminalConfig`: the tasks, and what the user allows them."""
 
 import os
 from typing import Literal
@@ -10,67 +10,74 @@ from rollouthub.sandbox import Network
 
 
 class ShellConfig(SandboxedConfig):
-    """What one call of a tool may take."""
+    """Limits of a tool call."""
 
     command_seconds: float = Field(default=60.0, ge=1, le=86_400)
-    """Seconds a `bash` call may take that does not say itself how many."""
+    """Seconds that a `bash` call may take if it does not set a timeout."""
     most_command_seconds: float = Field(default=110.0, ge=1, le=86_400)
-    """Most seconds a `bash` call may ask for; the hub's deadline of a tool call follows it, unless you set that."""
+    """Most seconds of a `bash` call's timeout; the hub's deadline for tool calls follows it unless you set that."""
     output_bytes: int = Field(default=16_000, ge=200, le=1_000_000)
-    """Kept of what a call has to say, half from its beginning and half from its end."""
+    """Most bytes of a tool's output, half from its beginning and half from its end."""
 
 
 class TerminalConfig(ShellConfig):
-    """Where the tasks are, and what the caller allows them."""
+    """The tasks, and what the user allows them."""
 
     data: str | None = None
-    """A Harbor task's folder, or a folder that holds several. Required."""
+    """Folder of one Harbor task, or of several. Required."""
     network: Network | None = None
-    """`bridge` lets tasks have the network they declare, `none` runs them all without one. By default a task runs that
-    declares `no-network`, and any other is refused by name."""
+    """`bridge` gives tasks the network that they declare, `none` runs all tasks without one. By default only tasks
+    that declare `no-network` run, and others are refused by name.
+    """
     verifier_network: Network | None = None
-    """The same for the tests alone, which may need one to fetch what they run with; by default as `network` says."""
+    """As `network`, but for the tests alone, which may download what they run with; by default as `network`."""
     passes: tuple[str, ...] = ()
-    """Names of your own variables that tasks may have. A task that asks for another is refused, unless it says itself
-    what to take instead: anybody's task could name a key of yours."""
+    """Names of your environment variables that tasks may read. A task that asks for another one is refused unless it
+    has a default for it: any task could name one of your keys.
+    """
     ignore: tuple[str, ...] = ()
-    """What of a task is left out of account although it would steer something, or nobody knows what it does: keys of
-    `task.toml` such as `environment.gpus` (of every step: `steps.agent.KEY`), and `environment/docker-compose.yaml`."""
+    """Parts of tasks that are ignored although they have an effect, or an unknown meaning: keys of `task.toml` such
+    as `environment.gpus` (in every step: `steps.agent.KEY`), and `environment/docker-compose.yaml`.
+    """
     profile: Literal["auto", "hardened", "root-compat"] = "auto"
-    """`auto` is `hardened` for a task whose agent is not root, else `root-compat`."""
+    """Sandbox profile; `auto` is `hardened` for a task whose agent is not root, else `root-compat`."""
     force_build: bool = False
-    """Build a task's Dockerfile even where it names a ready image."""
+    """Build a task's Dockerfile even if the task names an image."""
     cpus: float = Field(default=1.0, gt=0)
-    """CPUs of a task that does not say how many."""
+    """CPUs of tasks that do not set them."""
     memory_mb: int = Field(default=2048, ge=64)
-    """Memory of a task that does not say how much."""
+    """Memory in MiB of tasks that do not set it."""
     storage_mb: int = Field(default=10_240, ge=64)
-    """Disk space of a task that does not say how much."""
+    """Disk space in MiB of tasks that do not set it."""
     pids: int = Field(default=512, ge=16)
-    """Processes and threads at one time."""
+    """Most processes and threads in a container at a time."""
     verifier: Literal["auto", "shared", "fresh"] = "auto"
-    """Where the tests run: `auto` is the agent's live container for a task with `environment_mode = "shared"`, and a
-    fresh one for all others; `shared` is the live one also where a task does not say, `fresh` a fresh one for all."""
+    """Where the tests run: `auto` is the agent's live container for tasks with `environment_mode = "shared"`, else a
+    fresh one; `shared` is the live one also for tasks that do not set the mode; `fresh` is a fresh one for all.
+    """
     crossing: Literal["auto", "artifacts", "snapshot"] = "auto"
-    """What the verifier is handed of the agent's work: its declared `artifacts` or its whole file system. `auto` is
-    artifacts where a task declares some (and does not ask for a shared verifier), else the file system."""
+    """Which of the agent's work the verifier gets: the declared `artifacts`, or a `snapshot` of the whole file
+    system. `auto` is artifacts if a task declares some (and does not ask for a shared verifier), else the
+    snapshot.
+    """
     artifact_mb: int = Field(default=512, ge=1)
-    """Most that all artifacts of a task may hold together."""
+    """Most MiB of all artifacts of a task."""
     keeps_start_files: bool = False
-    """Let `.pth` files with code, which `pip install -e` may write, cross to the verifier."""
+    """Copy `.pth` files with code to the verifier, which `pip install -e` may write."""
     keeps_system: bool = False
-    """Grade on the system as the agent left it, and on no other: for tasks that ask to change it. A score of a changed
-    system is then suspect, and counts as the tests gave it."""
+    """Grade only on the system as the agent left it, for tasks that ask to change it. A score on a changed system is
+    then marked as suspect.
+    """
     reward_key: str | None = None
-    """Which of several rewards is the score; None is `reward`, or the mean of all where there is none of that name."""
+    """Which of several rewards is the score; by default `reward`, or the mean of all if there is none of that name."""
     pass_reward: float = 1.0
-    """A task is solved from this reward on."""
+    """Least reward with which a task is passed."""
 
     @property
     def network_of_tests(self) -> Network | None:
-        """What the caller says of the tests' network; None where he says nothing."""
+        """The network set for the tests: `verifier_network`, else `network`; None if neither is set."""
         return self.network if self.verifier_network is None else self.verifier_network
 
     def caller(self) -> dict[str, str]:
-        """Those of the caller's variables that tasks may have."""
+        """The user's environment variables that tasks may read."""
         return {name: os.environ[name] for name in self.passes if name in os.environ}

@@ -15,23 +15,23 @@ LEAST_MEMORY = 16 * MIB
 
 
 def build_folder(task: HarborTask) -> Path | None:
-    """The folder its image is built from, where it has one."""
+    """The folder with the Dockerfile of the task's image; None if there is none."""
     folder = task.folder / "environment"
     return folder if (folder / "Dockerfile").is_file() else None
 
 
 def agent_user(task: HarborTask, step: Step) -> str | None:
-    """Who the agent is in a step; None is the image's own user."""
+    """The user that the agent is in a step; None for the image's own user."""
     return step.section.agent.user or task.settings.agent.user
 
 
 def verifier_user(task: HarborTask, step: Step) -> str | None:
-    """Who runs the tests; None is the image's own user."""
+    """The user that runs the tests; None for the image's own user."""
     return step.section.verifier.user or task.settings.verifier.user
 
 
 def is_separate(task: HarborTask, step: Step) -> bool | None:
-    """Whether the task asks for a verifier's container of its own; None where it does not say."""
+    """Whether the task asks for a separate verifier container; None if it does not say."""
     for verifier in (step.section.verifier, task.settings.verifier):
         if verifier.environment_mode is not None:
             return verifier.environment_mode == "separate"
@@ -41,7 +41,7 @@ def is_separate(task: HarborTask, step: Step) -> bool | None:
 
 
 def is_in_place(task: HarborTask, step: Step, config: TerminalConfig) -> bool:
-    """Whether the tests run in the agent's own container: the task asks for it, or the caller does and it may be so."""
+    """Whether the tests run in the agent's own container: the task asks for it, or the configuration does and may."""
     if config.verifier == "fresh" or verifier_folder(task, step) is not None:
         return False
     asked = is_separate(task, step)
@@ -49,14 +49,14 @@ def is_in_place(task: HarborTask, step: Step, config: TerminalConfig) -> bool:
 
 
 def verifier_world(task: HarborTask, step: Step) -> ContainerSettings:
-    """The `[environment]` the tests run in: the verifier's own, else the agent's."""
+    """The `[environment]` section for the tests: the verifier's own, else the agent's."""
     if is_separate(task, step):
         return step.section.verifier.environment or task.settings.verifier.environment or task.settings.environment
     return task.settings.environment
 
 
 def verifier_folder(task: HarborTask, step: Step) -> Path | None:
-    """The tests' folder where it makes an image of its own, which then holds the tests already."""
+    """The tests' folder if the tests have their own image, which then contains them; else None."""
     if not is_separate(task, step):
         return None
     own = verifier_world(task, step) is not task.settings.environment
@@ -93,7 +93,7 @@ def agent_spec(task: HarborTask, config: TerminalConfig, caller: Mapping[str, st
 
 
 def verifier_spec(task: HarborTask, step: Step, config: TerminalConfig, caller: Mapping[str, str]) -> SandboxSpec:
-    """The fresh container the tests of a step run in. Root is in it, to put the tests where nobody else writes."""
+    """The fresh container for the tests of a step. It runs as root, so that only root can write to the tests."""
     world = verifier_world(task, step)
     section = step.section.verifier
     phase = section if section.network_mode is not None else task.settings.verifier

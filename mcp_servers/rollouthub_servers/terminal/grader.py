@@ -1,4 +1,4 @@
-"""Grades a step: copies the agent's changes into a fresh container and runs the tests there."""
+"""Grades a step: copies the agent's changes to a fresh container, and runs the tests there."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -32,12 +32,13 @@ from rollouthub_servers.terminal.containers import (
     verifier_spec,
     verifier_user,
 )
+from rollouthub_servers.terminal.git_programs import git_programs
 from rollouthub_servers.terminal.harbor import HarborTask, Step
 from rollouthub_servers.terminal.harbor.settings import ArtifactEntry
 from rollouthub_servers.terminal.harbor.task import TEST_SCRIPT
 from rollouthub_servers.terminal.harbor.templates import filled_in
 from rollouthub_servers.terminal.image_baseline import Untouched, untouched
-from rollouthub_servers.terminal.planted_files import NOTHING, Planted, git_programs, is_suspect, system_files, take_out
+from rollouthub_servers.terminal.planted_files import NOTHING, Planted, is_suspect, system_files, take_out
 from rollouthub_servers.terminal.protected_paths import Protected, look_into
 from rollouthub_servers.terminal.reward import Rewards, total
 from rollouthub_servers.terminal.step_grade import Grade, GradingContext
@@ -46,13 +47,13 @@ from rollouthub_servers.terminal.tests_folder import TESTS, find_program, make_r
 logger = logging.getLogger(__name__)
 
 IN_PLACE = "in place"
-"""How work is graded that did not cross into another sandbox."""
+"""Mark of grades for work that was tested in the agent's own sandbox."""
 PUBLISHED = "/logs/artifacts"
-"""Crosses wherever artifacts do, declared or not."""
+"""Folder that is always copied along with artifacts, declared or not."""
 SHOWN = 4_000
 _MOST_NAMED = 12
 _NOT_RUN = (VerifierError, SandboxOverrun, SandboxFileError, CommandNotStarted)
-"""What keeps tests from being run, by what is in their sandbox."""
+"""Errors that mean that the content of the sandbox may have kept the tests from running."""
 
 
 class Opener(Protocol):
@@ -74,12 +75,12 @@ class Grader:
     async def grade(self, step: Step, agent: Sandbox) -> Grade:
         """Grade what the agent left in its sandbox.
 
-        Tests that cannot be run on it, but on the image alone, are the agent's doing: rewards of 0.
+        If the tests cannot run on it although they can on the image alone, the agent is to blame: the rewards are 0.
 
         Raises:
             VerifierError: the tests give no reward on the untouched image either; that is never a 0.
-            SandboxOverrun: the agent's own sandbox was ended by what it left in it.
-            SandboxError: a sandbox broke, and nothing says that what is in it did that.
+            SandboxOverrun: what the agent left in its own sandbox made that end.
+            SandboxError: a sandbox broke, and nothing shows that its content is the cause.
         """
         is_live = is_in_place(self._task, step, self._config)
         grade = await (self._in_place if is_live else self._afresh)(step, agent)
@@ -110,10 +111,11 @@ class Grader:
             raise VerifierError(str(error), retryable=False) from error
 
     async def _see_that_tests_can_do_without(self, hosts: Sequence[str], step: Step, grade: Grade) -> None:
-        """Call it no 0 where tests that have no network need one, whatever they are run on.
+        """Refuse a reward of 0 from tests that need a network and have none, whatever they are run on.
 
         Raises:
-            VerifierError: they asked for hosts on the untouched image, too, and nobody was rewarded without them.
+            VerifierError: the tests try to reach hosts on the untouched image, too, and no work got a reward without
+            them.
         """
         known = self._known(step)
         if total(grade.rewards, self._config.reward_key).reward > 0:
@@ -127,7 +129,7 @@ class Grader:
         logger.info("the tests of task %r do without %s on its image", self._task.id, ", ".join(hosts))
 
     async def _in_place(self, step: Step, agent: Sandbox) -> Grade:
-        """Run the tests where the agent worked, beside what it left running there, as Harbor does by default."""
+        """Run the tests in the agent's sandbox, beside processes it left running, as Harbor does by default."""
         user = verifier_user(self._task, step)
         if user is None and agent_user(self._task, step) is not None:
             user = "0"  # an agent of another name is no reason for tests of that name
@@ -146,17 +148,19 @@ class Grader:
         return await self._tried(step, GradingContext(artifacts=files))
 
     async def _of_snapshot(self, step: Step, agent: Sandbox, snapshot: Snapshot) -> Grade:
-        """Grade it on the image's system; where the agent changed that, on its own, too: the lower reward counts."""
+        """Grade on the image's system, and on the agent's if changed: the lower reward counts."""
         changed = snapshot.changed
         image = await self._protected(step)
         quiet, loud = await anyio.to_thread.run_sync(image.sort, changed)
         text = await anyio.to_thread.run_sync(self._words, step)
         loud += [path for path in changed if image.shadows(path) and not _is_asked_for(path, image.workdir, text)]
-        programs = await git_programs(agent, changed)
-        loud += [path for path in programs if "hook" not in text or "/hooks/" not in path]
+        loud += await git_programs(agent, changed, text)
         if not (quiet or loud):
             return await self._tried(step, GradingContext(snapshot))
-        base = await snapshot.restored([*quiet, *loud])
+        try:
+            base = await snapshot.restored([*quiet, *loud])
+        except SandboxFileError as error:
+            return await self._nothing(step, error, "snapshot")
         try:
             left = frozenset(base.changed)
             taken = tuple(path for path in changed if path not in left)
@@ -180,15 +184,12 @@ class Grader:
         return replace(lower, suspect=why + _some(system), seconds=grade.seconds + own.seconds)
 
     def _words(self, step: Step) -> str:
-        """All that a step says of what it wants: its instruction and its tests."""
+        """The texts that say what a step asks for: its instruction and its tests."""
         tests = [file.data.decode(errors="replace") for file in self._task.tests(step)]
         return "\n".join([self._task.instruction(step), *tests])
 
     async def _tried(self, step: Step, world: GradingContext, known: Rewards | None = None) -> Grade:
-        """Run the tests; what keeps them from being run is the agent's where they can be on the image.
-
-        `known` rewards are those of the same work on the image's system.
-        """
+        """Run the tests; 0 if they run on the image alone. `known`: rewards of this work on the image's own system."""
         try:
             return await self._run_in(step, world)
         except _NOT_RUN as error:
@@ -205,10 +206,10 @@ class Grader:
     async def _nothing(
         self, step: Step, why: object, crossed: str, rewards: Rewards | None = None, *, asks_anew: bool = False
     ) -> Grade:
-        """Rewards of 0 for what keeps the tests from being run, where the image alone does not.
+        """Rewards of 0, if the tests cannot run on the agent's work but can on the image alone.
 
         Raises:
-            VerifierError: it does; or `why`, where that is one.
+            VerifierError: they cannot run on the image either; `why` itself if it is a VerifierError.
         """
         if rewards is None:
             rewards = await self._on_image(step, asks_anew=asks_anew)
@@ -220,7 +221,7 @@ class Grader:
         return Grade(dict.fromkeys(rewards, 0.0), said, crossed=crossed)
 
     async def _on_image(self, step: Step, *, asks_anew: bool) -> Rewards | None:
-        """What the tests give on the untouched image; None where they cannot be run there."""
+        """The rewards of the untouched image; None if the tests cannot run there."""
         known = self._known(step)
         async with known.lock:
             if asks_anew or not known.is_tried:
@@ -235,10 +236,10 @@ class Grader:
         return known.rewards
 
     async def _see_that_hooks_run(self, step: Step) -> None:
-        """Run the collect hooks in a sandbox of the agent's image that nobody worked in.
+        """Run the collect hooks in an untouched sandbox of the agent's image.
 
         Raises:
-            VerifierError: they cannot be run there either, so it is not the agent's doing.
+            VerifierError: they cannot run there either, so the agent is not to blame.
         """
         try:
             async with self._open(agent_spec(self._task, self._config, self._caller())) as untouched_one:
@@ -260,7 +261,7 @@ class Grader:
         return known.protected
 
     async def _run_in(self, step: Step, world: GradingContext) -> Grade:
-        """Run the tests once.
+        """Run the tests once in a fresh sandbox.
 
         Raises:
             VerifierError: they gave no reward.
@@ -302,7 +303,7 @@ class Grader:
 
     @asynccontextmanager
     async def _image(self, step: Step) -> AsyncGenerator[Sandbox]:
-        """A fresh sandbox of the image alone: where it goes over its bounds, that is nothing of the agent's."""
+        """A fresh sandbox of the image alone; exceeding its limits is not the agent's fault."""
         try:
             async with self._open(verifier_spec(self._task, step, self._config, self._caller())) as image:
                 yield image
@@ -311,7 +312,7 @@ class Grader:
 
     @asynccontextmanager
     async def _fresh(self, step: Step, world: GradingContext) -> AsyncGenerator[tuple[Sandbox, Planted]]:
-        """A fresh sandbox with the agent's work in it."""
+        """A fresh sandbox with the agent's work in it, and what was removed from that work."""
         spec = verifier_spec(self._task, step, self._config, self._caller())
         if world.snapshot is None:
             async with self._open(spec) as fresh:
@@ -361,7 +362,7 @@ class Grader:
 
 
 def _with(grade: Grade, taken: Sequence[str], changed: Sequence[str]) -> Grade:
-    """A grade that tells of what was put back before the tests ran."""
+    """The grade with a record of the paths that were restored before the tests ran."""
     names = {*grade.planted.removed, *(path for path in taken if is_suspect(path))} - {*grade.planted.restored}
     planted = replace(grade.planted, removed=tuple(sorted(names)), system_files=len(system_files(changed)))
     return replace(grade, planted=planted)
@@ -375,7 +376,7 @@ def _wanting(hosts: Sequence[str]) -> str:
 
 
 def _is_asked_for(path: str, workdir: str, text: str) -> bool:
-    """Whether a module beside the work is named in what is wanted."""
+    """Whether the task's texts name the module at this path."""
     name = path.removeprefix(workdir.rstrip("/") + "/").partition("/")[0]
     return (name if "." in name else f"/{name}/") in text
 

@@ -1,4 +1,4 @@
-"""The result of a task's tests on its untouched image, and its programs' paths; measured once per image."""
+"""The result of a task's tests on its untouched image, and the image's protected paths; measured once per image."""
 
 from dataclasses import dataclass, field
 
@@ -10,18 +10,18 @@ from rollouthub_servers.terminal.reward import Rewards
 
 @dataclass
 class Untouched:
-    """One image with one step's tests."""
+    """What is known of one image with one step's tests."""
 
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     protected: Protected | None = None
     is_tried: bool = False
-    """Whether its tests were run."""
+    """Whether the tests were run on the untouched image."""
     rewards: Rewards | None = None
-    """None where they gave none."""
+    """The rewards of the untouched image; None if there were none."""
     refused: tuple[str, ...] = ()
-    """Hosts that its tests could not reach for want of a network."""
+    """Hosts that the tests could not reach without a network."""
     is_solved_offline: bool = False
-    """Whether somebody's work was rewarded although they could not."""
+    """Whether any work got a reward although hosts could not be reached."""
 
 
 _KNOWN: dict[str, Untouched] = {}
@@ -29,7 +29,7 @@ _MOST = 10_000
 
 
 def untouched(key: str) -> Untouched:
-    """What is known of an image and its tests, in this process."""
+    """What this process knows of an image and its tests."""
     if key not in _KNOWN and len(_KNOWN) >= _MOST:
         _KNOWN.clear()
     return _KNOWN.setdefault(key, Untouched())

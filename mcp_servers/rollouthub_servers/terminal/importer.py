@@ -1,58 +1,98 @@
-"""`HarborImporter`: what of a folder of Harbor tasks can be run here, and a copy of it to keep or to publish."""
+"""`HarborImporter`: lists which Harbor tasks of a folder can be run here, and writes an environment of them."""
 
 import json
-import secrets
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError, DataError
-from rollouthub.plugins.entry_points import check_config
-from rollouthub.plugins.importers import Candidate, Identity
+from rollouthub.plugins.agents import check_config
+from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub.sandbox import Build
+from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
 from rollouthub_servers.terminal.config import TerminalConfig
 from rollouthub_servers.terminal.containers import agent_spec
 from rollouthub_servers.terminal.harbor import HarborTask, UnknownKeys, find_tasks, load_task
-from rollouthub_servers.terminal.imported import TASKS, Package, write_package
 from rollouthub_servers.terminal.unsupported_features import refusals
+
+TASKS = "tasks"
+_README = """\
+{count} tasks in the Harbor format, copied from {source}. They need Docker or Podman.
+
+```bash
+hub run {module}.py --agent oracle
+hub check {module}.py
+hub publish . --to REGISTRY             # others: hub install {name}
+```
+
+Where they are installed, their images are built without a network; `--build-network bridge` lifts that.
+
+Licence and description stand in `env.toml`: see that they are true before you publish.
+"""
 
 
 class HarborImporter:
-    """Reads tasks in the Harbor format."""
+    """Imports tasks in the Harbor format."""
 
     environment = "terminal"
+    about = ForeignFormat(
+        summary="Tasks that are worked on in a container (Harbor, Terminal-Bench 2)",
+        item="task",
+        sources={"folder": "a task, or a folder that holds several, each with its task.toml"},
+        unpromised=("that a task meets the same world twice: its image and its tests may read the clock or a network",),
+    )
 
-    def look(self, folder: Path, settings: Mapping[str, JsonValue]) -> Sequence[Candidate]:
-        """Every task below a folder."""
+    def look(self, source: ImportSource, settings: Mapping[str, JsonValue], note: Note = silent) -> Sequence[Candidate]:
+        """List every task below a folder."""
+        folder = source.folder
         config = _config(folder, settings)
         return [_candidate(task_id, place, config) for task_id, place in find_tasks(str(folder))]
 
-    def write(self, folder: Path, settings: Mapping[str, JsonValue], out: Path, identity: Identity) -> Path:
-        """Copy the tasks that can be run, and write an environment of them; all of it, or nothing."""
-        found = self.look(folder, settings)
-        runs = {candidate.id for candidate in found if candidate.runs}
+    def write(
+        self,
+        source: ImportSource,
+        chosen: Sequence[str],
+        settings: Mapping[str, JsonValue],
+        out: Path,
+        identity: Identity,
+        note: Note = silent,
+    ) -> Sequence[Path]:
+        """Copy the chosen tasks that can be run, and write one environment with them; on failure nothing is written."""
+        folder, found = source.folder, self.look(source, settings)
+        runs = {candidate.id for candidate in found if candidate.runs} & set(chosen)
         if not runs:
             raise ConfigError(f"none of the tasks in {str(folder)!r} can be run, so there is nothing to write")
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise ConfigError(f"-o {str(out)!r} is there already; name a new folder")
         kept = {name: value for name, value in settings.items() if name != "data"}
-        package = Package.of(out.resolve().name, identity, folder.resolve().name, len(runs), kept)
-        partial = out.resolve().with_name(f".{out.resolve().name}.{secrets.token_hex(8)}.partial")
-        try:
+        package = _package(package_name(identity, out.resolve().name), identity.license, source.name, len(runs), kept)
+        with new_folder(out) as partial:
             for task_id, place in find_tasks(str(folder)):
                 if task_id in runs:
                     shutil.copytree(place, partial / TASKS / task_id)
-            file = write_package(package, partial)
-            if out.exists():
-                out.rmdir()
-            partial.rename(out)
-        except OSError as error:
-            raise ConfigError(f"-o {str(out)!r} cannot be written: {error.strerror or error}") from error
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-        return out / file.name
+            file = package.write(partial)
+        return [out / file.name]
+
+
+def _package(
+    name: str, terms: str | None, source: str, count: int, settings: Mapping[str, JsonValue]
+) -> ImportedPackage:
+    package = ImportedPackage(
+        name=name,
+        license=terms,
+        source=source,
+        title=f"{count} tasks in the Harbor format",
+        base="rollouthub_servers.terminal:Terminal",
+        config="TerminalConfig",
+        settings=settings,
+        readme="",
+        folder=TASKS,
+        tags=("terminal", "containers", "harbor"),
+        network="bridge" if "bridge" in (settings.get("network"), settings.get("verifier_network")) else "none",
+    )
+    readme = _README.format(count=count, source=source, module=package.module, name=name)
+    return replace(package, readme=readme)
 
 
 def _config(folder: Path, settings: Mapping[str, JsonValue]) -> TerminalConfig:

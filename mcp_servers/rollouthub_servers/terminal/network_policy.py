@@ -1,18 +1,18 @@
-"""The network access of a task: the stricter of what it declares and what the caller allows."""
+"""The network access of a task: the stricter of what it declares and what the user allows."""
 
 from rollouthub.sandbox import Network
 from rollouthub_servers.terminal.harbor.settings import ContainerSettings, Phase
 
 
 class NetworkRefused(Exception):
-    """The network a task asks for is not given to it; says how it could be."""
+    """A task asks for a network that it does not get; the message says how to allow it."""
 
 
 def resolve_network(world: ContainerSettings, phase: Phase | None, choice: Network | None, section: str) -> Network:
     """The network of a phase (`[agent]` or `[verifier]`) in a container.
 
     Raises:
-        NetworkRefused: an allow-list, which nothing here enforces; or a network nobody has opted in to.
+        NetworkRefused: the task asks for an allow-list, which is not supported, or for a network that is not allowed.
     """
     own = phase is not None and phase.network_mode is not None
     mode = phase.network_mode if phase is not None and own else world.declared_network

@@ -1,7 +1,7 @@
-"""The reference solution as the oracle plays it: its files travel in the calls themselves, and stay as in Harbor.
+"""The reference solution as tool calls of the oracle: the calls write its files and run it, and leave the files there.
 
-So they are in the agent's container in an oracle's episode and in no other. They are not taken away afterwards: tasks
-have their deliverables in `/solution`, whoever put them there.
+The files are therefore only in the container of an oracle's episode. They are not removed afterwards, because some
+tasks expect their results in `/solution`.
 """
 
 import base64
@@ -14,17 +14,17 @@ from rollouthub.sandbox import File
 from rollouthub_servers.terminal.harbor.task import SOLVE_SCRIPT
 
 _CHUNK = 45_000
-"""Bytes of a file that one call carries."""
+"""Most bytes of a file in one call."""
 _CHOOSE = (
     "dir=/solution; mkdir -p $dir 2>/dev/null && [ -w $dir ] || dir=/tmp/solution; umask 022; mkdir -p $dir && cd $dir"
 )
-"""An agent that is not root may have no right to make the usual folder."""
+"""Shell code that chooses the folder, since an agent that is not root may not be able to create the usual one."""
 
 
 def solution_messages(files: Sequence[File], workdir: str, seconds: float, number: int = 1) -> list[Message]:
-    """Write the files, and run `solve.sh` in the working directory for at most so many seconds.
+    """Calls that write the files, and run `solve.sh` in the working directory for at most `seconds`.
 
-    The variables that it asks for may be the caller's keys, so they are given to its commands by other ways than these.
+    Variables that it needs may be the user's keys, and are never part of these messages.
     """
     commands = [f"{_CHOOSE}\n{step}" for step in _writes(files)]
     commands.append(

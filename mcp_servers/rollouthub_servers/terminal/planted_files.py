@@ -1,9 +1,9 @@
-"""What an agent may have planted in its file system to speak for the tests: found by name in what a snapshot changed.
+"""Files that an agent may have planted to manipulate the tests, found by name among the paths that a snapshot changed.
 
-It is taken out before the tests run: a file of the image's is put back as the image has it, any other is removed. A
-file system that an agent could write as root can still mislead tests that use its programs (a patched interpreter, an
-installed plugin); how many of the system's files changed is told with the score, and a task that declares its
-`artifacts` hands over nothing else.
+They are taken out before the tests run: a file of the image is restored, any other is removed. An agent that can write
+to the file system as root can still mislead tests that use its programs (a patched interpreter, an installed plugin).
+The number of changed system files is recorded with the score, and a task that declares `artifacts` hands over nothing
+else.
 """
 
 import re
@@ -16,15 +16,15 @@ from rollouthub.sandbox import MIB, Sandbox, SandboxFileError
 _PYTEST = frozenset({"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"})
 _PYTEST_SECTION = re.compile(r"\s*\[\s*(?:tool:)?pytest\b")
 _ABOVE_TESTS = frozenset({"/setup.cfg", "/pyproject.toml"})
-"""Where pytest finds settings for `/tests`; in a project's own folder such files are part of the work."""
+"""Files in which pytest finds settings for `/tests`; in a project's own folder such files are part of the work."""
 _START_MODULES = frozenset({"sitecustomize", "usercustomize"})
 _START_CODE = re.compile(r"import[ \t]")
 _RUNNER = frozenset({"pytest", "_pytest", "pluggy", "iniconfig"})
-"""Modules that, beside the work, would run in place of the installed ones."""
+"""Modules that, beside the work, would be imported in place of the installed ones."""
 _MODULE_ENDS = (".py", ".pyc", ".so")
 _LIBRARIES = frozenset({"site-packages", "dist-packages"})
 _SHELL = frozenset({"sh", "bash", "dash", "busybox", "env", "rm", "mkdir", "chmod", "chown"})
-"""What runs as root before the tests do."""
+"""Programs that run as root before the tests do."""
 _PROGRAMS = frozenset({"bin", "sbin"})
 _PRELOAD = "/etc/ld.so.preload"
 _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/etc/")
@@ -34,43 +34,19 @@ _MOST_BYTES = 256 * MIB
 
 @dataclass(frozen=True)
 class Planted:
-    """What was taken out before the tests ran."""
+    """The paths that were restored or removed before the tests ran."""
 
     restored: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     system_files: int = 0
-    """Files of the system that differ from the image's, those taken out included."""
+    """Number of system files that differ from the image's, including those restored or removed."""
 
 
 NOTHING = Planted()
-_GIT_CONFIG = frozenset({"config", "config.worktree"})
-_GIT_RUNS = re.compile(
-    rb"(?im)^\s*(?:\[\s*(?:alias|filter|diff|merge|credential|include|includeif|gpg|pager|sequence|uploadpack)\b|"
-    rb"(?:fsmonitor|hookspath|pager|editor|sshcommand|askpass|gitproxy|alternaterefscommand|worktree|helper|textconv|"
-    rb"command|driver|program|clean|smudge|process|path)\s*=)"
-)
-"""What of a repository's settings names a program, or more settings."""
-_MOST_CONFIGS = 100
-
-
-async def git_programs(agent: Sandbox, changed: Sequence[str]) -> list[str]:
-    """Changed settings and hooks of repositories that have git run a program, whatever it is asked for."""
-    hooks = [path for path in changed if "/hooks/" in path and ".git/" in path and not path.endswith(".sample")]
-    found: list[str] = []
-    for path in [path for path in changed if PurePosixPath(path).name in _GIT_CONFIG][:_MOST_CONFIGS]:
-        try:
-            data = await agent.read_file(path, max_bytes=MIB, follows_links=False)
-        except SandboxFileError as error:
-            if error.reason != "ENOENT":
-                found.append(path)
-            continue
-        if _GIT_RUNS.search(data):
-            found.append(path)
-    return [*hooks, *found]
 
 
 def is_suspect(path: str) -> bool:
-    """Whether a changed path could run when the tests start; some are looked into before they are taken out."""
+    """Whether a file at this path could run when the tests start; the content of some is examined later."""
     parts = PurePosixPath(path).parts
     name = parts[-1]
     if path in _ABOVE_TESTS or path == _PRELOAD or name in _PYTEST | {"tox.ini"}:
@@ -87,16 +63,16 @@ def is_suspect(path: str) -> bool:
 
 
 def system_files(changed: Sequence[str]) -> list[str]:
-    """Those of the changed paths that are the system's, folders left out as far as their paths tell."""
+    """The changed paths that belong to the system, without folders as far as the paths show that."""
     below = sorted(path for path in changed if path.startswith(_SYSTEM) and path not in _BY_ENGINE)
     return [path for path, after in zip(below, [*below, ""][1:], strict=True) if not after.startswith(f"{path}/")]
 
 
 async def take_out(fresh: Sandbox, image: Sandbox | None, changed: Sequence[str], keeps_start_files: bool) -> Planted:
-    """Take what was planted out of a fresh sandbox that started from a snapshot.
+    """Restore or remove planted files in a fresh sandbox that started from a snapshot.
 
-    `image` is a sandbox of the image alone, to restore from; it may be None where nothing is suspect. The programs
-    that remove files are restored first, and by the supervisor, so that no planted one takes part.
+    `image` is a sandbox of the image alone, from which files are restored; it may be None if no path is suspect. The
+    programs that remove files are restored first, and by the supervisor, so that no planted program is used.
     """
     suspects = [path for path in changed if is_suspect(path)]
     found = len(system_files(changed))
@@ -119,7 +95,7 @@ async def take_out(fresh: Sandbox, image: Sandbox | None, changed: Sequence[str]
     if removed:
         await fresh.exec(["/bin/rm", "-rf", "--", *removed], user="0", cwd="/", keeps_background=False)
         for path in removed:
-            if await _is_there(fresh, path):
+            if await is_there(fresh, path):
                 raise SandboxFileError(f"{path!r}, planted by the agent, could not be removed", "EBUSY")
     return Planted(tuple(restored), tuple(removed), found)
 
@@ -139,12 +115,12 @@ async def _does_count(fresh: Sandbox, path: str, keeps_start_files: bool) -> boo
 
 
 def _lines(data: bytes) -> list[str]:
-    """The lines of a file by whatever Python takes for a line's end, a byte order mark left out."""
+    """The lines of a file, with Python's line ends, without a byte order mark."""
     return data.decode("utf-8-sig", errors="replace").splitlines()
 
 
 async def _in_image(image: Sandbox, path: str) -> tuple[bytes | None, int]:
-    """A file as the image has it, and its permissions; None where it has none there."""
+    """A file's content in the image, and its permissions; the content is None if it is not there."""
     try:
         data = await image.read_file(path, max_bytes=_MOST_BYTES)
         entries = await image.list_files(path)
@@ -153,7 +129,8 @@ async def _in_image(image: Sandbox, path: str) -> tuple[bytes | None, int]:
     return data, next((entry.mode for entry in entries), 0o644)
 
 
-async def _is_there(sandbox: Sandbox, path: str) -> bool:
+async def is_there(sandbox: Sandbox, path: str) -> bool:
+    """Whether a sandbox has a file or folder at this path."""
     try:
         await sandbox.list_files(path, max_entries=1)
     except SandboxFileError as error:

@@ -1,7 +1,7 @@
-"""What of a file system steers the programs that tests are made of: the system, interpreters, what starts by itself.
+"""The paths that affect the programs that tests use: the system, interpreters, and files that are run automatically.
 
-Tests are run on the image's own of these. What an agent changed there is found by its place, so a name or a link that
-the agent chose cannot hide it; which places an image has is read from the image alone.
+Tests are run with the image's own version of these. An agent's changes are found by their place, so that names or links
+that the agent chose cannot hide them; which places an image has is read from the image alone.
 """
 
 import sys
@@ -25,7 +25,7 @@ _SERVICES = frozenset({
     "memcached.conf", "mysql", "nginx", "postfix", "postgresql", "prometheus", "rabbitmq", "redis", "rsyslog.d",
     "samba", "supervisor", "systemd", "vsftpd.conf",
 })  # fmt: skip
-"""Below `/etc`: what only a service of that name reads, which is work where a task asks for one."""
+"""Names below `/etc` that only a service reads; tasks may ask to change them."""
 _BY_ENGINE = frozenset({"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/mtab"})
 _IN_HOME = frozenset({
     ".asdf", ".bash_aliases", ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".bun", ".bundle", ".bunfig",
@@ -38,54 +38,72 @@ _IN_HOME = frozenset({
     ".rustup", ".rvm", ".sbt", ".sdkman", ".shrc", ".sqliterc", ".volta", ".wgetrc", ".yarn", ".yarnrc", ".yarnrc.yml",
     ".zlogin", ".zprofile", ".zshenv", ".zshrc", "node_modules",
 })  # fmt: skip
-"""In a home: what shells, interpreters and tools read or run by themselves."""
+"""Names in a home folder that shells, interpreters and tools read or run automatically."""
 _OF_PREFIX = ("bin", "sbin", "condabin", "lib", "lib32", "lib64", "libexec", "include", "conda-meta", "pyvenv.cfg")
 _QUIET = (
     "/var/cache/", "/var/lib/apt/lists/", "/etc/ld.so.cache", "/var/lib/dpkg/lock", "/var/lib/dpkg/triggers/Lock",
     "/etc/.pwd.lock", "/var/lib/apt/extended_states",
 )  # fmt: skip
 _CACHES = frozenset({"", "pip", "uv", "pypoetry", "_cacache", "_logs"})
-"""In a home's `.cache` and `.npm`: what installers leave."""
+"""Names in a home's `.cache` and `.npm` that installers create."""
 _WORK = ("/usr/src/", "/usr/local/src/")
 _STANDARD = frozenset(sys.stdlib_module_names)
+_ORDINARY = frozenset({
+    "api", "app", "apps", "bin", "build", "client", "common", "config", "core", "data", "doc", "docs", "example",
+    "examples", "lib", "main", "misc", "model", "models", "resources", "sample", "samples", "script", "scripts",
+    "server", "setup", "solution", "src", "static", "templates", "test", "testing", "tests", "tool", "tools", "util",
+    "utils",
+})  # fmt: skip
+"""Names that work often has, and that careless distributions install as modules, too."""
 _LOOK = """
 printf 'path %s\\n' "$PATH"
 printf 'home %s\\n' "$HOME"
 for each in "$BASH_ENV" "$ENV"; do printf 'start %s\\n' "$each"; done
 for each in "$LD_PRELOAD" "$LD_LIBRARY_PATH"; do printf 'libraries %s\\n' "$each"; done
-while IFS=: read -r name word uid gid about home shell; do printf 'home %s\\n' "$home"; done </etc/passwd
+while IFS=: read -r name word uid gid about home shell; do
+    printf 'home %s\\n' "$home"
+    [ -d "$home" ] && printf 'made %s\\n' "$home"
+done </etc/passwd
 for each in ./* ./.[!.]*; do [ -e "$each" ] && printf 'work %s\\n' "${each#./}"; done
 find / -xdev \\( -path /proc -o -path /sys -o -path /dev -o -path /usr -o -path /.rollouthub \\) -prune -o \\
     \\( -name pyvenv.cfg -o -name conda-meta -o -name site-packages -o -name dist-packages -o -name node_modules \\) \\
-    -print 2>/dev/null | while read -r place; do printf 'found %s\\n' "$place"; done
+    -print 2>/dev/null | while read -r place; do
+        printf 'found %s\\n' "$place"
+        case $place in *-packages) for each in "$place"/*; do printf 'installed %s\\n' "${each##*/}"; done;; esac
+    done
+for place in /usr/lib/python3*/*-packages /usr/local/lib/python3*/*-packages; do
+    for each in "$place"/*; do printf 'installed %s\\n' "${each##*/}"; done
+done
 exit 0
 """
 
 
 @dataclass(frozen=True)
 class Protected:
-    """The places of an image that its programs live in, or are steered from."""
+    """The places of an image that contain its programs or affect them."""
 
     places: frozenset[str] = frozenset(_SYSTEM)
     homes: frozenset[str] = frozenset({"/root", ""})
     made: frozenset[str] = frozenset({"/root"})
-    """Those of the homes that the image has."""
+    """Homes that exist in the image."""
     workdir: str = "/"
     work: frozenset[str] = frozenset()
-    """What the image has in its working directory."""
+    """Names in the image's working directory."""
+    installed: frozenset[str] = frozenset()
+    """Modules installed in the image's Pythons."""
 
     @cached_property
     def _ways(self) -> frozenset[str]:
-        """The folders above all places and homes: where one of them became a link, the place is elsewhere."""
+        """The folders above all places and homes: if one of them became a link, the place would be elsewhere."""
         return frozenset(above for place in self.places | self.made for above in _above(place)) | self.made
 
     @cached_property
     def _around(self) -> frozenset[str]:
-        """What holds the working directory, which is not protected for that alone."""
+        """The working directory and the folders above it, which are not protected for containing a place."""
         return frozenset(_above(self.workdir)) | {self.workdir}
 
     def holds(self, path: str) -> bool:
-        """Whether a changed path lies in one of them, or stands where the way to one of them was."""
+        """Whether a changed path is in a protected place, or replaces a folder above one."""
         if path in _BY_ENGINE or path.startswith(_WORK):
             return False
         if path.startswith("/etc/") and path.split("/", 3)[2] in _SERVICES:
@@ -102,24 +120,24 @@ class Protected:
         return False
 
     def shadows(self, path: str) -> bool:
-        """Whether a path is, or is in, a new module beside the work that Python would take for one of its own."""
+        """Whether a new module in the working directory would be imported in place of an installed or standard one."""
         folder = self.workdir.rstrip("/") + "/"
         if not path.startswith(folder):
             return False
         name = path.removeprefix(folder).partition("/")[0]
         stem, _, suffix = name.partition(".")
         is_module = suffix in ("", "py", "pyc") or suffix.endswith("so")
-        return is_module and stem in _STANDARD and name not in self.work
+        return is_module and name not in self.work and (stem in _STANDARD or stem in self.installed)
 
     def sort(self, changed: Sequence[str]) -> tuple[list[str], list[str]]:
-        """The changed paths that are protected: those that no result should depend on, and the others."""
+        """The protected paths among the changed ones: those whose change should affect no result, and the others."""
         held = [path for path in changed if self.holds(path)]
         loud = [path for path in held if not self._is_quiet(path)]
         known = {*loud, *(above for path in loud for above in _above(path))}
         return [path for path in held if path not in known], [path for path in held if path in known]
 
     def _is_quiet(self, path: str) -> bool:
-        """Whether a change comes of itself, so that to take it back alters nothing for honest work."""
+        """Whether a change happens by itself, so that undoing it does not affect honest work."""
         if "/__pycache__" in path and path.endswith((".pyc", "/__pycache__")):
             return True
         if path.startswith(_QUIET):
@@ -133,12 +151,12 @@ class Protected:
 
 
 async def look_into(image: Sandbox, user: str | None) -> Protected:
-    """The protected places of an image, of which this is a fresh sandbox.
+    """Read the protected places of an image from a fresh sandbox of it.
 
     Raises:
-        SandboxError: the image cannot be looked into.
+        SandboxError: they cannot be read.
     """
-    places, homes, made, work = [*_SYSTEM], ["/root", ""], ["/root"], list[str]()
+    places, homes, made, work, installed = [*_SYSTEM], ["/root", ""], ["/root"], list[str](), list[str]()
     for who in dict.fromkeys((user, "0")):
         done = await image.exec(["/bin/sh", "-c", _LOOK], user=who, output_bytes=4_000_000, timeout_seconds=300)
         if done.exit_status != 0 or done.stdout.dropped_bytes:
@@ -150,6 +168,8 @@ async def look_into(image: Sandbox, user: str | None) -> Protected:
                     (homes if kind == "home" else made).append(value.rstrip("/"))
                 case "work":
                     work.append(value)
+                case "installed":
+                    installed.append(value.partition(".")[0])
                 case "path":
                     places += (place for folder in value.split(":") for place in _of_folder(folder))
                 case "start":
@@ -161,11 +181,12 @@ async def look_into(image: Sandbox, user: str | None) -> Protected:
                 case _:
                     pass
     kept = {place.rstrip("/") for place in places} - {""}
-    return Protected(frozenset(kept), frozenset(homes), frozenset(made) - {""}, image.workdir, frozenset(work))
+    modules = frozenset(name for name in installed if name.isidentifier()) - _ORDINARY
+    return Protected(frozenset(kept), frozenset(homes), frozenset(made) - {""}, image.workdir, frozenset(work), modules)
 
 
 def _above(path: str) -> Iterator[str]:
-    """The folders above an absolute path, the root left out."""
+    """The folders above an absolute path, except the root."""
     at = path.find("/", 1)
     while at != -1:
         yield path[:at]
@@ -178,7 +199,7 @@ def _is_of_itself(path: str, cache: str) -> bool:
 
 
 def _of_folder(folder: str) -> Iterable[str]:
-    """The places that belong to a folder of programs."""
+    """The places that a folder of programs implies."""
     if not folder.startswith("/"):
         return ()
     path = PurePosixPath(folder)

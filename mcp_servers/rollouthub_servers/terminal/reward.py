@@ -1,4 +1,4 @@
-"""Rewards as a task's tests leave them, and the score they make."""
+"""Reads the rewards that a task's tests write, and combines them into a score."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,14 @@ MAIN = "reward"
 REWARD_JSON, REWARD_TEXT = "reward.json", "reward.txt"
 
 Rewards = dict[str, float]
-"""By name; a single one is called `reward`."""
+"""Name → reward; a single one is named `reward`."""
 
 
 def parse_text(data: bytes) -> Rewards:
-    """The one number of a `reward.txt`.
+    """Parse the number in a `reward.txt`.
 
     Raises:
-        VerifierError: it is empty, no number, or not finite; never taken for 0.
+        VerifierError: it is empty, not a number, or not finite; it is never taken as 0.
     """
     text = _text(data, REWARD_TEXT)
     try:
@@ -31,10 +31,10 @@ def parse_text(data: bytes) -> Rewards:
 
 
 def parse_json(data: bytes) -> Rewards:
-    """The number, or the numbers by name, of a `reward.json`.
+    """Parse the number, or the numbers by name, in a `reward.json`.
 
     Raises:
-        VerifierError: as `parse_text`.
+        VerifierError: as for `parse_text`.
     """
     text = _text(data, REWARD_JSON)
     try:
@@ -51,17 +51,17 @@ def parse_json(data: bytes) -> Rewards:
 
 @dataclass(frozen=True)
 class Total:
-    """One reward made of several, and its parts."""
+    """One reward, with the components it is made of."""
 
     reward: float
     components: dict[str, Component]
 
 
 def total(rewards: Mapping[str, float], key: str | None) -> Total:
-    """The reward of a key, else `reward`, else the mean of all; what does not count has weight 0.
+    """The reward `key`, else `reward`, else the mean of all; components that do not count have weight 0.
 
     Raises:
-        VerifierError: there is none of the key asked for.
+        VerifierError: there is no reward `key`.
     """
     if key is not None and key not in rewards:
         raise _fault(f"the tests gave no reward {key!r}; they gave: {', '.join(rewards)}")
@@ -75,7 +75,7 @@ def total(rewards: Mapping[str, float], key: str | None) -> Total:
 
 
 def over_steps(names: Sequence[str], reached: Sequence[Total], strategy: str) -> Total:
-    """The reward of a task of several steps: their mean, or the last one's. A step nobody came to counts 0."""
+    """A multi-step task's reward: its steps' mean, or the last one's; an unreached step counts 0."""
     values = [part.reward for part in reached] + [0.0] * (len(names) - len(reached))
     last = len(names) - 1
     weights = [1 / len(names) if strategy == "mean" else float(index == last) for index in range(len(names))]

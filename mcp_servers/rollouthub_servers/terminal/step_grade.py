@@ -10,30 +10,30 @@ from rollouthub_servers.terminal.reward import Rewards
 
 @dataclass(frozen=True)
 class Grade:
-    """What the tests of a step said."""
+    """The result of a step's tests."""
 
     rewards: Rewards
     said: str
-    """The end of their output."""
+    """The end of the tests' output."""
     planted: Planted = NOTHING
     crossed: str = "snapshot"
     files: int = 0
-    """Artifacts that crossed."""
+    """Number of artifacts that were copied."""
     seconds: float = 0.0
     suspect: str | None = None
-    """Why its reward is not to be trusted; it is then the lower of two."""
+    """Why the reward is marked as suspect; None if it is not."""
     refused: tuple[str, ...] = ()
-    """Hosts that the tests could not reach for want of a network."""
+    """Hosts that the tests could not reach without a network."""
 
 
 @dataclass(frozen=True)
 class GradingContext:
-    """What the tests of a step are run on."""
+    """The agent's work on which the tests of a step are run."""
 
     snapshot: Snapshot | None = None
     artifacts: Sequence[File] = ()
 
     @property
     def crossed(self) -> str:
-        """How the agent's work came into it."""
+        """How the agent's work was copied: `artifacts` or `snapshot`."""
         return "artifacts" if self.snapshot is None else "snapshot"

@@ -1,18 +1,20 @@
-"""`Terminal`: tasks in the Harbor format, played in a container and graded in another."""
+"""`Terminal`: tasks in the Harbor format, played in a container and graded in a fresh one."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import anyio
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from rollouthub import BadRow, Deadlines, EnvironmentConfig, Message, Public, Score, Secret, Submission, Task
-from rollouthub.errors import ConfigError, DataError, TaskError
+from rollouthub.authoring.sandbox_state import bring_back, changes_of
+from rollouthub.errors import ConfigError, DataError, NotOffered, TaskError
 from rollouthub.messages import assistant, user
 from rollouthub.sandbox import SandboxSpec
 from rollouthub_servers.terminal.config import TerminalConfig
 from rollouthub_servers.terminal.containers import agent_spec, agent_user, is_in_place, verifier_spec
-from rollouthub_servers.terminal.grader import IN_PLACE, SHOWN, Grader
+from rollouthub_servers.terminal.grader import IN_PLACE, PUBLISHED, SHOWN, Grader
 from rollouthub_servers.terminal.harbor import HarborTask, Step, find_tasks, load_task
 from rollouthub_servers.terminal.harbor.settings import Healthcheck
 from rollouthub_servers.terminal.harbor.task import SOLVE_SCRIPT
@@ -25,20 +27,23 @@ from rollouthub_servers.terminal.unsupported_features import refusals
 from rollouthub_servers.terminal.workbench import Workbench
 
 MOST_PREPARED = 16
-"""Tasks whose images are built, and containers started, before the first episode: a run may play but a few of more."""
+"""With up to this many tasks, all images are built before the first episode; with more, only when needed."""
+_GRADE = TypeAdapter(Grade)
 _FOLDERS = "mkdir -p /logs/agent /logs/artifacts && chmod 0777 /logs/agent /logs/artifacts"
 
 
 class TerminalSecret(Secret):
-    """Where the task lies; its tests and solution are read from there when they are needed."""
+    """The task's folder, from which tests and solution are read when they are needed."""
 
     folder: str
     files: str
-    """A digest of all its files."""
+    """Digest of all files of the task."""
 
 
 class Terminal(Workbench[TerminalConfig]):
     """Work in a container, with a shell and files: any task in the Harbor format, graded in a fresh container."""
+
+    scores_states = True
 
     def __init__(self, task: Task[Public, Secret], config: EnvironmentConfig, seed: int) -> None:
         super().__init__(task, config, seed)
@@ -47,17 +52,17 @@ class Terminal(Workbench[TerminalConfig]):
         self._grader = Grader(self.harbor, self.config, self.config.caller, self.open_sandbox)
         self._solution_variables: dict[str, str] = {}
         self._is_reference = False
-        """Whether the known solution plays."""
+        """Whether the reference solution is being played."""
         self._replying = anyio.Lock()
         self._at = 0
-        """The step the agent is at."""
+        """Index of the agent's current step."""
         self._grades: list[Grade] = []
-        """Of the steps before."""
+        """Grades of the steps before the current one."""
         self._is_over = False
 
     @classmethod
     def tasks(cls, config: TerminalConfig, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
-        """A task a folder, in order of their ids; one that asks for what is not offered is a bad row that says so."""
+        """One task per folder, in the order of ids; an unsupported task is a bad row with the reason."""
         for task_id, folder in _folders(config):
             try:
                 task = load_task(task_id, folder, config.ignore)
@@ -69,7 +74,7 @@ class Terminal(Workbench[TerminalConfig]):
 
     @classmethod
     def specs(cls, config: TerminalConfig) -> Sequence[SandboxSpec]:
-        """The containers of every task that can be run; of none where they are many, which are had when needed."""
+        """The containers of every runnable task; empty for many tasks, whose containers are prepared when needed."""
         found: dict[str, SandboxSpec] = {}
         folders = _folders(config)
         if len(folders) > MOST_PREPARED:
@@ -83,30 +88,30 @@ class Terminal(Workbench[TerminalConfig]):
 
     @classmethod
     def deadlines(cls, config: TerminalConfig) -> Deadlines:
-        """Those that its slowest task needs."""
+        """The deadlines that the slowest task needs."""
         return deadlines_of(_readable(_folders(config), config), config.most_command_seconds)
 
     @classmethod
     def sources(cls) -> Sequence[Path]:
-        """This whole package."""
+        """All modules of this package."""
         return sorted(Path(__file__).parent.rglob("*.py"))
 
     def sandbox_spec(self) -> SandboxSpec:
-        """The container the task describes."""
+        """The container that the task describes."""
         return agent_spec(self.harbor, self.config, self.config.caller())
 
     @property
     def step(self) -> Step:
-        """The step the agent is at."""
+        """The agent's current step."""
         return self.harbor.steps[self._at]
 
     @property
     def stops_at_seal(self) -> bool:
-        """Unless the step's tests look at what runs there."""
+        """Whether the agent's processes are stopped at the seal: not if the tests run beside them."""
         return not is_in_place(self.harbor, self.step, self.config)
 
     async def setup(self) -> None:
-        """Make the usual folders, see that the world is well, and begin the first step."""
+        """Create the usual folders, wait for the health check, and begin the first step."""
         root = "0" if self.sandbox.ref.profile == "root-compat" else None  # else an agent goes without
         await self.sandbox.exec(["/bin/sh", "-c", _FOLDERS], cwd="/", user=root)
         if (check := self.harbor.settings.environment.healthcheck) is not None:
@@ -148,18 +153,18 @@ class Terminal(Workbench[TerminalConfig]):
 
     @property
     def longest_command(self) -> float:
-        """As the configuration says; of a known solution, all the time that the agent has."""
+        """The configured limit in seconds; for the reference solution, the agent's whole time."""
         if self._is_reference:
             return acting_seconds(self.harbor, self.step)
         return super().longest_command
 
     @property
     def agent_environment(self) -> dict[str, str]:
-        """For the oracle, what its solution asks for: never a part of its calls, which are recorded."""
+        """For the oracle, the solution's variables, which are never part of the recorded calls."""
         return self._solution_variables
 
     async def reply(self, seat: str, messages: Sequence[Message]) -> Sequence[Message] | None:
-        """The agent says that it is done: the next step's instruction, or None when there is no more to do."""
+        """End the step; returns the next step's instruction, or None after the last step or a failed gate."""
         async with self._replying:  # said twice at once, it would be one step that is graded twice
             return await self._end_step()
 
@@ -178,7 +183,7 @@ class Terminal(Workbench[TerminalConfig]):
         return [user(self.harbor.instruction(self.step))]
 
     def reference(self) -> Sequence[Message]:
-        """Run each step's `solve.sh`; empty where one has none."""
+        """Run each step's `solve.sh`; empty if a step has none."""
         messages: list[Message] = []
         for number, step in enumerate(self.harbor.steps, start=1):
             files = self.harbor.solution(step)
@@ -195,17 +200,51 @@ class Terminal(Workbench[TerminalConfig]):
 
     @classmethod
     def has_reference(cls, task: Task[Public, Secret]) -> bool | None:
-        """Whether there is a `solution/solve.sh`; None of a task in steps, whose settings say where theirs are."""
+        """Whether there is a `solution/solve.sh`; None for a multi-step task, which may have one per step."""
         assert isinstance(task.secret, TerminalSecret)
         folder = Path(task.secret.folder)
         return None if (folder / "steps").is_dir() else (folder / "solution" / SOLVE_SCRIPT).is_file()
 
+    def artifacts(self) -> Sequence[str]:
+        """The folder to which tasks publish artifacts."""
+        return (PUBLISHED,)
+
+    async def snapshot(self) -> JsonValue:
+        """The current step, the grades of earlier steps, and the changes in the container.
+
+        Raises:
+            NotOffered: the step's tests run beside the agent's processes.
+            SandboxFileError: the changes are too large, or contain links or devices.
+        """
+        if is_in_place(self.harbor, self.step, self.config):
+            raise NotOffered("the tests look at what runs in the agent's own container, which no snapshot holds")
+        changes = await changes_of(self.sandbox)
+        grades = [_GRADE.dump_python(grade, mode="json") for grade in self._grades]
+        return {"at": self._at, "is_over": self._is_over, "grades": grades, "changes": changes}
+
+    async def restore(self, state: JsonValue) -> None:
+        """Restore a snapshot in a fresh container of the task."""
+        saved = _SavedWorld.model_validate(state)
+        self._at, self._is_over = saved.at, saved.is_over
+        self._grades[:] = [_GRADE.validate_python(grade) for grade in saved.grades]
+        root = "0" if self.sandbox.ref.profile == "root-compat" else None
+        await bring_back(self.sandbox, saved.changes, user=root)
+
     async def verify(self, submission: Submission) -> Score:
-        """Run the tests of the step the agent is at, and put the rewards of all steps together."""
+        """Run the tests of the current step, and combine the rewards of all steps."""
         grades = list(self._grades)
         if len(grades) == self._at:  # unless a gate was shut on the graded step
             grades.append(await self._grader.grade(self.step, self.sandbox))
         return _score(self.harbor, self.config, grades)
+
+
+class _SavedWorld(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    at: int
+    is_over: bool
+    grades: list[JsonValue]
+    changes: JsonValue
 
 
 def _folders(config: TerminalConfig) -> list[tuple[str, Path]]:

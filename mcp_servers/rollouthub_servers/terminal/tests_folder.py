@@ -1,4 +1,4 @@
-"""The folder of a task's tests in a sandbox, and the reward file that they leave."""
+"""The folder of a task's tests in a sandbox, and the reward file that they write."""
 
 import re
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ async def find_program(sandbox: Sandbox, program: str) -> str | None:
 
 
 async def make_room(fresh: Sandbox, tests: Sequence[File], *, is_live: bool = False) -> None:
-    """Empty folders for the tests and what they write; whatever the agent put in their places is gone, unfollowed."""
+    """Create empty folders for tests and output, removing what is in their place (links unfollowed)."""
     places = f"{TESTS} {LOGS}" if tests else LOGS
     script = _CLEAN.format(tests=TESTS if tests else "", clean=places, make=places)
     finished = await fresh.exec(["/bin/sh", "-c", script], user="0", cwd="/", keeps_background=is_live)
@@ -57,7 +57,7 @@ async def make_room(fresh: Sandbox, tests: Sequence[File], *, is_live: bool = Fa
 
 
 async def read_rewards(fresh: Sandbox, finished: Finished, tests: Sequence[File]) -> Rewards:
-    """The reward in the file that the tests speak of: the other may be of the code under test, which they run."""
+    """Read the reward from the file that the tests mention; the code under test may have written the other one."""
     files = [(REWARD_JSON, parse_json), (REWARD_TEXT, parse_text)]
     files.sort(key=lambda file: not any(file[0].encode() in test.data for test in tests))
     for name, parse in files:
@@ -76,7 +76,7 @@ async def read_rewards(fresh: Sandbox, finished: Finished, tests: Sequence[File]
 
 
 def refused_hosts(output: str) -> tuple[str, ...]:
-    """Which hosts a program says it could not reach for want of a network; empty where it says nothing of the kind."""
+    """Hosts that a program's output reports as unreachable without a network; empty if it reports none."""
     found = dict.fromkeys([*_UNRESOLVED.findall(output), *_UNREACHABLE.findall(output)])
     hosts = tuple(host for host in found if host != "localhost" and not host.startswith("127."))
     return hosts or (("another host",) if any(words in output for words in _NO_NETWORK) else ())

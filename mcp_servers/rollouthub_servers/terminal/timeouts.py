@@ -1,4 +1,4 @@
-"""Timeouts of tasks: their own, and the overhead added to them."""
+"""Deadlines of tasks: the tasks' own timeouts, plus overhead."""
 
 from collections.abc import Iterable
 
@@ -6,29 +6,29 @@ from rollouthub import Deadlines
 from rollouthub_servers.terminal.harbor import HarborTask, Step
 
 MOST_RUNS = 3
-"""Of a step's tests: on the image's system, on the agent's, and on the untouched image."""
+"""Most runs of a step's tests: on the image's system, on the agent's, and on the untouched image."""
 AROUND_TESTS = 240.0
-"""Seconds for a snapshot, fresh containers and the way back of the reward."""
+"""Seconds for a snapshot, fresh containers and reading the reward."""
 AROUND_AGENT = 120.0
 AROUND_CALL = 15.0
 AROUND_EPISODE = 600.0
 
 
 def own_seconds(task: HarborTask, step: Step) -> float | None:
-    """How long a task gives its agent for a step; None where it does not say."""
+    """Seconds that a task gives its agent for a step; None if it does not say."""
     return step.section.agent.timeout_sec or task.settings.agent.timeout_sec
 
 
 def acting_seconds(task: HarborTask, step: Step) -> float:
-    """How long a step's agent has."""
+    """Seconds that a step's agent has, by default the hub's usual deadline."""
     return own_seconds(task, step) or Deadlines().agent
 
 
 def deadlines_of(tasks: Iterable[HarborTask], command_seconds: float = 0.0) -> Deadlines:
-    """Deadlines that the slowest of the tasks keeps; never shorter than the hub's own.
+    """Deadlines that suffice for the slowest of the tasks; never shorter than the hub's own.
 
-    A step is graded within the call that ends it, so calls get the time of a step's tests, too. A known solution is one
-    call, which may take all of the agent's time.
+    A step is graded within the call that ends it, so tool calls also get the time of a step's tests. A reference
+    solution is one call, which may take the agent's whole time.
     """
     usual = Deadlines()
     verify, call, agent = usual.verify, max(usual.tool_call, command_seconds + AROUND_CALL), usual.agent

@@ -20,7 +20,7 @@ _REASONS = {
 
 
 def bounded(text: str, most_bytes: int) -> str:
-    """The beginning and the end of a text, with a line that says how much is missing between the two."""
+    """The beginning and the end of a text, with a line between them on how many bytes are missing."""
     data = text.encode(errors="replace")
     if len(data) <= most_bytes:
         return text
@@ -30,7 +30,7 @@ def bounded(text: str, most_bytes: int) -> str:
 
 
 def ended(finished: Finished, timeout_seconds: float) -> str:
-    """What a command wrote, and how it ended."""
+    """A command's output, and how it ended."""
     if finished.timed_out:
         ending = f"stopped after {timeout_seconds:g} seconds, with all its processes"
     elif finished.exit_status is not None and finished.exit_status < 0:
@@ -46,12 +46,12 @@ def ended(finished: Finished, timeout_seconds: float) -> str:
 
 
 def why(error: SandboxFileError) -> str:
-    """The reason, in words, why a file could not be read or written."""
+    """The reason why a file could not be read or written, in words."""
     return _REASONS.get(error.reason, error.reason)
 
 
 def lines(text: str, first: int, count: int, most_bytes: int) -> str:
-    """Some lines of a file, and how many there are besides."""
+    """Some lines of a file, with their numbers and the number of all lines."""
     found = text.splitlines(keepends=True)
     chosen = found[first - 1 : first - 1 + count]
     shown = bounded("".join(chosen), most_bytes)
@@ -63,7 +63,7 @@ def lines(text: str, first: int, count: int, most_bytes: int) -> str:
 
 
 def listing(entries: Sequence[FileEntry], most_bytes: int) -> str:
-    """A folder's entries, a line each."""
+    """A folder's entries, one per line."""
     marks = {"directory": "/", "symlink": "@", "other": "?"}
     rows = [
         f"{entry.path}{marks.get(entry.kind, '')}" + (f"  {entry.bytes:,} bytes" if entry.kind == "file" else "")

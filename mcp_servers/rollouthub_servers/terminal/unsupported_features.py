@@ -13,11 +13,11 @@ from rollouthub_servers.terminal.harbor.templates import MissingVariable, filled
 from rollouthub_servers.terminal.network_policy import NetworkRefused, resolve_network
 
 _COMPOSE = "docker-compose.yaml"
-"""The one name that the format reads; by any other such a file is data of the task."""
+"""The only compose file name in the Harbor format; files with other names are data of the task."""
 
 
 def refusals(task: HarborTask, config: TerminalConfig, caller: Mapping[str, str]) -> list[str]:
-    """Why a task cannot be run as it is written, a file and a key each; empty where it can."""
+    """Reasons why a task cannot be run, each with file and key; empty if it can."""
     found = [f"task.toml: {why}" for why in _of_settings(task, config)]
     found += [f"task.toml: {why}" for why in _of_variables(task, caller)]
     found += list(_of_files(task, config))

@@ -1,4 +1,4 @@
-"""`Workbench`: an agent's tools in a container, a shell and files; what `terminal` and `swe` are made of."""
+"""`Workbench`: tools for an agent in a container (a shell and files), the base of `terminal` and `swe`."""
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -13,21 +13,21 @@ from rollouthub_servers.terminal import tool_messages
 from rollouthub_servers.terminal.config import ShellConfig
 
 LONGEST_COMMAND = 100_000
-"""Characters of one `bash` call: the kernel takes no argument of more than 128 KiB."""
+"""Most bytes of a `bash` command; Linux limits an argument to 128 KiB."""
 MOST_TEXT = 16 * MIB
-"""Bytes of a file that `read_file` and `edit_file` look into."""
+"""Most bytes of a file that `read_file` and `edit_file` read."""
 
 ShellConfigT = TypeVar("ShellConfigT", bound=ShellConfig, covariant=True)
 
 
 class Workbench(Environment[ShellConfigT]):
-    """A shell and files in the episode's sandbox. A subclass says in which, and whether they were used well."""
+    """A shell and files in the episode's sandbox. Subclasses define the sandbox and the verification."""
 
     submits: ClassVar[bool] = False
     acts_as: str | None = None
-    """Who commands run as, where that is not the sandbox's own user."""
+    """The user that runs commands; None for the sandbox's own user."""
     ends_at: float | None = None
-    """When the agent's time is over, on anyio's clock; None for no such time."""
+    """When the agent's time ends, in seconds of anyio's clock; None if it does not."""
 
     @tool
     async def bash(self, command: str, timeout_seconds: Annotated[float, Field(gt=0)] | None = None) -> str:
@@ -113,17 +113,17 @@ class Workbench(Environment[ShellConfigT]):
 
     @property
     def longest_command(self) -> float:
-        """Most seconds that a command may take."""
+        """Most seconds of a command."""
         return self.config.most_command_seconds
 
     @property
     def agent_environment(self) -> dict[str, str]:
-        """Variables of the agent's commands besides the container's."""
+        """Additional variables for the agent's commands."""
         return {}
 
     @property
     def _sandbox_may_more(self) -> bool:
-        """Whether the sandbox reads files that the agent may not."""
+        """Whether the sandbox's file access has more rights than the agent."""
         ref = self.sandbox.ref
         is_root = ref.user.partition(":")[0] in ("0", "root", "")
         return self.acts_as is not None or (ref.profile == "root-compat" and not is_root)
@@ -177,7 +177,7 @@ class Workbench(Environment[ShellConfigT]):
             raise ToolError(f"{place} is no UTF-8 text ({len(data):,} bytes); look at it with bash") from None
 
     async def _read_as_agent(self, place: str) -> bytes:
-        """With the agent's rights, where the sandbox's own go further."""
+        """Read a file with the agent's rights."""
         finished = await self._exec(["cat", "--", place], user=self.acts_as, output_bytes=MOST_TEXT)
         if finished.exit_status != 0:
             said = finished.stderr.text.strip().rpartition(": ")[2].lower()
@@ -202,7 +202,7 @@ class Workbench(Environment[ShellConfigT]):
         return place
 
     async def _write_as_agent(self, place: str, data: bytes) -> None:
-        """With the agent's rights, as `_read_as_agent`."""
+        """Write a file with the agent's rights."""
         command = ["/bin/sh", "-c", 'mkdir -p -- "$1" && cat > "$2"', "write", str(PurePosixPath(place).parent), place]
         finished = await self._exec(command, stdin=data, user=self.acts_as, keeps_background=False)
         if finished.exit_status != 0:
@@ -210,7 +210,7 @@ class Workbench(Environment[ShellConfigT]):
             raise ToolError(f"{place} cannot be written: {said or 'it could not be opened'}")
 
     async def _mode(self, place: str) -> int:
-        """The permissions to write a file with: those it has, so that a script stays one."""
+        """The permissions for a file: those it has, so that a script stays executable; for a new file 0o644."""
         try:
             entries = await self.sandbox.list_files(place, max_entries=1)
         except SandboxFileError:
@@ -219,5 +219,5 @@ class Workbench(Environment[ShellConfigT]):
 
 
 def _not_started(error: CommandNotStarted) -> ToolError:
-    """The agent's to mend: its shell, user and folder were there before it acted, or the tests miss them, too."""
+    """A tool error, since the agent broke its own shell, user or folder; they were there before it acted."""
     return ToolError(f"{error}; are its shell, its folder and the libraries it needs still there?")

@@ -1,4 +1,4 @@
-"""Writing and reading the archive, one member after another, with every refusal on the way."""
+"""Writes and reads bundle archives file by file, refusing whatever a bundle must not hold."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,10 +23,10 @@ _KINDS = {
 
 
 def write_archive(sources: Sequence[SourceFile], sink: BinaryIO) -> tuple[str, int]:
-    """Write files, in the order of their paths, as a bundle; gives its digest and size.
+    """Write files as a bundle, in the given order; returns the archive's digest and its size in bytes.
 
     Raises:
-        BundleRefused: one holds a secret, or changes while it is read.
+        BundleRefused: a file holds a secret, or changes while it is read.
     """
     out = StoredGzip(sink)
     for source in sources:
@@ -53,7 +53,7 @@ def _chunks(source: SourceFile) -> Iterator[bytes]:
 
 @dataclass
 class Member:
-    """A file in an archive, whose content passes once."""
+    """A file in an archive, whose content can be read once."""
 
     path: str
     size: int
@@ -62,22 +62,22 @@ class Member:
 
 
 def read_archive(source: BinaryIO) -> "ArchiveReader":
-    """Begin to read a bundle.
+    """Open a bundle for reading.
 
     Raises:
-        BundleRefused: it does not begin like one.
+        BundleRefused: the file does not begin like a bundle.
     """
     return ArchiveReader(StoredGunzip(source, ARCHIVE_BYTES))
 
 
 class ArchiveReader:
-    """Reads an archive once; what it gives is to be believed only after `digest`."""
+    """Reads an archive once, from begin to end; nothing read is validated until `digest` is set."""
 
     def __init__(self, stream: StoredGunzip) -> None:
         self._stream, self._tally, self._last = stream, Tally(), b""
         self._wheels = 0
         self.digest: str | None = None
-        """Of all its bytes; there once every member was read and nothing was left over."""
+        """Digest of all bytes; None until the archive was read and validated to its end."""
 
     @property
     def size(self) -> int:
@@ -85,7 +85,7 @@ class ArchiveReader:
         return self._stream.size
 
     def members(self) -> Iterator[Member]:
-        """Every file, in order; what the caller leaves of one's chunks is checked all the same.
+        """Every file, in order; content that the caller does not read is validated all the same.
 
         Raises:
             BundleRefused: the archive is not one that a build could have made.
@@ -129,7 +129,9 @@ class ArchiveReader:
 
 
 def _parsed(block: bytes) -> tuple[str, int, bool]:
-    """Path, size and whether it can be run; believed only if the same header can be written from them."""
+    """The path, the size, and whether the file is executable; the caller must check that `header` gives the same
+    bytes.
+    """
     name, prefix = (block[start:end].split(b"\0", 1)[0] for start, end in ((0, 100), (345, 500)))
     raw = prefix + b"/" + name if prefix else name
     try:

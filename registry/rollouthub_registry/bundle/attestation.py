@@ -1,4 +1,4 @@
-"""The statement about a bundle: an in-toto statement (v1) in a DSSE envelope.
+"""What a publisher signs about a bundle: an in-toto statement (v1) in a DSSE envelope.
 
 https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 https://github.com/secure-systems-lab/dsse/blob/master/envelope.md
@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
 
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 from rollouthub_registry.names import Release
 
 STATEMENT_TYPE: Literal["https://in-toto.io/Statement/v1"] = "https://in-toto.io/Statement/v1"
@@ -22,59 +22,59 @@ _Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Baseline(Frozen):
-    """What one model scored when the package was published."""
+    """The score of one model, measured before the package was published."""
 
     model: str = Field(min_length=1, max_length=200)
-    """As the hub names it, such as `openai/gpt-5`."""
+    """The model's name in the hub, such as `openai/gpt-5`."""
     mean_reward: float = Field(allow_inf_nan=False)
-    """Over the scored samples."""
+    """Mean reward over the scored samples."""
     samples: int = Field(ge=1, le=10**12)
-    """How many were scored."""
+    """Number of scored samples."""
 
 
 class CheckSummary(Frozen):
-    """What `hub check` found before publishing."""
+    """The result of `hub check` before publishing."""
 
     passed: bool
-    """False where it was published nevertheless, marked."""
+    """Whether every check passed; a package may be published although it failed."""
     report: JsonValue = None
-    """As `hub check` writes it."""
+    """The report in the form that `hub publish` writes."""
 
 
 class Predicate(Frozen):
-    """What the publisher says of the bundle."""
+    """What the publisher states about the bundle."""
 
     manifest: dict[str, JsonValue]
-    """All of the bundle's `env.toml`, as JSON."""
+    """The whole `env.toml` of the bundle, as JSON."""
     tools_digest: Digest | None
-    """Of the canonical tool list, see `tool_list_digest`; None where the publisher did not start the environment."""
+    """Digest of the tool list (see `tool_list_digest`); None where the publisher did not start the environment."""
     check: CheckSummary
     baselines: tuple[Baseline, ...] = Field(default=(), max_length=100)
     created_at: AwareDatetime = Field(ge=datetime(2000, 1, 1, tzinfo=UTC), lt=datetime(9000, 1, 1, tzinfo=UTC))
     """When the statement was signed."""
     hub_version: str = Field(min_length=1, max_length=60)
-    """Of the hub that published it."""
+    """Version of the hub that published the bundle."""
     contract: int = Field(ge=0, le=10**6)
-    """The version of the environment contract that it is written for."""
+    """Version of the environment contract that the environment is written for."""
 
 
 class SubjectDigest(Frozen):
-    """The digests of a subject; ours is SHA-256, without prefix."""
+    """The digest of a subject: SHA-256 in hexadecimal, without a prefix."""
 
     sha256: _Hex
 
 
 class StatementSubject(Frozen):
-    """What a statement is about."""
+    """The bundle that a statement is about."""
 
     name: str = Field(max_length=200)
     """`namespace/name@version`."""
     digest: SubjectDigest
-    """Of the bundle's bytes."""
+    """Digest of the bundle's bytes."""
 
 
 class Statement(Frozen):
-    """What is signed: the bundle, and what its publisher says of it."""
+    """The signed content: which bundle, and what its publisher states about it."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -87,7 +87,7 @@ class Statement(Frozen):
 
     @classmethod
     def about(cls, release: Release, digest: str, predicate: Predicate) -> "Statement":
-        """Say `predicate` of the bundle with this digest (`sha256:…`)."""
+        """The statement of `predicate` about the bundle with this digest (`sha256:…`)."""
         subject = StatementSubject(name=str(release), digest=SubjectDigest(sha256=digest.removeprefix("sha256:")))
         return cls.model_validate(
             {"_type": STATEMENT_TYPE, "subject": (subject,), "predicateType": PREDICATE_TYPE, "predicate": predicate}
@@ -95,17 +95,17 @@ class Statement(Frozen):
 
     @property
     def release(self) -> Release:
-        """Which package at which version it is about."""
+        """The package and version that the statement is about."""
         return Release.parse(self.subject[0].name)
 
     @property
     def digest(self) -> str:
-        """Of the bundle it is about: `sha256:…`."""
+        """Digest of the bundle that the statement is about: `sha256:…`."""
         return f"sha256:{self.subject[0].digest.sha256}"
 
     @property
     def created_at(self) -> datetime:
-        """When it was signed."""
+        """When the statement was signed."""
         return self.predicate.created_at
 
 
@@ -117,15 +117,15 @@ class Signature(Frozen):
     keyid: _Hex
     """SHA-256 of the raw public key."""
     sig: str = Field(pattern=r"^[A-Za-z0-9+/]{86}==$")
-    """Ed25519, in standard base64."""
+    """The Ed25519 signature in standard base64."""
     public_key: str = Field(
         pattern=r"^[A-Za-z0-9+/]{43}=$", validation_alias="publicKey", serialization_alias="publicKey"
     )
-    """The raw public key in base64, so that a first install can pin it; worth nothing unless pinned."""
+    """The raw public key in base64, so that a first install can pin it; proves nothing unless the key is pinned."""
 
 
 class Envelope(Frozen):
-    """A DSSE envelope: a payload as it was signed, byte by byte, and its signature."""
+    """A DSSE envelope: the exact bytes that were signed, and the signature."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 

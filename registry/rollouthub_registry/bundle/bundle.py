@@ -9,22 +9,22 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rollouthub.plugins.manifest import FILE_NAME, Manifest
+from rollouthub.plugins.env_toml import FILE_NAME
+from rollouthub.plugins.manifest import Manifest
 from rollouthub_registry.bundle.archive import read_archive, write_archive
 from rollouthub_registry.bundle.bundle_error import BundleRefused
 from rollouthub_registry.bundle.file_selection import SourceFile, Tally, collect
+from rollouthub_registry.bundle.hub_wheel import DISTRIBUTION, hub_wheel
 from rollouthub_registry.bundle.limits import MANIFEST_BYTES
 from rollouthub_registry.bundle.manifest import check_named, parse_manifest
 from rollouthub_registry.bundle.wheel import canonical_wheel, distribution, is_wheel_path, normal
 from rollouthub_registry.bundle.wheel_build import build_wheel, needs_wheel
-from rollouthub_registry.install.hub_wheel import DISTRIBUTION, hub_wheel
-from rollouthub_registry.install.install_error import InstallRefused
 from rollouthub_registry.names import Release
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """An archive that was read from end to end and refused nothing."""
+    """A bundle's archive that was read from end to end and is valid."""
 
     path: Path
     digest: str
@@ -33,24 +33,23 @@ class Bundle:
     manifest: Manifest
     release: Release
     files: tuple[str, ...]
-    """The paths in it, in order."""
+    """Paths of its files, in the archive's order."""
 
     @property
     def wheel(self) -> str | None:
-        """The path of its wheel; None where it is no Python package."""
+        """The path of its wheel; None if it holds none."""
         return next((path for path in self.files if is_wheel_path(path)), None)
 
 
 def build_bundle(folder: Path, out: Path) -> Bundle:
-    """Make an environment's folder a bundle in the folder `out`, named `NAMESPACE__NAME-VERSION.envhub`.
+    """Build a bundle from an environment's folder; writes `NAMESPACE__NAME-VERSION.envhub` into the folder `out`.
 
-    The same files give the same bytes on every machine. A folder that is a Python package gets its wheel built, unless
-    one lies in `wheel/`; one that names the hub's own distribution gets that of the hub that runs. Blocks, for as long
-    as that takes.
+    The same files give the same bytes on every machine. A Python package's wheel is built, unless there is one in
+    `wheel/`; if the manifest names the hub's own distribution, the running hub's wheel is used. Blocks until it is
+    done.
 
     Raises:
-        BundleRefused: its `env.toml` does not hold, something in it must not be in a bundle, or its wheel cannot be
-            built.
+        BundleRefused: its `env.toml` is invalid, a file must not be in a bundle, or its wheel cannot be built.
     """
     folder = folder.resolve()
     if not folder.is_dir():
@@ -70,10 +69,10 @@ def build_bundle(folder: Path, out: Path) -> Bundle:
 
 
 def open_bundle(path: Path) -> Bundle:
-    """Read an archive from end to end, believing nothing in it.
+    """Read a bundle's archive from end to end and validate all of it.
 
     Raises:
-        BundleRefused: it is not one that `build_bundle` could have made.
+        BundleRefused: the file is not one that `build_bundle` could have made.
     """
     with _said_of(f"{path} is refused"), path.open("rb") as source:
         reader, files, manifest = read_archive(source), list[str](), None
@@ -94,10 +93,10 @@ def open_bundle(path: Path) -> Bundle:
 
 
 def extract(bundle: Bundle, folder: Path) -> None:
-    """Unpack a bundle into a folder that is not there yet; it appears whole or not at all.
+    """Unpack a bundle into a folder that does not exist yet; the folder appears complete or not at all.
 
     Raises:
-        BundleRefused: the folder is there, cannot be written, or the archive is no longer the one that was opened.
+        BundleRefused: the folder exists or cannot be written, or the archive changed since it was opened.
     """
     if folder.exists() or folder.is_symlink():
         raise BundleRefused(f"{bundle.path} cannot be unpacked to {folder}: it is there already")
@@ -113,7 +112,7 @@ def extract(bundle: Bundle, folder: Path) -> None:
 
 
 def _check_distribution(bundle: Bundle) -> None:
-    """See that an environment in Python comes in the wheel that its manifest names, and can be installed from it."""
+    """Check that a bundle of a Python environment holds the wheel of the distribution that its manifest names."""
     if bundle.manifest.python is None:
         return
     named = bundle.manifest.python.distribution
@@ -139,14 +138,14 @@ def _unpack(bundle: Bundle, partial: Path) -> None:
 
 
 def _with_wheel(folder: Path, manifest: Manifest, sources: Sequence[SourceFile], scratch: Path) -> list[SourceFile]:
-    """The files with the package's wheel, in the one form a wheel has in a bundle."""
+    """The files, with the wheel (found, built or the hub's own) rewritten in a bundle's canonical form."""
     wheels = [source.file for source in sources if is_wheel_path(source.path)]
     if len(wheels) > 1:
         raise BundleRefused(f"wheel/ holds {len(wheels)} wheels; leave the one to publish")
     if not wheels and needs_wheel(folder):
         wheels = [build_wheel(sources, scratch)]
     if not wheels and manifest.python is not None and normal(manifest.python.distribution) == DISTRIBUTION:
-        wheels = [_hubs_own()]
+        wheels = [hub_wheel(os.environ)]
     if not wheels:
         return list(sources)
     name = wheels[0].name
@@ -160,15 +159,8 @@ def _with_wheel(folder: Path, manifest: Manifest, sources: Sequence[SourceFile],
     return everything
 
 
-def _hubs_own() -> Path:
-    try:
-        return hub_wheel(os.environ)
-    except InstallRefused as error:
-        raise BundleRefused(str(error)) from error
-
-
 def _put(made: Path, target: Path) -> Path:
-    """Move a finished archive to its place, where it appears at once."""
+    """Copy a finished archive to its target, where it appears at once."""
     target.parent.mkdir(parents=True, exist_ok=True)
     beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
     try:
@@ -181,7 +173,7 @@ def _put(made: Path, target: Path) -> Path:
 
 @contextlib.contextmanager
 def _said_of(what: str) -> Generator[None]:
-    """Put before a refusal what was attempted."""
+    """Prefix refusals and system errors with what was attempted."""
     try:
         yield
     except BundleRefused as error:

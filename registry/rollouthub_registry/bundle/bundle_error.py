@@ -4,4 +4,4 @@ from rollouthub.errors import UsageError
 
 
 class BundleRefused(UsageError):
-    """A folder that does not become a bundle, or an archive that is no bundle; nothing was written."""
+    """A folder cannot become a bundle, or a file is not a valid bundle; nothing was written."""

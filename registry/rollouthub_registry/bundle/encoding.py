@@ -1,8 +1,8 @@
-"""The bytes of a bundle: a gzip stream of a POSIX tar archive, of which there is exactly one for the same files.
+"""The byte format of a bundle: a gzip stream of a POSIX tar archive, of which there is exactly one for the same files.
 
 Compressors differ between machines (zlib, zlib-ng and their versions give other bytes for the same input), so the
-deflate blocks are stored ones (RFC 1951, 3.2.4). Every `tar` reads the archive, its bytes depend on nothing but the
-files, and it cannot unpack to more than it weighs.
+deflate blocks are stored ones (RFC 1951, 3.2.4). Any `tar` can read the archive, its bytes depend on the files only,
+and its content is never larger than the archive.
 """
 
 import hashlib
@@ -13,19 +13,19 @@ from typing import BinaryIO
 from rollouthub_registry.bundle.bundle_error import BundleRefused
 
 GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
-"""RFC 1952: deflate, no flags, no time, no extra flags, unknown system."""
+"""The gzip header (RFC 1952): deflate, no flags, no time, no extra flags, unknown system."""
 BLOCK = 512
 """Bytes of a tar block."""
 END = bytes(2 * BLOCK)
 STORED = 65_535
-"""Bytes in a stored block; all but the last are full."""
+"""Bytes in a stored block; every block but the last has this many."""
 
 
 def header(path: str, size: int, is_executable: bool) -> bytes:
     """The tar header of a file.
 
     Raises:
-        BundleRefused: the path does not fit.
+        BundleRefused: the path is too long for a tar header.
     """
     info = TarInfo(path)
     info.size, info.mode, info.type = size, 0o755 if is_executable else 0o644, REGTYPE
@@ -36,12 +36,12 @@ def header(path: str, size: int, is_executable: bool) -> bytes:
 
 
 def padding(size: int) -> int:
-    """How many zeros follow a file's content."""
+    """Number of zero bytes after a file's content."""
     return -size % BLOCK
 
 
 class StoredGzip:
-    """Writes a gzip stream of stored blocks, and knows the digest of what it wrote."""
+    """Writes a gzip stream of stored blocks, and computes the digest of the bytes written."""
 
     def __init__(self, sink: BinaryIO) -> None:
         self._sink, self._pending = sink, bytearray()
@@ -58,7 +58,7 @@ class StoredGzip:
             del self._pending[:STORED]
 
     def finish(self) -> str:
-        """Write what is left and the trailer; gives `sha256:…` of all the bytes written."""
+        """Write the rest and the trailer; returns the digest `sha256:…` of all bytes written."""
         self._block(self._pending, is_last=True)
         self._emit(self._crc.to_bytes(4, "little") + (self._length & 0xFFFFFFFF).to_bytes(4, "little"))
         return f"sha256:{self._hash.hexdigest()}"
@@ -73,15 +73,15 @@ class StoredGzip:
 
 
 def stored_header(length: int, is_last: bool) -> bytes:
-    """What comes before a stored block's content."""
+    """The header of a stored block."""
     return bytes([is_last]) + length.to_bytes(2, "little") + (length ^ 0xFFFF).to_bytes(2, "little")
 
 
 class StoredGunzip:
-    """Reads what `StoredGzip` wrote, and nothing else; no byte of the stream is free."""
+    """Reads a stream written by `StoredGzip`, and refuses any other byte sequence."""
 
     def __init__(self, source: BinaryIO, longest: int) -> None:
-        """Begin to read; `longest` is how many bytes the whole stream may have."""
+        """Start to read; `longest` is the maximum length of the stream in bytes."""
         self._source, self._left = source, longest
         self._crc, self._length, self._at = 0, 0, 0
         self._block, self._is_last = b"", False
@@ -96,7 +96,7 @@ class StoredGunzip:
         """The next `size` bytes of the archive, exactly.
 
         Raises:
-            BundleRefused: they are not there.
+            BundleRefused: the stream ends before, or is not one written by `StoredGzip`.
         """
         parts: list[bytes] = []
         while size:
@@ -110,10 +110,10 @@ class StoredGunzip:
         return chunk
 
     def finish(self) -> str:
-        """See that nothing is left and the checksums hold; gives `sha256:…` of all the bytes read.
+        """Check that the stream ends here and its checksums are right; returns the digest `sha256:…` of all bytes read.
 
         Raises:
-            BundleRefused: they do not, or there is more.
+            BundleRefused: a checksum is wrong, or more bytes follow.
         """
         if self._at < len(self._block) or not self._is_last:
             raise BundleRefused("it holds something after the archive's end")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rollouthub_registry.bundle.bundle_error import BundleRefused
 from rollouthub_registry.bundle.ignore_rules import Ignored
-from rollouthub_registry.bundle.limits import FILE_BYTES, FILES, TOTAL_BYTES
+from rollouthub_registry.bundle.limits import FILE_BYTES, FILES, PATH_PARTS, TOTAL_BYTES
 from rollouthub_registry.bundle.paths import PathSet
 from rollouthub_registry.bundle.secrets import check_name
 
@@ -23,26 +23,26 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file to be bundled."""
+    """A file that goes into a bundle."""
 
     path: str
-    """Inside the bundle."""
+    """Path inside the bundle."""
     file: Path
     size: int
     is_executable: bool
 
 
 class Tally:
-    """Counts files and bytes, and refuses what is too much or has no place in a bundle."""
+    """Counts the files and bytes of a bundle, and refuses files that are too many, too large or not allowed."""
 
     def __init__(self) -> None:
         self._paths, self._count, self._bytes = PathSet(), 0, 0
 
     def add(self, path: str, size: int) -> None:
-        """Take a file in.
+        """Count a file.
 
         Raises:
-            BundleRefused: it must not be in a bundle.
+            BundleRefused: the file is not allowed in a bundle, or exceeds a limit.
         """
         self._paths.add(path)
         check_name(path)
@@ -60,10 +60,10 @@ class Tally:
 
 
 def collect(folder: Path) -> list[SourceFile]:
-    """Everything in a folder that is not ignored, in the order of the bundle.
+    """The files of a folder that are not ignored, in the order of the bundle.
 
     Raises:
-        BundleRefused: something in it must not be in a bundle.
+        BundleRefused: a file is not allowed in a bundle.
     """
     tally, ignored = Tally(), Ignored(folder)
     try:
@@ -76,6 +76,8 @@ def collect(folder: Path) -> list[SourceFile]:
 
 
 def _walk(folder: Path, prefix: str, ignored: Ignored) -> Iterator[SourceFile]:
+    if prefix.count("/") > PATH_PARTS:
+        PathSet().add(prefix[:-1])
     with os.scandir(folder) as entries:
         found = list(entries)
     for entry in found:

@@ -8,7 +8,7 @@ from rollouthub_registry.bundle.bundle_error import BundleRefused
 
 IGNORE_FILE = ".hubignore"
 OLD_IGNORE_FILE = ".envhubignore"
-"""Its name before the hub was called rollouthub. Read where there is no other."""
+"""Name of the file before the hub was renamed to rollouthub; read only if the new one does not exist."""
 DEFAULTS = (
     ".git",
     ".hg/",
@@ -40,13 +40,13 @@ DEFAULTS = (
 
 
 class Ignored:
-    """Tells which paths of one folder stay out."""
+    """Decides which paths of one folder are left out of the bundle."""
 
     def __init__(self, folder: Path) -> None:
         """Read the folder's `.hubignore`, if there is one.
 
         Raises:
-            BundleRefused: it cannot be read.
+            BundleRefused: the file cannot be read.
         """
         file = folder / IGNORE_FILE
         if not file.is_file():
@@ -58,9 +58,9 @@ class Ignored:
             raise BundleRefused(f"{file} cannot be read as patterns like a .gitignore's: {error}") from error
 
     def matches_file(self, path: str) -> bool:
-        """Whether a file stays out."""
+        """Whether a file is left out."""
         return self._spec.match_file(path)
 
     def matches_folder(self, path: str, folder: Path) -> bool:
-        """Whether a folder stays out with all it holds; a virtual environment does, whatever its name."""
+        """Whether a folder is left out with all its content; a virtual environment always is."""
         return self._spec.match_file(path + "/") or (folder / "pyvenv.cfg").is_file()

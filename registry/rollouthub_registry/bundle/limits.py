@@ -1,15 +1,15 @@
 """Size limits of a bundle, enforced when it is built and when it is read."""
 
 FILE_BYTES = 64 * 2**20
-"""Of one file."""
+"""Most bytes of one file."""
 TOTAL_BYTES = 256 * 2**20
-"""Of all files together."""
+"""Most bytes of all files together."""
 FILES = 10_000
 PATH_BYTES = 200
-"""Of one path inside the bundle, in UTF-8."""
+"""Most bytes of a path inside the bundle, in UTF-8."""
 PATH_PARTS = 16
 MANIFEST_BYTES = 2**20
 ARCHIVE_BYTES = TOTAL_BYTES + FILES * 1024 + 2**20
-"""Of the whole archive: nothing in it is compressed, so it is no smaller than what it holds, and a little larger."""
+"""Most bytes of the archive, which is not compressed and so a little larger than its files."""
 CHUNK_BYTES = 2**20
-"""How much of a file is held at a time."""
+"""Bytes of a file that are held in memory at a time."""

@@ -1,20 +1,21 @@
-"""The `env.toml` of a package, and which release it declares."""
+"""Parses the `env.toml` of a package, and reads the release that it declares."""
 
 import posixpath
 from collections.abc import Sequence
 
 from rollouthub.errors import ConfigError
-from rollouthub.plugins.manifest import FILE_NAME, Manifest
+from rollouthub.plugins.env_toml import FILE_NAME
+from rollouthub.plugins.manifest import Manifest
 from rollouthub.plugins.manifest import parse_manifest as parse
 from rollouthub_registry.bundle.bundle_error import BundleRefused
 from rollouthub_registry.names import NameRefused, Release
 
 
 def parse_manifest(content: bytes, file: str = FILE_NAME) -> tuple[Manifest, Release]:
-    """Check the bytes of a manifest; `file` is what errors call it.
+    """Parse and validate the bytes of a manifest; `file` names it in error messages.
 
     Raises:
-        BundleRefused: it does not hold, or its name or version is none that a package can have.
+        BundleRefused: it is invalid, or its name or version is not valid for a package.
     """
     try:
         manifest = parse(content, file)
@@ -27,10 +28,10 @@ def parse_manifest(content: bytes, file: str = FILE_NAME) -> tuple[Manifest, Rel
 
 
 def check_named(manifest: Manifest, files: Sequence[str]) -> None:
-    """See that the files which a manifest names are in the bundle.
+    """Check that the files that a manifest names are in the bundle.
 
     Raises:
-        BundleRefused: one is not there.
+        BundleRefused: a file is missing.
     """
     for split, source in manifest.tasks.items():
         if source.file is not None and posixpath.normpath(source.file) not in files:

@@ -1,4 +1,4 @@
-"""Valid paths inside a bundle: plain and relative, equal on every file system, and distinct from each other."""
+"""Valid paths inside a bundle: plain, relative, valid on every file system, and distinct from each other."""
 
 import unicodedata
 
@@ -8,14 +8,14 @@ from rollouthub_registry.names import RESERVED
 
 _NOT_ON_WINDOWS = frozenset('<>:"|?*\\')
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-"""Unicode's categories of controls, marks that turn or hide text, and what is no character."""
+"""Unicode categories of control characters, invisible or direction-changing marks, and non-characters."""
 
 
 def check_path(path: str) -> None:
-    """See that a path can stand in a bundle.
+    """Check that a path is allowed in a bundle.
 
     Raises:
-        BundleRefused: it leaves the folder, or is not the same everywhere.
+        BundleRefused: the path leaves the folder, or some file systems would change it.
     """
     if problem := _problem(path):
         raise BundleRefused(f"the path {ascii(path)[:300]} {problem}")
@@ -49,18 +49,18 @@ def _part_problem(part: str) -> str | None:
 
 
 class PathSet:
-    """The paths of one bundle, so far; knows which would fall together where case does not count."""
+    """The paths added so far; detects paths that are equal on a case-insensitive file system."""
 
     def __init__(self) -> None:
         self._files: dict[str, str] = {}
         self._folders: dict[str, str] = {}
 
     def add(self, path: str) -> None:
-        """Take a file's path in.
+        """Add a file's path.
 
         Raises:
-            BundleRefused: it cannot stand in a bundle, is there already, differs from another in case alone, or is a
-                folder's too.
+            BundleRefused: the path is not allowed, was added before, differs from another only in case, or is also a
+                folder.
         """
         check_path(path)
         folded = _folded(path)

@@ -1,4 +1,4 @@
-"""Detects files and text that look like secrets: whatever is published stays public."""
+"""Detects files and text that look like secrets, since everything published stays public."""
 
 import re
 from fnmatch import fnmatchcase
@@ -27,7 +27,7 @@ _NAMES = (
 )
 _HARMLESS = (".env.example", ".env.sample", ".env.template")
 _LONGEST = 256
-"""Bytes of the longest match that matters; so much of a chunk is seen again with the next."""
+"""Bytes of the longest match; this many of each chunk are scanned again together with the next."""
 
 # Each begins with a literal of its own, which is looked for first: a search for bytes is far quicker than a pattern.
 _CONTENT = {
@@ -45,10 +45,10 @@ _ADVICE = "remove it, or name it in .hubignore; if it was ever published, revoke
 
 
 def check_name(path: str) -> None:
-    """See that a file's name is not one that secrets have.
+    """Check that a file's name is not typical of files that hold secrets.
 
     Raises:
-        BundleRefused: it is.
+        BundleRefused: the name is typical of secrets.
     """
     name = path.rpartition("/")[2].casefold()
     if name not in _HARMLESS and any(fnmatchcase(name, pattern) for pattern in _NAMES):
@@ -56,13 +56,13 @@ def check_name(path: str) -> None:
 
 
 class SecretScan:
-    """Looks at the content of one file as it passes."""
+    """Scans the content of one file, chunk by chunk."""
 
     def __init__(self, path: str) -> None:
         self._path, self._tail = path, b""
 
     def feed(self, chunk: bytes) -> None:
-        """Look at the next bytes.
+        """Scan the next bytes.
 
         Raises:
             BundleRefused: they hold what looks like a key; the message does not repeat it.

@@ -1,7 +1,7 @@
-"""The wheel in a bundle: a zip of which there is exactly one for the same files, and none that runs at install.
+"""The wheel in a bundle: a zip of which there is exactly one for the same files, and which runs nothing at install.
 
-Stored, not compressed, for the reasons of the bundle itself; RECORD holds digests of the files, so it stays true. A
-reader writes the zip again and compares: no two unpackers can then disagree on what is in it.
+Its files are stored, not compressed, as in the bundle itself. A reader writes the zip again and compares the bytes, so
+that no two unpackers can disagree on its content.
 """
 
 import io
@@ -17,34 +17,34 @@ from rollouthub_registry.bundle.secrets import check_name
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9_.]+-[A-Za-z0-9_.!+]+(?:-\d\w*)?-[\w.]+-[\w.]+-[\w.]+\.whl", re.ASCII)
 _SITE = re.compile(r"(?:[^/]+\.data/(?:purelib|platlib)/)?[^/]+")
-"""A path that is put beside all packages, where Python looks at every start."""
+"""A path directly in site-packages, where Python looks for files to run at every start."""
 _AT_START = ("sitecustomize.py", "usercustomize.py")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _LINK = 0o120000
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, OSError, ValueError, LookupError)
-"""What zipfile raises of a file that is none, is damaged, or is packed in a way it does not know."""
+"""Exceptions that zipfile raises for a file that is no zip, is damaged, or uses an unknown compression."""
 
 
 def is_wheel_path(path: str) -> bool:
-    """Whether a path of a bundle is that of its wheel."""
+    """Whether a path in a bundle is the path of a wheel."""
     return path.startswith("wheel/") and path.endswith(".whl")
 
 
 def distribution(path: str) -> str:
-    """Which distribution a wheel is of."""
+    """The distribution of a wheel, from its file name."""
     return normal(path.rpartition("/")[2].split("-")[0])
 
 
 def normal(name: str) -> str:
-    """A distribution's name, as the file names of wheels spell it."""
+    """A distribution's name in the spelling of wheel file names."""
     return re.sub(r"[-_.]+", "_", name).lower()
 
 
 def canonical_wheel(name: str, content: bytes) -> bytes:
-    """The one zip with these files, stored and in order.
+    """The wheel rewritten as the one zip for its files: stored, in order of their paths.
 
     Raises:
-        BundleRefused: it is no wheel, or would run code when it is installed or when Python starts.
+        BundleRefused: the file is no wheel, or would run code when it is installed or when Python starts.
     """
     if not _FILE_NAME.fullmatch(name):
         raise BundleRefused(f"{name!r} is no name of a wheel")
@@ -56,10 +56,10 @@ def canonical_wheel(name: str, content: bytes) -> bytes:
 
 
 def check_wheel(name: str, content: bytes) -> None:
-    """See that a wheel in a bundle is one, is harmless to install, and is the one zip with its files.
+    """Check that a bundle's wheel is valid, runs nothing at install, and is the one zip for its files.
 
     Raises:
-        BundleRefused: it is not.
+        BundleRefused: the wheel is not valid, or not in the canonical form.
     """
     if canonical_wheel(name, content) != content:
         raise BundleRefused(f"the wheel {name!r} is not in the one form a bundle's wheel has; build it with rollouthub")
@@ -105,7 +105,7 @@ def _content(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, left: 
 
 
 def _check_metadata(name: str, paths: list[str]) -> None:
-    """A wheel has one folder `*.dist-info`, named like itself, with its metadata."""
+    """Check that a wheel has one folder `*.dist-info`, named like the wheel, with its metadata."""
     infos = {path.partition("/")[0] for path in paths if path.partition("/")[0].endswith(".dist-info")}
     wanted = "-".join(name.split("-")[:2]) + ".dist-info"
     if infos != {wanted} or not {f"{wanted}/{file}" for file in ("METADATA", "WHEEL", "RECORD")} <= set(paths):

@@ -12,13 +12,13 @@ from rollouthub_registry.bundle.bundle_error import BundleRefused
 from rollouthub_registry.bundle.file_selection import SourceFile
 
 SECONDS = 600
-"""How long a build may take; it may have to download its build backend."""
+"""Most seconds for a build, which may have to download its build backend."""
 _PASSED_ON = ("PATH", "HOME", "LANG", "SYSTEMROOT", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
 _PASSED_PREFIXES = ("PIP_", "SSL_CERT_")
 
 
 def needs_wheel(folder: Path) -> bool:
-    """Whether the folder is a Python package to be built.
+    """Whether the folder is a Python package whose wheel must be built.
 
     Raises:
         BundleRefused: its pyproject.toml cannot be read.
@@ -34,12 +34,12 @@ def needs_wheel(folder: Path) -> bool:
 
 
 def build_wheel(sources: Iterable[SourceFile], scratch: Path) -> Path:
-    """Build the wheel from copies of the files that are bundled, so that nothing else can get into it.
+    """Build the wheel from copies of the bundled files, so that no other file can get into it.
 
-    The build backend comes in an environment of its own; it sees neither the hub's packages nor its variables.
+    The build backend runs in an environment of its own, without the hub's packages and environment variables.
 
     Raises:
-        BundleRefused: the build fails; with the end of what it said.
+        BundleRefused: the build fails; the message holds the end of its output.
     """
     tree, out = scratch / "source", scratch / "wheels"
     for source in sources:
@@ -71,7 +71,9 @@ def build_wheel(sources: Iterable[SourceFile], scratch: Path) -> Path:
 
 
 def _variables(scratch: Path) -> dict[str, str]:
-    """The build's own: what it leaves when it is killed lies in our scratch folder, and goes with it."""
+    """The environment variables of a build; its temporary files go to the scratch folder, which is removed
+    afterwards.
+    """
     kept = {
         key: value
         for key, value in os.environ.items()

@@ -19,7 +19,7 @@ _WRONG: Mapping[str, Any] = {
 
 
 def well_formed(tool: Tool, text: str | None = None) -> Iterator[dict[str, Any]]:
-    """Calls whose arguments fit the schema; `text` stands in every free string instead of odd ones."""
+    """Arguments that fit the tool's schema; with `text`, every free string is this text instead of an unusual one."""
     schema = tool.input_schema
     properties = cast(dict[str, Any], schema.get("properties", {}))
     required = cast(list[str], schema.get("required", []))
@@ -30,7 +30,7 @@ def well_formed(tool: Tool, text: str | None = None) -> Iterator[dict[str, Any]]
 
 
 def ill_formed(tool: Tool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Calls that no tool with this schema may accept, each with what is wrong."""
+    """Arguments that no tool with this schema may accept, each with what is wrong."""
     schema = tool.input_schema
     properties = cast(dict[str, Any], schema.get("properties", {}))
     fitting = next(well_formed(tool))
@@ -87,7 +87,7 @@ def _number(field: Mapping[str, Any], turn: int) -> int | float:
 
 
 def _resolved(field: Any, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A field's own schema, references and alternatives followed to the first."""
+    """The schema of a field, with references resolved and the first of its alternatives chosen."""
     found = cast(dict[str, Any], field) if isinstance(field, dict) else {}
     for _ in range(10):
         if isinstance(reference := found.get("$ref"), str):

@@ -8,19 +8,24 @@ from rollouthub import Message, Public, Secret, Task
 from rollouthub.messages import assistant
 
 DIGITS = 15
-"""Of a canary: long enough that nothing else is it."""
+"""Digits of a canary, enough that no other text has the same by chance."""
 
 
 def new_canary(field: str) -> str:
-    """A canary nobody can know."""
+    """A random canary that cannot be guessed."""
     return str(secrets.randbelow(9 * 10 ** (DIGITS - 1)) + 10 ** (DIGITS - 1))
 
 
 def planted(
     task: Task[Public, Secret], canary_of: Callable[[str], str] = new_canary
 ) -> Iterator[tuple[str, str, Task[Public, Secret]]]:
-    """The task with one field of its secret half replaced at a time, by a canary of the same sort."""
+    """Copies of a task, in each of which one field of the secret half is replaced by a canary of the same type.
+
+    Yields the field's name, the canary and the task.
+    """
     for field in type(task.secret).model_fields:
+        if field in task.secret.of_seats:
+            continue
         canary = canary_of(field)
         value = _plant(getattr(task.secret, field), canary)
         if value is not None:
@@ -28,7 +33,7 @@ def planted(
 
 
 def _plant(value: Any, canary: str) -> Any:
-    """The value with canaries for its words and numbers; None where it holds neither."""
+    """The value with its words and numbers replaced by the canary; None if it has neither."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, str):

@@ -11,7 +11,7 @@ State = Literal["passed", "failed", "not_applicable"]
 
 
 class Broken(Exception):
-    """The environment does not pass: what was seen, and how to mend it."""
+    """The check failed: what was seen, and how to fix it."""
 
     def __init__(self, says: str, fix: str, details: Sequence[str] = ()) -> None:
         self.fix, self.details = fix, tuple(details)
@@ -19,17 +19,21 @@ class Broken(Exception):
 
 
 class NotApplicable(Exception):
-    """The check has nothing to look at here, and why."""
+    """The check does not apply to this environment, and why."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One property an environment must have."""
+    """A property that an environment must have."""
 
     name: str
     title: str
     run: "Callable[[CheckedEnvironment], Awaitable[str]]"
-    """What was seen, in a few words, where it passes.
+    """What was seen, in a few words, if the check passes.
+
+        Raises:
+            Broken: the check fails.
+            NotApplicable: the check does not apply.
 
     Raises:
         Broken: it does not pass.
@@ -39,7 +43,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Finding:
-    """How a check ended."""
+    """The result of a check."""
 
     check: str
     title: str

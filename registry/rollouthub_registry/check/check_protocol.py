@@ -1,8 +1,8 @@
 """The protocol between the hub and the check of an installed class: one line of JSON each way.
 
 The class is imported by the interpreter that it is installed for, in a process of its own: `hub check FILE
---from-stdin` reads a `CheckOrder` from stdin and answers with a `CheckAnswer` on what was its stdout. What the
-environment prints goes to stderr: it cannot answer in the hub's place.
+--from-stdin` reads a `CheckOrder` from stdin and answers with a `CheckAnswer` on stdout. What the environment prints
+goes to stderr, so that it cannot forge the answer.
 """
 
 import os
@@ -15,21 +15,21 @@ from pydantic import JsonValue, ValidationError
 from rollouthub import Model
 from rollouthub.errors import ConfigError, HubError
 from rollouthub.event_loop import run_async
-from rollouthub.frozen import Frozen
 from rollouthub.hosting.launch import RoleEndpoint
 from rollouthub.hosting.role_endpoints import ask_role
+from rollouthub.values import Frozen
 from rollouthub_registry.check.check_finding import Finding, State
 from rollouthub_registry.check.check_request import CheckRequest
 from rollouthub_registry.check.check_run import chosen_checks, find_and_check
 
 MOST_ORDER_BYTES = 2**20
 MOST_TEXT = 2000
-"""Characters of each thing that is said; what is longer is cut."""
+"""Most characters of each text of a finding; the rest is cut."""
 MOST_DETAILS = 100
 
 
 class CheckOrder(Frozen):
-    """What to check."""
+    """A request to check an environment."""
 
     split: str | None
     limit: int
@@ -40,7 +40,7 @@ class CheckOrder(Frozen):
 
 
 class Told(Frozen):
-    """A finding on its way."""
+    """A finding as it is sent."""
 
     check: str
     title: str
@@ -52,7 +52,7 @@ class Told(Frozen):
 
     @classmethod
     def of(cls, finding: Finding) -> "Told":
-        """A finding, cut to what a reader needs."""
+        """The finding with its texts and details cut to their maximum lengths."""
         return cls(
             check=finding.check,
             title=finding.title,
@@ -65,19 +65,19 @@ class Told(Frozen):
 
     @property
     def finding(self) -> Finding:
-        """As it was found."""
+        """The finding that was sent."""
         return Finding(self.check, self.title, self.state, self.says, self.details, self.fix, self.seconds)
 
 
 class CheckAnswer(Frozen):
-    """What was found, or why nothing could be checked."""
+    """The findings, or why nothing could be checked."""
 
     findings: tuple[Told, ...] = ()
     error: str | None = None
 
 
 def check_ordered(file: str) -> int:
-    """Check what the order on stdin says; the exit code."""
+    """Run the check requested on stdin; returns the exit code."""
     answer = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:

@@ -10,15 +10,15 @@ LIMIT = 8
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """How an environment is checked."""
+    """The options of one check."""
 
     split: str | None = None
-    """None is its first."""
+    """Name of the split; None for the environment's first."""
     limit: int = LIMIT
-    """How many tasks."""
+    """Number of tasks."""
     seed: int = 0
     settings: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     roles: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Role → the name of the model that is asked."""
+    """Role → name of the model that plays it."""
     only: tuple[str, ...] = ()
-    """Names of checks; empty is all of them."""
+    """Names of the checks to run; empty for all."""

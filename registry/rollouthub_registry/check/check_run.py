@@ -23,7 +23,7 @@ from rollouthub.hosting.open_host import configured
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import load_credentials
 from rollouthub.models.resolve import open_model
-from rollouthub.plugins.entry_points import find_environment
+from rollouthub.plugins.environments import find_environment
 from rollouthub.plugins.installed import find_installation, installations
 from rollouthub.text import one_line
 from rollouthub_registry.check.check_finding import Broken, Check, Finding, NotApplicable, State
@@ -41,7 +41,7 @@ _MARKS: dict[State, tuple[str, str]] = {
 
 
 def check_command(target: str, asked: CheckRequest, as_json: bool) -> int:
-    """Check an environment and report; the exit code."""
+    """Check an environment and print the findings; returns the exit code."""
     chosen_checks(asked.only)
     started = time.perf_counter()
     shown = _Shown(is_quiet=as_json)
@@ -66,10 +66,10 @@ def check_command(target: str, asked: CheckRequest, as_json: bool) -> int:
 
 
 def chosen_checks(only: Sequence[str]) -> list[Check]:
-    """The checks of these names; all of them where none is named.
+    """The checks of these names; all checks if there are none.
 
     Raises:
-        UnknownNameError: there is no check of a name.
+        UnknownNameError: a name is not a check's.
     """
     known = {check.name: check for check in CHECKS}
     for name in only:
@@ -79,14 +79,14 @@ def chosen_checks(only: Sequence[str]) -> list[Check]:
 
 
 class _Shown:
-    """What a person sees while checks run: each finding as it comes, and on a terminal the check at work."""
+    """Prints findings as they come, and on a terminal also the name of the running check."""
 
     def __init__(self, *, is_quiet: bool) -> None:
         self._is_quiet = is_quiet
         self.printed = 0
 
     def __call__(self, check: Check, number: int, count: int, finding: Finding | None) -> None:
-        """A check begins, or has ended with a finding."""
+        """Called when a check begins (with None), and when it ended with a finding."""
         if self._is_quiet:
             return
         aside = remarks()
@@ -98,21 +98,21 @@ class _Shown:
             aside.print(Text(f"… {number} of {count}: {check.name}", style="dim"), end="\r")
 
     def clear(self) -> None:
-        """Take the line of the check at work away."""
+        """Erase the line with the running check."""
         aside = remarks()
         if not self._is_quiet and aside.is_terminal:
             aside.print(" " * min(aside.width - 1, 60), end="\r")
 
 
 Told = Callable[[Check, int, int, Finding | None], None]
-"""Hears of a check when it begins, with None, and when it has ended: its number, and of how many."""
+"""Called when a check begins (with None for the finding) and when it ends; gets its number and the number of checks."""
 
 
 async def check_environment(target: str, asked: CheckRequest, told: Told | None = None) -> list[Finding]:
-    """What the checks find of an environment: of an installed one with its own interpreter, else in this process.
+    """Check an environment: an installed one with its own interpreter, any other in this process.
 
     Raises:
-        UsageError: it cannot be hosted as asked.
+        UsageError: the environment cannot be hosted with these options.
     """
     installation = find_installation(target)
     if installation is not None:
@@ -126,10 +126,10 @@ async def check_environment(target: str, asked: CheckRequest, told: Told | None 
 
 
 async def open_roles(stack: AsyncExitStack, roles: Mapping[str, str]) -> dict[str, Model]:
-    """The models that an environment asks itself, open for as long as the stack is.
+    """Models by role for an environment that asks models itself; they are closed with the stack.
 
     Raises:
-        UsageError: one is none, or its credentials are missing.
+        UsageError: there is no such model, or its credentials are missing.
     """
     models: dict[str, Model] = {}
     credentials = load_credentials(os.environ, Path.cwd()) if roles else None
@@ -147,10 +147,10 @@ async def find_and_check(
     python: str | None = None,
     told: Told | None = None,
 ) -> list[Finding]:
-    """What the checks find of an environment that this process hosts; `python` is what `{python}` stands for.
+    """Check an environment that this process hosts; `python` replaces `{python}` in the command of a declared server.
 
     Raises:
-        UsageError: it cannot be hosted as asked.
+        UsageError: the environment cannot be hosted with these options.
     """
     found = find_environment(target, python)
     config = configured(found, asked.settings)
@@ -178,7 +178,7 @@ async def find_and_check(
 async def run_checks(
     subject: CheckedEnvironment, checks: Sequence[Check] = CHECKS, told: Told | None = None
 ) -> list[Finding]:
-    """Run checks one after the other; each in bounded time."""
+    """Run checks one after the other, each with a time limit."""
     findings: list[Finding] = []
     for number, check in enumerate(checks, 1):
         if told is not None:
@@ -210,7 +210,7 @@ async def _run(subject: CheckedEnvironment, check: Check) -> Finding:
 
 
 def print_findings(console: Console, findings: Sequence[Finding]) -> None:
-    """A line for each check, with what was seen and how to mend it where it failed."""
+    """Print a line for each check, and for a failed one what was seen and how to fix it."""
     width = max(len(check.name) for check in CHECKS)
     for finding in findings:
         mark, style = _MARKS[finding.state]

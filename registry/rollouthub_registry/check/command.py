@@ -7,8 +7,31 @@ from typing import Annotated
 import typer
 
 from rollouthub.cli import completion
+from rollouthub.cli.options import RolesOption
 
 TIME_LIMIT_SECONDS = 900.0
+TimeLimitOption = Annotated[
+    float, typer.Option(min=1, help="With --thorough: seconds for all attacks; those left by then are skipped.")
+]
+ReportOption = Annotated[
+    Path | None, typer.Option(metavar="FILE.html", help="With --thorough: write a page that lists what was tried.")
+]
+OldPythonOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PYTHON",
+        envvar="ROLLOUTHUB_MCP1_PYTHON",
+        help="With --thorough: a Python that has `mcp<2` installed.",
+    ),
+]
+NodeToolsOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        envvar="ROLLOUTHUB_NODE_TOOLS",
+        help="With --thorough: where npm installed MCP's Inspector and conformance suite.",
+    ),
+]
 
 
 def check(
@@ -26,12 +49,7 @@ def check(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An environment's setting.")
     ] = None,
-    roles: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--role", metavar="ROLE=MODEL", help="A model that the environment itself calls, by its role: judge=…"
-        ),
-    ] = None,
+    roles: RolesOption = None,
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="CHECK", help="Run only this check or attack; repeatable.")
     ] = None,
@@ -42,36 +60,19 @@ def check(
             "--thorough", help="Also serve it, and attack it over the network as agents could; takes minutes."
         ),
     ] = False,
-    time_limit: Annotated[
-        float, typer.Option(min=1, help="With --thorough: seconds for all attacks; those left by then are skipped.")
-    ] = TIME_LIMIT_SECONDS,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="With --thorough: write a page that lists what was tried.")
-    ] = None,
-    mcp1_python: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PYTHON",
-            envvar="ROLLOUTHUB_MCP1_PYTHON",
-            help="With --thorough: a Python that has `mcp<2` installed.",
-        ),
-    ] = None,
-    node_tools: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            envvar="ROLLOUTHUB_NODE_TOOLS",
-            help="With --thorough: where npm installed MCP's Inspector and conformance suite.",
-        ),
-    ] = None,
+    time_limit: TimeLimitOption = TIME_LIMIT_SECONDS,
+    report: ReportOption = None,
+    mcp1_python: OldPythonOption = None,
+    node_tools: NodeToolsOption = None,
     from_stdin: Annotated[
         bool, typer.Option("--from-stdin", hidden=True, help="Read the request from stdin; the hub uses this.")
     ] = False,
 ) -> None:
-    """Check an environment before others use it: right scores, no leaks, isolated episodes, nothing left behind.
+    """Check an environment before others use it: right scores, no leaks, isolated episodes, complete clean-up.
 
-    Its code runs inside this process, that of an installed class in a process of its own; --thorough also serves it
-    from another process, and accepts a server's address.
+    A file's code runs inside this process, an installed class in a process of its own. --thorough also serves the
+    environment from another process and attacks it there; the environment may then be a server's address.
+
     Exit codes: 0 every check passed and every attack held, 1 some did not, 2 usage, 130 interrupted.
     """
     if from_stdin:
@@ -82,31 +83,14 @@ def check(
     from rollouthub_registry.check.check_request import CheckRequest
     from rollouthub_registry.check.check_run import check_command
 
-    given_roles = assignments(roles or [], "--role")
-    given = assignments(settings or [], "--set")
+    names = {role: str(model) for role, model in assignments(roles or [], "--role").items()}
+    asked = CheckRequest(split, limit, seed, assignments(settings or [], "--set"), names, tuple(only or ()))
     if is_thorough:
         from rollouthub_registry.check.thorough.attack_context import Tools
         from rollouthub_registry.check.thorough.thorough_check import ThoroughCheckRequest, thorough_command
 
-        raise typer.Exit(
-            thorough_command(
-                ThoroughCheckRequest(
-                    target=environment,
-                    split=split,
-                    limit=limit,
-                    seed=seed,
-                    settings=given,
-                    roles=given_roles,
-                    only=only or [],
-                    seconds=time_limit,
-                    report=report,
-                    as_json=as_json,
-                    tools=Tools(mcp1_python, node_tools, os.environ),
-                )
-            )
-        )
+        tools = Tools(mcp1_python, node_tools, os.environ)
+        raise typer.Exit(thorough_command(ThoroughCheckRequest(environment, asked, time_limit, report, as_json, tools)))
     if report is not None:
         raise typer.BadParameter("only with --thorough", param_hint="--report")
-    models = {role: str(model) for role, model in given_roles.items()}
-    asked = CheckRequest(split, limit, seed, given, models, tuple(only or ()))
     raise typer.Exit(check_command(environment, asked, as_json))

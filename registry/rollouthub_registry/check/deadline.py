@@ -11,16 +11,16 @@ import anyio
 from rollouthub.errors import first_error
 
 CHECK_SECONDS = 120.0
-"""Of a check, computing and waiting; what it waited for a processor does not count."""
+"""Most seconds of a check, without the time it waited for a processor."""
 WALL_SECONDS = 900.0
-"""Of a check by the clock on the wall, however busy the machine."""
+"""Most seconds of a check by the clock, however busy the machine is."""
 _LOOK_SECONDS = 0.25
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
 class Spent(Exception):
-    """A check that was ended for want of time, and where its time went, in seconds."""
+    """A check ran out of time; tells where its time went, in seconds."""
 
     wall: float
     cpu: float
@@ -28,13 +28,13 @@ class Spent(Exception):
 
     @property
     def says(self) -> str:
-        """What was seen."""
+        """How long the check ran, and how much of it was computing and waiting for a processor, in words."""
         where = f"{self.cpu:.0f} s computing, {self.queued:.0f} s waiting for a processor"
         return f"not done after {self.wall:.0f} s ({where})"
 
     @property
     def fix(self) -> str:
-        """What the author can do about it."""
+        """What the author can do so that the check ends in time, depending on where the time went."""
         if self.queued > self.wall / 2:
             return "the machine is busy, which says nothing of the environment: check again when it is idle"
         if self.cpu > self.wall / 4:
@@ -43,10 +43,10 @@ class Spent(Exception):
 
 
 async def in_time(run: Callable[[], Awaitable[_Result]]) -> _Result:
-    """Run a check in bounded time.
+    """Run a check with a time limit.
 
     Raises:
-        Spent: it was not done in time.
+        Spent: the check did not end in time.
     """
     began = _clocks()
     spent: Spent | None = None
@@ -73,7 +73,7 @@ async def in_time(run: Callable[[], Awaitable[_Result]]) -> _Result:
 
 
 def _clocks() -> tuple[float, float, float]:
-    """Seconds on the wall, of CPU, and in the kernel's queue for a processor (0 where the kernel does not say)."""
+    """Seconds of the clock, of CPU time, and in the kernel's queue for a processor (0 if the kernel does not tell)."""
     try:
         queued = int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):

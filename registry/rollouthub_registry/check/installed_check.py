@@ -26,7 +26,7 @@ from rollouthub_registry.check.check_request import CheckRequest
 from rollouthub_registry.check.check_run import chosen_checks, find_and_check, open_roles
 
 CHECK_INSTALLED_SECONDS = 900.0
-"""Of all checks together."""
+"""Most seconds for all checks together."""
 _MOST_ANSWER = 8 * 2**20
 _MOST_SAID = 4000
 _LAST_WORDS_SECONDS = 2.0
@@ -35,19 +35,19 @@ _LOOK_SECONDS = 0.5
 
 
 class CheckRefused(UsageError):
-    """What is installed cannot be checked: it does not start, does not end, or does not answer."""
+    """The check of an installed environment did not start, did not end, or gave no answer."""
 
 
 async def check_installed(
     installation: Installation, asked: CheckRequest, seconds: float = CHECK_INSTALLED_SECONDS
 ) -> list[Finding]:
-    """What the checks find of an installed environment.
+    """Check an installed environment.
 
-    A class is checked by a process of its own interpreter; of a declared server, which is another process anyway, the
-    checks are made from here. What they find holds none of the secrets that the environment was given.
+    A class is checked in a process of its own interpreter. A declared server, which is another process anyway, is
+    checked from this process. The secrets given to the environment are masked in the findings.
 
     Raises:
-        UsageError: it cannot be hosted as asked, or is not done in time.
+        UsageError: the environment cannot be hosted with these options, or the checks do not end in time.
     """
     redact = redactor(installation)
     try:
@@ -68,7 +68,7 @@ async def check_installed(
 
 
 def redactor(installation: Installation) -> Callable[[str], str]:
-    """Masks the secrets that an environment is given, whatever they are named, and what looks like a key."""
+    """A function that masks the secrets given to the environment, and texts that look like keys."""
     given = {f"{number}_SECRET": os.environ.get(name, "") for number, name in enumerate(installation.secrets)}
     return Credentials(given).redact
 
@@ -80,7 +80,7 @@ def _without_secrets(finding: Finding, redact: Callable[[str], str]) -> Finding:
 async def _in_its_own(
     installation: Installation, asked: CheckRequest, models: Mapping[str, Model], redact: Callable[[str], str]
 ) -> list[Finding]:
-    """Let the interpreter that a class is installed for check it."""
+    """Have the interpreter that a class is installed for check it."""
     chosen_checks(asked.only)
     async with serve_roles(models) as roles:
         order = CheckOrder(
@@ -98,7 +98,9 @@ async def _in_its_own(
 
 
 async def _answered(installation: Installation, order: CheckOrder, redact: Callable[[str], str]) -> CheckAnswer:
-    """Start the process, give it its order, and wait for its answer; it ends here with all it started."""
+    """Start the process, send it the request, and wait for its answer; the process and its children are ended on
+    return.
+    """
     answer, said = _Tail(_MOST_ANSWER), _Tail(_MOST_SAID)
     with tempfile.TemporaryDirectory(prefix="rollouthub-check-", ignore_cleanup_errors=True) as folder:
         process = await _start(installation, Path(folder))
@@ -145,7 +147,7 @@ async def _start(installation: Installation, folder: Path) -> Process:
 
 
 async def _give_up_after(process: Process, answer: "_Tail") -> None:
-    """Wait no longer for the answer of a process that has ended, whoever still holds its pipes."""
+    """Stop waiting for the answer once the process has ended, even if another process holds its pipes open."""
     while process.returncode is None:
         with anyio.move_on_after(_LOOK_SECONDS):
             await process.wait()  # asyncio's waits for the pipes, too
@@ -155,7 +157,7 @@ async def _give_up_after(process: Process, answer: "_Tail") -> None:
 
 
 async def _end(process: Process) -> None:
-    """Kill it with its whole group, and wait for it."""
+    """Kill a process with its whole process group, and wait for it."""
     with anyio.CancelScope(shield=True):
         kill_group(process.pid)
         with anyio.move_on_after(_KILL_SECONDS):
@@ -167,14 +169,14 @@ async def _end(process: Process) -> None:
 
 
 class _Tail:
-    """The end of what a process writes, so that a flood fills nothing."""
+    """Keeps the end of a process's output, so that its size is bounded."""
 
     def __init__(self, most: int) -> None:
         self._most, self._kept = most, b""
         self.line, self.ended = anyio.Event(), anyio.Event()
 
     async def take(self, stream: ByteReceiveStream) -> None:
-        """Read to the end."""
+        """Read the output to its end."""
         try:
             async for chunk in stream:
                 self._kept = (self._kept + chunk)[-self._most :]
@@ -188,10 +190,10 @@ class _Tail:
 
     @property
     def first_line(self) -> bytes:
-        """Up to the first line break."""
+        """The kept text up to its first line break."""
         return self._kept.partition(b"\n")[0]
 
     @property
     def text(self) -> str:
-        """All that was kept."""
+        """All text that was kept."""
         return self._kept.decode(errors="replace")

@@ -1,18 +1,22 @@
 """Plays prepared messages in an episode and returns the submission that reaches the verifier."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import anyio
 from mcp_types import CallToolResult, TextContent
 
 from rollouthub import Message, Submission, ToolRequest
 from rollouthub.messages import assistant
 from rollouthub.protocols import AgentPlane, Episode
 
+Script = Sequence[Message] | Mapping[str, Sequence[Message]]
+"""The messages of every seat, or messages by seat."""
+
 SUBMIT = "submit"
 _LONGEST_TALK = 20
-"""Replies of the environment's user that are answered with the same words before the talk is ended."""
+"""Most replies of the simulated user that are answered before `insist` stops."""
 
 
 def words_of(result: CallToolResult) -> str:
@@ -21,7 +25,7 @@ def words_of(result: CallToolResult) -> str:
 
 
 async def call(plane: AgentPlane, request: ToolRequest) -> CallToolResult | None:
-    """Run a request as a model's; None where its arguments are no JSON object."""
+    """Make a model's tool call; None if its arguments are no JSON object."""
     try:
         arguments: Any = json.loads(request.arguments)
     except ValueError:
@@ -31,17 +35,38 @@ async def call(plane: AgentPlane, request: ToolRequest) -> CallToolResult | None
     return await plane.call_tool(request.name, cast(dict[str, Any], arguments))
 
 
-async def play(episode: Episode, script: Sequence[Message], *, submit: str | None = None) -> Submission:
-    """Play a script from every seat in turn; what is handed in is the first seat's."""
-    conversations = [await _play_seat(plane, script) for plane in episode.seats.values()]
+async def play(episode: Episode, script: Script, *, submit: str | None = None, takes_turns: bool = False) -> Submission:
+    """Play a script in every seat, one after the other, or at once where seats take turns; returns the first seat's
+    submission.
+    """
+    conversations: dict[str, list[Message]] = {}
+
+    async def take(name: str) -> None:
+        own = script.get(name, ()) if isinstance(script, Mapping) else script
+        conversations[name] = await _play_seat(episode.seats[name], own, takes_turns=takes_turns)
+        await episode.leave(name)
+
+    names = list(episode.seats)
+    if takes_turns:
+        async with anyio.create_task_group() as players:
+            for name in names:
+                players.start_soon(take, name)
+    else:
+        for name in names:
+            await take(name)
     if submit is not None and not episode.is_sealed:
-        await next(iter(episode.seats.values())).call_tool(SUBMIT, {"answer": submit})
+        await episode.seats[names[0]].call_tool(SUBMIT, {"answer": submit})
     stop = "submitted" if episode.is_sealed else "finished"
-    return Submission(answer=episode.answer, transcript=_until_last_word(conversations[0]), stop=stop)
+    return Submission(answer=episode.answer, transcript=_until_last_word(conversations[names[0]]), stop=stop)
 
 
-async def _play_seat(plane: AgentPlane, script: Sequence[Message]) -> list[Message]:
+async def _play_seat(plane: AgentPlane, script: Sequence[Message], *, takes_turns: bool) -> list[Message]:
     conversation = list(plane.messages)
+    if takes_turns:
+        heard = await plane.reply(())
+        if heard is None:
+            return conversation
+        conversation += heard
     for said in script:
         conversation.append(said)
         for request in said.tool_requests:
@@ -54,13 +79,13 @@ async def _play_seat(plane: AgentPlane, script: Sequence[Message]) -> list[Messa
 
 
 def _until_last_word(conversation: Sequence[Message]) -> tuple[Message, ...]:
-    """As a run records it: up to the last response."""
+    """The conversation up to its last response, as a run records it."""
     last = max((place for place, message in enumerate(conversation) if message.role == "assistant"), default=-1)
     return tuple(conversation[: last + 1])
 
 
 async def insist(episode: Episode, words: str) -> Submission:
-    """Say the same to whatever is asked, until nobody asks any more; hand it in where that can be done."""
+    """Give the same answer to every message until no more come, or submit it if there is a `submit` tool."""
     plane = next(iter(episode.seats.values()))
     conversation = [*plane.messages, assistant(words)]
     if any(tool.name == SUBMIT for tool in plane.tools):

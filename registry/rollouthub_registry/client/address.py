@@ -1,4 +1,4 @@
-"""Where a registry is: `https://…`, `http://…` or `file:///…`, in one form, without secrets in it."""
+"""The URL of a registry (`https://…`, `http://…` or `file:///…`), normalised and without secrets."""
 
 import ipaddress
 import re
@@ -12,10 +12,10 @@ _LONGEST = 2000
 
 
 def registry_url(text: str) -> str:
-    """Check a registry's URL and give its one form.
+    """Check a registry's URL and normalise it.
 
     Raises:
-        ConfigError: it is none, or holds a password.
+        ConfigError: the text cannot be a registry's URL, or holds a password.
     """
     if not text.strip():
         raise ConfigError("the URL of the registry is empty; write https://HOST or file:///FOLDER")
@@ -52,16 +52,16 @@ def registry_url(text: str) -> str:
 
 
 def folder_of(url: str) -> Path | None:
-    """The folder that a `file://` URL names; None of another."""
+    """The folder that a `file://` URL names; None for any other URL."""
     parts = urlsplit(url)
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
 def check_carries_token(url: str) -> None:
-    """See that a token may be sent there: encrypted, or not further than this machine.
+    """Check that a token may be sent to a URL: over TLS, or within this machine.
 
     Raises:
-        CredentialError: everyone on the way could read it.
+        CredentialError: the token would travel unencrypted.
     """
     parts = urlsplit(url)
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
@@ -69,7 +69,7 @@ def check_carries_token(url: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its name or number alone."""
+    """Whether a host is this machine, judged by its name or address alone."""
     if host == "localhost":
         return True
     try:
@@ -79,7 +79,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _without_secrets(text: str) -> str:
-    """What a message repeats of what may be a URL: no login, no query."""
+    """A text that may be a URL, without its login and query, for messages."""
     _, at, rest = text.rpartition("@")
     return ascii(f"{'...@' if at else ''}{re.split('[?#]', rest[:200])[0]}")
 

@@ -18,7 +18,7 @@ _REGISTRY_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """What is looked for."""
+    """A search over several registries."""
 
     words: str
     sort: str | None = None
@@ -28,25 +28,25 @@ class SearchRequest:
 
 @dataclass(frozen=True)
 class Findings:
-    """What the registries that answered found, and why the others did not."""
+    """The hits of the registries that answered, and the errors of the others."""
 
     hits: list[Hit]
     failures: dict[str, HubError] = field(default_factory=dict[str, HubError])
-    """A registry's URL → what went wrong."""
+    """URL of each registry that failed → its error."""
 
 
 def check_order(sort: str | None) -> None:
-    """See that there is such an order.
+    """Check that a search order with this name exists.
 
     Raises:
-        UnknownNameError: there is none.
+        UnknownNameError: it does not.
     """
     if sort is not None and sort not in ORDERS:
         raise UnknownNameError("order", sort, ORDERS)
 
 
 async def find(urls: Sequence[str], asked: SearchRequest) -> Findings:
-    """Ask all registries at once; one that does not answer keeps nothing from being found in the others.
+    """Search all registries at once; one that fails does not prevent the others' results.
 
     Raises:
         ConfigError: there is no registry to ask.
@@ -73,14 +73,14 @@ async def find(urls: Sequence[str], asked: SearchRequest) -> Findings:
 
 
 def is_chosen(hit: Hit, registries: Registries) -> bool:
-    """Whether the package would be installed from where it was found."""
+    """Whether the package would be installed from the registry that offers this hit."""
     namespace = hit.offer.release.package.namespace
     entry = next((each for each in registries.entries if each.matches(namespace)), None)
     return entry is not None and entry.url == hit.source
 
 
 def _merged(lists: Sequence[list[Hit]], sort: str | None) -> list[Hit]:
-    """The hits of several registries in one order; what fits best is each registry's to say, so they take turns."""
+    """The hits of several registries in one list; in the order by fit, which is each registry's own, they alternate."""
     turns = [hit for hits in zip_longest(*lists) for hit in hits if hit is not None]
     match sort:
         case "name":

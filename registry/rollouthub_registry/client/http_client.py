@@ -1,4 +1,4 @@
-"""HTTP requests to one registry: bounded in time and size, with no redirect to another host."""
+"""HTTP requests to one registry, limited in time and size, and never redirected to another host."""
 
 import errno
 import json
@@ -36,47 +36,47 @@ class Patience:
 
     connect_seconds: float = 10.0
     answer_seconds: float = 30.0
-    """Until an answer begins, and this much for a body, however long."""
+    """Most seconds until an answer begins; the same is granted for every body, whatever its length."""
     slowest_bytes_per_second: float = 16 * 2**10
-    """A body that comes slower is given up."""
+    """Bytes per second below which a transfer is given up."""
     examining_seconds: float = 120.0
-    """From the end of an upload to its answer."""
+    """Most seconds from the end of an upload to its answer."""
 
 
 PATIENCE = Patience()
 
 
 class RegistryHttpClient:
-    """Asks one registry over HTTP."""
+    """Makes HTTP requests to one registry."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, patience: Patience) -> None:
         self._session, self._url, self._patience = session, url, patience
         self._proxy = _proxy(url)
 
     async def read(self, path: str, most_bytes: int) -> bytes:
-        """All of a document.
+        """The content of a document.
 
         Raises:
-            Missing: there is none.
-            RegistryFault: it cannot be had.
+            Missing: there is no such document.
+            RegistryFault: the document cannot be fetched.
         """
         return await self._collected("GET", path, most_bytes)
 
     async def read_json(self, path: str, most_bytes: int) -> Any:
-        """A document of JSON.
+        """The content of a JSON document.
 
         Raises:
-            Missing: there is none.
-            RegistryFault: it cannot be had, or is no JSON.
+            Missing: there is no such document.
+            RegistryFault: the document cannot be fetched, or is no JSON.
         """
         return self._parsed(await self.read(path, most_bytes))
 
     async def copy(self, path: str, target: Path, most_bytes: int, progress: Progress | None = None) -> None:
-        """Write a document to a new file, which goes again where it did not come whole.
+        """Download a document to a new file, which is removed if the download fails.
 
         Raises:
-            Missing: there is none.
-            RegistryFault: it cannot be had.
+            Missing: there is no such document.
+            RegistryFault: the document cannot be fetched.
         """
         async with await anyio.open_file(target, "xb") as file:
             try:
@@ -91,7 +91,7 @@ class RegistryHttpClient:
                 raise
 
     async def ask(self, method: str, path: str, token: str, most_bytes: int, content: Any = None) -> Any:
-        """Ask for what needs a token.
+        """Make a request that needs a token.
 
         Raises:
             Missing: the registry has no such thing.
@@ -102,7 +102,7 @@ class RegistryHttpClient:
         return self._parsed(await self._collected(method, path, most_bytes, token=token, content=content))
 
     async def send(self, path: str, token: str, form: Form, most_bytes: int, progress: Progress | None = None) -> Any:
-        """Send files.
+        """Upload files.
 
         Raises:
             Missing: the registry has no such address.
@@ -133,7 +133,7 @@ class RegistryHttpClient:
         form: Form | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """One request, all of whose answer `take` is given; never later than the deadline, which every byte moves."""
+        """Make one request and pass the body of its answer to `take`; every byte received extends the deadline."""
         patience, now = self._patience, anyio.current_time
         with anyio.CancelScope(deadline=now() + patience.answer_seconds) as scope, self._faults():
             more: dict[str, Any] = {"headers": {"Authorization": f"Bearer {token}"} if token else {}}
@@ -170,7 +170,7 @@ class RegistryHttpClient:
 
     @asynccontextmanager
     async def _answer(self, method: str, path: str, more: dict[str, Any]) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """An answer's head; redirects are followed on the same host alone, and only where nothing is sent."""
+        """The head of an answer; redirects are followed only on the same host and only if nothing is uploaded."""
         address = self._url + path
         for _ in range(_MOST_REDIRECTS + 1):
             target = URL(address, encoded=True)
@@ -191,7 +191,7 @@ class RegistryHttpClient:
         raise RegistryFault(f"the registry {self._url} sends in circles: {one_line(address)}")
 
     async def _check(self, answer: aiohttp.ClientResponse) -> None:
-        """See that an answer is a good one."""
+        """Raise the error for an answer that is not a success."""
         status = answer.status
         if status in (200, 201):
             if answer.headers.get("Content-Encoding", "identity") != "identity":
@@ -216,7 +216,7 @@ class RegistryHttpClient:
 
     @contextmanager
     def _faults(self) -> Generator[None]:
-        """Say of a broken connection what there is to do."""
+        """Turn connection errors into `RegistryFault`, with what to do about them."""
         try:
             yield
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError, ssl.SSLError) as error:
@@ -251,7 +251,7 @@ class RegistryHttpClient:
 
 @asynccontextmanager
 async def exchanging(url: str, patience: Patience) -> AsyncGenerator[RegistryHttpClient]:
-    """Ask one registry, over connections of its own."""
+    """Open an HTTP client for one registry, with its own connections."""
     async with aiohttp.ClientSession(
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
@@ -263,14 +263,14 @@ async def exchanging(url: str, patience: Patience) -> AsyncGenerator[RegistryHtt
 
 
 def _reason(error: OSError) -> str:
-    """Why a connection was not made, in the system's words."""
+    """Why a connection failed, in the system's words."""
     if error.errno is not None and error.errno > 0 and error.errno in errno.errorcode:
         return os.strerror(error.errno)
     return one_line(error.strerror or str(error))
 
 
 def _on_the_same_host(address: str, location: str) -> str | None:
-    """Where a redirect leads; None where that is another host, or nowhere."""
+    """The target of a redirect; None if it is another host or there is none."""
     if not (location.isascii() and location.isprintable()) or " " in location:
         return None
     try:
@@ -283,7 +283,7 @@ def _on_the_same_host(address: str, location: str) -> str | None:
 
 
 def _proxy(url: str) -> str | None:
-    """The proxy that the user's environment names for a host."""
+    """The proxy for a host, from the user's environment variables."""
     parts = urlsplit(url)
     if not parts.hostname or is_loopback(parts.hostname) or proxy_bypass(parts.hostname):
         return None
@@ -291,7 +291,7 @@ def _proxy(url: str) -> str | None:
 
 
 def _detail(body: bytes) -> str:
-    """Why, where a problem says it."""
+    """The reason in the body of an error response, if it has one."""
     try:
         said: Any = json.loads(body)
         detail: Any = said["detail"]

@@ -1,4 +1,4 @@
-"""`registry.json`: marks a registry, and says whether a server or plain files answer there."""
+"""`registry.json`: marks a registry, and tells whether a server or plain files answer there."""
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -11,7 +11,7 @@ SIGN_BYTES = 2**16
 
 
 class _Sign(BaseModel):
-    """What it holds; later registries may say more."""
+    """The contents of `registry.json`; later registries may add fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -20,10 +20,10 @@ class _Sign(BaseModel):
 
 
 def has_api(url: str, content: bytes) -> bool:
-    """Whether the registry's server answers there.
+    """Whether a registry's server answers at the URL, rather than plain files.
 
     Raises:
-        ConfigError: it is of a form that this hub does not know, or what is there is no registry's sign.
+        ConfigError: the file is invalid, or of a format that this hub does not know.
     """
     try:
         sign = _Sign.model_validate_json(content)

@@ -14,8 +14,8 @@ async def offers_or_nearest(source: Source, package: PackageName) -> list[Offer]
     """All versions of a package.
 
     Raises:
-        NotPublished: it has none; names there that are written nearly so are named.
-        RegistryFault: the registry cannot be asked.
+        NotPublished: there are none; the message suggests similar names of that registry.
+        RegistryFault: the registry did not answer.
     """
     try:
         return await source.offers(package)
@@ -26,7 +26,7 @@ async def offers_or_nearest(source: Source, package: PackageName) -> list[Offer]
 
 
 async def _nearest(source: Source, package: PackageName) -> list[str]:
-    """Names there that are written nearly so; a registry that cannot search has none."""
+    """Names in the registry with similar spelling; none if the registry cannot search."""
     names = set[str]()
     with suppress(HubError):
         for word in (package.namespace, package.name[:3]):

@@ -7,50 +7,52 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 from rollouthub_registry.bundle.attestation import Baseline, Digest, Envelope
 from rollouthub_registry.names import Release
 
 Progress = Callable[[int, int | None], None]
-"""Told how many bytes came or went, and of how many where that is known."""
+"""Called with the bytes transferred so far, and with the total if it is known."""
 
 _Text = Annotated[str, Field(max_length=10_000)]
 _Words = Annotated[tuple[_Text, ...], Field(max_length=1000)]
 
 
 class Offer(Frozen):
-    """One version of a package; text in it is the registry's and the publisher's, and not to be printed as it is."""
+    """One version of a package; its texts come from the registry and the publisher, and must be cleaned before
+    printing.
+    """
 
     release: Release
     digest: Digest
-    """Of the bundle."""
+    """Digest of the bundle."""
     size: int = Field(ge=0)
-    """Of the bundle, in bytes."""
+    """Size of the bundle in bytes."""
     key_id: str = Field(pattern=r"^[0-9a-f]{64}$")
-    """Of the key that signed it, says the registry."""
+    """Id of the key that signed it, according to the registry."""
     yanked: _Text | None
-    """Why it is not to be used any more; None where it is."""
+    """Why it was yanked; None if it was not."""
     checks_passed: bool
     """Whether `hub check` passed before it was published."""
     description: _Text
     published_at: _Text
-    """RFC 3339."""
+    """When it was published (RFC 3339)."""
     contract: int
-    """The version of the environment contract it is written for."""
+    """Version of the environment contract that it is written for."""
     licence: _Text | None = None
-    """An SPDX expression."""
+    """Its licence, as an SPDX expression."""
     tags: _Words = ()
     splits: _Words = ()
     baselines: tuple[Baseline, ...] = Field(default=(), max_length=1000)
-    """The strongest first."""
+    """Scores of models, the best first."""
     difficulty: float | None = None
-    """One less the mean reward of the strongest baseline; None without one."""
+    """1 minus the mean reward of the best baseline; None without a baseline."""
     downloads: int = 0
-    """Of all versions; 0 where nobody counts."""
+    """Downloads of all versions; 0 if the registry does not count them."""
 
 
 class Hit(Frozen):
-    """What a search found."""
+    """One package that a search found."""
 
     source: str
     """The registry that offers it."""
@@ -59,9 +61,9 @@ class Hit(Frozen):
 
 @dataclass(frozen=True)
 class Fetched:
-    """What was brought from a registry; not verified yet."""
+    """A release downloaded from a registry, not yet verified."""
 
     bundle: Path
     envelope: Envelope
     raw: bytes
-    """The envelope as it came."""
+    """The bytes of the envelope as downloaded."""

@@ -25,11 +25,11 @@ KeyStanding = Literal["pinned", "not pinned yet", "not the pinned one"]
 
 @dataclass(frozen=True)
 class Said:
-    """What the publisher of an offer said and signed."""
+    """What the publisher of an offer stated and signed."""
 
     predicate: Predicate
     secrets: tuple[str, ...]
-    """Environment variables that it needs."""
+    """Environment variables that the environment needs."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Offered:
     source: str
     versions: list[Offer]
     chosen: Offer | None
-    """What would be installed; None where no version will do."""
+    """The version that would be installed; None if none is eligible."""
     said: Said | None
 
 
@@ -47,9 +47,9 @@ async def look_up(url: str, wanted: VersionRequest) -> Offered:
     """Ask a registry about a package.
 
     Raises:
-        NotPublished: it has none of it.
-        SignatureRefused: what it says of the version is not what was signed.
-        RegistryFault: it cannot be asked.
+        NotPublished: the registry does not have the package or version.
+        SignatureRefused: the registry's description of the version differs from what was signed.
+        RegistryFault: the registry did not answer.
     """
     async with open_source(url) as source:
         offers = await offers_or_nearest(source, wanted.package)
@@ -73,7 +73,7 @@ async def look_up(url: str, wanted: VersionRequest) -> Offered:
 
 
 def choose(offers: Sequence[Offer], wanted: VersionRequest) -> Offer | None:
-    """The offer that a range means: of those that are not yanked, or the one that is named."""
+    """The offer that a version range selects: the highest not yanked, or the one version that is named exactly."""
     by_version = {offer.release.version: offer for offer in offers}
     if wanted.versions.exact is not None:
         return by_version.get(wanted.versions.exact)
@@ -82,7 +82,7 @@ def choose(offers: Sequence[Offer], wanted: VersionRequest) -> Offer | None:
 
 
 def standing(key_id: str, namespace: str, pins: Pins) -> KeyStanding:
-    """How a key stands with what is pinned for a namespace."""
+    """How a key relates to the keys pinned for a namespace."""
     pinned = pins.namespaces.get(namespace)
     if pinned is None:
         return "not pinned yet"
@@ -90,7 +90,7 @@ def standing(key_id: str, namespace: str, pins: Pins) -> KeyStanding:
 
 
 def differing(installed: Sequence[Installation], offered: Offered) -> list[str]:
-    """The versions that the registry offers with other bytes than are installed; a version never changes."""
+    """Installed versions for which the registry offers other bytes, although a version must never change."""
     digests = {str(offer.release.version): offer.digest for offer in offered.versions}
     return [
         each.locked.version
@@ -102,7 +102,7 @@ def differing(installed: Sequence[Installation], offered: Offered) -> list[str]:
 def as_json(
     wanted: VersionRequest, installed: Sequence[Installation], offered: Offered | None, problem: str | None, pins: Pins
 ) -> dict[str, Any]:
-    """All of it, for programs."""
+    """All that is known of a package, as JSON."""
     return {
         "name": str(wanted.package),
         "pinned_keys": list(pins.namespaces.get(wanted.package.namespace, ())),
@@ -114,7 +114,7 @@ def as_json(
 
 
 def declared_agent(installation: Installation) -> str | None:
-    """Who plays it unless another is named; None of a class, which only the process that serves it can ask."""
+    """The agent that plays the environment by default; None for a class, which only its own process can load."""
     return None if installation.is_class else load_manifest(installation.file).default_agent
 
 
@@ -154,7 +154,7 @@ def _offered_json(offered: Offered, pins: Pins) -> dict[str, Any]:
 
 
 def _secrets(predicate: Predicate) -> tuple[str, ...]:
-    """What its manifest says it needs; who signed it need not have had this hub's idea of a manifest."""
+    """Environment variables that the manifest names; the manifest may be of another hub's format."""
     try:
         return Manifest.model_validate_json(json.dumps(predicate.manifest), strict=True).needed_variables
     except ValidationError:

@@ -14,11 +14,12 @@ _ANYWAY = "nothing was added; --no-check adds it nevertheless"
 
 
 async def is_registry_at(url: str) -> bool:
-    """Whether there is a registry; of a folder that is empty or not made yet, the first publication makes one: False.
+    """Check that a registry answers at the URL; False for a folder that is empty or missing, which publishing makes
+    one.
 
     Raises:
-        ConfigError: there is none.
-        RegistryFault: it cannot be asked, or does not answer within ten seconds.
+        ConfigError: there is no registry.
+        RegistryFault: the registry fails, or does not answer within ten seconds.
     """
     folder = folder_of(url)
     try:

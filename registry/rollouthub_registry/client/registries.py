@@ -1,4 +1,6 @@
-"""`registries.toml`: which registry a namespace comes from. The first entry that matches is its one source."""
+"""`registries.toml`: the registries, and the namespaces that each is the source of. The first match is the only
+source.
+"""
 
 import os
 import re
@@ -14,13 +16,13 @@ from filelock import FileLock, Timeout
 from pydantic import Field, ValidationError
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 from rollouthub_registry.client.address import registry_url
 from rollouthub_registry.names import parse_namespace
 
 FILE_NAME = "registries.toml"
 VARIABLE = "ROLLOUTHUB_REGISTRY"
-"""A registry to ask for what no other is named for."""
+"""Environment variable with the URL of a registry for all namespaces that no entry matches."""
 ANY = "*"
 _HEAD = "# The registries of `hub`, in order: the first whose `namespaces` match is a namespace's one source.\n\n"
 _LOCK_SECONDS = 10
@@ -29,18 +31,18 @@ _LONGEST_PATTERN = 60
 
 
 class Entry(Frozen):
-    """One registry."""
+    """One registry in the list."""
 
     url: str
     namespaces: tuple[str, ...] = Field(default=(ANY,), min_length=1)
-    """Patterns such as `lab` or `team-*`."""
+    """Patterns of namespaces, such as `lab` or `team-*`."""
 
     def matches(self, namespace: str) -> bool:
-        """Whether a namespace comes from here, unless an earlier entry matches, too."""
+        """Whether this entry matches a namespace; an earlier entry may match it, too."""
         return any(_matches(pattern, namespace) for pattern in self.namespaces)
 
     def covers(self, pattern: str) -> bool:
-        """Whether everything that a pattern matches comes from here, as far as one of its own patterns says so."""
+        """Whether every namespace that `pattern` matches is matched by one of this entry's own patterns."""
         # What a star stands for is any text, so a pattern read as a text is covered where it matches.
         return any(_matches(own, pattern) for own in self.namespaces)
 
@@ -55,14 +57,14 @@ class Registries:
 
     entries: tuple[Entry, ...]
     file: Path
-    """Where they are written; the last may be `$ROLLOUTHUB_REGISTRY` instead."""
+    """The file they are stored in; the last entry may come from `$ROLLOUTHUB_REGISTRY` instead."""
 
     @classmethod
     def load(cls, config_folder: Path, environ: Mapping[str, str] | None = None) -> "Registries":
-        """Read them; `environ` is the process's environment unless another is given.
+        """Read the list; `environ` defaults to the process's environment.
 
         Raises:
-            ConfigError: the file or the variable does not hold.
+            ConfigError: the file or the variable is invalid.
         """
         file = config_folder / FILE_NAME
         given = (os.environ if environ is None else environ).get(VARIABLE)
@@ -71,14 +73,14 @@ class Registries:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """All of them, each once."""
+        """The URLs of all registries, without duplicates."""
         return tuple(dict.fromkeys(entry.url for entry in self.entries))
 
     def source_of(self, namespace: str) -> str:
-        """The URL of the one registry that a namespace comes from.
+        """The URL of the registry that a namespace comes from.
 
         Raises:
-            ConfigError: none is named for it.
+            ConfigError: no registry matches it.
         """
         parse_namespace(namespace)
         found = next((entry.url for entry in self.entries if entry.matches(namespace)), None)
@@ -92,10 +94,11 @@ class Registries:
 
 
 def add_registry(config_folder: Path, url: str, namespaces: Sequence[str] = (), *, first: bool = False) -> Entry:
-    """Add a registry as the last one, or the first; one that is there already is given these namespaces.
+    """Add a registry at the end of the list, or at its beginning; an existing one gets these namespaces instead of its
+    own.
 
     Raises:
-        ConfigError: the URL or a pattern does not hold, or the file cannot be changed.
+        ConfigError: the URL or a pattern is invalid, or the file cannot be changed.
     """
     entry = Entry(url=registry_url(url), namespaces=tuple(map(_pattern, dict.fromkeys(namespaces))) or (ANY,))
     file = config_folder / FILE_NAME
@@ -108,10 +111,10 @@ def add_registry(config_folder: Path, url: str, namespaces: Sequence[str] = (), 
 
 
 def remove_registry(config_folder: Path, url: str) -> Entry:
-    """Take a registry out.
+    """Remove a registry from the list.
 
     Raises:
-        UnknownNameError: it is not there.
+        UnknownNameError: it is not in the list.
         ConfigError: the file cannot be changed.
     """
     normal, file = registry_url(url), config_folder / FILE_NAME
@@ -160,7 +163,7 @@ def _pattern(text: str) -> str:
 
 
 def _matches(pattern: str, namespace: str) -> bool:
-    """Whether a pattern, in which `*` is any text, is all of a namespace; looked for from left to right."""
+    """Whether a pattern, in which `*` stands for any text, matches a whole namespace."""
     if ANY not in pattern:
         return pattern == namespace
     head, *middle, tail = pattern.split(ANY)

@@ -1,4 +1,4 @@
-"""`Reader`: where a registry's documents are read, and a release is had from two of them."""
+"""`Reader`: reads a registry's documents; and `OfferedRelease`: a release made of two of them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +15,14 @@ STATEMENT_BYTES = 8 * 2**20
 
 
 class Reader(Protocol):
-    """Where documents are read."""
+    """Reads the documents of one registry."""
 
     async def read(self, path: str, most_bytes: int) -> bytes:
-        """All of a document.
+        """The content of a document.
 
         Raises:
-            Missing: there is none.
-            RegistryFault: it cannot be read.
+            Missing: there is no such document.
+            RegistryFault: the document cannot be read.
         """
         ...
 
@@ -30,28 +30,28 @@ class Reader(Protocol):
         """Copy a document to a new file.
 
         Raises:
-            Missing: there is none.
-            RegistryFault: it cannot be read.
+            Missing: there is no such document.
+            RegistryFault: the document cannot be read.
         """
         ...
 
 
 @dataclass(frozen=True)
 class OfferedRelease:
-    """One release at one registry, and where its two documents are."""
+    """One release in a registry, and the addresses of its bundle and statement."""
 
     release: Release
     url: str
-    """The registry's."""
+    """URL of the registry."""
     bundle: str
     statement: str
 
     async def read_statement(self, reader: Reader) -> tuple[Envelope, bytes]:
-        """The statement, and the bytes it came as; not verified.
+        """The statement and the bytes of its envelope, not verified.
 
         Raises:
-            NotPublished: there is none.
-            SignatureRefused: it is none of ours.
+            NotPublished: there is no statement.
+            SignatureRefused: it is not a statement in the hub's format.
         """
         try:
             raw = await reader.read(self.statement, STATEMENT_BYTES)
@@ -60,11 +60,11 @@ class OfferedRelease:
         return parse_envelope(raw), raw
 
     async def fetch(self, reader: Reader, folder: Path, progress: Progress | None = None) -> Fetched:
-        """Both, the bundle into a folder; not verified.
+        """Download the bundle and the statement into a folder, without verifying them.
 
         Raises:
-            NotPublished: one is not there.
-            SignatureRefused: the statement is none of ours.
+            NotPublished: one of them does not exist.
+            SignatureRefused: the statement is not in the hub's format.
         """
         envelope, raw = await self.read_statement(reader)
         bundle = folder / self.release.file_name

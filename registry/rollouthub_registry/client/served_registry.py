@@ -1,4 +1,4 @@
-"""A registry that `hub serve registry` serves."""
+"""The client of a registry that `hub serve registry` serves."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -22,7 +22,7 @@ _ANSWER_BYTES = 2**20
 
 
 class TokenFacts(BaseModel):
-    """What a server knows of a token; newer ones may say more."""
+    """What a server knows of a token; newer servers may add fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -33,7 +33,7 @@ class TokenFacts(BaseModel):
 
 
 class Served:
-    """A registry with our API; a token goes with what changes something, and with nothing else."""
+    """A registry with the hub's own API; the token is sent only with requests that change something or ask about it."""
 
     def __init__(self, url: str, exchange: RegistryHttpClient, token: str | None) -> None:
         self.url, self._exchange, self._token = url, exchange, token
@@ -70,7 +70,7 @@ class Served:
             raise self._nonsense(error) from None
 
     async def publish(self, bundle: Path, envelope: bytes, progress: Progress | None = None) -> str:
-        """See `Source`; that the token counts is seen before anything long is sent."""
+        """See `Source`; the token is checked before the bundle is uploaded."""
         token = self._needed_token()
         await self.token_facts()
         form = Form({"statement": envelope, "bundle": bundle})
@@ -96,8 +96,8 @@ class Served:
         """What the server knows of the token.
 
         Raises:
-            TokenRefused: it does not know it.
-            RegistryFault: it cannot be asked.
+            TokenRefused: the server does not know it.
+            RegistryFault: the server did not answer.
         """
         said = await self._exchange.ask("GET", f"{API}/token", self._needed_token(), _ANSWER_BYTES)
         try:

@@ -1,4 +1,4 @@
-"""Where packages come from: one protocol for a server, a file server and a folder."""
+"""`Source`: the protocol of a registry, whether a server, plain files on a web server, or a folder."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -19,37 +19,37 @@ from rollouthub_registry.names import PackageName, Release
 
 
 class Source(Protocol):
-    """One registry. What it says is not verified."""
+    """One registry. Its answers are not verified."""
 
     @property
     def url(self) -> str:
-        """Where it is, as locks and records name it."""
+        """URL of the registry, as locks and records name it."""
         ...
 
     async def offers(self, package: PackageName) -> list[Offer]:
-        """All versions of a package, the highest first, with those that are yanked.
+        """All versions of a package, the highest first, yanked ones included.
 
         Raises:
-            NotPublished: it has none.
-            RegistryFault: it cannot be asked.
+            NotPublished: there are none.
+            RegistryFault: the registry did not answer.
         """
         ...
 
     async def statement(self, release: Release) -> tuple[Envelope, bytes]:
-        """What a version's publisher signed, and the bytes of it as they came.
+        """What a version's publisher signed, and the bytes of its envelope.
 
         Raises:
-            NotPublished: it has no such version.
-            RegistryFault: it cannot be asked.
+            NotPublished: there is no such version.
+            RegistryFault: the registry did not answer.
         """
         ...
 
     async def fetch(self, release: Release, folder: Path, progress: Progress | None = None) -> Fetched:
-        """Bring a version into a folder.
+        """Download a version into a folder.
 
         Raises:
-            NotPublished: it has no such version.
-            RegistryFault: it cannot be asked, or what it sends does not end.
+            NotPublished: there is no such version.
+            RegistryFault: the registry did not answer, or the download failed.
         """
         ...
 
@@ -57,37 +57,37 @@ class Source(Protocol):
         """Find environments, each with its latest version.
 
         Raises:
-            RegistryFault: it cannot be asked.
+            RegistryFault: the registry did not answer.
         """
         ...
 
     async def publish(self, bundle: Path, envelope: bytes, progress: Progress | None = None) -> str:
-        """Publish a bundle with its statement; where it can be seen then.
+        """Publish a bundle with its statement; returns the URL of its page.
 
         Raises:
-            TokenRefused: it wants a token, or another one.
-            RegistryRefused: it does not take it.
-            RegistryFault: it cannot be asked.
+            TokenRefused: a token is missing, or does not permit it.
+            RegistryRefused: the registry refuses the bundle.
+            RegistryFault: the registry did not answer.
         """
         ...
 
     async def yank(self, release: Release, reason: str) -> None:
-        """Mark a version as not to be used any more.
+        """Mark a version as no longer to be used.
 
         Raises:
-            NotPublished: it has no such version.
-            TokenRefused: it wants a token, or another one.
-            RegistryFault: it cannot be asked.
+            NotPublished: there is no such version.
+            TokenRefused: a token is missing, or does not permit it.
+            RegistryFault: the registry did not answer.
         """
         ...
 
 
 @asynccontextmanager
 async def open_source(url: str, token: str | None = None, patience: Patience = PATIENCE) -> AsyncGenerator[Source]:
-    """Open the registry at a URL; `token` is for this one, and sent with what changes something there.
+    """Open the registry at a URL; `token` is sent only there, and only with requests that change something.
 
     Raises:
-        ConfigError: the URL is none of a registry.
+        ConfigError: there is no registry at the URL.
         CredentialError: the token would travel unencrypted.
         RegistryFault: it cannot be reached.
     """
@@ -112,6 +112,6 @@ def _check(url: str) -> str:
 
 
 async def _check_folder(url: str, folder: Path) -> None:
-    """See that a folder holds no registry of a later form; one without any may become one."""
+    """Check that a folder is not a registry of a newer format; a folder without a registry may become one."""
     with suppress(Missing):
         has_api(url, await FolderReader(folder).read(SIGN, SIGN_BYTES))

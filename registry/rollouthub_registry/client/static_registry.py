@@ -29,7 +29,7 @@ Said = Sequence[Mapping[str, Any]]
 
 
 class Files:
-    """A registry that is read as it lies there."""
+    """A registry read as plain files, without a server's API."""
 
     def __init__(self, url: str, reader: Reader) -> None:
         self.url, self._reader = url, reader
@@ -68,11 +68,11 @@ class Files:
         return await self._read(path, content, chosen)
 
     async def publish(self, bundle: Path, envelope: bytes, progress: Progress | None = None) -> str:
-        """Refuse: files that a web server shows are not written through it."""
+        """Refuse: a web server's files cannot be changed through it."""
         raise self._read_only()
 
     async def yank(self, release: Release, reason: str) -> None:
-        """Refuse, likewise."""
+        """Refuse: only its owner can change a registry of plain files."""
         raise self._read_only()
 
     def _read_only(self) -> RegistryRefused:
@@ -93,14 +93,14 @@ class Files:
 
 
 class Folder(Files):
-    """A registry in a folder of this machine, read without leave to write, and written where there is."""
+    """A registry in a folder of this machine; reading it needs no permission to write."""
 
     def __init__(self, url: str, folder: Path) -> None:
         super().__init__(url, FolderReader(folder))
         self._folder = folder
 
     async def publish(self, bundle: Path, envelope: bytes, progress: Progress | None = None) -> str:
-        """Publish into the folder, made where there is none."""
+        """Publish into the folder, which becomes a registry if it is none."""
 
         def published(registry: Registry) -> Listing:
             return registry.publish(bundle, envelope)
@@ -109,7 +109,7 @@ class Folder(Files):
         return f"{self.url}/packages/{listing.release.package}/{listing.release.version}"
 
     async def yank(self, release: Release, reason: str) -> None:
-        """Mark a version in the folder."""
+        """Mark a version in the folder as no longer to be used."""
         if not self._folder.is_dir():
             raise NotPublished(f"{release} is not published at {self.url}")
 

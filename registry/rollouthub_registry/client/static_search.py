@@ -1,4 +1,4 @@
-"""Full-text search in a registry of plain files, ranked as its server ranks."""
+"""Full-text search in a registry of plain files, with the same ranking as a server's."""
 
 import math
 import re
@@ -12,7 +12,7 @@ _MOST_WORDS = 12
 def best_hits(
     url: str, offers: Iterable[Offer], words: str, limit: int, sort: str | None = None, tag: str | None = None
 ) -> list[Hit]:
-    """The offers, one a package, that hold every word."""
+    """Offers whose texts contain every word, one per package."""
     wanted = _words(words)[:_MOST_WORDS]
     found = [
         (offer, fit) for offer in offers if (tag is None or tag in offer.tags) and (fit := _fit(offer, wanted)) > 0
@@ -37,7 +37,7 @@ def best_hits(
 
 
 def _fit(offer: Offer, wanted: list[str]) -> float:
-    """How well an offer fits; 0 where a word is nowhere in it, 1 where none was asked for."""
+    """How well an offer matches the words: 0 if one is missing, 1 if there are no words."""
     if not wanted:
         return 1.0
     fields = (

@@ -6,12 +6,12 @@ from rollouthub_registry.client.source import open_source
 
 
 async def facts_of_token(url: str, token: str) -> TokenFacts:
-    """What a token is for, as its registry says.
+    """What a token permits, according to its registry.
 
     Raises:
         TokenRefused: the registry does not know it.
-        ConfigError: what is there takes no tokens.
-        RegistryFault: it cannot be asked.
+        ConfigError: the registry there uses no tokens.
+        RegistryFault: the registry did not answer.
     """
     async with open_source(url, token) as source:
         if not isinstance(source, Served):

@@ -1,4 +1,4 @@
-"""`tokens.json`: the tokens of a user, each for one registry and sent to no other; never shown."""
+"""`tokens.json`: a user's tokens, each sent to its own registry only, and never shown."""
 
 import json
 import os
@@ -13,13 +13,13 @@ from filelock import FileLock, Timeout
 from pydantic import Field, ValidationError
 
 from rollouthub.errors import ConfigError, CredentialError
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 from rollouthub_registry.client.address import folder_of, registry_url
 from rollouthub_registry.client.registries import VARIABLE
 
 FILE_NAME = "tokens.json"
 TOKEN_VARIABLE = "ROLLOUTHUB_REGISTRY_TOKEN"
-"""A token for the registry that `$ROLLOUTHUB_REGISTRY` names."""
+"""Environment variable with a token for the registry that `$ROLLOUTHUB_REGISTRY` names."""
 _LOCK_SECONDS = 10
 _MOST_BYTES = 2**20
 _FORM = re.compile(r"[!-~]{1,500}", re.ASCII)
@@ -28,14 +28,15 @@ _FORM = re.compile(r"[!-~]{1,500}", re.ASCII)
 class _File(Frozen):
     schema_version: int = Field(default=1, ge=1, le=1)
     tokens: dict[str, str] = Field(default={}, repr=False)
-    """A registry's URL → the token for it."""
+    """URL of a registry → its token."""
 
 
 def token_for(url: str, config_folder: Path, environ: Mapping[str, str]) -> str | None:
-    """The token for the registry at a URL; None where there is none.
+    """The token for the registry at a URL; None if there is none.
 
     Raises:
-        CredentialError: others can read the tokens, they are damaged, or the variable does not say what it is for.
+        CredentialError: the file can be read by others or is damaged, or the variable with the token is set without its
+            registry.
     """
     url = registry_url(url)
     if folder_of(url) is not None:
@@ -50,17 +51,17 @@ def token_for(url: str, config_folder: Path, environ: Mapping[str, str]) -> str 
 
 
 def keep_token(url: str, token: str, config_folder: Path) -> None:
-    """Keep a token for a registry, in a file that its owner alone can read.
+    """Store a token for a registry in a file that only its owner can read.
 
     Raises:
-        CredentialError: it is no token, or the file cannot be changed.
+        CredentialError: the text cannot be a token, or the file cannot be changed.
     """
     check_form(token, "this")
     _change(config_folder, registry_url(url), token)
 
 
 def forget_token(url: str, config_folder: Path) -> bool:
-    """Forget the token for a registry; whether there was one.
+    """Delete the token for a registry; returns whether there was one.
 
     Raises:
         CredentialError: the file cannot be changed.
@@ -69,10 +70,10 @@ def forget_token(url: str, config_folder: Path) -> bool:
 
 
 def check_form(token: str, what: str) -> str:
-    """See that a text can be a token; it is not repeated.
+    """Check that a text can be a token; errors do not repeat it.
 
     Raises:
-        CredentialError: it cannot.
+        CredentialError: it has not the form of one.
     """
     if not _FORM.fullmatch(token):
         raise CredentialError(f"{what} is no token: it is empty, has spaces or line feeds in it, or is too long")

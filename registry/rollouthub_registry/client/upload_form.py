@@ -1,4 +1,4 @@
-"""The upload of a publication: a multipart form whose files are read from disk as they are sent."""
+"""The multipart form of a publication, whose files are read from disk as they are sent."""
 
 import secrets
 from collections.abc import AsyncGenerator, Mapping
@@ -10,10 +10,10 @@ _CHUNK = 2**16
 
 
 class Form:
-    """`multipart/form-data`, whose length is known before it is sent."""
+    """A `multipart/form-data` body whose length is known in advance."""
 
     def __init__(self, parts: Mapping[str, Path | bytes]) -> None:
-        """Take each part's name and its content, or the file that holds it."""
+        """Takes the name of each part, with its content or the path of its file."""
         self._boundary = secrets.token_hex(24)
         self._parts = [(self._head(name), content) for name, content in parts.items()]
         self._tail = f"--{self._boundary}--\r\n".encode()
@@ -22,11 +22,11 @@ class Form:
 
     @property
     def content_type(self) -> str:
-        """What its request's header says."""
+        """The value of the request's `Content-Type` header."""
         return f"multipart/form-data; boundary={self._boundary}"
 
     async def chunks(self) -> AsyncGenerator[bytes]:
-        """All of it, a piece at a time."""
+        """The body in pieces."""
         for head, content in self._parts:
             yield head
             if isinstance(content, bytes):

@@ -16,7 +16,7 @@ _Short = Annotated[str, Field(max_length=200)]
 
 
 class _Open(BaseModel):
-    """A part of an answer; newer registries may say more."""
+    """A JSON object of an answer; newer registries may add fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -45,10 +45,10 @@ class _Listed(_Open):
 
 
 def offer_of(value: Any) -> Offer:
-    """One version as a registry tells it.
+    """One version as a registry lists it.
 
     Raises:
-        ValueError: it does not hold; the text repeats nothing of it.
+        ValueError: the entry is invalid; the message does not quote it.
     """
     try:
         said = _Listed.model_validate(value)
@@ -80,7 +80,7 @@ def offers_of(package: PackageName, values: Iterable[Any]) -> list[Offer]:
     """All versions of one package, the highest first.
 
     Raises:
-        ValueError: one does not hold, is there twice, or is of another package.
+        ValueError: a version is invalid, listed twice, or of another package.
     """
     found = dict[Version, Offer]()
     for value in values:
@@ -94,10 +94,10 @@ def offers_of(package: PackageName, values: Iterable[Any]) -> list[Offer]:
 
 
 def last_lines(content: bytes) -> list[Mapping[str, Any]]:
-    """What an event file says of each version last; a line that was torn off at the end is passed over.
+    """The last line for each version in a log file; an incomplete line at the end is ignored.
 
     Raises:
-        ValueError: a line before it does not hold.
+        ValueError: a complete line is invalid.
     """
     *lines, _ = content.split(b"\n")
     found = dict[tuple[str, str], Mapping[str, Any]]()
@@ -116,10 +116,10 @@ def last_lines(content: bytes) -> list[Mapping[str, Any]]:
 
 
 def latest_of(lines: Iterable[Mapping[str, Any]]) -> list[Offer]:
-    """Of each package the highest version that is not yanked; the others are not looked at any closer.
+    """The highest version of each package that is not yanked; only these versions are validated.
 
     Raises:
-        ValueError: one does not hold.
+        ValueError: a version is invalid.
     """
     found = dict[str, tuple[Version, Mapping[str, Any]]]()
     for said in lines:

@@ -14,20 +14,20 @@ _PART = re.compile(
     re.ASCII,
 )
 _SIGNED = re.compile(r"([=<>^~:]+)")
-"""What others put before a version; no name holds it."""
+"""Operators before a version; no name contains them."""
 _HOW = "write 1.2.3, ^1.2, ~1.2, 1.x, '>=1,<2' or latest"
 _Sign = Literal[">=", ">", "<", "<="]
 
 
 @dataclass(frozen=True)
 class Bound:
-    """One end of a range."""
+    """One end of a version range."""
 
     sign: _Sign
     version: Version
 
     def admits(self, version: Version) -> bool:
-        """Whether a version is on the right side of it."""
+        """Whether a version is within this bound."""
         if self.sign == ">=":
             return version >= self.version
         if self.sign == ">":
@@ -37,20 +37,20 @@ class Bound:
 
 @dataclass(frozen=True)
 class Range:
-    """Versions that will do. A prerelease only does where one of the same version is named."""
+    """A set of versions. It contains a prerelease only if a bound names a prerelease of the same version."""
 
     text: str
-    """As it was written."""
+    """The range as written."""
     bounds: tuple[Bound, ...]
     exact: Version | None = None
-    """The one version that does, where just one was named."""
+    """The version, if the range names exactly one; else None."""
 
     @classmethod
     def parse(cls, text: str) -> "Range":
-        """Read a range; nothing, `*` and `latest` are all versions that are no prerelease.
+        """Parse a range; an empty text, `*` and `latest` mean all versions that are no prerelease.
 
         Raises:
-            NameRefused: it is none.
+            NameRefused: the text is no range.
         """
         written = text.strip()
         if written in ("", "latest"):
@@ -71,11 +71,11 @@ class Range:
 
     @property
     def is_exact(self) -> bool:
-        """Whether just one version was named."""
+        """Whether the range names exactly one version."""
         return self.exact is not None
 
     def holds(self, version: Version) -> bool:
-        """Whether a version will do."""
+        """Whether a version is in the range."""
         if version.prerelease and not any(
             bound.version.prerelease and _core(bound.version) == _core(version) for bound in self.bounds
         ):
@@ -83,7 +83,7 @@ class Range:
         return all(bound.admits(version) for bound in self.bounds)
 
     def best(self, versions: Iterable[Version]) -> Version | None:
-        """The highest of the versions that do; None where none does."""
+        """The highest of the versions that is in the range; None if none is."""
         return max(filter(self.holds, versions), default=None)
 
     def __str__(self) -> str:
@@ -92,17 +92,17 @@ class Range:
 
 @dataclass(frozen=True)
 class VersionRequest:
-    """A package and which of its versions."""
+    """A package and a range of its versions."""
 
     package: PackageName
     versions: Range
 
     @classmethod
     def parse(cls, text: str) -> "VersionRequest":
-        """Read `namespace/name` or `namespace/name@RANGE`.
+        """Parse `namespace/name` or `namespace/name@RANGE`.
 
         Raises:
-            NameRefused: it is neither.
+            NameRefused: the text is neither.
         """
         package, at, versions = text.partition("@")
         if not package.strip():
@@ -120,7 +120,7 @@ class VersionRequest:
 
 
 def _bounds(sign: str, numbers: str, prerelease: str, written: str) -> list[Bound]:
-    """What one part of a range says; a part of a version, such as `1.2`, stands for all that begin with it."""
+    """The bounds for one part of a range; an incomplete version such as `1.2` means all that begin with it."""
     given = _numbers(numbers, written)
     if len(given) < 3 and prerelease:
         raise NameRefused(f"{written!a} is no range of versions: a prerelease has all three numbers, as 1.2.3-rc.1")
@@ -143,7 +143,7 @@ def _bounds(sign: str, numbers: str, prerelease: str, written: str) -> list[Boun
 
 
 def _below(given: list[int], places: int) -> list[Bound]:
-    """Under the next version of the first so many numbers; of none, there is no end."""
+    """The bound below the next version in the first `places` numbers; none if `places` is 0."""
     if not places:
         return []
     major, minor, patch = [*given[: places - 1], given[places - 1] + 1, 0, 0, 0][:3]
@@ -151,7 +151,7 @@ def _below(given: list[int], places: int) -> list[Bound]:
 
 
 def _numbers(text: str, written: str) -> list[int]:
-    """The numbers before the first `x`; nothing but `x` may follow one."""
+    """The numbers before the first `x`, after which only `x` is allowed."""
     words = text.split(".")
     fixed = [int(word) for word in words if word.isdigit()]
     if len(words) > 3 or not all(word.isdigit() for word in words[: len(fixed)]):

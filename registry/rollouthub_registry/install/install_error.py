@@ -4,8 +4,8 @@ from rollouthub.errors import UsageError
 
 
 class InstallRefused(UsageError):
-    """A bundle that cannot be installed as asked; nothing of it was left behind."""
+    """A bundle cannot be installed as requested; nothing of it was left behind."""
 
 
 class InstallationDamaged(UsageError):
-    """What lies on the disk is not what was installed; it is not used."""
+    """The files on disk differ from those that were installed; the installation is not used."""

@@ -1,4 +1,4 @@
-"""`InstallHome`: where a user's installed environments are."""
+"""`InstallHome`: the folder of a user's installed environments."""
 
 import contextlib
 import fcntl
@@ -12,8 +12,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from rollouthub.errors import ConfigError, UsageError
+from rollouthub.plugins.env_toml import FILE_NAME
 from rollouthub.plugins.installed import Installation
-from rollouthub.plugins.manifest import FILE_NAME
 from rollouthub_registry.install.install_record import InstalledRecord
 from rollouthub_registry.names import NameRefused, PackageName, Release, Version
 
@@ -24,10 +24,10 @@ _PARTIAL = ".partial"
 
 
 class InstallHome:
-    """A directory with `NAMESPACE/NAME/VERSION/` for each installed version; nothing is read before it is asked for.
+    """A folder with `NAMESPACE/NAME/VERSION/` for each installed version; read only when a method asks for it.
 
-    What is on its way in or out has a name that begins with a dot and ends with `.partial`. Whoever works here holds
-    the home's lock together with others; who finds it free knows that such leftovers are dead.
+    Folders being installed or removed have a name that begins with a dot and ends with `.partial`. Every process that
+    works here holds a shared lock; one that can get it exclusively knows that such folders are left over.
     """
 
     def __init__(self, root: Path) -> None:
@@ -35,28 +35,25 @@ class InstallHome:
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> "InstallHome":
-        """The user's own: `$XDG_DATA_HOME/rollouthub/environments`."""
-        given = environ.get("XDG_DATA_HOME") or ""
-        home = Path(environ.get("HOME") or Path.home())
-        data = Path(given) if given.startswith("/") else home / ".local" / "share"
-        return cls(data / "rollouthub" / "environments")
+        """The user's folder: `$XDG_DATA_HOME/rollouthub/environments`."""
+        return cls(data_home(environ) / "environments")
 
     def folder(self, release: Release) -> Path:
-        """Where a version is, or would be."""
+        """The folder of a version, whether installed or not."""
         return self.root / release.package.namespace / release.package.name / str(release.version)
 
     def all(self) -> list[Installation]:
-        """Every installed version, by name and version.
+        """Every installed version, sorted by name and version.
 
         Raises:
-            ConfigError: one is damaged.
+            ConfigError: an installation is damaged.
         """
         return [self._read(release) for release in self.releases()]
 
     def readable(self, package: PackageName | None = None) -> tuple[list[Installation], list[ConfigError]]:
-        """The installed versions that can be read, by name and version, and what is wrong with each of the others.
+        """The installed versions that can be read, sorted by name and version, and the errors of the others.
 
-        Of one package, or of all.
+        Of `package`, or of all packages.
 
         Raises:
             ConfigError: the home itself cannot be read.
@@ -70,7 +67,7 @@ class InstallHome:
         return read, damaged
 
     def releases(self, package: PackageName | None = None) -> list[Release]:
-        """The versions there are, by name and version, damaged ones too; of one package, or of all.
+        """The installed versions, damaged ones included, sorted by name and version; of `package`, or of all.
 
         Raises:
             ConfigError: the home cannot be read.
@@ -83,10 +80,11 @@ class InstallHome:
             ) from error
 
     def find(self, target: str) -> Installation | None:
-        """`namespace/name`, the highest version there is, or `namespace/name@version`; None where there is none.
+        """The installation for `namespace/name` (its highest version) or `namespace/name@version`; None if there is
+        none.
 
         Raises:
-            ConfigError: what is installed under the name is damaged.
+            ConfigError: that installation is damaged.
         """
         name, _, version = target.partition("@")
         try:
@@ -100,18 +98,18 @@ class InstallHome:
         return self._read(found[-1]) if found else None
 
     def record(self, installation: Installation) -> InstalledRecord:
-        """What was written down of an installation.
+        """The record of an installation.
 
         Raises:
-            ConfigError: it is gone or damaged.
+            ConfigError: the record is missing or damaged.
         """
         return self.read_record(Release.parse(installation.target))
 
     def read_record(self, release: Release) -> InstalledRecord:
-        """What was written down of a version.
+        """The record of an installed version.
 
         Raises:
-            ConfigError: it is not there or damaged.
+            ConfigError: the record is missing or damaged.
         """
         folder = self.folder(release)
         try:
@@ -134,10 +132,10 @@ class InstallHome:
         return record
 
     def remove(self, release: Release) -> None:
-        """Take a version away: it is gone at once, also where this is interrupted.
+        """Remove a version at once, by a rename; files left by an interruption are removed later.
 
         Raises:
-            UsageError: it is not installed, or cannot be taken away.
+            UsageError: it is not installed, or cannot be removed.
         """
         folder = self.folder(release)
         try:
@@ -152,16 +150,16 @@ class InstallHome:
             raise UsageError(f"{release} cannot be removed from {folder}: {error.strerror or error}") from error
 
     def aside(self, release: Release) -> Path:
-        """A new name beside a version's folder, for what is on its way in or out."""
+        """A new name beside a version's folder, for a folder being installed or removed."""
         folder = self.folder(release)
         return folder.with_name(f".{folder.name}.{secrets.token_hex(8)}{_PARTIAL}")
 
     @contextmanager
     def working(self) -> Generator[None]:
-        """Hold the home together with others who work in it; first sweep up what dead ones left.
+        """Hold the shared lock of the home; if no other process works in it, remove left-over folders first.
 
         Raises:
-            OSError: it cannot be made or locked.
+            OSError: the home cannot be created or locked.
         """
         self.root.mkdir(mode=0o755, parents=True, exist_ok=True)
         descriptor = os.open(self.root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -176,13 +174,13 @@ class InstallHome:
             os.close(descriptor)
 
     def tidy(self, release: Release) -> None:
-        """Remove the folders of a version's package and namespace, if they are empty now."""
+        """Remove the folders of a version's package and namespace if they are empty."""
         with contextlib.suppress(OSError):
             self.folder(release).parent.rmdir()
             self.folder(release).parent.parent.rmdir()
 
     def installation(self, record: InstalledRecord) -> Installation:
-        """What a record stands for, as the hub runs it."""
+        """The installation that a record describes."""
         folder = self.folder(record.release)
         return Installation(
             locked=record.locked,
@@ -207,6 +205,13 @@ class InstallHome:
                 # What is no name of ours was not put there by us.
                 with contextlib.suppress(NameRefused):
                     yield Release.parse(f"{folder.parent.name}/{folder.name}@{version.name}")
+
+
+def data_home(environ: Mapping[str, str]) -> Path:
+    """The folder of the hub's data for this user: `$XDG_DATA_HOME/rollouthub`."""
+    given = environ.get("XDG_DATA_HOME") or ""
+    home = Path(environ.get("HOME") or Path.home())
+    return (Path(given) if given.startswith("/") else home / ".local" / "share") / "rollouthub"
 
 
 def interpreter(venv: Path) -> Path:

@@ -17,8 +17,8 @@ from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.lock import LockedDependency, LockedEnvironment
 from rollouthub.plugins.manifest import Manifest
 from rollouthub_registry.bundle.bundle import Bundle, extract
+from rollouthub_registry.bundle.hub_wheel import DISTRIBUTION
 from rollouthub_registry.bundle.wheel import distribution
-from rollouthub_registry.install.hub_wheel import DISTRIBUTION
 from rollouthub_registry.install.install_error import InstallationDamaged, InstallRefused
 from rollouthub_registry.install.install_home import CONTENT, RECORD, STATEMENT, VENV, InstallHome
 from rollouthub_registry.install.install_record import InstalledRecord
@@ -32,21 +32,21 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a bundle was had, and what was said of it there."""
+    """Where a bundle came from, and what was signed about it."""
 
     source: str
-    """The registry, or the address of an archive, a folder or a repository."""
+    """URL of the registry, or the address of an archive, a folder or a repository."""
     key_id: str | None = None
-    """Of the key that signed it; None where nobody did."""
+    """Id of the key that signed it; None if it is unsigned."""
     tools_digest: str | None = None
-    """Of the tool list that it was published with."""
+    """Digest of the tool list that it was published with."""
     checks_passed: bool | None = None
     envelope: bytes | None = None
-    """What was signed and the signature, as it was had."""
+    """The signed envelope, byte by byte; None if it is unsigned."""
 
 
 def _silent(_: str) -> None:
-    """Nobody watches."""
+    """A progress callback that does nothing."""
 
 
 def install(
@@ -60,14 +60,14 @@ def install(
     installer: Installer | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Installation:
-    """Install a bundle that was verified, and give what is there then; blocks, for seconds or longer.
+    """Install a verified bundle; returns the installation. Blocks for seconds or longer.
 
-    With `locked`, just its dependencies are installed, and none is chosen. What is installed already with the same
-    bytes stays, unless it is to be replaced. `note` is told of each step. Nothing of the environment is run.
+    With `locked`, exactly its dependencies are installed, else they are resolved. An installation with the same bytes
+    is returned as it is, unless `replace` is set. `note` is called at each step. No code of the environment is run.
 
     Raises:
-        InstallRefused: it cannot be; nothing of it is left.
-        BundleRefused: it changed since it was opened.
+        InstallRefused: it cannot be installed; nothing is left behind.
+        BundleRefused: the bundle changed since it was opened, or the hub's wheel cannot be made.
     """
     release = bundle.release
     if locked is not None:
@@ -99,7 +99,7 @@ def install(
 
 @dataclass(frozen=True)
 class _Making:
-    """One version on its way in."""
+    """The installation of one version into a temporary folder."""
 
     bundle: Bundle
     folder: Path
@@ -172,7 +172,7 @@ class _Lost(Exception):
 
 
 def _put(partial: Path, release: Release, home: InstallHome, replace: bool) -> None:
-    """Let it appear; what is to be replaced goes first, and comes back where that fails."""
+    """Rename the finished folder to its place; a version to be replaced is moved away first, and back if that fails."""
     final = home.folder(release)
     old: Path | None = None
     if replace and final.exists():
@@ -193,7 +193,7 @@ def _put(partial: Path, release: Release, home: InstallHome, replace: bool) -> N
 
 
 def _there(bundle: Bundle, home: InstallHome, locked: LockedEnvironment | None) -> Installation | None:
-    """What is installed of this version already, if it is this one."""
+    """The installation of this version with the same bytes; None if the version is not installed."""
     release = bundle.release
     try:
         there = home.find(str(release))
@@ -214,7 +214,9 @@ def _there(bundle: Bundle, home: InstallHome, locked: LockedEnvironment | None) 
 
 
 def _are_alike(some: Sequence[LockedDependency], others: Sequence[LockedDependency]) -> bool:
-    """Whether they are the same archives, as far as both name them: uv names all of a version, pip the one it took."""
+    """Whether two lists name the same distributions: equal versions, and a hash in common, as pip records fewer than
+    uv.
+    """
     one, other = ({canonicalize_name(each.name): each for each in each_of} for each_of in (some, others))
     return one.keys() == other.keys() and all(
         each.version == other[name].version and set(each.hashes) & set(other[name].hashes) for name, each in one.items()

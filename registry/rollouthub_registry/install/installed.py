@@ -1,32 +1,34 @@
-"""`Installed`: the installed environments of this user, as the hub finds, verifies and admits them."""
+"""`Installed`: finds, verifies and admits the installed environments of this user."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-
-from mcp_types import Tool
+from typing import TYPE_CHECKING
 
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.extras import pip_install
 from rollouthub.plugins.installed import Installation
 from rollouthub_registry.install.install_home import InstallHome
 
+if TYPE_CHECKING:
+    from mcp_types import Tool
+
 
 class Installed:
     """The plug-in `registry` of `rollouthub.installations`.
 
-    Finding needs none of what the extra `registry` brings: the hub inside an installed environment lacks it.
+    Finding works without the extra `registry`, which the hub inside an installed environment lacks.
     """
 
     def __init__(self, home: InstallHome | None = None, settings: Path | None = None) -> None:
-        """`home` and the folder of `settings` are the user's own unless others are given."""
+        """`home` and the settings folder `settings` default to the user's own."""
         self.home, self._settings = home or InstallHome.of(os.environ), settings
 
     def all(self) -> Sequence[Installation]:
-        """Every version there is, by name and version.
+        """Every installed version, sorted by name and version.
 
         Raises:
-            ConfigError: one is damaged.
+            ConfigError: an installation is damaged.
         """
         return self.home.all()
 
@@ -39,12 +41,13 @@ class Installed:
         return self.home.find(target)
 
     def verify(self, installation: Installation) -> None:
-        """See that what lies on the disk is what was installed.
+        """Check that the files on disk are those that were installed, and that the key that signed them is still
+        trusted.
 
         Raises:
-            InstallationDamaged: it is not.
-            TrustRefused: its key is not trusted any more, or this version had other bytes.
-            ConfigError: its record is damaged, or the extra that can tell is not installed.
+            InstallationDamaged: a file differs.
+            TrustRefused: its key is no longer trusted, or this version was seen with other bytes.
+            ConfigError: its record is damaged, or the extra `registry` is not installed.
         """
         try:
             from rollouthub_registry.install.integrity import verify_installed, verify_trusted
@@ -55,12 +58,12 @@ class Installed:
         verify_trusted(installation, TrustStore(self._settings or config_folder(os.environ)))
         verify_installed(installation, self.home)
 
-    def admit(self, installation: Installation, tools: Sequence[Tool]) -> None:
-        """See that it offers the tools it was published with; one that nobody signed offers what it likes.
+    def admit(self, installation: Installation, tools: "Sequence[Tool]") -> None:
+        """Check that its server offers the tools it was published with; tools of unsigned packages are not checked.
 
         Raises:
-            ToolsChanged: it offers others.
-            ConfigError: its record is damaged, or the extra that can tell is not installed.
+            ToolsChanged: it offers other tools.
+            ConfigError: its record is damaged, or the extra `registry` is not installed.
         """
         record = self.home.record(installation)
         if record.tools_digest is None:

@@ -1,4 +1,4 @@
-"""`Installer`: makes virtual environments, chooses dependencies and installs them; uv where there is one, or pip."""
+"""`Installer`: creates virtual environments, resolves dependencies and installs them, with uv or else pip."""
 
 import importlib.util
 import shutil
@@ -12,45 +12,61 @@ from rollouthub_registry.install.venv_contents import VenvContents
 
 
 class Installer(Protocol):
-    """What installs; it runs nothing of what it installs, and builds nothing."""
+    """Resolves and installs distributions without running or building any."""
 
     @property
     def name(self) -> Literal["uv", "pip"]:
-        """As the record has it."""
+        """Name of the installer in records."""
         ...
 
     def create(self, venv: Path) -> None:
-        """Make a virtual environment of the hub's own Python, without anything in it.
+        """Create an empty virtual environment with the hub's own Python.
 
         Raises:
-            InstallRefused: it cannot be made.
+            InstallRefused: it cannot be created.
         """
         ...
 
     def resolve(self, wanted: VenvContents, venv: Path, scratch: Path) -> tuple[LockedDependency, ...]:
-        """Choose all that is needed beside the wheels that are here: wheels alone, each with its hashes.
+        """Resolve the requirements and those of the local wheels to wheels with hashes.
 
         Raises:
-            InstallRefused: nothing fits together, or it is only to be had as source or at an address.
+            InstallRefused: no versions are compatible, or a package exists only as source or at an address.
         """
         ...
 
     def install(
         self, wanted: VenvContents, dependencies: Sequence[LockedDependency], venv: Path, scratch: Path
     ) -> None:
-        """Install just these.
+        """Install exactly these packages.
 
         Raises:
-            InstallRefused: one is not to be had with one of its hashes.
+            InstallRefused: no file of a package has one of its hashes.
+        """
+        ...
+
+    def choose_one(self, requirement: str, scratch: Path) -> LockedDependency:
+        """Resolve a requirement to one version of one distribution for any Python, with the hashes of its files.
+
+        Raises:
+            InstallRefused: there is no such version.
+        """
+        ...
+
+    def unpack(self, wheel: LockedDependency, folder: Path, scratch: Path) -> None:
+        """Put the files of one wheel into a new folder, whatever Python it is for.
+
+        Raises:
+            InstallRefused: no file has one of its hashes.
         """
         ...
 
 
 def choose_installer(environ: Mapping[str, str]) -> Installer:
-    """uv where it is installed with the hub or on the PATH, otherwise pip.
+    """uv if it is installed with the hub or on the PATH, else pip.
 
     Raises:
-        InstallRefused: there is neither.
+        InstallRefused: neither is installed.
     """
     if (uv := _uv(environ)) is not None:
         from rollouthub_registry.install.uv_installer import Uv

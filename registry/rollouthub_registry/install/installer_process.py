@@ -1,4 +1,4 @@
-"""Runs an installer: the variables it receives, and the message when it fails."""
+"""Runs an installer as a process: its environment variables, and the error when it fails."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from rollouthub.text import one_line
 from rollouthub_registry.install.install_error import InstallRefused
 
 SECONDS = 3600
-"""How long one step may take; it may have gigabytes to download."""
+"""Most seconds for one step, which may have to download gigabytes."""
 _LINES = 15
 _LOOK_SECONDS = 0.2
 _PASSED_ON = (
@@ -29,11 +29,11 @@ _NEVER = (
     *("UV_BUILD_CONSTRAINT", "UV_NO_BINARY", "UV_NO_BINARY_PACKAGE", "UV_NO_VERIFY_HASHES", "UV_REQUIRE_HASHES"),
     *("UV_NO_DEPS", "UV_COMPILE_BYTECODE", "UV_WORKING_DIR", "UV_WORKING_DIRECTORY", "UV_PROJECT", "UV_VENV_SEED"),
 )
-"""Where these lead elsewhere, or weaken what is checked."""
+"""Environment variables that would redirect an installation or weaken its checks."""
 
 
 def variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """What an installer sees: where to find packages and how to get there, and none of the hub's keys."""
+    """The environment variables of an installer: indexes, proxies and the like, but none of the hub's keys."""
     kept = {
         key: value
         for key, value in environ.items()
@@ -43,10 +43,10 @@ def variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def run_installer(argv: Sequence[str | os.PathLike[str]], folder: Path, environ: Mapping[str, str], what: str) -> str:
-    """Run one step of an installer to its end, in a folder; gives what it wrote.
+    """Run one step of an installer in a folder; returns its output.
 
     Raises:
-        InstallRefused: it fails, with the end of what it said, or takes too long.
+        InstallRefused: it fails (the message has the end of its output) or takes too long.
     """
     command = [os.fspath(word) for word in argv]
     try:
@@ -72,7 +72,7 @@ def run_installer(argv: Sequence[str | os.PathLike[str]], folder: Path, environ:
 
 
 def _wait(process: subprocess.Popen[bytes], what: str) -> tuple[bytes, bytes]:
-    """Both its streams in the end, unless nobody waits for it any more."""
+    """Wait for the process; returns both its streams. Ends the process if the caller stops waiting."""
     deadline = time.monotonic() + SECONDS
     while True:
         try:
@@ -88,6 +88,6 @@ def _wait(process: subprocess.Popen[bytes], what: str) -> tuple[bytes, bytes]:
 
 
 def _end(said: bytes) -> str:
-    """The last lines, of printable characters alone: names in them come from an index."""
+    """The last lines of the output, printable characters only, since names in it come from an index."""
     lines = said.decode(errors="replace").strip().splitlines()[-_LINES:]
     return "\n".join(one_line(line, 500) for line in lines)

@@ -1,4 +1,4 @@
-"""Verifies that the files on disk are those that were installed."""
+"""Verifies that the files of an installation are those that were installed."""
 
 import os
 import shutil
@@ -11,13 +11,14 @@ from typing import BinaryIO, cast
 from packaging.utils import canonicalize_name
 
 from rollouthub.errors import ConfigError
+from rollouthub.plugins.env_toml import FILE_NAME
 from rollouthub.plugins.installed import Installation
-from rollouthub.plugins.manifest import FILE_NAME, load_manifest
+from rollouthub.plugins.manifest import load_manifest
 from rollouthub_registry.bundle.bundle_error import BundleRefused
 from rollouthub_registry.bundle.encoding import END, StoredGzip, header, padding
 from rollouthub_registry.bundle.file_selection import SourceFile
+from rollouthub_registry.bundle.hub_wheel import DISTRIBUTION
 from rollouthub_registry.bundle.limits import CHUNK_BYTES
-from rollouthub_registry.install.hub_wheel import DISTRIBUTION
 from rollouthub_registry.install.install_error import InstallationDamaged
 from rollouthub_registry.install.install_home import CONTENT, STATEMENT, VENV, InstallHome
 from rollouthub_registry.install.install_record import InstalledRecord
@@ -31,7 +32,7 @@ _CACHES = "__pycache__"
 
 
 def verify_installed(installation: Installation, home: InstallHome) -> None:
-    """Check an installation's content, signature, wheel and versions, by the publisher's digest if it is signed.
+    """Check an installation's files against the bundle's digest, and its signature, record, wheel and dependencies.
 
     Exactly the locked versions of its dependencies must be installed; the files of those dependencies are not read
     again.
@@ -57,11 +58,11 @@ def verify_installed(installation: Installation, home: InstallHome) -> None:
 
 
 def verify_trusted(installation: Installation, trust: TrustStore) -> None:
-    """See that whoever signed it is still believed, and that its version never had other bytes.
+    """Check that the key that signed it is still trusted, and that its version was never seen with other bytes.
 
     Raises:
-        TrustRefused: it is not so.
-        TrustStoreError: what is believed cannot be read.
+        TrustRefused: one of these is not so.
+        TrustStoreError: the trust store cannot be read.
     """
     locked = installation.locked
     if locked.key_id is None or locked.bundle is None:
@@ -81,7 +82,7 @@ def _check_record(installation: Installation, record: InstalledRecord) -> None:
 
 
 def _check_statement(record: InstalledRecord, file: Path) -> None:
-    """The record speaks of what was signed, and the signature holds."""
+    """Check the signature, and that the record agrees with the signed statement."""
     if record.locked.key_id is None:
         return
     signed = open_envelope(parse_envelope(file.read_bytes()))
@@ -94,7 +95,7 @@ def _check_statement(record: InstalledRecord, file: Path) -> None:
 
 
 def _check_content(record: InstalledRecord, content: Path) -> None:
-    """Its files make the very archive again: no byte was changed, no file added."""
+    """Check that the files give the same archive again: no byte changed and no file was added."""
     if _digest(content) == record.locked.bundle:
         return
     # Python leaves its caches beside what it imports; they could hold anything, so they go.
@@ -105,7 +106,7 @@ def _check_content(record: InstalledRecord, content: Path) -> None:
 
 
 def _check_manifest(record: InstalledRecord, file: Path) -> None:
-    """How it is run, and which of the user's variables it is given, is the manifest's to say."""
+    """Check that the record agrees with the manifest on how it is run and which environment variables it gets."""
     manifest = load_manifest(file)
     said = (manifest.name, manifest.version, manifest.python is not None, manifest.needed_variables)
     kept = (record.locked.name, record.locked.version, record.is_class, record.secrets)
@@ -114,7 +115,9 @@ def _check_manifest(record: InstalledRecord, file: Path) -> None:
 
 
 def _digest(content: Path) -> str:
-    """Of the archive that these files make; without the search for secrets, which takes most of a build's time."""
+    """The digest of the archive that these files make, without scanning them for secrets, the slowest part of a
+    build.
+    """
     out = StoredGzip(cast(BinaryIO, _Nowhere()))
     for source in sorted(_walk(content, ""), key=lambda source: source.path.encode()):
         out.write(header(source.path, source.size, source.is_executable))
@@ -127,14 +130,14 @@ def _digest(content: Path) -> str:
 
 
 class _Nowhere:
-    """A file that keeps nothing."""
+    """A file that discards what is written."""
 
     def write(self, chunk: bytes) -> int:
         return len(chunk)
 
 
 def _walk(folder: Path, prefix: str) -> Iterator[SourceFile]:
-    """Every file, with nothing ignored: what is not in the bundle has no place here."""
+    """Every file of the folder, none ignored: files that are not in the bundle must be noticed."""
     with os.scandir(folder) as entries:
         found = list(entries)
     for entry in found:
@@ -149,7 +152,7 @@ def _walk(folder: Path, prefix: str) -> Iterator[SourceFile]:
 
 
 def _check_environment(record: InstalledRecord, folder: Path) -> None:
-    """Its interpreter has its own wheel, unchanged, and just the dependencies that were chosen."""
+    """Check that the virtual environment has the bundle's wheel, unchanged, and exactly the locked dependencies."""
     expected = {each.name: each.version for each in record.locked.dependencies}
     if record.is_class:
         expected[DISTRIBUTION] = record.hub_version

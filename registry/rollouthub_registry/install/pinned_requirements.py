@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from packaging.utils import canonicalize_name
 
 from rollouthub.plugins.lock import LockedDependency
-from rollouthub_registry.install.hub_wheel import DISTRIBUTION
+from rollouthub_registry.bundle.hub_wheel import DISTRIBUTION
 from rollouthub_registry.install.install_error import InstallRefused
 from rollouthub_registry.install.venv_contents import VenvContents
 
@@ -15,15 +15,15 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def asked(wanted: VenvContents) -> str:
-    """The requirements to choose dependencies for."""
+    """The requirements to resolve."""
     return "".join(f"{line}\n" for line in (*(wheel.requirement for wheel in wanted.wheels), *wanted.requirements))
 
 
 def pinned(wanted: VenvContents, dependencies: Sequence[LockedDependency]) -> str:
-    """The requirements that only these bytes meet.
+    """Requirements with hashes, which only the locked files meet.
 
     Raises:
-        InstallRefused: a dependency stands for one of the wheels that are here, or is none that could be installed.
+        InstallRefused: a dependency has the name of a local wheel, or is invalid.
     """
     chosen = (
         f"{each.name}=={each.version} {' '.join(f'--hash={digest}' for digest in each.hashes)}"
@@ -33,7 +33,7 @@ def pinned(wanted: VenvContents, dependencies: Sequence[LockedDependency]) -> st
 
 
 def checked(wanted: VenvContents, dependencies: Iterable[LockedDependency]) -> tuple[LockedDependency, ...]:
-    """Dependencies in the order of their names, each seen to be one.
+    """The dependencies, validated and sorted by name.
 
     Raises:
         InstallRefused: see `pinned`.

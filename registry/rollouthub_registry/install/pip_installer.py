@@ -1,4 +1,4 @@
-"""Installs with pip where no program can be started: pip could build and run what it installs."""
+"""Installs with pip, kept from starting any program, so that it cannot build or run what it installs."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,15 +27,16 @@ sys.addaudithook(forbid)
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 _WHEELS = ("--only-binary", ":all:", "--no-compile", "--root-user-action", "ignore", "--quiet")
+_ANY_PYTHON = ("--no-deps", "--ignore-requires-python")
 
 
 class Pip:
-    """Runs the hub's pip by the new environment's interpreter; pip's settings are the user's."""
+    """Runs the hub's own pip with the new environment's interpreter; the user's pip settings apply."""
 
     name: Literal["pip"] = "pip"
 
     def __init__(self, package: Path, environ: Mapping[str, str]) -> None:
-        """`package` is the folder that holds pip's modules."""
+        """`package` is the folder of pip's modules."""
         self._runner, self._environ = package / "__pip-runner__.py", environ
 
     def create(self, venv: Path) -> None:
@@ -59,13 +60,31 @@ class Pip:
         words = ("--no-deps", "--require-hashes", "-r", "pinned.txt")
         self._run("installing its dependencies", venv, scratch, *words)
 
+    def choose_one(self, requirement: str, scratch: Path) -> LockedDependency:
+        """See `Installer`."""
+        (scratch / "asked.txt").write_text(f"{requirement}\n", encoding="utf-8")
+        words = ("--dry-run", "--ignore-installed", "--report", "report.json", *_ANY_PYTHON, "-r", "asked.txt")
+        self._run_here("choosing its version", scratch, *words)
+        report = json.loads((scratch / "report.json").read_bytes())
+        return checked(VenvContents(), _parsed(report, set()))[0]
+
+    def unpack(self, wheel: LockedDependency, folder: Path, scratch: Path) -> None:
+        """See `Installer`."""
+        (scratch / "pinned.txt").write_text(pinned(VenvContents(), (wheel,)), encoding="utf-8")
+        words = ("--require-hashes", *_ANY_PYTHON, "--target", str(folder), "-r", "pinned.txt")
+        self._run_here("unpacking its wheel", scratch, *words)
+
+    def _run_here(self, what: str, scratch: Path, *words: str) -> None:
+        program = [*PYTHON, "-I", "-c", _GUARDED, self._runner]
+        run_installer([*program, "install", *_WHEELS, *words], scratch, self._environ, f"{what} (by pip)")
+
     def _run(self, what: str, venv: Path, scratch: Path, *words: str) -> None:
         program = [interpreter(venv), "-I", "-c", _GUARDED, self._runner]
         run_installer([*program, "install", *_WHEELS, *words], scratch, self._environ, f"{what} (by pip)")
 
 
 def _parsed(report: Any, here: set[str]) -> Iterator[LockedDependency]:
-    """What `pip install --report` writes (pip.pypa.io/en/stable/reference/installation-report)."""
+    """Parse the output of `pip install --report` (pip.pypa.io/en/stable/reference/installation-report)."""
     for item in report["install"]:
         name, version = item["metadata"]["name"], item["metadata"]["version"]
         if item["is_direct"]:
@@ -77,6 +96,6 @@ def _parsed(report: Any, here: set[str]) -> Iterator[LockedDependency]:
 
 
 def _sha256(archive: Any) -> str | None:
-    """The digest of an archive, in hexadecimal; pip before 23.1 writes it as `hash`, later ones among `hashes`."""
+    """The SHA-256 of an archive in hexadecimal; pip before 23.1 gives it as `hash`, later versions in `hashes`."""
     kind, _, digest = str(archive.get("hash", "")).partition("=")
     return archive.get("hashes", {}).get("sha256") or (digest if kind == "sha256" else None)

@@ -1,4 +1,4 @@
-"""Installing with uv."""
+"""Installs with uv."""
 
 import re
 import sys
@@ -14,11 +14,13 @@ from rollouthub_registry.install.pinned_requirements import asked, checked, pinn
 from rollouthub_registry.install.venv_contents import VenvContents
 
 _WHEELS = ("--only-binary", ":all:")
+_ANY_PYTHON = ("--python", sys.executable, "--python-version", "3.99")
+"""A Python version newer than any that a wheel asks for."""
 _HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})(?=\s|$)")
 
 
 class Uv:
-    """Runs the program `uv`; the user's settings and UV_ variables say where packages come from, and no folder's."""
+    """Runs the program `uv`; the user's settings and UV_ variables apply, those of project folders do not."""
 
     name: Literal["uv"] = "uv"
 
@@ -48,17 +50,32 @@ class Uv:
         strict = ("--no-deps", "--require-hashes", *_WHEELS, "--python", interpreter(venv))
         self._run("installing its dependencies", scratch, "pip", "install", *strict, "-r", "pinned.txt")
 
+    def choose_one(self, requirement: str, scratch: Path) -> LockedDependency:
+        """See `Installer`."""
+        (scratch / "asked.txt").write_text(f"{requirement}\n", encoding="utf-8")
+        _settle_settings(scratch)
+        words = ("--generate-hashes", "--no-deps", *_WHEELS, *_ANY_PYTHON, "--no-header", "--no-annotate")
+        text = self._run("choosing its version", scratch, "pip", "compile", *words, "asked.txt")
+        return checked(VenvContents(), _parsed(text, set()))[0]
+
+    def unpack(self, wheel: LockedDependency, folder: Path, scratch: Path) -> None:
+        """See `Installer`."""
+        (scratch / "pinned.txt").write_text(pinned(VenvContents(), (wheel,)), encoding="utf-8")
+        _settle_settings(scratch)
+        words = ("--no-deps", "--require-hashes", *_WHEELS, *_ANY_PYTHON, "--target", folder)
+        self._run("unpacking its wheel", scratch, "pip", "install", *words, "-r", "pinned.txt")
+
     def _run(self, what: str, folder: Path, *words: str | Path) -> str:
         return run_installer([self._program, "--quiet", *words], folder, self._environ, f"{what} (by uv)")
 
 
 def _settle_settings(scratch: Path) -> None:
-    """Let uv look for a project's settings no further: above lies a folder that everybody may write, like /tmp."""
+    """Keep uv from looking for project settings in parent folders such as /tmp, which everybody may write to."""
     (scratch / "uv.toml").touch()
 
 
 def _parsed(text: str, here: set[str]) -> Iterator[LockedDependency]:
-    """What `uv pip compile` writes; without the wheels that are here, which it names with their addresses."""
+    """Parse the output of `uv pip compile`, leaving out the local wheels."""
     for line in text.replace("\\\n", " ").splitlines():
         if not line.strip() or line.lstrip().startswith("#"):
             continue

@@ -1,4 +1,4 @@
-"""`VenvContents`: what is installed into an environment's virtual environment, and what is excluded."""
+"""`VenvContents`: the distributions that go into an environment's virtual environment, and those that may not."""
 
 import hashlib
 import platform
@@ -16,53 +16,54 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from rollouthub_registry.bundle.bundle import Bundle
-from rollouthub_registry.install.hub_wheel import DISTRIBUTION, hub_wheel
+from rollouthub_registry.bundle.hub_wheel import DISTRIBUTION, hub_wheel
 from rollouthub_registry.install.install_error import InstallRefused
 
 
 @dataclass(frozen=True)
 class LocalWheel:
-    """A wheel that is here already; nothing else may stand for its name."""
+    """A wheel on this machine; no distribution from an index may take its name."""
 
     name: str
-    """Of its distribution, in the one form that names compare in (PEP 503)."""
+    """Name of its distribution in normalised form (PEP 503)."""
     version: str
     file: Path
     extras: tuple[str, ...] = ()
 
     @property
     def requirement(self) -> str:
-        """As a requirement that only this file meets."""
+        """A requirement that only this file meets."""
         extras = f"[{','.join(self.extras)}]" if self.extras else ""
         return f"{self.name}{extras} @ {self.file.absolute().as_uri()}"
 
     @property
     def pinned(self) -> str:
-        """As a requirement that only these bytes meet."""
+        """A requirement that only the bytes of this file meet."""
         return f"{self.requirement} --hash=sha256:{hashlib.sha256(self.file.read_bytes()).hexdigest()}"
 
 
 @dataclass(frozen=True)
 class VenvContents:
-    """The contents of one virtual environment, before its dependencies are chosen."""
+    """The distributions requested for one virtual environment, before dependencies are resolved."""
 
     wheels: tuple[LocalWheel, ...] = ()
     requirements: tuple[str, ...] = ()
-    """Met from an index, or from wherever the user's settings lead."""
+    """Requirements met from an index, or from wherever the user's settings say."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether a bare interpreter will do."""
+        """Whether nothing needs to be installed."""
         return not (self.wheels or self.requirements)
 
 
 def wanted(bundle: Bundle, content: Path, environ: Mapping[str, str]) -> VenvContents:
-    """What a bundle asks for, with its files unpacked in `content`.
+    """The distributions that a bundle asks for; its files are unpacked in `content`.
 
-    A class gets the hub beside it, which serves it there; a declared server only what it names.
+    A class gets the hub, which serves it; a declared server gets only the requirements in its manifest.
 
     Raises:
-        InstallRefused: its wheel takes the hub's name, needs what is at an address, or another Python.
+        InstallRefused: its wheel has the hub's name, requires a URL, or needs another Python.
+        BundleRefused: the hub's wheel cannot be made.
     """
     manifest = bundle.manifest
     is_hubs = manifest.python is not None and canonicalize_name(manifest.python.distribution) == DISTRIBUTION

@@ -1,4 +1,4 @@
-"""A virtual environment on the disk: what is in it, and how it is moved. Nothing in it is run."""
+"""Inspects and moves a virtual environment without running anything in it."""
 
 import csv
 import zipfile
@@ -19,11 +19,11 @@ from rollouthub_registry.install.venv_contents import VenvContents
 
 _CACHES = "__pycache__"
 _OF_UV = ("_virtualenv.pth", "_virtualenv.py")
-"""What an older uv puts beside the distributions for those who build some; Python would run it at every start."""
+"""A file that older versions of uv add to site-packages, which Python runs at every start."""
 
 
 def site_packages(venv: Path) -> Path:
-    """Where its distributions are.
+    """The folder of its distributions.
 
     Raises:
         InstallationDamaged: it has no such folder.
@@ -38,7 +38,7 @@ def distributions(venv: Path) -> dict[str, str]:
     """The distributions in it, by name, with their versions.
 
     Raises:
-        InstallationDamaged: it is none.
+        InstallationDamaged: the folder is not a virtual environment.
     """
     names = (each.name.removesuffix(".dist-info") for each in site_packages(venv).glob("*.dist-info"))
     parts = (name.rpartition("-") for name in names)
@@ -46,10 +46,10 @@ def distributions(venv: Path) -> dict[str, str]:
 
 
 def check_distributions(venv: Path, expected: Mapping[str, str]) -> None:
-    """See that just these distributions are in it, in these versions.
+    """Check that exactly these distributions are installed, in these versions.
 
     Raises:
-        InstallationDamaged: others are, or it is no virtual environment.
+        InstallationDamaged: others are, or the folder is not a virtual environment.
     """
     wanted: dict[str, str] = {canonicalize_name(name): _plain(version) for name, version in expected.items()}
     there = distributions(venv)
@@ -62,7 +62,7 @@ def check_distributions(venv: Path, expected: Mapping[str, str]) -> None:
 
 
 def _plain(version: str) -> str:
-    """A version in its one form: a wheel's name may say 2024.08 for what an index calls 2024.8."""
+    """A version in normalised form: 2024.08 in a wheel's name is 2024.8 in an index."""
     try:
         return str(Version(version))
     except InvalidVersion:
@@ -70,7 +70,7 @@ def _plain(version: str) -> str:
 
 
 def settle(venv: Path, final: Path) -> None:
-    """Let its programs name the path that it is about to be moved to; Python itself finds its own."""
+    """Make its scripts name the path that it will be moved to; Python itself finds its own."""
     old, new = str(venv).encode(), str(final).encode()
     for name in _OF_UV:
         (site_packages(venv) / name).unlink(missing_ok=True)
@@ -83,7 +83,7 @@ def settle(venv: Path, final: Path) -> None:
 
 
 def check_whole(venv: Path, wanted: VenvContents, dependencies: Iterable[LockedDependency]) -> None:
-    """See that it holds what was asked for, and all that this needs: a list that was given may lack some.
+    """Check that the environment holds every requested distribution and all of their dependencies.
 
     Raises:
         InstallRefused: something is missing.
@@ -117,10 +117,10 @@ def _needs(site: Path, name: str, extra: str) -> Iterator[Requirement]:
 
 
 def check_files(venv: Path, wheel: Path) -> None:
-    """See that a wheel's files lie in it as they are in the wheel.
+    """Check that a wheel's files are installed unchanged.
 
     Raises:
-        InstallationDamaged: one is missing or another.
+        InstallationDamaged: a file is missing or differs.
     """
     site = site_packages(venv)
     info = "-".join(wheel.name.split("-")[:2]) + ".dist-info/"
@@ -138,12 +138,12 @@ def check_files(venv: Path, wheel: Path) -> None:
 
 
 def check_no_others(venv: Path, wheel: Path | None) -> None:
-    """See that only what distributions brought lies where Python would load it; the wheel's own bytecode goes.
+    """Check that site-packages has only files of distributions; bytecode of the bundle's wheel is removed.
 
-    It would load a `sitecustomize.py` or a `.pth` beside the distributions, and a library in the place of a module.
+    Else Python would load an added `sitecustomize.py` or `.pth`, or a library in the place of a module.
 
     Raises:
-        InstallationDamaged: there is one.
+        InstallationDamaged: there is another file.
     """
     site = site_packages(venv)
     if "include-system-site-packages = true" in (venv / "pyvenv.cfg").read_text(encoding="utf-8").lower():
@@ -170,13 +170,13 @@ def _refuse_others(folder: Path, known: set[str], start: str) -> None:
 
 
 def _recorded(record: Path) -> Iterator[str]:
-    """The files that a distribution brought."""
+    """The files that a distribution's RECORD lists."""
     with record.open(encoding="utf-8", newline="") as lines:
         yield from (row[0] for row in csv.reader(lines) if row)
 
 
 def _installed(path: str) -> str | None:
-    """Where a file of a wheel is in site-packages; None where it goes elsewhere."""
+    """Where a file of a wheel is installed in site-packages; None if it goes elsewhere."""
     first, _, rest = path.partition("/")
     if not first.endswith(".data"):
         return path

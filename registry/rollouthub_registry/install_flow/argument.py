@@ -1,4 +1,4 @@
-"""The arguments of `hub install`: a package of a registry, a folder, an archive, or a commit of a repository."""
+"""The arguments of `hub install`: a package in a registry, a folder, an archive, or a commit of a Git repository."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rollouthub.errors import ConfigError
-from rollouthub.plugins.manifest import FILE_NAME
+from rollouthub.plugins.env_toml import FILE_NAME
 from rollouthub_registry.client.version_ranges import VersionRequest
 from rollouthub_registry.names import NameRefused
 from rollouthub_registry.shipped import refuse_shipped
@@ -15,51 +15,51 @@ ARCHIVE = ".envhub"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SCHEMES = ("https", "file")
 _SCP = re.compile(r"[\w.-]+@[\w.-]+:")
-"""As `git clone` takes it: USER@HOST:PATH."""
+"""An address as `git clone` takes it: USER@HOST:PATH."""
 _FOLDER, _ARCHIVE, _GIT = "directory ", "archive ", "git+"
 
 
 @dataclass(frozen=True)
 class FolderArgument:
-    """An environment's folder on this machine."""
+    """The folder of an environment on this machine."""
 
     folder: Path
 
     @property
     def source(self) -> str:
-        """As records and locks name it."""
+        """The source in the form of records and locks."""
         return f"{_FOLDER}{self.folder}"
 
 
 @dataclass(frozen=True)
 class ArchiveArgument:
-    """A bundle on this machine."""
+    """A bundle file on this machine."""
 
     file: Path
 
     @property
     def source(self) -> str:
-        """As records and locks name it."""
+        """The source in the form of records and locks."""
         return f"{_ARCHIVE}{self.file}"
 
     @property
     def statement(self) -> Path:
-        """Where its statement lies, if it has one."""
+        """Path of its signed statement, which may not exist."""
         return self.file.with_name(f"{self.file.name}.statement.json")
 
 
 @dataclass(frozen=True)
 class GitArgument:
-    """A commit of a repository."""
+    """A commit of a Git repository."""
 
     url: str
     commit: str
     folder: str = ""
-    """The environment's folder in the repository; empty is all of it."""
+    """The environment's folder in the repository; empty for the root."""
 
     @property
     def source(self) -> str:
-        """As records and locks name it."""
+        """The source in the form of records and locks."""
         below = f"#subdirectory={self.folder}" if self.folder else ""
         return f"{_GIT}{self.url}@{self.commit}{below}"
 
@@ -68,12 +68,12 @@ Argument = VersionRequest | FolderArgument | ArchiveArgument | GitArgument
 
 
 def parse_argument(text: str, here: Path, *, is_package: bool = False) -> Argument:
-    """What an argument stands for; relative paths start from the folder `here`.
+    """Parse an argument; relative paths start from the folder `here`.
 
-    `is_package` says that it can only be a package's name, because its registry was named beside.
+    `is_package` says that it must be a package's name, because a registry was given with it.
 
     Raises:
-        UsageError: it stands for nothing, or for more than one thing.
+        UsageError: the text is none of these, or ambiguous.
     """
     if text.startswith(_GIT):
         return _git(text)
@@ -101,10 +101,10 @@ def parse_argument(text: str, here: Path, *, is_package: bool = False) -> Argume
 
 
 def parse_source(source: str) -> FolderArgument | ArchiveArgument | GitArgument | None:
-    """What a record or a lock names as the source; None where it is a registry.
+    """Parse the source in a record or lock; None if it is a registry.
 
     Raises:
-        ConfigError: it names a repository as none is named.
+        ConfigError: it names a repository in an invalid form.
     """
     if source.startswith(_FOLDER):
         return FolderArgument(Path(source.removeprefix(_FOLDER)))
@@ -130,7 +130,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _address(text: str) -> ConfigError:
-    """Why an address alone names no environment; what may be a login or a token in it is not repeated."""
+    """Why a URL alone names no environment; parts that may hold a login or a token are not repeated."""
     shown = ascii(text[:200]) if not {"@", "?"} & set(text) else "the address"
     if text.endswith(".git") or _SCP.match(text):
         return ConfigError(f"{shown} names no commit of a repository; write git+https://HOST/REPOSITORY.git@COMMIT")

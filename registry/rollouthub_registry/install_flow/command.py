@@ -1,4 +1,6 @@
-"""`hub install`, `upgrade`, `remove` and `lock`; they import what they need as they run: `--help` is instant."""
+"""The commands `hub install`, `upgrade`, `remove` and `lock`; imports happen when they run, so that `--help` is
+instant.
+"""
 
 import os
 from pathlib import Path
@@ -18,30 +20,39 @@ FailingOption = Annotated[
     bool, typer.Option("--allow-failing-checks", help="Also install what was published although it failed its checks.")
 ]
 NoLockOption = Annotated[bool, typer.Option("--no-lock", help="Leave the project's hub.lock as it is.")]
+EnvironmentsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="ENV…",
+        help="namespace/name or namespace/name@RANGE; a folder (./dice); an archive; git+https://…@COMMIT",
+        show_default=False,
+    ),
+]
+RegistryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from", metavar="URL", help="Install from this registry, not from the one that the namespace comes from."
+    ),
+]
+LockedOption = Annotated[bool, typer.Option("--locked", help="Install exactly what the nearest hub.lock names.")]
+LockFileOption = Annotated[Path | None, typer.Option(metavar="FILE", help="Install exactly what this lock file names.")]
+BuildOption = Annotated[
+    bool,
+    typer.Option("--build", help="Build the wheel of a folder or a repository; its build may run code that it holds."),
+]
+UnsignedOption = Annotated[bool, typer.Option("--unsigned", help="Also install archives without a signature.")]
+ReinstallOption = Annotated[bool, typer.Option("--reinstall", help="Install again what is already installed.")]
 
 
 def install(
-    environments: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="ENV…",
-            help="namespace/name or namespace/name@RANGE; a folder (./dice); an archive; git+https://…@COMMIT",
-            show_default=False,
-        ),
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option("--from", metavar="URL", help="The registry, instead of its namespace's own.")
-    ] = None,
-    locked: Annotated[bool, typer.Option("--locked", help="Install exactly what the nearest hub.lock names.")] = False,
-    lock: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Install exactly what this lock file names.")
-    ] = None,
-    build: Annotated[
-        bool, typer.Option("--build", help="Build the wheel of a folder or a repository, which runs code of its own.")
-    ] = False,
-    unsigned: Annotated[bool, typer.Option("--unsigned", help="Also install archives without a signature.")] = False,
+    environments: EnvironmentsArgument = None,
+    source: RegistryOption = None,
+    locked: LockedOption = False,
+    lock: LockFileOption = None,
+    build: BuildOption = False,
+    unsigned: UnsignedOption = False,
     allow_failing_checks: FailingOption = False,
-    reinstall: Annotated[bool, typer.Option("--reinstall", help="Install again what is already installed.")] = False,
+    reinstall: ReinstallOption = False,
     no_lock: NoLockOption = False,
     dry_run: RehearsalOption = False,
     as_json: JsonOption = False,
@@ -90,7 +101,7 @@ def upgrade(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Install the highest versions, each from where the installed one came; the old ones stay until `hub remove`."""
+    """Install the newest versions from the registries of the installed ones; old ones stay until `hub remove`."""
     from functools import partial
 
     from rollouthub.errors import UsageError

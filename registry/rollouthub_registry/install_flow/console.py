@@ -1,4 +1,4 @@
-"""The output of `hub install`, `upgrade`, `remove` and `lock`: what is planned, and what was done."""
+"""The output of `hub install`, `upgrade`, `remove` and `lock`: progress and results."""
 
 import json
 import os
@@ -26,7 +26,7 @@ _HEADS = {
 
 
 def telling(is_quiet: bool) -> ProgressReport:
-    """Tells a person at a terminal; one that reads JSON is only warned."""
+    """Progress messages for a terminal; with JSON output, warnings only."""
 
     def note(line: str) -> None:
         if not is_quiet:
@@ -63,7 +63,7 @@ def _bar(label: str) -> Generator[Progress]:
 
 
 def show_done(done: Sequence[InstallResult], lock: Path | None, place: UserFolders) -> None:
-    """What became of each, for a person."""
+    """Print the result for each environment."""
     console = results()
     for each in done:
         word, style = _HEADS[each.state]
@@ -79,7 +79,7 @@ def show_done(done: Sequence[InstallResult], lock: Path | None, place: UserFolde
 
 
 def done_json(done: Sequence[InstallResult], lock: Path | None, environ: Mapping[str, str]) -> str:
-    """The same for a program."""
+    """The results as one JSON object."""
     environments = [_as_json(each, environ) for each in done]
     return json.dumps({"environments": environments, "lock": None if lock is None else str(lock)})
 
@@ -133,5 +133,5 @@ def _as_json(done: InstallResult, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def write(text: str) -> None:
-    """One line to stdout."""
+    """Write one line to stdout."""
     sys.stdout.write(text + os.linesep)

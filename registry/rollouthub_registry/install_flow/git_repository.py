@@ -16,9 +16,9 @@ from rollouthub_registry.bundle.limits import FILES, TOTAL_BYTES
 from rollouthub_registry.install_flow.argument import GitArgument
 
 SECONDS = 300.0
-"""How long all of it may take."""
+"""Most seconds for the whole fetch."""
 PACK_BYTES = 1 << 30
-"""The most that a repository may send; it may hold more than the environment."""
+"""Most bytes that a repository may send; it may hold more than the environment."""
 _SAID_BYTES = 20_000
 _PASSED_ON = ("PATH", "LANG", "TMPDIR", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
 _PASSED_PREFIXES = ("SSL_CERT_", "GIT_SSL_")
@@ -51,13 +51,13 @@ _BOUNDED = (
 
 
 class RepositoryFault(HubError):
-    """A repository cannot be reached, or does not give what was asked of it."""
+    """A repository cannot be reached, or does not have what was requested."""
 
 
 async def check_out(argument: GitArgument, scratch: Path) -> Path:
-    """Put the files of a commit into a folder below `scratch`; the environment's folder in it.
+    """Write the files of a commit to a folder below `scratch`; returns the environment's folder in it.
 
-    Neither hooks, filters nor submodules are followed, and nobody is asked for a password.
+    Hooks, filters and submodules are not run, and nobody is asked for a password.
 
     Raises:
         BundleRefused: there is no program `git`, the commit is too large, or the folder is not in it.
@@ -82,7 +82,7 @@ async def check_out(argument: GitArgument, scratch: Path) -> Path:
 
 
 async def _fetch(argument: GitArgument, tree: Path) -> None:
-    """The commit alone where the server gives it by its name, else all branches and tags."""
+    """Fetch the commit alone if the server allows it, else all branches and tags."""
     fetch = (
         "fetch",
         "--quiet",
@@ -118,7 +118,7 @@ async def _check_size(argument: GitArgument, tree: Path) -> None:
 
 
 async def _git(folder: Path, *words: str) -> bytes:
-    """Run `git`, which dies with its children where it is not waited for any more; what it printed."""
+    """Run `git` and return its output; its processes are killed if the caller stops waiting."""
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     command = ["git", *settings, *words]
     if os.name == "posix":

@@ -8,45 +8,45 @@ from rollouthub.plugins.lock import LockedEnvironment
 from rollouthub_registry.install_flow.verified_bundle import VerifiedBundle
 
 State = Literal["installed", "present", "planned"]
-"""Installed just now; there already; what would be installed, were this no rehearsal."""
+"""Installed now, installed before, or (in a dry run) would be installed."""
 
 
 @dataclass(frozen=True)
 class InstallResult:
-    """One environment."""
+    """The result for one environment."""
 
     state: State
     locked: LockedEnvironment
-    """The bytes of it; without its dependencies where it is but planned."""
+    """Its exact bytes; without dependencies if it is only planned."""
     secrets: tuple[str, ...] = ()
-    """The environment variables it needs."""
+    """Environment variables that it needs."""
     licence: str | None = None
-    """An SPDX expression; None where it says none, or was there already."""
+    """Its licence as an SPDX expression; None if its manifest has none, or it was installed before."""
     is_new_key: bool = False
-    """Whether its key is the first of its namespace here."""
+    """Whether its key is the first one trusted for its namespace on this machine."""
     checks_passed: bool | None = None
-    """As its publisher says; None where nobody does."""
+    """Whether its checks passed, according to its publisher; None if it is unsigned."""
     replaced: str | None = None
-    """The version that a bare name meant before."""
+    """The version that the bare name meant before."""
     seconds: float = 0.0
 
     @property
     def target(self) -> str:
-        """`namespace/name@version`."""
+        """Its name and version: `namespace/name@version`."""
         return f"{self.locked.name}@{self.locked.version}"
 
     def after(self, seconds: float) -> "InstallResult":
-        """This, with how long it took."""
+        """A copy of this result with the seconds that it took."""
         return replace(self, seconds=seconds)
 
 
 def present(installation: Installation) -> InstallResult:
-    """What is there already."""
+    """The result for a version that is installed already."""
     return InstallResult("present", installation.locked, secrets=installation.secrets)
 
 
 def planned(brought: VerifiedBundle) -> InstallResult:
-    """What would be installed."""
+    """The result for a version that would be installed."""
     release, origin = brought.release, brought.origin
     bare = LockedEnvironment(
         name=str(release.package),
@@ -59,7 +59,7 @@ def planned(brought: VerifiedBundle) -> InstallResult:
 
 
 def installed(brought: VerifiedBundle, installation: Installation) -> InstallResult:
-    """What was installed."""
+    """The result for a version that was installed."""
     return _of(brought, "installed", installation.locked)
 
 

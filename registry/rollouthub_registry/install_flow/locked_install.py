@@ -22,28 +22,28 @@ from rollouthub_registry.names import Release
 
 
 class NotAsLocked(ConfigError):
-    """What the lock names cannot be had, or is not what it was."""
+    """An environment in the lock cannot be had, or its bytes or key differ from the lock."""
 
 
 @dataclass(frozen=True)
 class Restoration:
-    """What is to be as a lock has it."""
+    """The options of `hub install --locked`."""
 
     file: Path
     names: tuple[str, ...] = ()
-    """Of environments; none is all of them."""
+    """Names of environments; empty for all in the lock."""
     source: str | None = None
-    """A registry in the place of those that the lock names; the bytes must be the same."""
+    """URL of a registry to use instead of those in the lock; the bytes must be the same."""
     to_build: bool = False
     replaces: bool = False
     is_rehearsal: bool = False
 
 
 async def restore(order: Restoration, place: UserFolders, telling: ProgressReport) -> list[InstallResult]:
-    """Install what a lock names. Of several, none is installed where one is refused.
+    """Install the environments of a lock; if one is refused, none is installed.
 
     Raises:
-        UsageError: the lock cannot be kept.
+        UsageError: the lock cannot be met.
         HubError: a registry or a repository cannot be reached.
     """
     lock = read_lock(order.file)
@@ -135,7 +135,9 @@ def _check(locked: LockedEnvironment) -> None:
 
 
 def _check_hosted(locked: LockedEnvironment, place: UserFolders, telling: ProgressReport) -> None:
-    """See that what comes with the hub is what the lock names; what runs from a folder, its run will see."""
+    """Check that an environment that comes with the hub is as the lock says; one in a folder is checked when it
+    runs.
+    """
     if "/" in locked.name:
         telling.warn(f"{locked.name} runs from its author's folder, where it is not installed from")
         return

@@ -25,10 +25,10 @@ async def install_and_pin(
     replaces: bool = False,
     is_rehearsal: bool = False,
 ) -> InstallResult:
-    """Install what was brought, unless just that is installed.
+    """Install a verified bundle, unless the same bytes are installed, and pin its key.
 
     Raises:
-        UsageError: it cannot be installed, or another process came to trust another key meanwhile; it is not installed.
+        UsageError: it cannot be installed, or another process pinned another key meanwhile.
     """
     there = None if replaces else place.home.find(str(brought.release))
     if there is not None:
@@ -65,7 +65,7 @@ async def install_and_pin(
 
 
 async def remember(installation: Installation, place: UserFolders) -> None:
-    """Remember the key and the version of what is installed, where a killed process did not come to it."""
+    """Record the key and version of an installed package that a killed installation left unrecorded."""
     locked = installation.locked
     if locked.key_id is None or locked.bundle is None:
         return
@@ -78,7 +78,7 @@ async def remember(installation: Installation, place: UserFolders) -> None:
 
 
 def is_the_same(installation: Installation, brought: VerifiedBundle) -> bool:
-    """Whether what is installed is, to the byte, what would be."""
+    """Whether the installed version is, byte for byte, the one to be installed."""
     here, wanted = installation.locked, brought.locked
     if here.bundle != brought.bundle.digest:
         return False

@@ -18,11 +18,11 @@ def _nothing(line: str) -> None:
 
 @dataclass(frozen=True)
 class ProgressReport:
-    """Who is told."""
+    """Callbacks for the progress of an installation."""
 
     note: Callable[[str], None] = _nothing
-    """A line of what is being done."""
+    """Called with a line on the current step."""
     warn: Callable[[str], None] = _nothing
-    """A line of what the user should know."""
+    """Called with a warning."""
     bar: Callable[[str], AbstractContextManager[Progress | None]] = _no_bar
-    """Shows how a download comes along."""
+    """Shows the progress of a download."""

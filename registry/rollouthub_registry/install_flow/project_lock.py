@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.plugins.env_toml import CONTRACT
 from rollouthub.plugins.lock import (
     FILE_NAME,
     OLD_FILE_NAME,
@@ -18,18 +19,17 @@ from rollouthub.plugins.lock import (
     read_lock,
     write_lock,
 )
-from rollouthub.plugins.manifest import CONTRACT
 from rollouthub_registry.install_flow.install_result import InstallResult
 from rollouthub_registry.install_flow.user_folders import UserFolders
 
 _COMPARED = ("version", "bundle", "source", "key_id", "python", "dependencies_digest", "images", "code", "tools")
 _NOT_YET = ("code", "tools")
-"""What is known of an installed environment only when it ran; where one side lacks it, it differs in nothing."""
+"""Fields known only after an environment has run; if one side lacks them, that is no difference."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where a lock and this machine are not the same."""
+    """A difference between a lock and this machine."""
 
     name: str
     what: str
@@ -41,9 +41,9 @@ class Difference:
 
 
 def lock_done(done: Iterable[InstallResult], place: UserFolders, *, only_known: bool = False) -> Path | None:
-    """Write what was installed into the project's lock; None where the project has none.
+    """Add what was installed to the project's lock; returns its path, or None if the project has none.
 
-    `only_known` leaves what the lock does not name out of it.
+    With `only_known`, only environments that the lock names already are updated.
 
     Raises:
         ConfigError: the lock cannot be read or written.
@@ -59,10 +59,11 @@ def lock_done(done: Iterable[InstallResult], place: UserFolders, *, only_known: 
 
 
 def lock_named(names: Sequence[str], file: Path, place: UserFolders) -> Lock:
-    """Write environments into a lock, made where there is none; without names those that it has, or all installed.
+    """Write environments to a lock, creating it if need be; without names, those it has, or else all that are
+    installed.
 
     Raises:
-        UsageError: one of them is not here, or the lock cannot be read or written.
+        UsageError: one of them is not on this machine, or the lock cannot be read or written.
     """
     lock, here = _found(file), {"hub_version": version("rollouthub"), "contract": CONTRACT}
     if lock is not None and names:
@@ -74,10 +75,10 @@ def lock_named(names: Sequence[str], file: Path, place: UserFolders) -> Lock:
 
 
 def differences(names: Sequence[str], file: Path, place: UserFolders) -> list[Difference]:
-    """Where a lock says something else than what is here.
+    """The differences between a lock and this machine.
 
     Raises:
-        UsageError: there is no lock, it cannot be read, or it does not name what was asked for.
+        UsageError: there is no lock, it cannot be read, or it does not name one of `names`.
     """
     lock, found = read_lock(file), list[Difference]()
     if lock.contract != CONTRACT:
@@ -100,10 +101,10 @@ def differences(names: Sequence[str], file: Path, place: UserFolders) -> list[Di
 
 
 def as_here(names: Iterable[str], place: UserFolders) -> list[LockedEnvironment]:
-    """What environments are on this machine: installed ones, those that come with the hub, and files of one's own.
+    """Lock entries for environments on this machine: installed, shipped with the hub, or in the user's own files.
 
     Raises:
-        UnknownNameError: one is not here.
+        UnknownNameError: one is not on this machine.
     """
     return [_installed(name, place) or _hosted(name, place) for name in names]
 
@@ -114,9 +115,10 @@ def _installed(name: str, place: UserFolders) -> LockedEnvironment | None:
 
 
 def _hosted(name: str, place: UserFolders) -> LockedEnvironment:
-    """One whose code is the hub's, or the user's own: only that can be loaded here."""
+    """The lock entry for an environment that is loaded in this process: the hub's own, or a file of the user's."""
     from rollouthub.hosting.local.host import source_digest
-    from rollouthub.plugins.entry_points import ENVIRONMENTS, find_environment, plugins
+    from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
+    from rollouthub.plugins.environments import find_environment
 
     known = plugins(ENVIRONMENTS)
     plugin = known.get(name)
@@ -152,7 +154,7 @@ def _found(file: Path) -> Lock | None:
 
 
 def _write(lock: Lock, before: Lock | None, file: Path) -> None:
-    """Write a lock that says something new; whoever only looks again leaves its time as it was."""
+    """Write a lock if it changed; else the file keeps its modification time."""
     if before is None or lock != before:
         file = file.with_name(FILE_NAME) if file.name == OLD_FILE_NAME else file
         write_lock(lock.model_copy(update={"hub_version": version("rollouthub")}), file)
@@ -165,5 +167,5 @@ def _text(value: object) -> str | None:
 
 
 def lock_here(place: UserFolders) -> Path:
-    """The lock in the folder that a command was given in."""
+    """The path of the lock in the folder where the command was given."""
     return lock_in(place.here) or place.here / FILE_NAME

@@ -1,4 +1,4 @@
-"""`hub remove`: removes exactly the versions that were named."""
+"""`hub remove`: removes exactly the named versions."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,10 @@ from rollouthub_registry.names import Release
 
 
 def remove(names: Sequence[str], place: UserFolders, *, all_versions: bool = False) -> list[Release]:
-    """Remove `namespace/name@version`, or `namespace/name` where that is one version; damaged ones, too.
+    """Remove `namespace/name@version`, or `namespace/name` if only one version is installed; damaged ones, too.
 
     Raises:
-        UsageError: one is not installed, or is several; nothing is removed then.
+        UsageError: one is not installed, or a name means several versions; nothing is removed then.
     """
     chosen = dict.fromkeys(release for name in names for release in _chosen(name, place, all_versions))
     for release in chosen:

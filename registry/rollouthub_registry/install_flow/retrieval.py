@@ -31,17 +31,17 @@ STATEMENT_BYTES = 8 * 2**20
 
 @dataclass(frozen=True)
 class Consent:
-    """What the user agreed to beforehand."""
+    """Which risks the user agreed to with options."""
 
     to_failing_checks: bool = False
     to_unsigned: bool = False
     to_build: bool = False
-    """To running the build backend of a folder or a repository."""
+    """Agreement to run the build backend of a folder or a repository."""
 
 
 @dataclass(frozen=True)
 class Retrieval:
-    """Brings bundles for one command."""
+    """Fetches and verifies bundles for one command."""
 
     place: UserFolders
     scratch: Path
@@ -49,11 +49,11 @@ class Retrieval:
     telling: ProgressReport
 
     async def wanted(self, wanted: VersionRequest, source: Source) -> Offer:
-        """Which version of a package is taken from a registry.
+        """Choose the version of a package to take from a registry.
 
         Raises:
-            UsageError: none.
-            RegistryFault: the registry cannot be asked.
+            UsageError: no version is eligible.
+            RegistryFault: the registry did not answer.
         """
         offers, pins = await offers_or_nearest(source, wanted.package), self.place.trust.pins()
         choice = choose(wanted, offers, source.url, pins, allow_failing=self.consent.to_failing_checks)
@@ -62,11 +62,11 @@ class Retrieval:
         return choice.offer
 
     async def offered(self, offer: Offer, source: Source) -> VerifiedBundle:
-        """What a registry offers.
+        """Fetch and verify the bundle of an offer.
 
         Raises:
-            UsageError: it is not what was offered, or not to be trusted.
-            RegistryFault: the registry cannot be asked.
+            UsageError: the bundle is not the one offered, or is not trusted.
+            RegistryFault: the registry did not answer.
         """
         brought = await self._fetched(offer.release, source)
         if brought.bundle.digest != offer.digest:
@@ -78,11 +78,11 @@ class Retrieval:
         return brought
 
     async def locked(self, release: Release, url: str) -> VerifiedBundle:
-        """A release that a lock names, from a registry; also a yanked one.
+        """Fetch and verify a release that a lock names; it may be yanked.
 
         Raises:
-            UsageError: it is not there, or not to be trusted.
-            RegistryFault: the registry cannot be asked.
+            UsageError: the release does not exist, or is not trusted.
+            RegistryFault: the registry did not answer.
         """
         async with open_source(url) as source:
             offers = await source.offers(release.package)
@@ -96,29 +96,29 @@ class Retrieval:
             return await self._fetched(release, source)
 
     async def folder(self, argument: FolderArgument) -> VerifiedBundle:
-        """A folder's environment.
+        """Build a bundle from the environment in a folder.
 
         Raises:
-            BundleRefused: it does not become a bundle.
+            BundleRefused: the folder cannot be bundled.
         """
         return await self._built(argument.folder, argument.source)
 
     async def repository(self, argument: GitArgument) -> VerifiedBundle:
-        """A repository's environment.
+        """Build a bundle from the environment in a Git repository.
 
         Raises:
-            BundleRefused: it does not become a bundle.
-            RepositoryFault: it cannot be had.
+            BundleRefused: the folder cannot be bundled.
+            RepositoryFault: the repository cannot be fetched.
         """
         self.telling.note(f"fetching {argument.source}")
         folder = await check_out(argument, self._folder())
         return await self._built(folder, argument.source)
 
     async def archive(self, argument: ArchiveArgument) -> VerifiedBundle:
-        """An archive of this machine, with the statement beside it.
+        """Verify a bundle file of this machine with the statement beside it.
 
         Raises:
-            UsageError: it is no bundle, or not to be trusted.
+            UsageError: the file is not a valid bundle, or is not trusted.
         """
         if not argument.file.exists():
             raise ConfigError(f"there is no archive {str(argument.file)!r}; name one that is on this machine")
@@ -170,7 +170,7 @@ class Retrieval:
         return unsigned(bundle, source, self.place.trust.pins())
 
     def _check_passed(self, brought: VerifiedBundle) -> None:
-        """What a registry says of the checks is not signed; what the publisher says is."""
+        """Refuse a bundle whose signed statement says that its checks failed, unless the user consented."""
         if brought.origin.checks_passed is False and not self.consent.to_failing_checks:
             raise NotTaken(failing(str(brought.release)))
 

@@ -10,10 +10,10 @@ from rollouthub.errors import ConfigError
 
 @contextmanager
 def scratch_folder() -> Generator[Path]:
-    """A new folder, as long as this is open.
+    """A new temporary folder, removed on exit.
 
     Raises:
-        ConfigError: none can be made.
+        ConfigError: it cannot be created.
     """
     try:
         folder = tempfile.TemporaryDirectory(prefix="rollouthub-", ignore_cleanup_errors=True)

@@ -29,24 +29,24 @@ from rollouthub_registry.names import PackageName
 
 @dataclass(frozen=True)
 class InstallRequest:
-    """What is to be installed, and how."""
+    """What to install, and how."""
 
     arguments: tuple[str, ...]
     source: str | None = None
-    """The registry that packages come from, whatever the user's settings say."""
+    """URL of the registry to install packages from, instead of the one in the user's settings."""
     consent: Consent = field(default_factory=Consent)
     replaces: bool = False
-    """Whether what is there is installed anew."""
+    """Whether installed versions are installed again."""
     is_rehearsal: bool = False
 
 
 class OtherSource(UsageError):
-    """A package that came from elsewhere before."""
+    """The installed package came from another source."""
 
 
 @dataclass(frozen=True)
 class _Step:
-    """One of the things asked for, on its way."""
+    """One requested package, fetched or found installed."""
 
     brought: VerifiedBundle | InstallResult
     replaces: bool
@@ -54,10 +54,10 @@ class _Step:
 
 
 async def install_requested(order: InstallRequest, place: UserFolders, telling: ProgressReport) -> list[InstallResult]:
-    """Install what was asked for. Of several, none is installed where one is refused.
+    """Install what was requested; if one is refused, none is installed.
 
     Raises:
-        UsageError: something cannot be had as asked.
+        UsageError: something cannot be installed as requested.
         HubError: a registry or a repository cannot be reached.
     """
     here, url = place.here, None if order.source is None else registry_url(order.source)
@@ -98,7 +98,7 @@ async def _step(argument: Argument, order: InstallRequest, url: str | None, brin
 async def _package(
     wanted: VersionRequest, order: InstallRequest, url: str | None, bringing: Retrieval
 ) -> tuple[VerifiedBundle | InstallResult, bool]:
-    """A package of a registry; and whether it takes the place of what is installed."""
+    """Fetch a package from a registry, unless it is installed; and whether it replaces an installed one."""
     place = bringing.place
     there = place.installed(wanted.package)
     source = url or source_of(wanted.package, there, place)
@@ -119,11 +119,11 @@ async def _package(
 
 
 def source_of(package: PackageName, there: Sequence[Installation], place: UserFolders) -> str:
-    """The registry that a package comes from, where none was named.
+    """The registry that a package comes from, if none was given.
 
     Raises:
-        OtherSource: what is installed came from elsewhere.
-        ConfigError: no registry is named for its namespace.
+        OtherSource: the installed package came from another source.
+        ConfigError: no registry matches its namespace.
     """
     sources = tuple(dict.fromkeys(each.locked.source for each in reversed(there) if each.locked.source is not None))
     try:

@@ -1,4 +1,4 @@
-"""`hub upgrade`: installs the highest version from the registry it came from; the old version is kept."""
+"""`hub upgrade`: installs the highest version from the registry of the installed one, which is kept."""
 
 import time
 from collections.abc import Sequence
@@ -20,20 +20,20 @@ from rollouthub_registry.install_flow.user_folders import UserFolders, version_o
 
 @dataclass(frozen=True)
 class Upgraded:
-    """What became of the environments."""
+    """The results of an upgrade."""
 
     done: list[InstallResult]
     failed: list[HubError]
-    """Of those that stayed as they are: damaged, their registry silent, or what it offers not to be taken."""
+    """Environments that stay as they are, with the reason: damaged, registry not reachable, or no version eligible."""
 
 
 async def upgrade(
     names: Sequence[str], consent: Consent, place: UserFolders, telling: ProgressReport, *, is_rehearsal: bool = False
 ) -> Upgraded:
-    """Install the highest version of each environment, `namespace/name` or `namespace/name@RANGE`; of all by default.
+    """Install the highest version of each environment, `namespace/name` or `namespace/name@RANGE`; by default of all.
 
     Raises:
-        UsageError: one is not installed.
+        UsageError: an environment is not installed.
     """
     chosen, damaged = _chosen(names, place)
     upgraded = Upgraded([], [*damaged])
@@ -89,7 +89,7 @@ def _chosen(
 
 
 def _named(name: str, place: UserFolders) -> tuple[VersionRequest, Installation]:
-    """What was asked for, and the installation it is measured by: the highest that will do, else the highest."""
+    """The request, and the installation to compare with: the highest in its range, else the highest of all."""
     package, wanted = place.named(name, "upgrade"), VersionRequest.parse(name)
     there = place.installed(package)
     if not there:

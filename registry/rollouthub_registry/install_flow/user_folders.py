@@ -16,22 +16,22 @@ from rollouthub_registry.trust.pin_store import TrustStore
 
 @dataclass(frozen=True)
 class UserFolders:
-    """All of a user's machine that installing reads and writes."""
+    """The user's files that an installation reads and writes."""
 
     home: InstallHome
     config: Path
     here: Path
-    """The folder that the command was given in."""
+    """The folder where the command was given."""
     environ: Mapping[str, str]
 
     @classmethod
     def of(cls, environ: Mapping[str, str], here: Path) -> "UserFolders":
-        """The user's own."""
+        """The folders of this user."""
         return cls(InstallHome.of(environ), config_folder(environ), here, environ)
 
     @property
     def trust(self) -> TrustStore:
-        """What the user came to trust."""
+        """The user's trust store."""
         return TrustStore(self.config)
 
     @property
@@ -39,15 +39,16 @@ class UserFolders:
         """The user's registries.
 
         Raises:
-            ConfigError: they do not hold.
+            ConfigError: the list is invalid.
         """
         return Registries.load(self.config, self.environ)
 
     def named(self, text: str, verb: str) -> PackageName:
-        """The installed package that `namespace/name` or `namespace/name@…` names; `verb` says what is to become of it.
+        """The installed package that `namespace/name` or `namespace/name@…` means; errors use `verb` for what was to be
+        done.
 
         Raises:
-            UsageError: none is installed under that name, or it comes with the hub.
+            UsageError: none with that name is installed, or it comes with the hub.
         """
         refuse_shipped(text, verb)
         bare = text.partition("@")[0]
@@ -59,10 +60,10 @@ class UserFolders:
         raise UnknownNameError("installed environment", bare, known, "" if known else "Nothing is installed.")
 
     def installed(self, package: PackageName) -> list[Installation]:
-        """The installed versions of a package that can be read, the highest last; a damaged one keeps no other away.
+        """The installed versions of a package that can be read, the highest last; damaged ones are left out.
 
         Raises:
-            ConfigError: what is installed cannot be read at all.
+            ConfigError: the folder of installations cannot be read.
         """
         readable, _ = self.home.readable(package)
         return sorted(readable, key=version_of)

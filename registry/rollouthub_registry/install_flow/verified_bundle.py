@@ -19,38 +19,38 @@ from rollouthub_registry.trust.trust_error import SignatureRefused
 
 @dataclass(frozen=True)
 class VerifiedBundle:
-    """What is about to be installed."""
+    """A verified bundle that is ready to be installed."""
 
     bundle: Bundle
     origin: Origin
     envelope: Envelope | None
-    """What its publisher signed; None of an unsigned one."""
+    """The signed envelope; None if the bundle is unsigned."""
     is_new_key: bool = False
-    """Whether its namespace had no key before."""
+    """Whether its namespace had no pinned key before."""
     locked: LockedEnvironment | None = None
-    """What a lock says of it; it is installed just so."""
+    """The lock entry that the installation must match; None if there is none."""
 
     @property
     def release(self) -> Release:
-        """Which version of which package it is."""
+        """The package and version of the bundle."""
         return self.bundle.release
 
     def held_to(self, locked: LockedEnvironment) -> "VerifiedBundle":
-        """This, as a lock has it."""
+        """A copy that must be installed as the lock entry says."""
         return replace(self, locked=locked)
 
 
 class Unsigned(UsageError):
-    """A bundle that nobody signed, and that was not asked for as such."""
+    """A bundle is unsigned, and the user did not consent to that."""
 
 
 def signed(bundle: Bundle, release: Release, source: str, raw: bytes, pins: Pins) -> VerifiedBundle:
-    """Take a bundle with its statement, once that holds for just this release.
+    """Verify a bundle with its statement for this release.
 
-    A key is believed where its namespace has none: whoever installs is told which, and it stays the only one.
+    A key is accepted if its namespace has none; the user is shown which, and it is pinned at installation.
 
     Raises:
-        TrustRefused: it does not hold.
+        TrustRefused: the statement does not verify.
     """
     envelope = parse_envelope(raw)
     # Whether a newer one was there before is judged where the version is chosen, with the range in view.
@@ -64,10 +64,10 @@ def signed(bundle: Bundle, release: Release, source: str, raw: bytes, pins: Pins
 
 
 def unsigned(bundle: Bundle, source: str, pins: Pins) -> VerifiedBundle:
-    """Take a bundle that nobody signed.
+    """Accept an unsigned bundle.
 
     Raises:
-        Replayed: it has other bytes than a signed bundle of this release that was here before.
+        Replayed: a signed bundle of this release with other bytes was seen before.
     """
     pins.check_version(bundle.release, bundle.digest, is_exact=True)
     return VerifiedBundle(bundle, Origin(source, None, None, None), None)

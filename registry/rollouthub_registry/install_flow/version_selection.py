@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rollouthub.errors import UsageError
-from rollouthub.plugins.manifest import CONTRACT
+from rollouthub.plugins.env_toml import CONTRACT
 from rollouthub.text import one_line
 from rollouthub_registry.client.client_error import NotPublished
 from rollouthub_registry.client.offer import Offer
@@ -17,27 +17,27 @@ _SHOWN = 8
 
 
 class NotTaken(UsageError):
-    """No version that was offered is to be installed."""
+    """No version that was offered may be installed."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The version that is taken."""
+    """The chosen version."""
 
     offer: Offer
     remarks: tuple[str, ...] = ()
-    """What the user should know of those that were passed over."""
+    """Remarks for the user on higher versions that were not eligible."""
 
 
 def choose(
     wanted: VersionRequest, offers: Sequence[Offer], source: str, pins: Pins, *, allow_failing: bool = False
 ) -> Choice:
-    """The highest version that was asked for, and that nothing speaks against.
+    """The highest requested version that is not yanked and has this hub's contract.
 
     Raises:
-        NotPublished: no version is what was asked for.
-        NotTaken: those that are were yanked, failed their checks, or speak another contract.
-        TrustRefused: it is not signed as it should be, or is an old one under a new pretext.
+        NotPublished: no version matches the request.
+        NotTaken: the matching versions are yanked, failed their checks, or have another contract.
+        TrustRefused: its key is not the pinned one, or a newer version was seen before.
     """
     within = [offer for offer in offers if wanted.versions.holds(offer.release.version)]
     if not within:
@@ -57,7 +57,7 @@ def choose(
 
 
 def failing(release: str, other: Offer | None = None) -> str:
-    """Why an environment that failed its checks is not installed."""
+    """The error message for an environment that failed its checks."""
     instead = f"; {other.release} passed them" if other is not None else ""
     return (
         f"{release} was published although it failed its checks (`hub info {release}` shows which){instead}; to have "
@@ -66,7 +66,7 @@ def failing(release: str, other: Offer | None = None) -> str:
 
 
 def _check_not_replayed(wanted: VersionRequest, best: Offer, passed_over: Sequence[Offer], pins: Pins) -> None:
-    """See that no newer one that would have done was there before; `Pins` knows of no ranges, and counts others."""
+    """Check that no higher matching version was seen on this machine before."""
     seen = map(Version.parse, pins.seen.get(str(wanted.package), {}))
     newer = [version for version in seen if wanted.versions.holds(version) and version > best.release.version]
     if not newer:
@@ -107,7 +107,7 @@ def _against(offer: Offer) -> str:
 
 
 def _other(offers: Iterable[Offer]) -> Offer | None:
-    """What could be had instead: the highest; of prereleases only where there is nothing else."""
+    """The highest other version that could be installed; a prerelease only if there is nothing else."""
     fit = [offer for offer in offers if offer.yanked is None and offer.contract == CONTRACT and offer.checks_passed]
     return max(fit, key=lambda offer: (not offer.release.version.prerelease, offer.release.version), default=None)
 

@@ -10,18 +10,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rollouthub.errors import UsageError
-from rollouthub.plugins.manifest import FILE_NAME, Manifest, PythonSection, TaskSource
+from rollouthub.plugins.env_toml import FILE_NAME
+from rollouthub.plugins.manifest import Manifest, PythonSection, TaskSource
 from rollouthub.plugins.manifest.toml_places import TomlPlaces
 from rollouthub_registry.names import PackageName, Version
 
 _BY_DIGEST = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 _HERE = re.compile(r"localhost|127(\.\d+){3}|0\.0\.0\.0|::1?")
-"""Hosts that are another machine for everyone."""
+"""Host names and addresses that mean the reader's own machine, such as localhost."""
 
 
 @dataclass(frozen=True)
 class ManifestProblem:
-    """One reason not to publish."""
+    """A reason why a manifest cannot be published."""
 
     file: str
     line: int
@@ -33,9 +34,10 @@ class ManifestProblem:
 
 
 def check_publishable(manifest: Manifest, file: Path | None = None) -> list[ManifestProblem]:
-    """Every reason not to publish a manifest, in the order of its lines; none if it can be.
+    """All reasons why a manifest cannot be published, in the order of its lines; empty if it can.
 
-    With the `file` it was read from, lines are told, and what it names beside itself is looked at, too. Nothing is run.
+    With the `file` it was read from, problems have line numbers, and the files that it names are checked, too.
+    Nothing is run.
     """
     found = [*_identity(manifest), *_pins(manifest), *_addresses(manifest)]
     places = TomlPlaces("")
@@ -66,7 +68,7 @@ def _identity(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _pins(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    """What is had from elsewhere must stay what it is."""
+    """Problems with data sets and images that are not pinned to a commit or digest, so that they may change."""
     for split, source in manifest.tasks.items():
         if source.hf is not None and source.revision is None:
             yield f"tasks.{split}.hf", f"{source.hf!r} may change; give the commit of the data set as `revision`"
@@ -116,7 +118,7 @@ def _is_below(path: Path, folder: Path) -> bool:
 
 
 def _project(manifest: Manifest, section: PythonSection, file: Path) -> Iterator[tuple[str, str]]:
-    """Hold the manifest against the distribution's own; what the build makes of `dynamic` is not known here."""
+    """Problems where the manifest disagrees with pyproject.toml; `dynamic` fields are unknown here."""
     if not file.is_file():
         return
     try:

@@ -1,4 +1,4 @@
-"""An MCP `server.json` (schema 2025-12-11) of an environment, so that registries and clients of MCP can list it."""
+"""The MCP `server.json` (schema 2025-12-11) of an environment, so that MCP registries and clients can list it."""
 
 import json
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ from rollouthub_registry.names import PackageName
 SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 PUBLISHER_META = "io.modelcontextprotocol.registry/publisher-provided"
 MANIFEST_META = "envhub"
-"""The key of ours inside what a publisher provides."""
+"""The hub's key in the `_meta` field that publishers may fill."""
 LONGEST_META = 4096
-"""Bytes; a registry refuses more."""
+"""Most bytes of that field; an MCP registry refuses more."""
 LONGEST_DESCRIPTION = 100
 _FORGES = {"github.com": "github", "gitlab.com": "gitlab", "codeberg.org": "codeberg"}
 
@@ -24,20 +24,20 @@ class PublishedVersion:
     """What is known of a version besides its manifest. Digests are 64 hexadecimal digits, with or without `sha256:`."""
 
     manifest_sha256: str
-    """Of the bytes of env.toml."""
+    """Digest of the bytes of env.toml."""
     tools_digest: str | None = None
-    """Of the canonical tool list, as the hub gives it."""
+    """Digest of the tool list, as the hub computes it."""
     bundle_sha256: str | None = None
-    """Of the bundle's bytes."""
+    """Digest of the bundle's bytes."""
     bundle_url: str | None = None
-    """Where the bundle is had."""
+    """URL of the bundle."""
 
 
 def server_json(manifest: Manifest, published: PublishedVersion) -> dict[str, Any]:
-    """The `server.json` of one version.
+    """The `server.json` for one version.
 
     Raises:
-        NameRefused: its name is none that could be published.
+        NameRefused: its name is not valid for a package.
     """
     package = PackageName.parse(manifest.name)
     found: dict[str, Any] = {
@@ -68,7 +68,7 @@ def _shortened(text: str) -> str:
 
 
 def _uri(url: str) -> str:
-    """A URL as RFC 3986 has it: other letters, and the braces that would be a variable of MCP's, are encoded."""
+    """A URL in the form of RFC 3986; non-ASCII characters, and braces (MCP's variables), are percent-encoded."""
     return quote(url, safe=":/?#[]@!$&'()*+,;=%-._~")
 
 
@@ -100,7 +100,9 @@ def _packages(manifest: Manifest, published: PublishedVersion) -> Iterator[dict[
 
 
 def _is_startable(server: ServerSection) -> bool:
-    """Whether the image starts without an episode: nothing of it is filled in, and it needs no variables."""
+    """Whether the image can be started without an episode: it needs no environment variables and has no
+    placeholders.
+    """
     return not server.env and not any("{" in word for word in server.args)
 
 
@@ -120,7 +122,7 @@ def _remote(url: str, token_variable: str | None) -> dict[str, Any]:
 
 
 def _provided(manifest: Manifest, published: PublishedVersion) -> dict[str, Any]:
-    """What names the exact bytes, then what helps people choose, as far as there is room."""
+    """The digests that identify the bytes, then facts that help people choose, as far as the size limit allows."""
     found: dict[str, Any] = {"contract": manifest.contract, "manifest_sha256": _bare(published.manifest_sha256)}
     if published.tools_digest is not None:
         found["tools_digest"] = published.tools_digest

@@ -1,4 +1,4 @@
 """`hub publish`: builds, checks, signs and uploads an environment.
 
-Brings `bundle`, `check`, `install` and `client` together. Begin with `publication.py`.
+Uses `bundle`, `check`, `install` and `client`. Begin with `publication.py`.
 """

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
-from rollouthub.plugins.manifest import FILE_NAME, load_manifest
+from rollouthub.plugins.env_toml import FILE_NAME
+from rollouthub.plugins.manifest import load_manifest
 from rollouthub.rollout import Outcome
 from rollouthub.store import RunInfo, RunReader, open_run
 from rollouthub_registry.bundle.attestation import Baseline
@@ -17,11 +18,11 @@ MOST = 100
 
 
 def read_baselines(runs: Iterable[Path], release: Release) -> tuple[Baseline, ...]:
-    """What each run scored, the strongest first.
+    """The baselines of these runs, the best first.
 
     Raises:
-        RunDirectoryError: one is no run that can be read.
-        PublishRefused: one is not a finished run of just this release by one model, every rollout of it scored.
+        RunDirectoryError: a run cannot be read.
+        PublishRefused: a run is not finished, not of this release, by several models, or has unscored rollouts.
     """
     found = [read_baseline(run, release) for run in dict.fromkeys(run.resolve() for run in runs)]
     if len(found) > MOST:
@@ -30,11 +31,11 @@ def read_baselines(runs: Iterable[Path], release: Release) -> tuple[Baseline, ..
 
 
 def read_baseline(run: Path, release: Release) -> Baseline:
-    """What one run scored.
+    """The baseline of one run.
 
     Raises:
-        RunDirectoryError: it is no run that can be read.
-        PublishRefused: it is not a finished run of just this release by one model, every rollout of it scored.
+        RunDirectoryError: the run cannot be read.
+        PublishRefused: it is not finished, not of this release, by several models, or has unscored rollouts.
     """
     with open_run(run) as reader:
         info = reader.info
@@ -70,7 +71,7 @@ def _check_environment(run: Path, info: RunInfo, release: Release) -> None:
 
 
 def _package(name: str) -> str:
-    """What an environment is called as a package: the hub's own have bare names in runs."""
+    """The package name of an environment; the hub's own have bare names in runs."""
     folder = shipped_folder(name)
     return name if folder is None else load_manifest(folder / FILE_NAME).name
 
@@ -84,7 +85,7 @@ def _environments(info: RunInfo) -> list[str]:
 
 
 def _model(run: Path, reader: RunReader, info: RunInfo) -> str:
-    """The one model that played."""
+    """The one model of a run."""
     request: Any = info.resolved.get("request")
     asked = cast(dict[str, Any], request) if isinstance(request, dict) else {}
     models = {asked.get("model")}

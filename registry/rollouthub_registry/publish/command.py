@@ -5,56 +5,70 @@ from typing import Annotated
 
 import typer
 
-from rollouthub.cli.options import QuietOption
+from rollouthub.cli.options import QuietOption, RolesOption
+
+FolderArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DIR", help="The folder with an env.toml, or the name of an environment that ships with the hub."
+    ),
+]
+RegistryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        metavar="URL",
+        help="The registry: http(s):// or file://; by default the one that the namespace comes from.",
+    ),
+]
+BaselinesOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--baseline", metavar="RUN", help="A finished run of the environment, whose score is published; repeatable."
+    ),
+]
+FailingOption = Annotated[
+    bool,
+    typer.Option("--allow-failing-checks", help="Publish although checks fail; the publication says that they did."),
+]
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option("--check-set", metavar="KEY=VALUE", help="A setting of the environment for the checks."),
+]
+SplitOption = Annotated[
+    str | None, typer.Option("--check-split", help="The split of tasks to check; the first by default.")
+]
+LimitOption = Annotated[int, typer.Option("--check-limit", min=1, help="How many tasks to check with.")]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FOLDER",
+        help="Write the bundle and its statement into this folder; publish nothing.",
+    ),
+]
+RehearsalOption = Annotated[bool, typer.Option("--dry-run", help="Do everything but publish.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def publish(
-    directory: Annotated[str, typer.Argument(metavar="DIR", help="The folder with an env.toml, or a shipped name.")],
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to", metavar="URL", help="The registry: http(s):// or file://; the namespace's own by default."
-        ),
-    ] = None,
-    baselines: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--baseline", metavar="RUN", help="A finished run of the environment, whose score is published; repeatable."
-        ),
-    ] = None,
-    allow_failing_checks: Annotated[
-        bool, typer.Option("--allow-failing-checks", help="Publish even if the checks fail, marked as such.")
-    ] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--check-set", metavar="KEY=VALUE", help="A setting of the environment for the checks."),
-    ] = None,
-    split: Annotated[
-        str | None, typer.Option("--check-split", help="The split of tasks to check; the first by default.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--check-limit", min=1, help="How many tasks to check with.")] = 8,
-    roles: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--role", metavar="ROLE=MODEL", help="A model that the environment itself calls, by its role: judge=…"
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FOLDER",
-            help="Write the bundle and its statement into this folder; publish nothing.",
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Do everything but publish.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    directory: FolderArgument,
+    to: RegistryOption = None,
+    baselines: BaselinesOption = None,
+    allow_failing_checks: FailingOption = False,
+    settings: SettingsOption = None,
+    split: SplitOption = None,
+    limit: LimitOption = 8,
+    roles: RolesOption = None,
+    out: OutputOption = None,
+    dry_run: RehearsalOption = False,
+    as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Publish an environment: bundle it, check it as others will install it, sign it, and upload it to a registry.
 
-    Exit codes: 0 published, 1 its checks fail or the registry cannot be reached, 2 refused, 130 interrupted.
+    Exit codes: 0 published, 1 its checks fail or the registry cannot be reached, 2 invalid or refused, 130 interrupted.
     """
     from rollouthub.cli.options import assignments
     from rollouthub.errors import ConfigError

@@ -21,45 +21,45 @@ _WIDTH = 24
 
 
 class Silent:
-    """Shows nothing."""
+    """Progress display that shows nothing."""
 
     def begun(self, what: str) -> None:
-        """A step is under way."""
+        """Called when a step begins."""
 
     def noted(self, what: str) -> None:
-        """Something happened on the way."""
+        """Called with a remark during a step."""
 
     def done(self, what: str, said: str, seconds: float) -> None:
-        """A step is done."""
+        """Called when a step has succeeded."""
 
     def failed(self, what: str) -> None:
-        """A step was not done."""
+        """Called when a step has failed."""
 
 
 class Terminal:
-    """Shows a line a step, and on a terminal the one that is under way."""
+    """Progress display with one line per finished step, and on a terminal the current step."""
 
     def __init__(self) -> None:
         self._console = remarks()
         self._status: Status | None = None
 
     def begun(self, what: str) -> None:
-        """A step is under way."""
+        """Show that a step begins."""
         if self._console.is_terminal:
             self._status = self._console.status(Text(one_line(what)))
             self._status.start()
 
     def noted(self, what: str) -> None:
-        """Something happened on the way."""
+        """Show a remark."""
         if self._status is not None:
             self._status.update(Text(one_line(what)))
 
     def done(self, what: str, said: str, seconds: float) -> None:
-        """A step is done."""
+        """Show that a step has succeeded."""
         self._line(("✓", "green"), what, f"{one_line(said)} · {seconds:.1f} s" if said else f"{seconds:.1f} s")
 
     def failed(self, what: str) -> None:
-        """A step was not done."""
+        """Show that a step has failed."""
         self._line(("✗", "bold red"), what, "")
 
     def _line(self, mark: tuple[str, str], what: str, said: str) -> None:
@@ -70,10 +70,10 @@ class Terminal:
 
 
 def publish_command(order: PublishRequest, *, as_json: bool, quiet: bool) -> int:
-    """Publish and report; the exit code.
+    """Publish and print the result; returns the exit code.
 
     Raises:
-        HubError: it is not published.
+        HubError: publishing failed.
     """
     steps = Steps(Silent() if quiet else Terminal())
     try:

@@ -1,10 +1,10 @@
-"""The registry that an environment is published to: asked first whether it accepts, and uploaded to last."""
+"""The registry that an environment is published to: checked before the build, and uploaded to at the end."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rollouthub.errors import ConfigError
-from rollouthub.plugins.manifest import FILE_NAME
+from rollouthub.plugins.env_toml import FILE_NAME
 from rollouthub_registry.bundle.bundle import Bundle
 from rollouthub_registry.client.address import folder_of, registry_url
 from rollouthub_registry.client.client_error import NotPublished, RegistryRefused, TokenRefused
@@ -21,22 +21,22 @@ from rollouthub_registry.server.directory_layout import Layout
 from rollouthub_registry.trust.keys import config_folder
 
 ANY = "*"
-"""The namespace of a token for any."""
+"""In place of a namespace: the token is for all namespaces."""
 
 
 @dataclass(frozen=True)
 class Destination:
-    """One registry, and the token for it."""
+    """One registry with the user's token for it."""
 
     url: str
     token: str | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, url: str | None, release: Release, environ: Mapping[str, str]) -> "Destination":
-        """The registry at a URL, or the one that the release's namespace comes from.
+        """The registry at a URL; without a URL, the one that the release's namespace comes from.
 
         Raises:
-            ConfigError: the URL is none, or no registry is named for the namespace.
+            ConfigError: the URL is invalid, or no registry matches the namespace.
             CredentialError: the tokens cannot be read.
         """
         folder = config_folder(environ)
@@ -50,19 +50,19 @@ class Destination:
 
     @property
     def is_new(self) -> bool:
-        """Whether it is a folder that becomes a registry with what is published first."""
+        """Whether it is a folder that the first publication makes a registry."""
         folder = folder_of(self.url)
         return folder is not None and not (folder / SIGN.lstrip("/")).exists()
 
     async def has(self, bundle: Bundle, key_id: str) -> bool:
-        """Whether just this is published there already; else it can be, as far as can be seen.
+        """Check that the bundle can be published; True if the same bundle by the same key is published already.
 
         Raises:
-            ConfigError: the folder is no registry and cannot become one.
-            PublishRefused: its version is, with other bytes or by another key.
-            TokenRefused: the token is not for this.
+            ConfigError: the folder is not a registry and cannot become one.
+            PublishRefused: the version is published with other bytes or by another key.
+            TokenRefused: the token does not permit it.
             RegistryRefused: nothing can be published there.
-            RegistryFault: it cannot be asked.
+            RegistryFault: the registry did not answer.
         """
         release, folder = bundle.release, folder_of(self.url)
         if folder is not None and self.is_new:
@@ -87,12 +87,12 @@ class Destination:
         return True
 
     async def send(self, bundle: Bundle, envelope: bytes) -> str:
-        """Publish; where it can be seen then.
+        """Publish the bundle with its statement; returns the URL of its page.
 
         Raises:
-            TokenRefused: the token is not for this.
-            RegistryRefused: the registry does not take it.
-            RegistryFault: it cannot be asked.
+            TokenRefused: the token does not permit it.
+            RegistryRefused: the registry refuses the bundle.
+            RegistryFault: the registry did not answer.
         """
         async with open_source(self.url, self.token) as source:
             return await source.publish(bundle.path, envelope)

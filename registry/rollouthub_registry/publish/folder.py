@@ -1,14 +1,14 @@
-"""The folder of an environment to publish: given itself, by its env.toml, or by the bare name of one of the hub's."""
+"""Finds the folder of an environment to publish: a folder, an env.toml, or the name of one of the hub's own."""
 
 from pathlib import Path
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.plugins.manifest import FILE_NAME
+from rollouthub.plugins.env_toml import FILE_NAME
 from rollouthub_registry.shipped import shipped_folder, shipped_names
 
 
 def folder_of(target: str) -> Path:
-    """The folder that holds the env.toml; as everywhere, a bare name is the hub's own, and `./NAME` a folder.
+    """The folder with the env.toml; a bare name means one of the hub's own, and `./NAME` a folder.
 
     Raises:
         UnknownNameError: there is no such folder and no such name.

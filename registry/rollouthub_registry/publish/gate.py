@@ -1,4 +1,4 @@
-"""Installs a bundle as its users will, and checks it, before it is published."""
+"""Installs a bundle as its users will, and checks it there before it is published."""
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -26,7 +26,7 @@ from rollouthub_registry.publish.steps import Steps
 from rollouthub_registry.trust.tool_pins import tool_list_digest
 
 SERVE_SECONDS = 180.0
-"""To come up, say what its tools are, and go."""
+"""Most seconds for the environment's server to start, list its tools and end."""
 _LONGEST_LIST = 80
 _THERE_ONLY = (
     "If it does so in your folder, its bundle lacks what is there: a file that is ignored or lies outside, or a "
@@ -36,12 +36,12 @@ _THERE_ONLY = (
 
 @dataclass(frozen=True)
 class Passed:
-    """What the gate saw of a bundle, whether or not its checks passed."""
+    """What was found when the bundle was installed and checked, whether or not its checks passed."""
 
     findings: tuple[Finding, ...]
     tools_digest: str
     tools: tuple[str, ...]
-    """Their names."""
+    """Names of its tools."""
 
     @property
     def is_good(self) -> bool:
@@ -55,7 +55,7 @@ def pass_gate(
     """Install a bundle below a folder, serve it and check it there.
 
     Raises:
-        UsageError: it cannot be installed, does not start, or its checks do not end.
+        UsageError: it cannot be installed, does not start, or its checks do not end in time.
     """
     with steps.step("installing it apart") as step:
         installation = install_apart(bundle, folder, step.note)
@@ -71,10 +71,10 @@ def pass_gate(
 
 
 def install_apart(bundle: Bundle, folder: Path, note: Callable[[str], None] = lambda _: None) -> Installation:
-    """Install a bundle where no other is, and nobody looks.
+    """Install a bundle into a temporary home, apart from the user's installations.
 
     Raises:
-        InstallRefused: it cannot be installed.
+        InstallRefused: the bundle cannot be installed.
     """
     origin = Origin("the gate of `hub publish`", None, None, None)
     return install(bundle, origin, InstallHome(folder / "environments"), note=note)
@@ -86,10 +86,10 @@ def _kind(installation: Installation) -> str:
 
 
 async def _tools_of(installation: Installation, asked: CheckRequest) -> tuple[str, tuple[str, ...]]:
-    """The digest of the tools that its server really offers, and their names.
+    """The digest of the tools that the installed environment's server offers, and their names.
 
     Raises:
-        UsageError: it does not come up as it is installed.
+        UsageError: the server does not start.
     """
     redact, program = redactor(installation), ServerProgram.of(installation)
     async with AsyncExitStack() as stack:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rollouthub.errors import ConfigError
 from rollouthub.event_loop import run_async
-from rollouthub.plugins.manifest import FILE_NAME, load_manifest
+from rollouthub.plugins.env_toml import FILE_NAME
+from rollouthub.plugins.manifest import load_manifest
 from rollouthub_registry.bundle.attestation import Baseline
 from rollouthub_registry.bundle.bundle import Bundle, build_bundle
 from rollouthub_registry.check.check_request import CheckRequest
@@ -28,63 +29,63 @@ STATEMENT_SUFFIX = ".statement.json"
 
 @dataclass(frozen=True)
 class PublishRequest:
-    """What to publish, and how."""
+    """The options of `hub publish`."""
 
     folder: Path
     to: str | None = None
-    """The registry's URL; None is the one of its namespace."""
+    """URL of the registry; None for the registry of the environment's namespace."""
     asked: CheckRequest = field(default_factory=CheckRequest)
     baselines: tuple[Path, ...] = ()
-    """The directories of runs."""
+    """Directories of the runs to report as baselines."""
     allows_failing_checks: bool = False
     out: Path | None = None
-    """Where bundle and statement are written instead of to a registry."""
+    """Folder to write the bundle and its statement to, instead of publishing."""
     is_rehearsal: bool = False
-    """Everything is done but for the last step."""
+    """Whether everything is done except writing or uploading the result."""
 
     @property
     def is_local(self) -> bool:
-        """Whether no registry is asked."""
+        """Whether no registry is contacted."""
         return self.out is not None or (self.is_rehearsal and self.to is None)
 
 
 @dataclass(frozen=True)
 class PublishResult:
-    """What came of it."""
+    """The result of publishing a bundle."""
 
     release: Release
     digest: str
     size: int
     key_id: str
     passed: Passed | None
-    """None of what was published before, as it is."""
+    """Results of the checks; None if the same bundle was published before."""
     baselines: tuple[Baseline, ...]
     registry: str | None
-    """The registry's URL; None where it was written to a folder, or nowhere."""
+    """URL of the registry; None if it was written to a folder, or not written at all."""
     seen_at: str | None
-    """Where it can be seen."""
+    """URL of its page in the registry."""
     bundle: Path | None = None
-    """Where the bundle was written."""
+    """Path of the bundle, if it was written to a folder."""
     statement: Path | None = None
 
     @property
     def was_there(self) -> bool:
-        """Whether just this was published before."""
+        """Whether the same bundle was published before."""
         return self.passed is None
 
     @property
     def install(self) -> tuple[str, ...] | None:
-        """The command that installs it; None of what is nowhere."""
+        """The command that installs it; None if it was neither published nor written."""
         if self.registry is not None:
             return ("hub", "install", str(self.release), "--from", self.registry)
         return ("hub", "install", str(self.bundle)) if self.bundle is not None else None
 
 
 def publish(order: PublishRequest, environ: Mapping[str, str], steps: Steps) -> PublishResult:
-    """Check an environment, sign it and hand it to a registry. Blocks, for as long as that takes.
+    """Check an environment, sign it and upload it to a registry. Blocks until it is done.
 
     Raises:
-        UsageError: it is not to be published, or the registry does not take it.
+        UsageError: it must not be published, or the registry refuses it.
         HubError: the registry cannot be reached.
     """
     with tempfile.TemporaryDirectory(prefix="rollouthub-publish-", ignore_cleanup_errors=True) as scratch:
@@ -117,7 +118,7 @@ def publish(order: PublishRequest, environ: Mapping[str, str], steps: Steps) -> 
 def _hand_over(
     made: PublishResult, order: PublishRequest, to: Destination | None, bundle: Bundle, envelope: bytes, steps: Steps
 ) -> PublishResult:
-    """The last step, and the only one that anybody else sees."""
+    """Upload or write the result: the only step with an effect outside."""
     if to is not None and not order.is_rehearsal:
         with steps.step(f"publishing to {to.url}") as step:
             step.said = "a new registry, made there now" if to.is_new else ""
@@ -131,7 +132,7 @@ def _hand_over(
 
 
 def _publishable(folder: Path) -> tuple[Release, str]:
-    """What it is to be published as, and what its author may have forgotten."""
+    """The release that the folder declares, and a note on what its author may have forgotten."""
     file = folder / FILE_NAME
     manifest = load_manifest(file)
     problems = check_publishable(manifest, file)
@@ -150,7 +151,7 @@ def _publishable(folder: Path) -> tuple[Release, str]:
 
 
 def _write(folder: Path, bundle: Bundle, envelope: bytes) -> tuple[Path, Path]:
-    """Put bundle and statement into a folder; the bundle appears last, when its statement is there."""
+    """Write the bundle and its statement to a folder; the bundle comes last, so that its statement is there already."""
     path = folder / bundle.path.name
     statement = path.with_name(path.name + STATEMENT_SUFFIX)
     try:

@@ -7,11 +7,11 @@ from rollouthub_registry.check.check_finding import Finding
 
 
 class PublishRefused(UsageError):
-    """An environment that is not published; nothing was written or sent."""
+    """An environment cannot be published; nothing was written or sent."""
 
 
 class ChecksFailed(PublishRefused):
-    """It does not pass its checks."""
+    """The environment does not pass its checks, so it is not published."""
 
     def __init__(self, name: str, findings: Sequence[Finding]) -> None:
         self.findings = tuple(findings)

@@ -1,7 +1,7 @@
-"""The results of `hub check` as they are published: what was checked and how it ended, nothing else.
+"""The results of `hub check` as they are published: which checks were made and how they ended, nothing else.
 
-A statement is public. What a failed check found may hold a task's answer, an error's text, a secret, or a path of the
-publisher's machine: of that only how much there was is told. What a passed check saw is its own words and numbers.
+A statement is public. The details of a failed check may hold a task's answer, an error's text, a secret, or a path of
+the publisher's machine: only the number of its problems is published. For a passed check, its own words are.
 """
 
 import re
@@ -15,9 +15,9 @@ from rollouthub_registry.check.check_request import CheckRequest
 from rollouthub_registry.check.checks import CHECKS
 
 LONGEST = 200
-"""Characters of what a check says."""
+"""Most characters of each text from a check."""
 MOST = 50
-"""Settings and roles that are named."""
+"""Most settings and roles that are named."""
 _TITLES = {check.name: check.title for check in CHECKS}
 _PATH = re.compile(
     r"(?:file://|(?<![\w.:/-]))(?:~|\.{1,2})?(?:/[\w.+~@%=-]+){2,}/?|\b[A-Za-z]:\\[^\s'\"]+|\\\\[^\s'\"]+"
@@ -25,7 +25,7 @@ _PATH = re.compile(
 
 
 def public_report(findings: Sequence[Finding], asked: CheckRequest) -> JsonValue:
-    """What the statement says of the checks; as long for a thousand broken tasks as for one."""
+    """The checks' results for the statement, of the same size for a thousand broken tasks as for one."""
     return {
         "split": asked.split,
         "tasks": asked.limit,
@@ -37,7 +37,7 @@ def public_report(findings: Sequence[Finding], asked: CheckRequest) -> JsonValue
 
 
 def without_paths(text: str) -> str:
-    """A text in which no path of a machine stands."""
+    """A text in which file paths are replaced by `<path>`."""
     return _PATH.sub("<path>", text)
 
 

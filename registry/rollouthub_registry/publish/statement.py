@@ -1,4 +1,4 @@
-"""The statement that a publisher signs about a bundle."""
+"""Makes the statement that a publisher signs about a bundle."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from rollouthub_registry.trust.signatures import sign, verify
 def signed_statement(
     bundle: Bundle, passed: Passed, asked: CheckRequest, baselines: Sequence[Baseline], key: Key
 ) -> bytes:
-    """The envelope of a bundle's statement, as it is published."""
+    """The envelope with a bundle's signed statement, as it is published."""
     predicate = Predicate(
         manifest=bundle.manifest.model_dump(mode="json"),
         tools_digest=passed.tools_digest,

@@ -8,38 +8,38 @@ from typing import Protocol
 
 
 class Screen(Protocol):
-    """Where steps are shown."""
+    """Displays the steps of publishing."""
 
     def begun(self, what: str) -> None:
-        """A step is under way."""
+        """Called when a step begins."""
         ...
 
     def noted(self, what: str) -> None:
-        """Something happened on the way."""
+        """Called with a remark during a step."""
         ...
 
     def done(self, what: str, said: str, seconds: float) -> None:
-        """A step is done."""
+        """Called when a step has succeeded."""
         ...
 
     def failed(self, what: str) -> None:
-        """A step was not done; the error follows."""
+        """Called when a step has failed; the error is printed later."""
         ...
 
 
 @dataclass
 class Step:
-    """One step under way."""
+    """A step in progress."""
 
     note: Callable[[str], None]
-    """Tells what happens on the way."""
+    """Shows a remark during the step."""
     said: str = ""
-    """What came of it, told with its end."""
+    """The step's result, shown when it ends."""
 
 
 @dataclass(frozen=True)
 class StepDone:
-    """A step that was done."""
+    """A finished step and its duration."""
 
     step: str
     seconds: float
@@ -47,14 +47,14 @@ class StepDone:
 
 @dataclass
 class Steps:
-    """Tells a screen of each step, and keeps how long it took."""
+    """Shows each step on a screen, and records how long it took."""
 
     screen: Screen
     all: list[StepDone] = field(default_factory=list[StepDone])
 
     @contextmanager
     def step(self, what: str) -> Generator[Step]:
-        """One step."""
+        """Show a step for as long as the context lasts, and record it."""
         started = time.perf_counter()
         self.screen.begun(what)
         step = Step(self.screen.noted)

@@ -26,7 +26,7 @@ def new(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Create an environment package: a small working environment, its tests, and what to do next."""
+    """Create an environment package: a small working environment, its tests, and a list of next steps."""
     from rollouthub_registry.scaffold.package import make_package
 
     made = make_package(name, directory, is_server=is_server)

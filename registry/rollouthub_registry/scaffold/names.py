@@ -1,4 +1,4 @@
-"""The names of a new environment: as it is registered, imported and distributed."""
+"""The names of a new environment: in the registry, of its module and class, and of its distribution."""
 
 import importlib.util
 import keyword
@@ -11,14 +11,14 @@ from rollouthub_registry.names import NameRefused, PackageName
 
 _PART = re.compile(r"[a-z][a-z0-9_-]{0,49}")
 LOCAL = "local"
-"""The namespace of an environment that was given none: bare names are the hub's own."""
+"""Namespace of a new environment that was given none, since bare names are the hub's own."""
 
 PLACEHOLDERS = (
     ("authors", "Someone <someone@example.org>"),
     ("description", "Add up bills from prices that must be looked up."),
     ("description", "Bring goods to their places on the shelves of a small store."),
 )
-"""What the templates say of an environment until its author does, by key of `env.toml`."""
+"""Placeholder texts in the templates, by key of `env.toml`, which the author must replace."""
 
 
 @dataclass(frozen=True)
@@ -26,18 +26,18 @@ class PackageNames:
     """One environment's names."""
 
     registered: str
-    """`namespace/name`, as `hub run` takes it once installed."""
+    """`namespace/name`, as `hub run` takes it once it is installed."""
     distribution: str
     module: str
     title: str
-    """The class: `my-env` is `MyEnv`."""
+    """Name of the class, such as `MyEnv` for `my-env`."""
 
 
 def names_of(name: str, *, is_imported: bool = True) -> PackageNames:
-    """Every name that follows from `my_env` or `namespace/my_env`, each such as may be published.
+    """All names for `my_env` or `namespace/my_env`, each valid for publishing.
 
     Raises:
-        ConfigError: it is no name, or Python, which is to import it, has another use for it.
+        ConfigError: the name is invalid, or it is a keyword or a module of Python.
     """
     namespace, slash, last = name.rpartition("/")
     for part in (namespace, last) if slash else (last,):

@@ -1,4 +1,4 @@
-"""Writing a new environment package: all of it, or nothing."""
+"""Writes a new environment package, completely or not at all."""
 
 import shutil
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ PYTHON = {
     "tests/test_{module}.py": "python/test_environment.py.template",
     ".gitignore": "gitignore.template",
 }
-"""An environment as a class: file → its template."""
+"""Files of an environment as a Python class: path → template."""
 SERVER = {
     "env.toml": "server/env.toml.template",
     "README.md": "server/README.md.template",
@@ -28,12 +28,12 @@ SERVER = {
     "tests/test_{module}.py": "server/test_environment.py.template",
     ".gitignore": "gitignore.template",
 }
-"""An environment as an MCP server with tasks and a verifier, declared."""
+"""Files of an environment as a declared MCP server with tasks and a verifier: path → template."""
 
 
 @dataclass(frozen=True)
 class NewPackage:
-    """What was made."""
+    """The package that was created."""
 
     names: PackageNames
     directory: Path
@@ -42,7 +42,7 @@ class NewPackage:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """What to try first."""
+        """The commands to try first."""
         if self.is_server:
             tried = (f"hub check {self.directory}", f"hub run {self.directory} -a oracle")
             return (*tried, f"cd {self.directory} && python -m pytest")
@@ -51,7 +51,7 @@ class NewPackage:
 
     @property
     def warning(self) -> str | None:
-        """What stands in the way of publishing it."""
+        """What must be changed before it can be published; None if nothing."""
         namespace, _, name = self.names.registered.partition("/")
         if namespace != LOCAL:
             return None
@@ -71,10 +71,10 @@ class NewPackage:
 
 
 def make_package(name: str, directory: Path | None = None, *, is_server: bool = False) -> NewPackage:
-    """Make a package in a folder that is not there yet, or is empty: a class, or a declared MCP server.
+    """Create a package in a folder that is empty or does not exist: a class, or a declared MCP server.
 
     Raises:
-        ConfigError: the name does not hold, or the folder has something in it or cannot be made.
+        ConfigError: the name is invalid, or the folder is not empty or cannot be created.
     """
     names = names_of(name, is_imported=not is_server)
     target = directory or Path(names.module)

@@ -13,18 +13,18 @@ from rollouthub_registry.server.token_hashes import Scope, Token, Tokens
 
 @dataclass(frozen=True)
 class Rates:
-    """How often one caller may ask, in a minute; as many may come at once."""
+    """Most requests per minute of one caller; as many may come at once."""
 
     reads: int = 1200
-    """Requests of any kind, of one address."""
+    """Requests of any kind from one address."""
     writes: int = 120
-    """Publications and yanks, of one token."""
+    """Publications and yanks with one token."""
     failures: int = 20
-    """Wrong tokens, of one address."""
+    """Requests with an invalid token from one address."""
 
 
 class AccessControl:
-    """Lets requests in."""
+    """Checks tokens and counts requests."""
 
     def __init__(self, tokens: Tokens, rates: Rates) -> None:
         self._tokens = tokens
@@ -33,18 +33,18 @@ class AccessControl:
         self._failures = RateLimit(rates.failures, "wrong tokens of this address")
 
     def count(self, address: str) -> None:
-        """Count a request of an address.
+        """Count a request from an address.
 
         Raises:
-            Refused: there were too many.
+            RegistryRequestRefused: the address made too many.
         """
         self._reads.take(address)
 
     async def known(self, request: Request, *, is_read: bool = False) -> Token:
-        """The token of a request, which counts as one that publishes or yanks unless it only reads.
+        """The valid token of a request; unless `is_read`, counts as a publication or yank with it.
 
         Raises:
-            Refused: there is none, it is not valid, or it was used too often.
+            RegistryRequestRefused: there is no token, it is not valid, or it was used too often.
         """
         kind, _, text = request.headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not text:
@@ -61,10 +61,10 @@ class AccessControl:
         return token
 
     def permit(self, token: Token, scope: Scope, namespace: str) -> None:
-        """See that a token is for this.
+        """Check that a token permits `scope` in a namespace.
 
         Raises:
-            Refused: it is not.
+            RegistryRequestRefused: it does not.
         """
         if not token.allows(scope, namespace):
             allowed = f"{' and '.join(token.scopes)} in {token.namespace!r}"
@@ -72,5 +72,5 @@ class AccessControl:
 
 
 def address_of(request: Request) -> str:
-    """Whom a request comes from; behind a proxy, the proxy."""
+    """The client address of a request; behind a proxy, the proxy's."""
     return request.client.host if request.client is not None else ""

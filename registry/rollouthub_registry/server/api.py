@@ -1,4 +1,4 @@
-"""What a registry answers programs: the MCP registry's read API, and ours under /envhub/v1."""
+"""The HTTP API of a registry: the MCP registry's read API, and the hub's own under /envhub/v1."""
 
 import base64
 import json
@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 from rollouthub_registry.names import PackageName, Release
 from rollouthub_registry.server.access_control import AccessControl
 from rollouthub_registry.server.directory_layout import FORMAT
@@ -26,7 +26,7 @@ PAGE_SIZE, LARGEST_PAGE = 30, 100
 _FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 _JSON_BYTES = 8192
 _MCP = ("/v0.1", "/v0")
-"""Where the MCP registry's API is; the same at both, for there are clients of each."""
+"""Paths of the MCP registry's API, served alike at both, since there are clients of each."""
 
 
 class _YankRequest(Frozen):
@@ -34,14 +34,14 @@ class _YankRequest(Frozen):
 
 
 class Api:
-    """The endpoints of one registry for programs."""
+    """The API endpoints of one registry."""
 
     def __init__(self, registry: Registry, access: AccessControl, url: str) -> None:
-        """`url` is how clients reach the registry: where its list says that bundles are."""
+        """`url` is the address under which clients reach the registry, used for bundles' URLs."""
         self._registry, self._access, self._url = registry, access, url
 
     def routes(self) -> list[Route]:
-        """Where they are."""
+        """The routes of the API."""
         one = "/envhub/v1/packages/{namespace}/{name}/{version}"
         return [
             Route("/registry.json", self.marker),
@@ -65,7 +65,7 @@ class Api:
         ]
 
     async def marker(self, request: Request) -> Response:
-        """`GET /registry.json`: what a directory's own says, and where the API is that a directory lacks."""
+        """`GET /registry.json`: the directory's marker, and the path of the API."""
         return json_answer({"format": FORMAT, "api": "/envhub/v1"})
 
     async def servers(self, request: Request) -> Response:
@@ -99,7 +99,7 @@ class Api:
         return json_answer({"servers": servers, "metadata": {"count": len(servers)}})
 
     async def server_version(self, request: Request) -> Response:
-        """`GET /v0.1/servers/{name}/versions/{version}`; yanked ones, too, whose status says it."""
+        """`GET /v0.1/servers/{name}/versions/{version}`; for a yanked version, the status says so."""
         return json_answer((await self._find(request)).as_server(self._url))
 
     async def search(self, request: Request) -> Response:
@@ -110,7 +110,7 @@ class Api:
         return json_answer({"total": found.total, "offset": query.offset, "results": results})
 
     async def package(self, request: Request) -> Response:
-        """`GET /envhub/v1/packages/{ns}/{name}`: all versions, with those that are yanked."""
+        """`GET /envhub/v1/packages/{ns}/{name}`: all versions, yanked ones included."""
         found = await to_thread.run_sync(self._registry.versions, _package(request))
         return json_answer({"versions": [listing.as_json() for listing in found]})
 
@@ -129,13 +129,13 @@ class Api:
         return FileResponse(path, 200, headers, "application/octet-stream", filename=listing.release.file_name)
 
     async def statement(self, request: Request) -> Response:
-        """`GET …/statement`: the signed envelope, as its publisher sent it."""
+        """`GET …/statement`: the signed envelope exactly as its publisher sent it."""
         listing = await self._find(request)
         path = self._registry.layout.statement(listing.release)
         return FileResponse(path, 200, {**HEADERS, **_FOREVER}, "application/vnd.in-toto+json")
 
     async def token(self, request: Request) -> Response:
-        """`GET /envhub/v1/token`: what the token is for that the request comes with."""
+        """`GET /envhub/v1/token`: what the request's token permits."""
         token = await self._access.known(request, is_read=True)
         expires = token.expires_at.isoformat(timespec="seconds") if token.expires_at is not None else None
         held = {"id": token.token_id, "namespace": token.namespace, "scopes": token.scopes, "expires_at": expires}
@@ -174,10 +174,10 @@ class Api:
 
 
 def query_of(request: Request) -> Query:
-    """What a search's address asks for.
+    """The search that a URL's query asks for.
 
     Raises:
-        Refused: a value does not hold.
+        RegistryRequestRefused: a value is invalid.
     """
     asked = request.query_params
     if (order := asked.get("sort") or "relevance") not in ORDERS:

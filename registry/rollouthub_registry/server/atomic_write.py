@@ -18,14 +18,14 @@ from rollouthub_registry.server.directory_layout import BUNDLE, FORMAT, STATEMEN
 from rollouthub_registry.server.server_error import RegistryRequestRefused
 
 _OF_THE_DISK = frozenset({"lost+found"})
-"""What lies in an empty directory that is a disk of its own."""
+"""Names in an empty directory that is the root of a file system."""
 
 
 def open_layout(root: Path) -> Layout:
-    """A registry's directory, made where there is none.
+    """The layout of a registry's directory, which is created if it does not exist.
 
     Raises:
-        ConfigError: it holds something else, cannot be made or written, or was made by a later hub.
+        ConfigError: it has other files, cannot be created or written, or has a newer format.
     """
     layout = Layout(root.absolute())
     check_can_become_registry(layout)
@@ -44,10 +44,11 @@ def open_layout(root: Path) -> Layout:
 
 
 def check_can_become_registry(layout: Layout) -> None:
-    """See that a directory is a registry, is empty, or is not there at all: nobody's other files are mixed with one.
+    """Check that a directory is a registry, is empty, or does not exist, so that no other files are mixed with a
+    registry's.
 
     Raises:
-        ConfigError: it holds something else, or cannot be read.
+        ConfigError: it has other files, or cannot be read.
     """
     if any(path.exists() for path in (layout.marker, layout.packages, layout.index)):
         return  # a directory without the marker is an older hub's, or another process is making it right now
@@ -78,7 +79,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def locked(layout: Layout) -> Generator[None]:
-    """Be the only one, of all processes, who changes packages and namespaces; for a moment."""
+    """Hold the registry's lock, which one thread of all processes has at a time, to change packages and namespaces."""
     descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -89,9 +90,9 @@ def locked(layout: Layout) -> Generator[None]:
 
 @contextmanager
 def receiving(layout: Layout) -> Generator[Path]:
-    """A folder for a version on its way; what is left of it in the end goes.
+    """A new folder for an upload, removed on exit unless it was renamed.
 
-    Its lock tells a folder in use from one whose process died.
+    It is locked, which tells it from the folder of a process that died.
     """
     folder = layout.incoming / secrets.token_hex(16)
     with _disk(f"an upload cannot be kept in {layout.incoming}"), locked(layout):
@@ -106,7 +107,7 @@ def receiving(layout: Layout) -> Generator[Path]:
 
 
 def sweep(layout: Layout) -> int:
-    """Remove what died on its way; how many there were."""
+    """Remove the upload folders of processes that died; returns how many."""
     removed = 0
     with locked(layout):
         for folder in layout.incoming.iterdir():
@@ -127,10 +128,10 @@ def sweep(layout: Layout) -> int:
 
 
 def secure(folder: Path) -> None:
-    """See a received version onto the disk, before it gets its name.
+    """Flush a received version to the disk, before it is renamed to its place.
 
     Raises:
-        StoreError: the disk did not take it.
+        StoreError: writing failed.
     """
     with _disk(f"{folder} cannot be written"):
         for name in (BUNDLE, STATEMENT):
@@ -139,11 +140,11 @@ def secure(folder: Path) -> None:
 
 
 def place(layout: Layout, folder: Path, release: Release) -> float:
-    """Give a received version its name, by one rename; when that was. For who holds the lock.
+    """Rename a received version to its place; returns the time in seconds since 1970. The caller must hold the lock.
 
     Raises:
-        Refused: the version exists.
-        StoreError: the disk did not take it.
+        RegistryRequestRefused: the version exists.
+        StoreError: writing failed.
     """
     target = layout.version(release)
     if target.exists():
@@ -164,10 +165,10 @@ def place(layout: Layout, folder: Path, release: Release) -> float:
 
 
 def write_whole(path: Path, text: str, *, is_lasting: bool = True) -> None:
-    """Write a small file, which is there whole or as it was; where it is to last, it is on the disk then.
+    """Replace a small file atomically; with `is_lasting`, flush it to the disk, too.
 
     Raises:
-        StoreError: the disk did not take it.
+        StoreError: writing failed.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:

@@ -6,30 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rollouthub_registry.client.commands import registries
-
 if TYPE_CHECKING:
     from rollouthub_registry.server.token_hashes import Scope, Token
 
-registry = typer.Typer(
-    help="List and change the registries to install from, and manage one of your own (`hub serve registry` serves it).",
-    no_args_is_help=True,
-)
 token = typer.Typer(help="Tokens to publish with through the server.", no_args_is_help=True)
 namespace = typer.Typer(help="List and change which keys may publish in a namespace.", no_args_is_help=True)
-registry.add_typer(token, name="token")
-registry.add_typer(namespace, name="namespace")
-registry.command("add")(registries.add)
-registry.command("list")(registries.show)
-registry.command("remove")(registries.remove)
 
 DirectoryArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The registry's directory.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-@registry.command("rebuild")
 def rebuild_index(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
-    """Rebuild the index from the directory; published versions and download counts stay."""
+    """Rebuild the index from the directory; published versions and download counts are kept."""
     import time
 
     from rollouthub.errors import ConfigError
@@ -63,7 +51,7 @@ def create_token(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a token and print it once: only its hash is stored."""
+    """Create a token and print it once; only its hash is stored."""
     made, text = _tokens(directory).create(of, _scopes(scope), _expiry(expires))
     if as_json:
         typer.echo(json.dumps({**_token_json(made), "token": text}))
@@ -97,7 +85,7 @@ def revoke_token(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Revoke a token: it is no longer accepted."""
+    """Revoke a token, which is then no longer accepted."""
     revoked = _tokens(directory).revoke(token_id)
     typer.echo(json.dumps(_token_json(revoked)) if as_json else f"{revoked.token_id} is revoked")
 
@@ -105,11 +93,11 @@ def revoke_token(
 @namespace.command("assign")
 def assign_namespace(
     directory: DirectoryArgument,
-    name: Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace to give.")],
+    name: Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace.")],
     keys: Annotated[list[str], typer.Option("--key", metavar="KEYID", help="An owner's key id; repeatable.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Make these keys the only owners of a namespace, in place of any before."""
+    """Make these keys the only owners of a namespace, replacing earlier ones."""
     import re
 
     from rollouthub.errors import ConfigError

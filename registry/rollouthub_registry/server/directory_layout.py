@@ -1,4 +1,4 @@
-"""The layout of a registry's directory, the same with a server and without."""
+"""The layout of a registry's directory, the same whether it is served or read as plain files."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ STATEMENT = "statement.dsse.json"
 YANKED = "yanked.json"
 _PACKAGES = "packages"
 FORMAT = 1
-"""Of the directory, as its `registry.json` says."""
+"""Format of the directory, as stated in its `registry.json`."""
 
 
 @dataclass(frozen=True)
@@ -23,42 +23,42 @@ class Layout:
 
     @property
     def packages(self) -> Path:
-        """A folder a namespace, in it one a package, in it one a version."""
+        """Root of the packages: NAMESPACE/NAME/VERSION."""
         return self.root / _PACKAGES
 
     @property
     def namespaces(self) -> Path:
-        """A file a namespace: who owns it."""
+        """Folder with a file for each namespace that names its owners."""
         return self.root / "namespaces"
 
     @property
     def incoming(self) -> Path:
-        """Uploads on their way; on the same file system as the packages, so that one rename publishes."""
+        """Folder for uploads in progress, on the packages' file system, so that one rename publishes."""
         return self.root / "incoming"
 
     @property
     def index(self) -> Path:
-        """What is searched; made from the packages, and made again where it is lost."""
+        """The search index, made from the packages; if lost, it is rebuilt."""
         return self.root / "index.db"
 
     @property
     def tokens(self) -> Path:
-        """Who may publish through the server."""
+        """Database of the upload tokens."""
         return self.root / "tokens.db"
 
     @property
     def marker(self) -> Path:
-        """What says that this is a registry, and in which format: the first thing a client asks for."""
+        """The file that marks the directory as a registry and states its format; clients ask for it first."""
         return self.root / "registry.json"
 
     @property
     def catalog(self) -> Path:
-        """A line for each publication and yank, for readers of plain files."""
+        """Log with a line for each publication and yank, for readers of plain files."""
         return self.root / "catalog.jsonl"
 
     @property
     def lock(self) -> Path:
-        """Held by whoever changes the packages."""
+        """The lock file for changes of the packages."""
         return self.root / ".lock"
 
     def package(self, package: PackageName) -> Path:
@@ -66,11 +66,11 @@ class Layout:
         return self.root.joinpath(_PACKAGES, package.namespace, package.name)
 
     def versions_file(self, package: PackageName) -> Path:
-        """The lines of the catalogue that are of one package."""
+        """Log with the catalogue's lines for one package."""
         return self.package(package) / "versions.jsonl"
 
     def version(self, release: Release) -> Path:
-        """A version's folder; it appears whole and stays as it is."""
+        """A version's folder, which appears complete and does not change, but for the mark of a yank."""
         package = release.package
         # At once: a path for each of its parts is what making an index would take its time for.
         return self.root.joinpath(_PACKAGES, package.namespace, package.name, str(release.version))
@@ -80,19 +80,19 @@ class Layout:
         return self.version(release) / BUNDLE
 
     def statement(self, release: Release) -> Path:
-        """What its publisher signed."""
+        """The signed statement of a version."""
         return self.version(release) / STATEMENT
 
     def yanked(self, release: Release) -> Path:
-        """The mark of a version that is not to be used any more; the only file that comes later."""
+        """The mark of a yanked version; the only file added later."""
         return self.version(release) / YANKED
 
     def owners(self, namespace: str) -> Path:
-        """Whose keys may publish in a namespace."""
+        """The file that names a namespace's owners."""
         return self.namespaces / f"{namespace}.json"
 
     def releases(self) -> Iterator[Release]:
-        """All there are, in the order of their names; what is not named as a release is not one."""
+        """All published versions, sorted by name; folders whose names are not valid are skipped."""
         for namespace in _folders(self.packages):
             for name in _folders(self.packages / namespace):
                 for version in _folders(self.packages / namespace / name):
@@ -103,7 +103,7 @@ class Layout:
 
 
 def sort_key(version: Version) -> str:
-    """A text that sorts as semantic versions do: SQLite compares it byte by byte."""
+    """A text whose byte order, as SQLite compares, is the order of semantic versions."""
     core = f"{version.major:09}{version.minor:09}{version.patch:09}"
     if not version.prerelease:
         return f"{core}~"

@@ -1,23 +1,23 @@
-"""The `env.toml` of a bundle that was examined when it came, without reading the rest of it again."""
+"""Reads the `env.toml` of a bundle that was validated at upload, without reading the rest of the bundle."""
 
 from pathlib import Path
 from typing import BinaryIO
 
-from rollouthub.plugins.manifest import FILE_NAME
+from rollouthub.plugins.env_toml import FILE_NAME
 from rollouthub_registry.bundle.encoding import BLOCK, GZIP_HEADER, STORED, padding, stored_header
 from rollouthub_registry.bundle.limits import MANIFEST_BYTES
 from rollouthub_registry.server.server_error import RegistryRequestRefused
 
 _NAME, _SIZE, _PREFIX = FILE_NAME.encode() + b"\0", slice(124, 135), 345
-"""Of a tar header: how this one's begins, where the size stands, and where a folder would."""
+"""In a tar header: how the one of env.toml begins, where the size is, and the type of a folder."""
 _BEFORE_A_BLOCK = len(stored_header(STORED, is_last=False))
 
 
 def env_toml(bundle: Path) -> bytes:
-    """Its bytes, found by the headers alone: nothing in a bundle is compressed, so every place in it is known.
+    """The bytes of `env.toml`, found through the tar headers alone, since nothing in a bundle is compressed.
 
     Raises:
-        Refused: the bundle holds none, or is damaged.
+        RegistryRequestRefused: the bundle has no env.toml, or is damaged.
     """
     with bundle.open("rb") as source:
         at = 0
@@ -34,7 +34,7 @@ def env_toml(bundle: Path) -> bytes:
 
 
 def _read(source: BinaryIO, at: int, size: int) -> bytes:
-    """A stretch of the archive, taken from the stored blocks that hold it."""
+    """Bytes of the tar archive, read from the stored blocks that contain them."""
     parts: list[bytes] = []
     while size > 0:
         number, offset = divmod(at, STORED)

@@ -1,4 +1,4 @@
-"""Serving a registry: its API and its pages behind one guarded listener."""
+"""Serves a registry: its API and its pages on one guarded listener."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -29,19 +29,19 @@ _WILDCARDS = ("0.0.0.0", "::")
 
 @dataclass(frozen=True)
 class RegistryService:
-    """How a registry is served."""
+    """The options of a registry's server."""
 
     directory: Path
     host: str = "127.0.0.1"
     port: int = 8800
-    """0 takes a free one."""
+    """Port to listen on; 0 takes a free one."""
     public_url: str | None = None
-    """How clients reach it, where that is not the address it listens on."""
+    """URL under which clients reach it, if that is not the address it listens on; else None."""
     rates: Rates = field(default_factory=Rates)
 
 
 class _Gate:
-    """Lets in requests for the server's own hosts, as often as one address may ask."""
+    """Lets in requests for the server's own host names, up to the rate limit of each address."""
 
     def __init__(self, application: ASGIApp, guard: Guard, access: AccessControl) -> None:
         self._application, self._guard, self._access = application, guard, access
@@ -61,7 +61,7 @@ class _Gate:
 
 
 def registry_application(registry: Registry, tokens: Tokens, rates: Rates, url: str, guard: Guard) -> ASGIApp:
-    """A registry as an ASGI application; `url` is how clients reach it."""
+    """A registry as an ASGI application; clients reach it under `url`."""
     access = AccessControl(tokens, rates)
     routes = [*Api(registry, access, url).routes(), *Pages(registry, url).routes()]
     handlers = {UsageError: refused, HTTPException: unserved, Exception: broken}
@@ -71,10 +71,10 @@ def registry_application(registry: Registry, tokens: Tokens, rates: Rates, url: 
 async def serve_registry(
     service: RegistryService, ready: Callable[[str], None], stopped: Callable[[], Awaitable[None]]
 ) -> None:
-    """Serve a registry until `stopped` returns; `ready` is told its URL.
+    """Serve a registry until `stopped` returns; `ready` is called with its URL.
 
     Raises:
-        UsageError: the directory or an address does not hold.
+        UsageError: the directory or an address is invalid.
         StoreError: the index cannot be opened.
     """
     opened = open_registry(service.directory)
@@ -96,7 +96,7 @@ async def serve_registry(
 
 
 def _hosts(service: RegistryService, url: str) -> tuple[str, ...]:
-    """The names clients may call the server by."""
+    """Host names under which clients may call the server."""
     if service.public_url is None and service.host in _WILDCARDS:
         raise ConfigError(f"clients cannot reach {service.host}: say how they do, with --public-url http://HOST:PORT")
     public = urlsplit(url)

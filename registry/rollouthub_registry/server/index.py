@@ -1,6 +1,6 @@
-"""The index of a registry's directory: what is there, and how it is found. Made from the rest; nothing is lost with it.
+"""The search index of a registry's directory, made from the other files, from which it can be rebuilt.
 
-Counts of downloads alone are in no other place: they move from an index to the one made after it.
+Only download counts are stored nowhere else: a rebuilt index takes them over from the one before.
 """
 
 import sqlite3
@@ -39,17 +39,17 @@ FROM = "versions v LEFT JOIN downloads d ON d.name = v.name"
 
 @dataclass(frozen=True)
 class Page:
-    """Some of the versions, in the order of name and version, and where the next page begins."""
+    """Some of the versions, sorted by name and version, and the cursor of the next page; None at the end."""
 
     listings: list[Listing]
     next_cursor: tuple[str, str] | None
 
 
 class Index:
-    """A registry's SQLite index; one connection, used by one thread at a time."""
+    """The SQLite index of a registry: one connection, used by one thread at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Open it, or make an empty one, also of one that is broken or has another schema. For who holds the lock."""
+        """Open the index; a missing, broken or older one is replaced by an empty one. The caller must hold the lock."""
         self._path, self._turn = path, threading.Lock()
         try:
             self._connection = _open(path)
@@ -62,15 +62,15 @@ class Index:
             self._connection = _open(path)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the index."""
         self._connection.close()
 
     @contextmanager
     def use(self) -> Generator[sqlite3.Connection]:
-        """The connection, for this thread alone, in a transaction where something is written.
+        """The connection, for one thread at a time, in a transaction.
 
         Raises:
-            StoreError: SQLite cannot.
+            StoreError: SQLite fails.
         """
         with self._turn:
             try:
@@ -82,7 +82,7 @@ class Index:
                 ) from error
 
     def add(self, listings: Iterable[Listing]) -> None:
-        """Take versions in; those already there are taken in anew."""
+        """Add versions, or update those that are in the index."""
         added = list(listings)
         rows = [
             (
@@ -111,7 +111,7 @@ class Index:
                 _choose_latest(connection, name)
 
     def drop(self, releases: Iterable[Release]) -> None:
-        """Forget versions whose folders are gone."""
+        """Remove versions whose folders are gone."""
         with self.use() as connection:
             for release in releases:
                 name = str(release.package)
@@ -123,19 +123,19 @@ class Index:
                 _choose_latest(connection, name)
 
     def clear(self) -> None:
-        """Forget all versions; downloads stay counted."""
+        """Remove all versions; download counts are kept."""
         with self.use() as connection:
             connection.execute("DELETE FROM versions")
             connection.execute("DELETE FROM words")
 
     def known(self) -> dict[Release, bool]:
-        """Every version in it, and whether it is marked as yanked."""
+        """Every version in the index, and whether it is marked as yanked."""
         with self.use() as connection:
             rows = connection.execute("SELECT name, version, yanked IS NOT NULL AS yanked FROM versions").fetchall()
         return {release_of(row["name"], row["version"]): bool(row["yanked"]) for row in rows}
 
     def standings(self) -> dict[str, tuple[str, str | None]]:
-        """The digest of every version, and why it is yanked, by its `namespace/name@version`."""
+        """For each `namespace/name@version`: its digest, and why it is yanked (None if it is not)."""
         with self.use() as connection:
             return {
                 row["release"]: (row["digest"], row["yanked"])
@@ -146,7 +146,7 @@ class Index:
             }
 
     def count_download(self, package: PackageName) -> None:
-        """Count one."""
+        """Count a download of a package."""
         with self.use() as connection:
             connection.execute(
                 "INSERT INTO downloads VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET count = count + 1",
@@ -154,7 +154,7 @@ class Index:
             )
 
     def find(self, package: PackageName, version: str) -> Listing | None:
-        """One version; `latest` is the highest that is not yanked, or the highest where all are."""
+        """One version; `latest` means the highest not yanked, or the highest if all are. None if there is none."""
         condition = "v.is_latest" if version == "latest" else "v.version = ?"
         values = (str(package),) if version == "latest" else (str(package), version)
         found = self.select(f"v.name = ? AND {condition}", values)
@@ -174,7 +174,7 @@ class Index:
         include_yanked: bool = False,
         version: str | None = None,
     ) -> Page:
-        """Some versions after a place, in order."""
+        """Up to `limit` versions that match the filters, after a cursor."""
         conditions, values = ["1"], list[Any]()
         if after is not None:
             conditions.append("(v.name, v.sort_key) > (?, ?)")
@@ -198,7 +198,7 @@ class Index:
         return Page(shown, None if last is None else (str(last.package), sort_key(last.version)))
 
     def all(self) -> Iterator[Listing]:
-        """Every version, a few at a time in memory."""
+        """Every version, a few hundred at a time in memory."""
         after, rows = 0, [None]
         while rows:
             with self.use() as connection:
@@ -209,14 +209,14 @@ class Index:
             after = rows[-1]["id"] if rows else after
 
     def select(self, condition: str, values: Sequence[Any], order: str = "") -> list[Listing]:
-        """The versions for which an SQL condition holds."""
+        """The versions that meet an SQL condition."""
         with self.use() as connection:
             rows = connection.execute(f"SELECT {COLUMNS} FROM {FROM} WHERE {condition} {order}", values).fetchall()
         return [listing_of(row) for row in rows]
 
 
 def listing_of(row: Any) -> Listing:
-    """A row of COLUMNS."""
+    """The listing for a database row with COLUMNS."""
     return Listing(
         release=release_of(row["name"], row["version"]),
         facts=load_facts(row["facts"]),
@@ -247,7 +247,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _choose_latest(connection: sqlite3.Connection, name: str) -> None:
-    """Mark a package's latest version, and let its words be found."""
+    """Mark a package's latest version, and index its words for search."""
     for row in connection.execute("SELECT id FROM versions WHERE name = ? AND is_latest", (name,)).fetchall():
         connection.execute("DELETE FROM words WHERE rowid = ?", (row["id"],))
     connection.execute("UPDATE versions SET is_latest = 0 WHERE name = ? AND is_latest", (name,))

@@ -1,11 +1,11 @@
-"""Who owns a namespace: the keys that may sign what is published in it."""
+"""The owners of namespaces: the keys that may sign what is published in them."""
 
 from pathlib import Path
 
 from pydantic import Field, ValidationError
 
 from rollouthub.errors import StoreError
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 from rollouthub_registry.names import PackageName, skeleton
 from rollouthub_registry.server.atomic_write import write_whole
 from rollouthub_registry.server.directory_layout import Layout
@@ -15,38 +15,38 @@ KEY_ID = r"^[0-9a-f]{64}$"
 
 
 class Namespace(Frozen):
-    """`namespaces/NAMESPACE.json`."""
+    """The content of `namespaces/NAMESPACE.json`."""
 
     namespace: str
     owners: tuple[str, ...] = Field(max_length=100)
-    """Ids of their keys: SHA-256 of the raw Ed25519 public key."""
+    """Ids of the owners' keys: SHA-256 of the raw Ed25519 public key."""
 
 
 def owners_of(layout: Layout, namespace: str) -> Namespace | None:
-    """A namespace's owners; None where nobody has it yet.
+    """A namespace's owners; None if it has none yet.
 
     Raises:
-        StoreError: what is written of it cannot be read; nobody can publish there then.
+        StoreError: its file cannot be read; nobody can publish in it then.
     """
     return _read(layout.owners(namespace))
 
 
 def all_owners(layout: Layout) -> list[Namespace]:
-    """Every namespace that has been taken or given.
+    """Every namespace that has owners.
 
     Raises:
-        StoreError: what is written of one cannot be read.
+        StoreError: a file cannot be read.
     """
     found = (_read(path) for path in sorted(layout.namespaces.glob("[!.]*.json")))
     return [namespace for namespace in found if namespace is not None]
 
 
 def assign(layout: Layout, namespace: str, owners: tuple[str, ...]) -> Namespace:
-    """Give a namespace to these keys alone. For who holds the lock.
+    """Make these keys the only owners of a namespace. The caller must hold the lock.
 
     Raises:
-        Refused: the namespace could be taken for another one.
-        StoreError: the disk did not take it.
+        RegistryRequestRefused: the namespace looks like another one.
+        StoreError: writing failed.
     """
     refuse_lookalike_namespace(layout, namespace)
     given = Namespace(namespace=namespace, owners=tuple(dict.fromkeys(owners)))
@@ -55,10 +55,10 @@ def assign(layout: Layout, namespace: str, owners: tuple[str, ...]) -> Namespace
 
 
 def refuse_stranger(layout: Layout, namespace: str, key_id: str) -> bool:
-    """Whether a key would be the first in a namespace.
+    """Check that a key may publish in a namespace; True if the namespace has no owner yet.
 
     Raises:
-        Refused: the namespace has owners, and the key is none of theirs.
+        RegistryRequestRefused: the namespace has owners, and the key is not one of them.
     """
     known = owners_of(layout, namespace)
     if known is None:
@@ -73,10 +73,10 @@ def refuse_stranger(layout: Layout, namespace: str, key_id: str) -> bool:
 
 
 def refuse_lookalike_namespace(layout: Layout, namespace: str) -> None:
-    """Refuse a namespace that a reader could take for one there is.
+    """Refuse a namespace whose name looks like an existing one's.
 
     Raises:
-        Refused: there is such a one.
+        RegistryRequestRefused: it does.
     """
     meant = skeleton(namespace)
     taken = {path.stem for path in layout.namespaces.glob("[!.]*.json")} | _names(layout.packages)
@@ -87,10 +87,10 @@ def refuse_lookalike_namespace(layout: Layout, namespace: str) -> None:
 
 
 def refuse_lookalike_package(layout: Layout, package: PackageName) -> None:
-    """Refuse a name that a reader could take for another of its namespace.
+    """Refuse a package name that looks like another in its namespace.
 
     Raises:
-        Refused: there is such a one.
+        RegistryRequestRefused: it does.
     """
     folder, meant = layout.packages / package.namespace, skeleton(package.name)
     for name in sorted(_names(folder)):

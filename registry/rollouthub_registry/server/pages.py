@@ -1,4 +1,4 @@
-"""The pages people browse: the same data as the API's, without JavaScript, all of it escaped."""
+"""The web pages of a registry: the same data as the API's, without JavaScript, all of it escaped."""
 
 from urllib.parse import urlencode, urlsplit
 
@@ -22,15 +22,15 @@ POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'se
 
 
 class Pages:
-    """The pages of one registry."""
+    """The web pages of one registry."""
 
     def __init__(self, registry: Registry, url: str) -> None:
-        """`url` is how readers reach the registry: what they are told to install from."""
+        """`url` is the address of the registry, shown in the commands to install from it."""
         self._registry, self._url = registry, url
         self._base = f"{urlsplit(url).path}/"
 
     def routes(self) -> list[Route]:
-        """Where they are."""
+        """The routes of the pages."""
         return [
             Route("/", self.browse),
             Route("/packages/{namespace}/{name}", self.package),
@@ -39,7 +39,7 @@ class Pages:
         ]
 
     async def browse(self, request: Request) -> Response:
-        """All environments, or those that fit a search."""
+        """The page with all environments, or with those that match a search."""
         try:
             query = query_of(request)
             found = await to_thread.run_sync(self._registry.search, query)
@@ -48,7 +48,7 @@ class Pages:
         return _page(self._base, "Environments", _search_form(query), _results(query, found))
 
     async def package(self, request: Request) -> Response:
-        """One environment: its latest version, or the one that is named."""
+        """The page of one environment: its latest version, or the one in the path."""
         asked = request.path_params
         try:
             package = PackageName.parse(f"{asked['namespace']}/{asked['name']}")
@@ -186,7 +186,7 @@ def _package(shown: Listing, versions: list[Listing], url: str) -> list[Markup]:
 
 
 def _install(shown: Listing, versions: list[Listing], url: str) -> Markup:
-    """How it is installed; of one that is yanked, why it should not be."""
+    """How to install the version; if it is yanked, why not to."""
     if shown.yanked is None:
         return tag("pre", tag("code", f"hub install {shown.release} --from {url}"))
     said = f"This version is yanked: {shown.yanked or 'no reason was given.'}"
@@ -231,7 +231,7 @@ def _about(shown: Listing) -> Markup:
 
 
 def _link(url: str) -> Markup | None:
-    """A link, where it leads to the web and nowhere else."""
+    """A link to an http or https URL; None for any other URL."""
     try:
         is_web = urlsplit(url).scheme in ("http", "https")
     except ValueError:

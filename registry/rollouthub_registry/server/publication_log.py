@@ -1,7 +1,8 @@
-"""What readers of a plain file server go by: a line for each publication and yank, of one package and of all.
+"""The logs for readers of plain files: a line for each publication and yank, for each package and for all.
 
-A line is a version as the API told it then; of a version's lines the last one holds. `is_latest` and `downloads` are of
-the moment of the line. Who reads leaves a last line without its end: it is being written, or its writer was killed.
+A line is a version as the API gave it at that moment; of a version's lines the last one counts. `is_latest` and
+`downloads` may be out of date. Readers ignore a last line without a line break: it is being written, or its writer was
+killed.
 """
 
 import errno
@@ -21,20 +22,20 @@ from rollouthub_registry.server.directory_layout import Layout
 from rollouthub_registry.server.version_listing import Listing
 
 Standing = tuple[str, str | None]
-"""A version's digest, and why it is yanked."""
+"""A version's digest, and why it is yanked (None if it is not)."""
 
 
 class Journal:
-    """A registry's `catalog.jsonl` and each package's `versions.jsonl`. For who holds the lock."""
+    """A registry's `catalog.jsonl` and each package's `versions.jsonl`. The caller must hold the lock."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
 
     def note(self, listing: Listing) -> None:
-        """Say how a version stands now, unless that was said last.
+        """Append a version's present state to both files, unless it is the last one recorded.
 
         Raises:
-            StoreError: the disk did not take it.
+            StoreError: writing failed.
         """
         package = listing.release.package
         said = _read(self._layout.versions_file(package)) or {}
@@ -46,7 +47,7 @@ class Journal:
         _append(self._layout.versions_file(package), line)
 
     def agrees(self, standings: dict[str, Standing]) -> bool:
-        """Whether the files say just this of the versions, by their `namespace/name@version`, and are whole."""
+        """Whether the files are complete and agree with these states, given by `namespace/name@version`."""
         if not self._layout.catalog.exists() or _read(self._layout.catalog) != standings:
             return False
         sizes: defaultdict[str, int] = defaultdict(int)
@@ -57,10 +58,10 @@ class Journal:
         return all(_size(self._layout.versions_file(PackageName.parse(name))) == size for name, size in sizes.items())
 
     def make_anew(self, listings: Iterable[Listing]) -> None:
-        """Write all of it again: a line a version, in the order in which they came.
+        """Rewrite all files: one line per version, in the order of their last changes.
 
         Raises:
-            StoreError: the disk did not take it.
+            StoreError: writing failed.
         """
         everything = sorted((each.updated_at, each.release.package, _line(each)) for each in listings)
         packages: defaultdict[PackageName, list[bytes]] = defaultdict(list)
@@ -88,7 +89,7 @@ def _line(listing: Listing) -> bytes:
 
 
 def _read(path: Path) -> dict[str, Standing] | None:
-    """How versions stand by a file; None where it is damaged."""
+    """The state of each version according to a file; None if the file is damaged."""
     standings: dict[str, Standing] = {}
     try:
         with path.open("rb") as lines:
@@ -116,7 +117,7 @@ def _size(path: Path) -> int:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """Add a line, whole or not at all; half a line that a killed process left goes."""
+    """Append a line completely or not at all; an incomplete last line is cut off before."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
@@ -131,7 +132,7 @@ def _append(path: Path, line: bytes) -> None:
 
 
 def _end(descriptor: int) -> int:
-    """Where the last whole line ends, and now the file."""
+    """The end of the last complete line, where the file is cut off."""
     end = os.fstat(descriptor).st_size
     if end and os.pread(descriptor, 1, end - 1) != b"\n":
         end = os.pread(descriptor, end, 0).rfind(b"\n") + 1

@@ -10,19 +10,19 @@ _MOST_REMEMBERED = 10_000
 
 
 class RateLimit:
-    """So many requests a minute for each of many callers; as many may come at once."""
+    """Limits each caller to a number of requests per minute, which may also come at once."""
 
     def __init__(self, per_minute: int, what: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """`what` is what there is too much of, in the refusal's words."""
+        """`what` names the requests in the refusal's message."""
         self._per_minute, self._what, self._clock = per_minute, what, clock
         self._left: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
-        """Of who asked lately: how many they have left, as of when. Who is forgotten starts with all."""
+        """For each recent caller: requests left, and at which time. A forgotten caller starts with the full number."""
 
     def take(self, caller: Hashable) -> None:
-        """Count a request.
+        """Count a request of a caller.
 
         Raises:
-            Refused: with 429, and when to come back.
+            RegistryRequestRefused: with status 429, and when to retry.
         """
         now, rate = self._clock(), self._per_minute / 60
         left, since = self._left.pop(caller, (float(self._per_minute), now))

@@ -1,4 +1,4 @@
-"""A registry in a directory: publish, yank, look up, find. Its server does the same through the same functions."""
+"""A registry in a directory: publish, yank, look up, search. Its HTTP server uses the same functions."""
 
 import logging
 import shutil
@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import Field
 
 from rollouthub.errors import StoreError, UsageError
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 from rollouthub_registry.names import PackageName, Release
 from rollouthub_registry.server.atomic_write import locked, open_layout, place, receiving, secure, sweep, write_whole
 from rollouthub_registry.server.directory_layout import BUNDLE, STATEMENT, YANKED, Layout
@@ -34,25 +34,25 @@ LONGEST_REASON = 500
 
 
 class Yank(Frozen):
-    """`yanked.json`."""
+    """The content of `yanked.json`."""
 
     reason: str = Field(max_length=LONGEST_REASON)
     yanked_at: datetime
 
 
 class Registry:
-    """One registry's directory, with its index open; safe to use from several threads and processes at once."""
+    """The directory of a registry with its index open; several threads and processes may use it at once."""
 
     def __init__(self, layout: Layout, index: Index) -> None:
         self.layout, self.index = layout, index
         self._journal = Journal(layout)
 
     def publish(self, bundle: Path, envelope: bytes) -> Listing:
-        """Publish a bundle with its signed statement, straight into the directory.
+        """Publish a bundle with its signed statement, directly in the directory.
 
         Raises:
-            Refused: they do not hold, or the version, the key or the name stands against it.
-            StoreError: the disk did not take it.
+            RegistryRequestRefused: they are invalid, or the version, the key or the name is not allowed.
+            StoreError: writing failed.
         """
         with receiving(self.layout) as folder:
             shutil.copyfile(bundle, folder / BUNDLE)
@@ -60,13 +60,13 @@ class Registry:
             return self.accept(folder)
 
     def accept(self, folder: Path, permit: Callable[[Release], None] = lambda _: None) -> Listing:
-        """Publish what was received in a folder; `permit` may refuse once it is known which release it is.
+        """Publish the files received in a folder; `permit` may refuse once the release is known.
 
-        Offered again, byte by byte the same, it is published already: an answer may have been lost on its way.
+        Files that are published already, byte for byte, are accepted again: the earlier answer may have been lost.
 
         Raises:
-            Refused: see `publish`.
-            StoreError: the disk did not take it.
+            RegistryRequestRefused: see `publish`.
+            StoreError: writing failed.
         """
         examined = examine(folder / BUNDLE, folder / STATEMENT)
         release = examined.release
@@ -85,11 +85,11 @@ class Registry:
             return self._tell(_listing(examined, published_at))
 
     def yank(self, release: Release, reason: str) -> Listing:
-        """Mark a version as not to be used any more; it stays where it is, for those locked to it.
+        """Mark a version as no longer to be used; its files stay for projects whose lock names it.
 
         Raises:
-            Refused: there is no such version.
-            StoreError: the disk did not take it.
+            RegistryRequestRefused: there is no such version.
+            StoreError: writing failed.
         """
         with locked(self.layout):
             if not self.layout.version(release).is_dir():
@@ -100,10 +100,10 @@ class Registry:
             return self._take_in(release)
 
     def get(self, release: Release) -> Listing:
-        """One version.
+        """One published version.
 
         Raises:
-            Refused: there is none.
+            RegistryRequestRefused: there is no such version.
         """
         found = self.index.find(release.package, str(release.version))
         if found is None:
@@ -111,10 +111,10 @@ class Registry:
         return found
 
     def latest(self, package: PackageName) -> Listing:
-        """The highest version of a package that is not yanked, or the highest where all are.
+        """The highest version of a package that is not yanked, or the highest if all are.
 
         Raises:
-            Refused: there is no such package.
+            RegistryRequestRefused: there is no such package.
         """
         found = self.index.find(package, "latest")
         if found is None:
@@ -125,20 +125,20 @@ class Registry:
         """All versions of a package, the latest published first.
 
         Raises:
-            Refused: there is no such package.
+            RegistryRequestRefused: there is no such package.
         """
         if not (found := self.index.versions(package)):
             raise RegistryRequestRefused(404, f"{package} is not published here")
         return found
 
     def search(self, query: Query) -> Found:
-        """Find environments by words and quality."""
+        """Search environments by words and quality."""
         return search(self.index, query)
 
     def reconcile(self, *, anew: bool = False) -> int:
-        """Bring index and journal to what the directory holds, less what cannot be read.
+        """Update the index and the logs to the directory's content; damaged versions are left out.
 
-        Gives how many versions the index had wrong.
+        Returns the number of versions that were wrong in the index.
         """
         with locked(self.layout):
             if anew:
@@ -186,7 +186,7 @@ class Registry:
 
 @contextmanager
 def open_registry(root: Path) -> Generator[Registry]:
-    """Open the registry in a directory, made where there is none, and mend what a killed process left behind.
+    """Open the registry in a directory, creating it if need be, and repair what a killed process left behind.
 
     Raises:
         ConfigError: the directory cannot be written.
@@ -198,7 +198,7 @@ def open_registry(root: Path) -> Generator[Registry]:
 
 
 def rebuild(root: Path) -> int:
-    """Make a registry's index anew from its directory; how many versions there are. Downloads stay counted.
+    """Rebuild a registry's index from its directory; returns the number of versions. Download counts are kept.
 
     Raises:
         ConfigError: the directory cannot be written.
@@ -232,7 +232,7 @@ def _listing(examined: Examined, published_at: float, yank: Yank | None = None) 
 
 
 def _read(layout: Layout, release: Release) -> Listing:
-    """A version, as its folder tells it. It was verified when it came; who installs it does so again."""
+    """A version as its folder describes it; not verified again, since it was at upload, and installing verifies it."""
     try:
         folder = layout.version(release)
         statement, mark = folder / STATEMENT, folder / YANKED

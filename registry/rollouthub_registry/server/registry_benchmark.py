@@ -23,28 +23,28 @@ _EACH = 5
 
 @dataclass(frozen=True)
 class RegistryReport:
-    """What was measured."""
+    """The measured figures."""
 
     environments: int
     versions: int
     rebuild_seconds: float
     open_seconds: float
-    """Of a registry whose index holds all of it."""
+    """Seconds to open a registry whose index is complete."""
     search_p50_ms: float
     search_p99_ms: float
     list_p50_ms: float
-    """A page of 100 of the MCP registry's list."""
+    """Median time for a page of 100 of the MCP registry's list."""
     publish_p50_ms: float
     publish_p99_ms: float
-    """Examined, on the disk and in the index; without the gate."""
+    """Time to publish, including validation, disk and index, but not the publisher's checks."""
     publishers: int
-    """At once, each publishing one after the other."""
+    """Concurrent publishers, each publishing one version after the other."""
     published_per_second: float
     lost: int
 
 
 def bench(provider: str | None, quick: bool, as_json: bool) -> None:
-    """Measure a registry of 10,000 versions of 2,000 environments, or of a tenth where it is to be quick."""
+    """Measure a registry of 10,000 versions of 2,000 environments; with `quick`, a tenth of both."""
     from rich.table import Table
 
     from rollouthub.cli.console import remarks, results
@@ -70,7 +70,7 @@ def measure(
     rounds: int = _ROUNDS,
     each: int = _EACH,
 ) -> RegistryReport:
-    """Make a registry of so many environments in so many versions each, and measure it."""
+    """Create a registry with this many environments and versions of each, and measure it."""
     root, crowd = scratch / "registry", Crowd(scratch)
     say(f"writing {environments * versions:,} versions of {environments:,} environments …")
     crowd.fill(root, environments, versions)
@@ -105,14 +105,14 @@ def measure(
 
 
 def _query(crowd: Crowd, number: int) -> Query:
-    """Some of everything that people look for."""
+    """One of a variety of searches."""
     words = crowd.words
     text = " ".join(words[(number * step + step) % len(words)] for step in range(1, 1 + number % 4))
     return Query(text, ORDERS[number % len(ORDERS)] if number % 3 == 0 else "relevance", passed_only=number % 5 == 0)
 
 
 def _timed(work: Callable[[int], object], times: int) -> list[float]:
-    """Milliseconds of each."""
+    """Milliseconds that each call took."""
     taken: list[float] = []
     for number in range(times):
         started = time.perf_counter()
@@ -122,7 +122,7 @@ def _timed(work: Callable[[int], object], times: int) -> list[float]:
 
 
 def _publish_at_once(registry: Registry, crowd: Crowd, each: int) -> tuple[float, int]:
-    """How many versions a second many publishers manage, and how many of them are then not there."""
+    """Versions per second that concurrent publishers reach, and how many of them are missing afterwards."""
     from rollouthub.event_loop import run_async
 
     offers = [[crowd.offer(f"at-once-{who}-{what}", "1.0.0") for what in range(each)] for who in range(_AT_ONCE)]

@@ -24,20 +24,20 @@ HEADERS = {
 
 
 def json_answer(value: Any, status: int = 200) -> Response:
-    """Answer with JSON."""
+    """A JSON response."""
     body = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return Response(body, status, HEADERS, "application/json")
 
 
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Say what is wrong, to programs."""
+    """An error response."""
     title = HTTPStatus(status).phrase
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail, "error": detail}
     return Response(json.dumps(body), status, {**HEADERS, **(headers or {})}, "application/problem+json")
 
 
 async def refused(_: Request, error: Exception) -> Response:
-    """Say why something was refused."""
+    """The response to a refused request."""
     if isinstance(error, RegistryRequestRefused):
         after = error.retry_after_seconds
         headers = {} if after is None else {"Retry-After": str(math.ceil(after))}
@@ -49,12 +49,12 @@ async def refused(_: Request, error: Exception) -> Response:
 
 
 async def unserved(_: Request, error: Exception) -> Response:
-    """Say that there is no such address or method."""
+    """The response for an address or method that does not exist."""
     assert isinstance(error, HTTPException)
     return problem(error.status_code, error.detail, error.headers)
 
 
 async def broken(_: Request, error: Exception) -> Response:
-    """Say that it is the server's fault, and the rest to its log alone."""
+    """The response to an error of the server; its details go to the log only."""
     logger.error("a request failed", exc_info=error)
     return problem(500, "the registry could not do this; its log says why")

@@ -1,4 +1,4 @@
-"""Finding an environment by words and quality: full text first, and of what fits equally well the better checked."""
+"""Searches environments by words and quality: by full-text rank, and at equal rank the better checked first."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -23,7 +23,7 @@ _MOST_WORDS = 12
 
 @dataclass(frozen=True)
 class Query:
-    """What is looked for."""
+    """A search: words, filters and order, and which part of the results to return."""
 
     words: str = ""
     order: Order = "relevance"
@@ -36,14 +36,14 @@ class Query:
 
 @dataclass(frozen=True)
 class Found:
-    """Environments, each with its latest version, and how many there are in all."""
+    """The environments found, each with its latest version, and the number of all matches."""
 
     listings: list[Listing]
     total: int
 
 
 def search(index: Index, query: Query) -> Found:
-    """Look in the latest version of every environment that is not yanked as a whole."""
+    """Search the latest version of every environment that has a version not yanked."""
     conditions, values = ["v.is_latest", "v.yanked IS NULL"], list[Any]()
     words = _match(query.words)
     if query.words.strip() and not words:
@@ -75,6 +75,6 @@ def search(index: Index, query: Query) -> Found:
 
 
 def _match(text: str) -> str:
-    """What people type, as FTS5 takes it: every word, the last one perhaps not finished; never its operators."""
+    """The words as an FTS5 query: all must match, each as the beginning of a word; operators are not interpreted."""
     words = "".join(letter if letter.isalnum() else " " for letter in text).split()[:_MOST_WORDS]
     return " ".join(f'"{word}"*' for word in words)

@@ -1,4 +1,6 @@
-"""`hub serve registry`: a registry over HTTP. It imports what it needs when it runs, so that `--help` is instant."""
+"""`hub serve registry`: serves a registry over HTTP. Imports what it needs when it runs, so that `--help` is
+instant.
+"""
 
 import json
 from pathlib import Path
@@ -12,7 +14,10 @@ def serve_registry(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 8800,
     public_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="URL at which clients reach the registry, if it differs.")
+        str | None,
+        typer.Option(
+            metavar="URL", help="URL at which clients reach the registry, if not the address that it listens on."
+        ),
     ] = None,
     reads: Annotated[int, typer.Option("--reads", min=1, help="Most requests per minute from one address.")] = 1200,
     writes: Annotated[int, typer.Option("--writes", min=1, help="Most publications per minute with one token.")] = 120,

@@ -4,7 +4,7 @@ from rollouthub.errors import UsageError
 
 
 class RegistryRequestRefused(UsageError):
-    """A registry refused; `status` is what its server answers with."""
+    """A registry refused a request; `status` is the HTTP status of the answer."""
 
     def __init__(self, status: int, detail: str, *, retry_after_seconds: float | None = None) -> None:
         self.status, self.retry_after_seconds = status, retry_after_seconds

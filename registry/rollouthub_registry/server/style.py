@@ -1,4 +1,4 @@
-"""How the pages look: the reader's own fonts, light or dark as the system is, one column on a phone."""
+"""The style sheet of the pages: system fonts, light or dark as the system is, one column on a phone."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2230; --soft: #5b6475; --line: #dfe3ea; --page: #f7f8fa; --card: #fff;

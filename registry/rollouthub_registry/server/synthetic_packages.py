@@ -44,7 +44,7 @@ command = ["python", "{{folder}}/verify.py"]
 
 
 class Crowd:
-    """Environments by the thousand, of one publisher, the same every time."""
+    """Thousands of synthetic environments of one publisher, the same every time."""
 
     def __init__(self, scratch: Path) -> None:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -57,12 +57,12 @@ class Crowd:
         self._key_id = hashlib.sha256(self._public).hexdigest()
 
     def offer(self, name: str, version: str) -> tuple[Path, bytes]:
-        """A bundle and its signed statement, to be published."""
+        """A bundle and its signed statement, ready to be published."""
         bundle = self._bundle(name, version)
         return bundle.path, self._envelope(bundle, bundle.manifest.model_dump(mode="json"), bundle.release, 0)
 
     def fill(self, root: Path, environments: int, versions: int) -> None:
-        """Write a registry's directory as publishing would, without waiting for the disk each time."""
+        """Write a registry's directory as publishing would, without flushing to the disk each time."""
         layout = open_layout(root)
         with locked(layout):
             assign(layout, "crowd", (self._key_id,))

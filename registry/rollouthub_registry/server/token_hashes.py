@@ -1,4 +1,4 @@
-"""Upload tokens: each for one namespace and purpose, stored as hashes only."""
+"""Upload tokens: each for one namespace and certain actions; only their hashes are stored."""
 
 import hashlib
 import hmac
@@ -18,7 +18,7 @@ from rollouthub_registry.names import parse_namespace
 Scope = Literal["publish", "yank"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 ANY = "*"
-"""Any namespace: the keys that own one are still asked for."""
+"""In place of a namespace: all namespaces; a publication still needs a key of the namespace's owners."""
 
 _FORM = re.compile(r"envhub_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
 _SCHEMA = """CREATE TABLE IF NOT EXISTS tokens (
@@ -29,7 +29,7 @@ _SCHEMA = """CREATE TABLE IF NOT EXISTS tokens (
 
 @dataclass(frozen=True)
 class Token:
-    """What is known of a token; not the token."""
+    """The stored facts of a token, without the token itself."""
 
     token_id: str
     namespace: str
@@ -39,21 +39,21 @@ class Token:
     revoked_at: datetime | None
 
     def state(self, now: datetime) -> Literal["valid", "expired", "revoked"]:
-        """Whether it still counts."""
+        """Whether it is valid, expired or revoked."""
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now else "valid"
 
     def allows(self, scope: Scope, namespace: str) -> bool:
-        """Whether it is for this."""
+        """Whether the token permits `scope` in a namespace."""
         return scope in self.scopes and self.namespace in (ANY, namespace)
 
 
 class Tokens:
-    """The tokens of a served registry, in a file that only its owner reads."""
+    """The tokens of a served registry, in a database that only its owner can read."""
 
     def __init__(self, path: Path) -> None:
-        """Make the file where there is none."""
+        """Create the database if it does not exist."""
         self._path = path
         path.touch(mode=0o600)
         path.chmod(0o600)
@@ -61,10 +61,10 @@ class Tokens:
             connection.execute(_SCHEMA)
 
     def create(self, namespace: str, scopes: Iterable[Scope], expires_at: datetime | None = None) -> tuple[Token, str]:
-        """A new token, and its text, which is kept nowhere.
+        """Create a token; returns its facts and its text, which is not stored.
 
         Raises:
-            UsageError: the namespace is none.
+            UsageError: the namespace is invalid.
         """
         if namespace != ANY:
             parse_namespace(namespace)
@@ -79,15 +79,15 @@ class Tokens:
         return token, f"envhub_{token_id}_{secret}"
 
     def all(self) -> list[Token]:
-        """Every token there ever was, the oldest first."""
+        """All tokens ever created, the oldest first."""
         with self._open() as connection:
             return [_token(row) for row in connection.execute("SELECT * FROM tokens ORDER BY created_at, id")]
 
     def revoke(self, token_id: str) -> Token:
-        """Let a token count no more, from the next request on.
+        """Revoke a token from the next request on.
 
         Raises:
-            UnknownNameError: there is none of this id.
+            UnknownNameError: there is no token with this id.
         """
         with self._open() as connection:
             now = datetime.now(UTC).isoformat()
@@ -98,7 +98,7 @@ class Tokens:
         return _token(row)
 
     def find(self, text: str) -> Token | None:
-        """The valid token of this text."""
+        """The valid token with this text; None if there is none."""
         form = _FORM.fullmatch(text)
         token_id, secret = (form[1], form[2]) if form else ("", "")
         with self._open() as connection:
@@ -118,7 +118,7 @@ class Tokens:
 
 
 def _hash(secret: str) -> bytes:
-    """A plain hash does: the secret has 256 random bits, and cannot be guessed."""
+    """The SHA-256 of a token: a plain hash is enough for a secret of 256 random bits."""
     return hashlib.sha256(secret.encode()).digest()
 
 

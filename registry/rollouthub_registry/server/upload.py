@@ -1,4 +1,4 @@
-"""A publication as it arrives: two parts of a form, written to disk under size limits."""
+"""Receives a publication: writes the two parts of a form to disk under size limits."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,16 +16,16 @@ from rollouthub_registry.server.server_error import RegistryRequestRefused
 from rollouthub_registry.server.upload_check import STATEMENT_BYTES
 
 _PARTS = {b"bundle": (BUNDLE, ARCHIVE_BYTES), b"statement": (STATEMENT, STATEMENT_BYTES)}
-"""A part's name → the file it becomes, and how long it may be."""
+"""Name of each part → the file it is written to, and its most bytes."""
 _FORM_BYTES = 64 * 2**10
-"""All around the parts."""
+"""Most bytes of the form around the parts."""
 MOST_BYTES = ARCHIVE_BYTES + STATEMENT_BYTES + _FORM_BYTES
 _LONGEST_HEADER = 4096
 
 
 @asynccontextmanager
 async def upload_folder(layout: Layout) -> AsyncGenerator[Path]:
-    """A folder for an upload, gone in the end however the upload ends."""
+    """A folder for an upload, removed on exit unless it was published."""
     held = receiving(layout)
     folder = await to_thread.run_sync(held.__enter__)
     try:
@@ -39,7 +39,7 @@ async def receive(content_type: str, declared: str | None, chunks: AsyncIterator
     """Write a form's two parts into a folder.
 
     Raises:
-        Refused: it is no such form, or too long.
+        RegistryRequestRefused: the form is invalid or too long.
     """
     kind, options = parse_options_header(content_type)
     boundary = options.get(b"boundary")
@@ -63,7 +63,7 @@ async def receive(content_type: str, declared: str | None, chunks: AsyncIterator
 
 
 class _Parts:
-    """Writes the parts as the parser finds them; called from one thread at a time."""
+    """Writes the parts to files as the parser finds them; used by one thread at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -75,7 +75,7 @@ class _Parts:
         self._is_whole = False
 
     def callbacks(self) -> dict[str, Callable[..., None]]:
-        """What the parser calls."""
+        """The callbacks for the parser."""
         return {
             "on_part_begin": self._begin,
             "on_header_field": self._header_field,
@@ -88,16 +88,16 @@ class _Parts:
         }
 
     def close(self) -> None:
-        """Close what is being written."""
+        """Close the file being written."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def check(self) -> None:
-        """See that both came whole.
+        """Check that both parts were received completely.
 
         Raises:
-            Refused: they did not.
+            RegistryRequestRefused: they were not.
         """
         if not self._is_whole:
             raise RegistryRequestRefused(400, "the upload was cut short; nothing was published: send it again")

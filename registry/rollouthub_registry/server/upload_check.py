@@ -23,19 +23,19 @@ STATEMENT_BYTES = 8 * 2**20
 
 @dataclass(frozen=True)
 class Examined:
-    """What a signed statement says of a bundle."""
+    """The bundle and its signed statement, both valid."""
 
     release: Release
     key_id: str
-    """Of the key that signed."""
+    """Id of the key that signed it."""
     facts: Facts
 
 
 def examine(bundle: Path, statement: Path) -> Examined:
-    """See that a statement is signed, and that what it says of a bundle is so.
+    """Check that a statement is signed, and that it is true of the bundle.
 
     Raises:
-        Refused: with 422, what does not hold.
+        RegistryRequestRefused: with status 422 and the reason.
     """
     try:
         envelope = parse_envelope(statement.read_bytes())
@@ -61,10 +61,10 @@ def examine(bundle: Path, statement: Path) -> Examined:
 
 
 def read_statement(statement: bytes, bundle: Path) -> Examined:
-    """Read the statement of a bundle that was examined when it came.
+    """Read the statement of a published bundle, which was validated at upload.
 
     Raises:
-        UsageError: it is not signed, or speaks of no release.
+        UsageError: the statement is not signed, or not about a release.
         OSError: the bundle cannot be read.
     """
     envelope = parse_envelope(statement)

@@ -1,4 +1,4 @@
-"""One published version, as the index keeps it and everyone is told of it."""
+"""One published version as the index stores it and clients see it."""
 
 import json
 from dataclasses import dataclass, fields
@@ -14,12 +14,12 @@ from rollouthub_registry.names import PackageName, Release, Version
 _OFFICIAL = "io.modelcontextprotocol.registry/official"
 _OURS = "envhub/registry"
 BUNDLE_HERE = "bundle"
-"""For the URL of a bundle, in a `server.json` as it is kept: a directory does not know who serves it, and where."""
+"""Placeholder for a bundle's URL in a stored `server.json`, as a directory does not know its server's address."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a version's statement says, as far as it is shown and searched."""
+    """The facts of a version's statement that are shown and searched."""
 
     description: str
     licence: str
@@ -30,7 +30,7 @@ class Facts:
     splits: tuple[str, ...]
     digest: str
     size: int
-    """Of the bundle, in bytes."""
+    """Size of the bundle in bytes."""
     key_id: str
     public_key: str
     tools_digest: str | None
@@ -39,23 +39,23 @@ class Facts:
     created_at: str
     checks_passed: bool
     baselines: tuple[tuple[str, float, int], ...]
-    """Model, mean reward and samples; the strongest first."""
+    """For each baseline: model, mean reward and number of samples; the best first."""
     server: dict[str, Any]
-    """Its MCP `server.json`, with BUNDLE_HERE for the URL of the bundle."""
+    """Its MCP `server.json`, with BUNDLE_HERE as the bundle's URL."""
 
     @cached_property
     def text(self) -> str:
-        """As a row of the index holds it."""
+        """The facts as JSON, for a row of the index."""
         return json.dumps({name: getattr(self, name) for name in _FIELDS}, ensure_ascii=False, separators=(",", ":"))
 
     @property
     def difficulty(self) -> float | None:
-        """One less the pass rate of the strongest baseline; None without one."""
+        """1 minus the mean reward of the best baseline, clipped to [0, 1]; None without a baseline."""
         return 1 - min(1.0, max(0.0, self.baselines[0][1])) if self.baselines else None
 
     @property
     def quality(self) -> float:
-        """What lets one of two equally fitting environments be named first."""
+        """A score from 0 to 1 that decides between equally good matches of a search."""
         return (0.5 if self.checks_passed else 0.0) + (0.25 if self.baselines else 0.0)
 
 
@@ -64,20 +64,20 @@ _FIELDS = tuple(field.name for field in fields(Facts))
 
 @dataclass(frozen=True)
 class Listing:
-    """One version, and how it stands in the registry."""
+    """One version and its state in the registry."""
 
     release: Release
     facts: Facts
     published_at: float
     updated_at: float
     yanked: str | None
-    """Why; None where it is not."""
+    """Why it is yanked; None if it is not."""
     is_latest: bool = False
     downloads: int = 0
-    """Of all versions of the package."""
+    """Downloads of all versions of the package."""
 
     def as_json(self) -> dict[str, Any]:
-        """As our own API tells it."""
+        """The version in the form of the hub's own API."""
         facts = self.facts
         return {
             "name": str(self.release.package),
@@ -110,7 +110,7 @@ class Listing:
         }
 
     def as_server(self, url: str) -> dict[str, Any]:
-        """As the MCP registry's API tells it: a `ServerResponse`; `url` is how clients reach the registry."""
+        """The version in the form of the MCP registry's API (`ServerResponse`); `url` is the registry's address."""
         official: dict[str, Any] = {
             "status": "active" if self.yanked is None else "deleted",
             "statusChangedAt": moment(self.published_at if self.yanked is None else self.updated_at),
@@ -124,7 +124,7 @@ class Listing:
         return {"server": self._server(url), "_meta": {_OFFICIAL: official, _OURS: ours}}
 
     def _server(self, url: str) -> dict[str, Any]:
-        """The `server.json`, with the bundle where this registry has it."""
+        """The `server.json` with this registry's URL of the bundle."""
         server = self.facts.server
         release = self.release
         here = f"{url}/envhub/v1/packages/{release.package}/{release.version}/bundle"
@@ -136,7 +136,7 @@ class Listing:
 
 
 def facts_of(envelope: Envelope, statement: Statement, size: int, server: dict[str, Any]) -> Facts:
-    """What is shown and searched of a version; `server` is its `server.json`."""
+    """The facts of a version to show and search; `server` is its `server.json`."""
     said, manifest = statement.predicate, statement.predicate.manifest
     baselines = sorted(said.baselines, key=lambda baseline: (-baseline.mean_reward, baseline.model))
     tasks = manifest.get("tasks")
@@ -164,7 +164,7 @@ def facts_of(envelope: Envelope, statement: Statement, size: int, server: dict[s
 
 
 def load_facts(text: str) -> Facts:
-    """Facts of a row."""
+    """The facts stored in a row of the index."""
     held: dict[str, Any] = json.loads(text)
     for key in ("tags", "splits", "authors", "baselines"):
         held[key] = tuple(held[key])
@@ -172,13 +172,13 @@ def load_facts(text: str) -> Facts:
 
 
 def release_of(name: str, version: str) -> Release:
-    """A row's release; what is in the index was checked on its way in."""
+    """The release of a row; not validated again, since it was before it got into the index."""
     namespace, _, package = name.partition("/")
     return Release(PackageName(namespace, package), Version.parse(version))
 
 
 def moment(seconds: float) -> str:
-    """A time as the API writes it: RFC 3339, in UTC, to the microsecond."""
+    """A time in the API's format: RFC 3339, UTC, with microseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

@@ -1,4 +1,4 @@
-"""Ed25519 keys: made on demand, kept in files that their owner alone can read, and never shown."""
+"""Ed25519 keys: created when needed, stored in files that only their owner can read, and never shown."""
 
 import base64
 import contextlib
@@ -20,20 +20,20 @@ _NAME = re.compile(r"[a-z0-9](?:[-_.]?[a-z0-9]){0,59}")
 
 
 class PublicKey:
-    """What verifies."""
+    """The public half of a key, which verifies signatures."""
 
     def __init__(self, raw: bytes) -> None:
-        """Take the 32 raw bytes of a key.
+        """Takes the 32 raw bytes of a key.
 
         Raises:
-            ValueError: they are none.
+            ValueError: they are not a valid key.
         """
         self._key = Ed25519PublicKey.from_public_bytes(raw)
         self.raw = raw
 
     @property
     def id(self) -> str:
-        """SHA-256 of the raw key, in hexadecimal digits."""
+        """SHA-256 of the raw key in hexadecimal."""
         return hashlib.sha256(self.raw).hexdigest()
 
     @property
@@ -42,7 +42,7 @@ class PublicKey:
         return base64.b64encode(self.raw).decode()
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
-        """Whether the signature is this key's, of this message."""
+        """Whether this key made the signature of this message."""
         try:
             self._key.verify(signature, message)
         except InvalidSignature:
@@ -51,7 +51,7 @@ class PublicKey:
 
 
 class Key:
-    """What signs; it shows its id alone."""
+    """A private key, which signs; its text representation shows only its id."""
 
     def __init__(self, private: Ed25519PrivateKey) -> None:
         self._private = private
@@ -59,16 +59,16 @@ class Key:
 
     @classmethod
     def generate(cls) -> "Key":
-        """A new key."""
+        """A new random key."""
         return cls(Ed25519PrivateKey.generate())
 
     @property
     def id(self) -> str:
-        """Of its public key."""
+        """The id of its public key."""
         return self.public.id
 
     def sign(self, message: bytes) -> bytes:
-        """The 64 bytes of a signature."""
+        """The signature of a message, 64 bytes."""
         return self._private.sign(message)
 
     def __repr__(self) -> str:
@@ -78,24 +78,24 @@ class Key:
         raise TypeError("a key is not pickled; read it from its file")
 
     def pem(self) -> bytes:
-        """The private key as its file holds it."""
+        """The private key in the format of its file."""
         return self._private.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
 
 
 def config_folder(environment: Mapping[str, str]) -> Path:
-    """The hub's folder of a user's settings; `environment` is the process's."""
+    """The hub's settings folder of a user; `environment` is the process's."""
     given = environment.get("XDG_CONFIG_HOME") or ""
     home = Path(environment.get("HOME") or Path.home())
     return (Path(given) if given.startswith("/") else home / ".config") / "rollouthub"
 
 
 def load_key(folder: Path, name: str = "default") -> Key:
-    """Read the key `NAME.pem` of a folder of keys, and make it if there is none.
+    """Read the key `NAME.pem` in a folder, creating it if it does not exist.
 
     Raises:
-        CredentialError: others can read it, it is no Ed25519 key, or it can be neither read nor made.
+        CredentialError: the file can be read by others, is no Ed25519 key, or can be neither read nor created.
     """
     if not _NAME.fullmatch(name):
         raise CredentialError(f"a key cannot be named {name!r}; use a-z, 0-9, and single `-`, `_` or `.` between them")
@@ -130,7 +130,7 @@ def _read(file: Path) -> Ed25519PrivateKey:
 
 
 def _write_new(folder: Path, file: Path) -> None:
-    """Make a key that appears whole; of two who make it at once, the first one's stays."""
+    """Create a key file atomically; if two processes do so at once, the first one's key is kept."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = folder / f".{file.name}.{secrets.token_hex(8)}"
     try:

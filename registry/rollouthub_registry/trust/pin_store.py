@@ -1,4 +1,4 @@
-"""`trust.json`: the pins of a user on this machine, changed by one process at a time."""
+"""`trust.json`: a user's pinned keys and seen releases, changed by one process at a time."""
 
 import os
 import re
@@ -18,24 +18,24 @@ from rollouthub_registry.trust.signatures import open_envelope, verify
 
 FILE_NAME = "trust.json"
 LOCK_SECONDS = 30
-"""How long another process may hold the store; each holds it for milliseconds."""
+"""Most seconds to wait for another process, which holds the store for milliseconds."""
 
 _KEY_ID = re.compile(r"[0-9a-f]{64}")
 
 
 class TrustStoreError(UsageError):
-    """The trust store cannot be read or written; without it nothing is trusted."""
+    """The trust store cannot be read or written; nothing is trusted without it."""
 
 
 class TrustStore:
-    """The pins in a folder; a missing file is an empty store, a damaged one trusts nothing."""
+    """The trust store in a folder; a missing file is an empty store, a damaged one makes every use fail."""
 
     def __init__(self, folder: Path) -> None:
-        """Take the store in the hub's folder of settings (`config_folder`); nothing is read yet."""
+        """Takes the hub's settings folder (`config_folder`); nothing is read yet."""
         self.file = folder / FILE_NAME
 
     def pins(self) -> Pins:
-        """What is trusted now.
+        """The present content of the store.
 
         Raises:
             TrustStoreError: the file is damaged or cannot be read.
@@ -57,7 +57,7 @@ class TrustStore:
         return pins
 
     def admit(self, envelope: Envelope, digest: str, release: Release, *, is_exact: bool = False) -> Statement:
-        """Verify an envelope (see `verify`) and remember what was seen; pins the key of a namespace that has none.
+        """Verify an envelope (see `verify`) and record its release; pins the key of a namespace that has none.
 
         Raises:
             TrustRefused: it does not verify; nothing was written.
@@ -71,10 +71,10 @@ class TrustStore:
             return statement
 
     def trust(self, namespace: str, key_ids: tuple[str, ...]) -> tuple[str, ...]:
-        """Pin a namespace to just these keys; gives those it was pinned to before.
+        """Pin a namespace to exactly these keys; returns the keys pinned before.
 
         Raises:
-            UsageError: the namespace or a key's id is none, or the store cannot be changed.
+            UsageError: the namespace or a key's id is invalid, or the store cannot be changed.
         """
         parse_namespace(namespace)
         for key_id in key_ids:

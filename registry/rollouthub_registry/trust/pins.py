@@ -1,37 +1,37 @@
-"""What a machine trusts: the keys of each namespace, and the releases it has seen."""
+"""The trusted keys of each namespace, and the releases that this machine has seen."""
 
 from pydantic import Field
 
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 from rollouthub_registry.bundle.attestation import Digest
 from rollouthub_registry.names import Release, Version
 from rollouthub_registry.trust.trust_error import KeyChanged, Replayed
 
 
 class Pins(Frozen):
-    """All of a trust store."""
+    """The content of a trust store."""
 
     schema_version: int = Field(default=1, ge=1, le=1)
     namespaces: dict[str, tuple[str, ...]] = {}
-    """Namespace → the ids of the keys that may sign for it."""
+    """Namespace → ids of the keys that may sign for it."""
     seen: dict[str, dict[str, Digest]] = {}
-    """`namespace/name` → version → the digest of its bundle, of everything that was ever admitted."""
+    """`namespace/name` → version → digest of its bundle, for every release ever admitted."""
 
     def check_key(self, namespace: str, key_id: str) -> None:
-        """See that a key may sign for a namespace; any may, as long as none is pinned.
+        """Check that a key may sign for a namespace; any key may while none is pinned.
 
         Raises:
-            KeyChanged: others are pinned.
+            KeyChanged: other keys are pinned.
         """
         pinned = self.namespaces.get(namespace)
         if pinned is not None and key_id not in pinned:
             raise KeyChanged(namespace, pinned, key_id)
 
     def check_version(self, release: Release, digest: str, *, is_exact: bool) -> None:
-        """See that a release is not an old one under a new pretext.
+        """Check that a release has the bytes seen before, and that no newer version was seen.
 
         Raises:
-            Replayed: its version was seen with other bytes; or, unless it was asked for exactly, a newer one was seen.
+            Replayed: its version was seen with other bytes; or, unless `is_exact`, a newer version was seen.
         """
         seen = self.seen.get(str(release.package), {})
         known = seen.get(str(release.version))
@@ -48,11 +48,11 @@ class Pins(Frozen):
             )
 
     def highest(self, release: Release) -> Version | None:
-        """The highest version of the release's package that was seen."""
+        """The highest version of the release's package that was seen; None if none was."""
         return max(map(Version.parse, self.seen.get(str(release.package), {})), default=None)
 
     def with_release(self, release: Release, digest: str, key_id: str) -> "Pins":
-        """These and one more, which was verified; its key is pinned where the namespace had none."""
+        """A copy with one more verified release; its key is pinned if the namespace had none."""
         package, namespace = str(release.package), release.package.namespace
         seen = {**self.seen.get(package, {}), str(release.version): digest}
         return Pins(
@@ -61,6 +61,6 @@ class Pins(Frozen):
         )
 
     def with_keys(self, namespace: str, key_ids: tuple[str, ...]) -> "Pins":
-        """These, with just these keys for a namespace; none forgets it, and the next install pins anew."""
+        """A copy with exactly these keys for a namespace; with no keys, the next install pins one."""
         others = {name: keys for name, keys in self.namespaces.items() if name != namespace}
         return Pins(namespaces={**others, namespace: key_ids} if key_ids else others, seen=self.seen)

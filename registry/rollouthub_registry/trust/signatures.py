@@ -1,7 +1,7 @@
-"""Signing a statement and verifying an envelope: DSSE with Ed25519.
+"""Signs statements and verifies envelopes: DSSE with Ed25519.
 
-`cryptography` signs; of DSSE there is but the encoding of what is signed, one line below. A test has securesystemslib,
-the reference implementation, verify our envelopes, and us its.
+`cryptography` signs; the only other part of DSSE is the encoding of the signed bytes, `pre_authentication`. A test
+checks it against securesystemslib, the reference implementation, in both directions.
 """
 
 import base64
@@ -19,14 +19,14 @@ from rollouthub_registry.trust.trust_error import SignatureRefused
 
 @dataclass(frozen=True)
 class Signed:
-    """A statement and the key that signed it; whether that key is to be trusted is not yet said."""
+    """A statement and the key that signed it; whether the key is trusted is not checked yet."""
 
     statement: Statement
     key: PublicKey
 
 
 def sign(statement: Statement, key: Key) -> Envelope:
-    """Put a statement in an envelope with the key's signature."""
+    """Sign a statement; returns the envelope with the signature."""
     payload = statement.model_dump_json().encode()
     signature = {
         "keyid": key.id,
@@ -43,10 +43,10 @@ def sign(statement: Statement, key: Key) -> Envelope:
 
 
 def parse_envelope(content: bytes) -> Envelope:
-    """Read an envelope's JSON.
+    """Parse the JSON of an envelope.
 
     Raises:
-        SignatureRefused: it is none of ours.
+        SignatureRefused: it is not an envelope in the hub's format.
     """
     try:
         return Envelope.model_validate_json(content)
@@ -55,10 +55,10 @@ def parse_envelope(content: bytes) -> Envelope:
 
 
 def open_envelope(envelope: Envelope) -> Signed:
-    """See that the key an envelope carries is the one it names and signed it, and read the statement.
+    """Check an envelope's signature by the key that it carries, and parse its statement.
 
     Raises:
-        SignatureRefused: it is not, or what is signed is no statement of a release.
+        SignatureRefused: the signature is invalid, or the signed content is not a statement about a release.
     """
     signature = envelope.signatures[0]
     try:
@@ -82,15 +82,16 @@ def open_envelope(envelope: Envelope) -> Signed:
 
 
 def verify(envelope: Envelope, digest: str, release: Release, pins: Pins, *, is_exact: bool = False) -> Statement:
-    """See that an envelope speaks of this bundle as this release, by a key that may speak for its namespace.
+    """Check that an envelope is about this bundle and release, and signed by a key that may sign for its namespace.
 
-    A namespace without pins is believed: whoever installs pins it then (`TrustStore.admit` does both). `is_exact` says
-    that this very version was asked for, by name or by a lock; an older one than was seen is refused otherwise.
+    Any key may sign for a namespace without pins; the caller must pin it then (`TrustStore.admit` does both).
+    `is_exact` says that the user or a lock named this very version; else a version older than one seen before is
+    refused.
 
     Raises:
-        SignatureRefused: it is not signed, or speaks of another bundle or release.
+        SignatureRefused: the signature is invalid, or it is about another bundle or release.
         KeyChanged: another key than the pinned ones signed it.
-        Replayed: it is older than what was seen before, or differs from it.
+        Replayed: a newer version was seen before, or this one with other bytes.
     """
     signed = open_envelope(envelope)
     statement = signed.statement
@@ -107,7 +108,7 @@ def verify(envelope: Envelope, digest: str, release: Release, pins: Pins, *, is_
 
 
 def pre_authentication(payload_type: str, payload: bytes) -> bytes:
-    """What is signed, by DSSE's PAE (github.com/secure-systems-lab/dsse, protocol.md)."""
+    """The bytes that are signed: DSSE's PAE (github.com/secure-systems-lab/dsse, protocol.md)."""
     kind = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
@@ -120,7 +121,7 @@ def _check_manifest(statement: Statement) -> None:
 
 
 def _decoded(text: str) -> bytes:
-    """Standard base64 in its one form, so that no bit of an envelope is free."""
+    """Decode standard base64, refusing all but its canonical form, so that no bit of an envelope is free."""
     raw = base64.b64decode(text, validate=True)
     if base64.b64encode(raw).decode() != text:
         raise ValueError("base64 that is not canonical")

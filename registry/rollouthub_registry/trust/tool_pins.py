@@ -14,21 +14,21 @@ from rollouthub_registry.trust.trust_error import TrustRefused
 
 _SCHEMAS = ("inputSchema", "outputSchema", "_meta")
 _EXACT = 2**53
-"""Beyond it, JSON's numbers are doubles (RFC 8785, 3.2.2.3)."""
+"""Largest integer that JSON represents exactly; beyond it, numbers are doubles (RFC 8785, 3.2.2.3)."""
 
 
 class ToolsChanged(TrustRefused):
-    """An environment offers other tools than it was published with."""
+    """An environment offers tools other than those it was published with."""
 
 
 def tool_list_digest(tools: Sequence[Tool]) -> str:
     """`sha256:…` of a tool list's canonical JSON (RFC 8785), in the list's order, which the model sees.
 
-    Apart from `EnvironmentInfo.tools_digest`, which keys a run's own records: that one counts on the order of keys,
-    which a server in another language need not keep.
+    This is not `EnvironmentInfo.tools_digest`, which identifies tools within the records of a run: that one depends on
+    the order of keys, which a server in another language need not preserve.
 
     Raises:
-        UsageError: a schema holds what JSON cannot say.
+        UsageError: a schema holds a value that JSON cannot represent.
     """
     try:
         content = rfc8785.dumps([_canonical(_listed(tool)) for tool in tools])
@@ -38,12 +38,12 @@ def tool_list_digest(tools: Sequence[Tool]) -> str:
 
 
 def tools_match(tools: Sequence[Tool], digest: str | None) -> bool:
-    """Whether a tool list is the one that was published; False where none was pinned."""
+    """Whether a tool list is the published one; False if no digest was published."""
     return digest is not None and tool_list_digest(tools) == digest
 
 
 def check_tools(tools: Sequence[Tool], digest: str, release: Release) -> None:
-    """See that an environment offers what it was published with.
+    """Check that an environment offers the tools that it was published with.
 
     Raises:
         ToolsChanged: it offers other tools.
@@ -57,7 +57,7 @@ def check_tools(tools: Sequence[Tool], digest: str, release: Release) -> None:
 
 
 def _listed(tool: Tool) -> dict[str, JsonValue]:
-    """A tool as MCP lists it; what is absent stays so, but a schema's own nulls are part of it."""
+    """A tool as MCP lists it: absent fields are left out, but a schema's own nulls are kept."""
     listed = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
     whole = tool.model_dump(mode="json", by_alias=True)
     return {key: whole[key] if key in _SCHEMAS else value for key, value in listed.items()}

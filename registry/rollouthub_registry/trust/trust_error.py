@@ -4,15 +4,15 @@ from rollouthub.errors import UsageError
 
 
 class TrustRefused(UsageError):
-    """What is said of a bundle is not to be believed; nothing was written."""
+    """A statement about a bundle is not trusted; nothing was written."""
 
 
 class SignatureRefused(TrustRefused):
-    """The envelope is not signed by the key it names, or speaks of something else."""
+    """The envelope is not validly signed, or is about something else."""
 
 
 class KeyChanged(TrustRefused):
-    """The namespace is pinned to other keys than the one that signed."""
+    """The namespace is pinned to keys other than the one that signed."""
 
     def __init__(self, namespace: str, pinned: tuple[str, ...], signed: str) -> None:
         self.namespace, self.pinned, self.signed = namespace, pinned, signed
@@ -23,4 +23,4 @@ class KeyChanged(TrustRefused):
 
 
 class Replayed(TrustRefused):
-    """An older version is passed off as the newest, or a known version with other bytes."""
+    """An older version is offered as the newest, or a known version with other bytes."""

@@ -1,1 +1,1 @@
-"""What sandboxes cost on this machine, beside what the engine costs without us, measured in the same run."""
+"""What sandboxes cost on this machine, measured in the same run as the container engine used directly."""

@@ -1,4 +1,4 @@
-"""What `hub bench sandbox` and `hub sandbox bench` run."""
+"""The function behind `hub bench sandbox` and `hub sandbox bench`."""
 
 import json
 from collections.abc import Callable
@@ -9,11 +9,11 @@ PROVIDERS = ("docker", "process")
 
 
 def bench(provider: str | None, quick: bool, as_json: bool) -> None:
-    """Measure what sandboxes cost here, and print it.
+    """Measure what sandboxes cost on this machine and print the figures as a table or as JSON.
 
     Raises:
         UsageError: there is no such provider, or no engine answers.
-        HubError: a sandbox could not be had, or broke.
+        HubError: a sandbox could not be opened, or failed while it was measured.
     """
     from rollouthub.cli.console import remarks, results
     from rollouthub.errors import UnknownNameError
@@ -39,7 +39,7 @@ def bench(provider: str | None, quick: bool, as_json: bool) -> None:
 
 
 async def _choose(say: Callable[[str], None]) -> str:
-    from rollouthub_sandboxes.docker.engine import NoEngine, connect_engine
+    from rollouthub_sandboxes.engine.engine import NoEngine, connect_engine
 
     try:
         async with connect_engine():

@@ -1,4 +1,6 @@
-"""The engine without us: containers with the same walls, created, started, executed in and removed through its API."""
+"""The baseline: containers with the same isolation, created, started, used and removed through the engine's API
+alone.
+"""
 
 import itertools
 import secrets
@@ -9,12 +11,12 @@ from contextlib import asynccontextmanager
 import anyio
 
 from rollouthub.sandbox import SandboxSpec
-from rollouthub_sandboxes.docker.api import Json
-from rollouthub_sandboxes.docker.attach_stream import start_exec
 from rollouthub_sandboxes.docker.container import arguments
 from rollouthub_sandboxes.docker.container_layout import image_facts, layout
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
-from rollouthub_sandboxes.docker.labels import labels, this_process
+from rollouthub_sandboxes.engine.api import Json
+from rollouthub_sandboxes.engine.attach_stream import start_exec
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
+from rollouthub_sandboxes.engine.labels import labels, this_process
 from rollouthub_sandboxes.images import ensure_image
 
 _LIFETIME_SECONDS = 900
@@ -22,7 +24,9 @@ _REMOVE_SECONDS = 60.0
 
 
 class BareEngine:
-    """What `docker run -d … sleep` and `docker exec … true` do, without a client program's own start."""
+    """Does what `docker run -d … sleep` and `docker exec … true` do, over the API, without starting a client
+    program.
+    """
 
     def __init__(self, engine: Engine, config: Json, run: str) -> None:
         self._engine, self._config, self._run = engine, config, run
@@ -30,7 +34,7 @@ class BareEngine:
 
     @asynccontextmanager
     async def container(self) -> AsyncGenerator[tuple[str, float]]:
-        """A started container by its id, and the seconds that took; removed afterwards."""
+        """Create and start a container; yields its id and the seconds that both took, and removes it on exit."""
         engine, name = self._engine, f"rollouthub-bench-{self._run}-{next(self._numbers)}"
         try:
             started = time.perf_counter()
@@ -46,7 +50,7 @@ class BareEngine:
                         raise
 
     async def exec_seconds(self, container: str) -> float:
-        """How long the engine's exec of `true` takes, to its exit status."""
+        """Seconds that the engine's exec of `true` takes, from the request to its exit status."""
         engine = self._engine
         started = time.perf_counter()
         made = await engine.call(engine.api.exec_create, container, ["true"])
@@ -58,7 +62,9 @@ class BareEngine:
         return time.perf_counter() - started
 
     async def run_many(self, count: int, parallel: int) -> float:
-        """Start so many, so many at once; containers a second. All are removed after the clock is stopped."""
+        """Start `count` containers, `parallel` at a time; return containers started per second. All are removed
+        afterwards.
+        """
         limiter = anyio.CapacityLimiter(parallel)
         running, is_counted = 0, anyio.Event()
         started, seconds = time.perf_counter(), 0.0
@@ -83,7 +89,7 @@ class BareEngine:
 
 
 async def bare_engine(engine: Engine, spec: SandboxSpec) -> BareEngine:
-    """Ready to make containers of a spec's image, with its walls."""
+    """A `BareEngine` for a spec: its image is provided, and its containers get the isolation of the hub's own."""
     had = await ensure_image(engine, spec.image)
     image = image_facts(await engine.call_again(engine.api.inspect_image, had.digest), had.reference)
     run = secrets.token_hex(4)

@@ -1,4 +1,4 @@
-"""`hub bench sandbox`: an exec, a ready sandbox, the refill, and many episodes at once."""
+"""`hub bench sandbox`: measures an exec, getting a ready sandbox, the pool's refill rate, and many episodes at once."""
 
 import os
 import random
@@ -15,8 +15,8 @@ from rollouthub.sandbox import Sandbox, SandboxProvider, SandboxSpec
 from rollouthub.statistics.quantiles import quantile
 from rollouthub_sandboxes.bench.engine_baseline import BareEngine, bare_engine
 from rollouthub_sandboxes.bench.sandbox_figures import SandboxReport
-from rollouthub_sandboxes.docker.engine import Engine, connect_engine
 from rollouthub_sandboxes.docker.provider import DockerProvider, docker_provider
+from rollouthub_sandboxes.engine.engine import Engine, connect_engine
 from rollouthub_sandboxes.process.provider import process_provider
 
 PARALLEL = 4
@@ -28,14 +28,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Amounts:
-    """How much of everything is measured."""
+    """How many times each thing is measured."""
 
     execs: int = 1000
     engine_execs: int = 30
     opens: int = 10
     rounds: int = 6
     containers: int = 12
-    """In a round."""
+    """Containers started in each round."""
     acquires: int = 60
     episodes: int = 64
 
@@ -44,10 +44,10 @@ QUICK = Amounts(execs=100, engine_execs=5, opens=3, rounds=1, containers=4, acqu
 
 
 async def measure_docker(amounts: Amounts, say: Say) -> SandboxReport:
-    """Containers of the engine that answers, beside what the engine does by itself.
+    """Measure sandboxes of the container engine that answers, and the engine used directly for comparison.
 
     Raises:
-        HubError: a sandbox could not be had, or broke.
+        HubError: a sandbox could not be opened, or failed while it was measured.
     """
     report = SandboxReport("docker", load_before=os.getloadavg()[0], parallel=PARALLEL)
     spec = SandboxSpec()
@@ -67,10 +67,10 @@ async def measure_docker(amounts: Amounts, say: Say) -> SandboxReport:
 
 
 async def measure_process(amounts: Amounts, say: Say) -> SandboxReport:
-    """Processes of this machine.
+    """Measure process sandboxes.
 
     Raises:
-        HubError: a sandbox could not be had, or broke.
+        HubError: a sandbox could not be opened, or failed while it was measured.
     """
     report = SandboxReport("process", load_before=os.getloadavg()[0], parallel=PARALLEL)
     spec = SandboxSpec()
@@ -99,7 +99,7 @@ async def _bare_times(bare: BareEngine, amounts: Amounts, report: SandboxReport)
 
 
 async def _refill(bare: BareEngine, amounts: Amounts, report: SandboxReport, say: Say) -> None:
-    """The pool's rate and the engine's own by turns, so that what else runs here meets both."""
+    """Measure in turn how fast the pool and the bare engine start containers, so that other load affects both alike."""
     ours: list[float] = []
     engines: list[float] = []
     opens: list[float] = []
@@ -122,7 +122,7 @@ async def _refill(bare: BareEngine, amounts: Amounts, report: SandboxReport, say
 
 
 async def _start_many(provider: SandboxProvider, spec: SandboxSpec, count: int) -> float:
-    """Have so many made that nobody made ahead; sandboxes a second until the last is there."""
+    """Open `count` sandboxes, none of them started ahead; return sandboxes per second until the last one is open."""
     limiter = anyio.CapacityLimiter(count if isinstance(provider, DockerProvider) else PARALLEL)
     have, are_all_there = 0, anyio.Event()
     started, seconds = time.perf_counter(), 0.0
@@ -170,7 +170,9 @@ async def _execs(
 async def _acquires(
     provider: SandboxProvider, spec: SandboxSpec, amounts: Amounts, report: SandboxReport, say: Say
 ) -> None:
-    """Ready sandboxes, wanted at random moments, so many a second as half of what the pool can start."""
+    """Measure the wait for a sandbox when requests come at random, at half the rate at which the provider can start
+    them.
+    """
     await provider.prepare(spec)
     churn = await _churn(provider, spec, amounts.containers)
     report.churn_per_second = churn
@@ -197,7 +199,7 @@ async def _acquires(
 
 
 async def _churn(provider: SandboxProvider, spec: SandboxSpec, count: int) -> float:
-    """Sandboxes a second that are made, used once and given back, as fast as it goes."""
+    """Sandboxes per second that are opened, used for one command and closed, `PARALLEL` at a time without a pause."""
     left = iter(range(count))
     started = time.perf_counter()
 
@@ -252,7 +254,9 @@ async def _open_seconds(provider: SandboxProvider, spec: SandboxSpec) -> float:
 
 
 async def _second_open(provider: SandboxProvider, spec: SandboxSpec) -> float:
-    """How long a sandbox takes that nothing was made ahead for; what all of a spec share is made with a first one."""
+    """Seconds to open a sandbox that was not started ahead; a first one is opened before to set up what the spec's
+    sandboxes share.
+    """
     await _open_seconds(provider, spec)
     if isinstance(provider, DockerProvider):
         await _be_idle(provider)
@@ -260,19 +264,19 @@ async def _second_open(provider: SandboxProvider, spec: SandboxSpec) -> float:
 
 
 async def _be_idle(provider: DockerProvider) -> None:
-    """Wait until the pool neither starts nor ends anything."""
+    """Wait until the pool is neither starting nor ending a container."""
     # Only a bench asks for this, so the pool has no event for it.
     while provider.statistics.making or provider.statistics.ending:  # noqa: ASYNC110
         await anyio.sleep(0.02)
 
 
 def _fresh(name: str) -> SandboxSpec:
-    """A spec that no pool has anything warm for."""
+    """A spec of which no pool has a warm container."""
     return SandboxSpec(environment={"BENCH": name})
 
 
 async def _first_process(engine: Engine | None, sandbox: Sandbox) -> int | None:
-    """The pid of a container's supervisor, where the engine runs on this machine."""
+    """The pid of a container's supervisor on this machine; None without an engine or where the engine tells no pid."""
     if engine is None:
         return None
     return (await engine.call(engine.api.inspect_container, sandbox.id))["State"]["Pid"] or None

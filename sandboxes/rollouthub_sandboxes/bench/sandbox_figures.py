@@ -8,7 +8,7 @@ from rich.table import Table
 
 @dataclass
 class SandboxReport:
-    """What was measured; None where a provider has no such thing, or nothing to compare it with."""
+    """The measured figures; None where the provider lacks the thing measured, or there is no baseline."""
 
     provider: str
     engine: str | None = None
@@ -18,43 +18,43 @@ class SandboxReport:
     exec_p50_ms: float = 0.0
     exec_p99_ms: float = 0.0
     docker_exec_p50_ms: float | None = None
-    """The engine's own exec of the same program, through its API."""
+    """Median of the engine's own exec of the same program through its API, in milliseconds."""
     hub_growth_kb: int | None = None
-    """Of this process's resident memory over all but the first tenth of the execs."""
+    """Growth of this process's resident memory in KB while the execs ran, after a warm-up of a tenth as many."""
     supervisor_growth_kb: int | None = None
     open_p50_ms: float | None = None
-    """A sandbox made while its caller waits; a pool makes the next one beside it."""
+    """Median time to open a sandbox that was not started ahead, in milliseconds."""
     docker_run_p50_ms: float | None = None
-    """A container created and started with the same walls, through the engine's API, one at a time."""
+    """Median time to create and start a container with the same isolation through the engine's API, one at a time."""
     acquires: int = 0
     demand_per_second: float = 0.0
     acquire_p50_ms: float = 0.0
     acquire_p99_ms: float = 0.0
     acquired_warm: int | None = None
-    """Handed out at once."""
+    """How many of the acquired sandboxes came ready from the warm pool."""
     parallel: int = 0
-    """Started at once, by the pool and by the bare engine alike."""
+    """How many containers the pool and the bare engine each start at a time."""
     refill_per_second: float = 0.0
     docker_run_per_second: float | None = None
     refill_ratio: float | None = None
-    """Of the two above, the median over pairs of rounds."""
+    """The pool's rate divided by the bare engine's (the two fields above): median over the pairs of rounds."""
     churn_per_second: float = 0.0
-    """Made, used and removed, as fast as it goes."""
+    """Sandboxes per second opened, used for one command and closed without a pause."""
     episodes: int = 0
-    """At once, each: acquired, ten execs, released."""
+    """Episodes run at once; each acquires a sandbox, runs ten commands and releases it."""
     episodes_seconds: float = 0.0
     episode_errors: int = 0
     load_before: float = 0.0
     load_after: float = 0.0
-    """Of the machine, over a minute: what else runs here makes every figure worse."""
+    """Load average of the machine over one minute; other load makes every figure worse."""
 
     def as_json(self) -> dict[str, Any]:
-        """As `--json` prints it."""
+        """The report as `--json` prints it."""
         return asdict(self)
 
 
 def report_table(report: SandboxReport) -> Table:
-    """A line per figure, the bare engine's beside ours."""
+    """The report as a table: a row for each figure, the bare engine's figure beside ours."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(f"{report.provider}: {report.engine or report.walls}, {report.runner}")
     table.add_column("ours", justify="right")

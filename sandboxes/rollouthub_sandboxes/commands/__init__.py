@@ -1,1 +1,3 @@
-"""The commands `hub images` and `hub sandbox`; they import what they need when they run."""
+"""The commands `hub images` and `hub sandbox`, and the sandbox part of `hub doctor`; heavy imports happen when they
+run.
+"""

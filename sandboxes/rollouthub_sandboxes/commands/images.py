@@ -15,7 +15,7 @@ images = typer.Typer(help="Build, list and prune the images that sandboxes start
 
 _PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _NAME = re.compile(rf"(?:[A-Za-z0-9.-]+(?::\d+)?/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?", re.ASCII)
-"""As engines take them: lower case, with or without a registry before it and a tag behind."""
+"""An image name as engines accept it: lower case, optionally with a registry in front and a tag behind."""
 
 
 @images.command("build")
@@ -91,14 +91,14 @@ async def _build(wanted: "Build | None", tag: str | None, as_json: bool) -> None
 
     from rollouthub.cli.console import remarks
     from rollouthub.statistics.amounts import clock
-    from rollouthub_sandboxes.docker.engine import connect_engine
+    from rollouthub_sandboxes.engine.engine import connect_engine
     from rollouthub_sandboxes.images import ensure_image
 
     console = remarks()
     started = time.monotonic()
 
     def say(line: str) -> None:
-        """The steps, and when each begins: what they say themselves is told where one fails."""
+        """Print each build step with the time since the start; the output of a step appears only where it fails."""
         if line.lower().startswith(("step ", "pull")):
             after = clock(time.monotonic() - started)
             console.print(f"{after}  {line}", style="dim", markup=False, highlight=False)
@@ -118,7 +118,7 @@ async def _build(wanted: "Build | None", tag: str | None, as_json: bool) -> None
 
 async def _list(as_json: bool) -> None:
     from rollouthub.cli.console import results
-    from rollouthub_sandboxes.docker.engine import connect_engine
+    from rollouthub_sandboxes.engine.engine import connect_engine
     from rollouthub_sandboxes.images.build_lock import cache_folder
     from rollouthub_sandboxes.images.image_tables import facts, images_table
     from rollouthub_sandboxes.images.inventory import own_images
@@ -135,7 +135,7 @@ async def _list(as_json: bool) -> None:
 
 async def _prune(days: float, dry_run: bool, as_json: bool) -> None:
     from rollouthub.cli.console import remarks
-    from rollouthub_sandboxes.docker.engine import connect_engine
+    from rollouthub_sandboxes.engine.engine import connect_engine
     from rollouthub_sandboxes.images.build_lock import cache_folder
     from rollouthub_sandboxes.images.image_tables import facts, size
     from rollouthub_sandboxes.images.inventory import prune

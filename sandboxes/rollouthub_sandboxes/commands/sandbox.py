@@ -15,7 +15,7 @@ sandbox = typer.Typer(help="List, clean up and enter the containers of this mach
 
 @sandbox.command("list")
 def list_sandboxes(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
-    """List the containers that hubs made, and whether those hubs still run."""
+    """List the containers that hubs started, and whether those hubs still run."""
     from rollouthub.event_loop import run_async
 
     run_async(_list, as_json)
@@ -23,7 +23,7 @@ def list_sandboxes(as_json: Annotated[bool, typer.Option("--json", help="Print o
 
 @sandbox.command("sweep")
 def sweep_sandboxes(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
-    """Remove containers, snapshots and networks of hubs that no longer run. A running hub's are never touched."""
+    """Remove containers, snapshots and networks of hubs that no longer run; those of running hubs stay."""
     from rollouthub.event_loop import run_async
 
     run_async(_sweep, as_json)
@@ -49,7 +49,7 @@ def bench_sandboxes(
     quick: Annotated[bool, typer.Option("--quick", help="Take fewer measurements, for a first look.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Measure sandboxes on this machine: an exec, taking one from the warm pool, its refill; as `hub bench sandbox`."""
+    """Measure an exec, getting a ready sandbox and the pool's refill on this machine, as `hub bench sandbox`."""
     from rollouthub_sandboxes.bench.command import bench
 
     bench(provider, quick, as_json)
@@ -59,8 +59,8 @@ async def _list(as_json: bool) -> None:
     from dataclasses import asdict
 
     from rollouthub.cli.console import results
-    from rollouthub_sandboxes.docker.engine import connect_engine
     from rollouthub_sandboxes.docker.live_containers import live_containers
+    from rollouthub_sandboxes.engine.engine import connect_engine
 
     async with connect_engine() as engine:
         found = await live_containers(engine)
@@ -76,8 +76,8 @@ async def _sweep(as_json: bool) -> None:
     from dataclasses import asdict
 
     from rollouthub.cli.console import remarks
-    from rollouthub_sandboxes.docker.engine import connect_engine
     from rollouthub_sandboxes.docker.sweep import sweep
+    from rollouthub_sandboxes.engine.engine import connect_engine
 
     async with connect_engine() as engine:
         swept = await sweep(engine)
@@ -95,9 +95,9 @@ async def _sweep(as_json: bool) -> None:
 
 
 async def _shell(name: str, command: list[str], user: str) -> int:
-    from rollouthub_sandboxes.docker.engine import connect_engine
     from rollouthub_sandboxes.docker.live_containers import command_user, find_container
     from rollouthub_sandboxes.docker.shell import open_shell
+    from rollouthub_sandboxes.engine.engine import connect_engine
 
     async with connect_engine() as engine:
         container = await find_container(engine, name)

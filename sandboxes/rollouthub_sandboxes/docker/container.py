@@ -1,25 +1,31 @@
-"""A container's walls: what is asked of the engine for a spec, and what the engine says it gave."""
+"""A container's isolation: what a spec asks of the engine, and what the engine reports that it set up."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from rollouthub.errors import ConfigError
 from rollouthub.sandbox import MIB, Resources, SandboxRef, SandboxSpec
-from rollouthub_sandboxes.docker.api import Json
 from rollouthub_sandboxes.docker.container_layout import ROOT, SUPERVISOR_FOLDER, Image, Layout
-from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.engine.api import Json
+from rollouthub_sandboxes.engine.engine import Engine
 
 SUPERVISOR = f"{SUPERVISOR_FOLDER}/supervisor"
 ROOT_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
 _NUMBERS = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "KILL": 5, "SETGID": 6, "SETUID": 7}
 SUPERVISOR_CAPABILITIES = ("KILL", "SETGID", "SETPCAP", "SETUID")
-"""With which it takes ids of its own, ends commands, and leaves them no capability but those of the profile."""
+"""What the supervisor needs to switch to its own user id, kill commands, and drop all capabilities but the
+profile's.
+"""
 SUPERVISOR_ID = 65_431
-"""The supervisor's own user and group, and the next number with it: nobody's in any image we know of."""
+"""User and group id of the supervisor, which takes the next number, too; no image known to us has a user with
+either.
+"""
 SHARED_MEMORY_BYTES = 64 << 20
 _MOST = {"core": 0}
 _PODMANS_MOST = _MOST | {"nofile": 16_384, "nproc": 32_768}
-"""Podman would raise these to a million and more, which only a fully privileged service may."""
+"""Resource limits for Podman, which would otherwise raise them to a million and more; only a privileged service may
+do that.
+"""
 MEMORY_OPTIONS = "rw,nosuid,nodev,exec,mode=1777"
 
 SHARES_KERNEL = "shares the machine's kernel"
@@ -40,7 +46,9 @@ def arguments(
     volume: str | None,
     has_quota: bool = False,
 ) -> Json:
-    """What `POST /containers/create` is given; without a supervisor's volume something else must be its entrypoint."""
+    """The body of `POST /containers/create`; without `volume` (the supervisor's) the caller must set another
+    entrypoint.
+    """
     environment = dict(spec.environment)
     if plan.home:
         environment["HOME"] = plan.home
@@ -65,14 +73,16 @@ def arguments(
 
 
 def _orders(spec: SandboxSpec, plan: Layout) -> list[str]:
-    """What the supervisor is told of those whom it runs commands as."""
+    """The supervisor's arguments: the user that commands run as, its own id, and the capabilities that commands
+    keep.
+    """
     kept = sum(1 << _NUMBERS[name] for name in _capabilities(spec))
     ids = ["--as", plan.first_user, "--own-id", str(SUPERVISOR_ID)]
     return ["--filter", *ids, "--capabilities", f"{kept:x}"]
 
 
 def _capabilities(spec: SandboxSpec) -> tuple[str, ...]:
-    """Those that commands of root have."""
+    """The capabilities of commands that run as root."""
     return ROOT_CAPABILITIES if spec.profile == "root-compat" else ()
 
 
@@ -109,7 +119,9 @@ def _walls(spec: SandboxSpec, plan: Layout, volume: str | None, has_quota: bool)
 
 
 def _memory_options(plan: Layout, size: int) -> str:
-    """Where the image has a folder of the name the engine takes over its mode, so it has to belong to the user."""
+    """Mount options of a folder in memory; sets its owner, since Docker may take over the mode of the image's
+    folder.
+    """
     if plan.is_podmans:
         return f"{MEMORY_OPTIONS},size={size},notmpcopyup"
     owner = f",uid={plan.owner[0]},gid={plan.owner[1]}" if plan.owner else ""
@@ -117,10 +129,10 @@ def _memory_options(plan: Layout, size: int) -> str:
 
 
 def check_engine(info: Json, engine: Engine) -> None:
-    """See that an engine can hold the walls that every sandbox has.
+    """Check that an engine can enforce the limits that every sandbox has.
 
     Raises:
-        ConfigError: it cannot.
+        ConfigError: the engine cannot limit memory, processes or CPU, or runs no Linux containers.
     """
     needed = {"MemoryLimit": "memory", "PidsLimit": "processes", "CpuCfsQuota": "CPU"}
     missing = [what for key, what in needed.items() if info.get(key, info.get(key.replace("Cfs", "CFS"))) is False]
@@ -134,10 +146,10 @@ def check_engine(info: Json, engine: Engine) -> None:
 
 
 def check_resources(spec: SandboxSpec, info: Json, engine: Engine) -> None:
-    """See that an engine's machine has what a spec asks for: not every engine does.
+    """Check that an engine's machine has the CPUs and memory a spec asks for, since not every engine checks it.
 
     Raises:
-        ConfigError: it does not.
+        ConfigError: the machine has too little, or the spec asks for files of the hub's machine to be shown.
     """
     if spec.shown:
         raise ConfigError(f"a container shows nothing of this machine ({', '.join(spec.shown)}); put it into the image")
@@ -151,10 +163,10 @@ def check_resources(spec: SandboxSpec, info: Json, engine: Engine) -> None:
 
 
 def in_force(engine: Engine, spec: SandboxSpec, image: Image, plan: Layout, inspected: Json, runner: str) -> SandboxRef:
-    """What the engine says of a container it made, for the record.
+    """The isolation and limits that the engine reports for a container it created, for the record.
 
     Raises:
-        ConfigError: a wall is not there that was asked for.
+        ConfigError: the engine did not set up something that was asked for.
     """
     given: Json = inspected["HostConfig"]
     asked, limits = spec.resources, _limits(given)

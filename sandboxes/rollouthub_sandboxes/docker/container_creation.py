@@ -14,24 +14,24 @@ import anyio
 from rollouthub.errors import ConfigError, SandboxError
 from rollouthub.sandbox import Sandbox, SandboxRef, SandboxSpec, Snapshot
 from rollouthub_sandboxes.docker import container, engine_exec
-from rollouthub_sandboxes.docker.api import Json
-from rollouthub_sandboxes.docker.attach_stream import attach
 from rollouthub_sandboxes.docker.container_exit import ContainerStream
 from rollouthub_sandboxes.docker.container_layout import Image, Layout
 from rollouthub_sandboxes.docker.container_shell import way_in
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
 from rollouthub_sandboxes.docker.folder_archive import unpack
 from rollouthub_sandboxes.docker.image_paths import remove_leftovers
-from rollouthub_sandboxes.docker.labels import labels, this_process
 from rollouthub_sandboxes.docker.snapshot import DockerSnapshot, take_snapshot
 from rollouthub_sandboxes.docker.supervisor_volume import supervisor_volume
+from rollouthub_sandboxes.engine.api import Json
+from rollouthub_sandboxes.engine.attach_stream import attach
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
+from rollouthub_sandboxes.engine.labels import labels, this_process
 from rollouthub_sandboxes.supervisor.client import Connection, supervise
 from rollouthub_sandboxes.supervisor.sandbox import SupervisedSandbox, Surroundings
 
 WARM_SECONDS = 1800.0
-"""How long a container may wait, ready, for somebody who wants it."""
+"""How long a started container may wait in the warm pool to be used."""
 GRACE_SECONDS = 600.0
-"""Beyond its time to live, before a sweep takes it for left over."""
+"""Seconds after a container's time to live before a sweep treats it as left over."""
 REMOVE_SECONDS = 60.0
 LOOK_SECONDS = 0.05
 _NOT_FOUND, _BEING_REMOVED = 404, 409
@@ -41,56 +41,56 @@ logger = logging.getLogger(__name__)
 
 
 class SupervisorCannotRun(SandboxError):
-    """An engine's machine does not run the supervisor's program."""
+    """The engine's machine cannot execute the supervisor's program."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that is needed to make one container; equal ones make equal containers."""
+    """All that is needed to create one container; recipes are equal when their keys are."""
 
     key: str
     spec: SandboxSpec = field(compare=False)
     image: Image = field(compare=False)
     plan: Layout = field(compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
-    """What a rollout should say of the image."""
+    """Remarks on the image for the rollout's record, such as a base that was replaced."""
     seed: bytes = field(default=b"", compare=False, repr=False)
-    """What the image has in folders that are kept in memory."""
+    """Archive of the image's own files in the folders that are kept in memory."""
     snapshot: DockerSnapshot | None = field(default=None, compare=False)
 
 
 @dataclass(eq=False)
 class Box:
-    """A started container."""
+    """A started container with its sandbox and its connection."""
 
     name: str
     recipe: Recipe
     sandbox: Sandbox
     stream: ContainerStream
     connection: Connection | None
-    """None where the engine's own exec stands in for the supervisor."""
+    """The connection to the supervisor; None where the engine's own exec is used instead."""
 
     @property
     def most_root_bytes(self) -> int | None:
-        """What may be written to its root, where only a look now and then can tell."""
+        """Bytes that may be written to its root, where the engine has no quota and the hub measures; else None."""
         is_measured = container.NO_QUOTA in self.sandbox.ref.limitations
         return self.recipe.spec.resources.disk_bytes if is_measured else None
 
     def close(self) -> None:
-        """Take it for over, whoever still holds its sandbox; its end comes behind the scenes."""
+        """Make all further use of the sandbox fail; the pool ends the container in the background."""
         if self.connection is not None:
             self.connection.break_off(CLOSED)
         elif isinstance(self.sandbox, engine_exec.EngineExecSandbox):
             self.sandbox.break_off(CLOSED)
 
     def live_for(self, seconds: float) -> None:
-        """Have it end by itself after this time."""
+        """Have the supervisor end the container after `seconds`, whatever becomes of the hub."""
         if self.connection is not None:
             self.connection.live_for(seconds)
 
 
 class Maker:
-    """Makes containers on one engine, all with the labels of one run."""
+    """Creates containers on one engine, all with the labels of one run."""
 
     def __init__(self, engine: Engine, run: str, payload: bytes | None, has_quota: bool) -> None:
         self._engine, self.run = engine, run
@@ -99,23 +99,23 @@ class Maker:
         self._volume_lock = anyio.Lock()
         self._numbers = itertools.count(1)
         self.live: dict[str, Box] = {}
-        """By name."""
+        """The started containers by name."""
         self.names: set[str] = set()
-        """Of all that are live, being made, or being removed."""
+        """Names of all containers that are live, being created or being removed."""
         self._discarded: set[str] = set()
-        """Images of snapshots that are no longer wanted, as long as containers of them are there."""
+        """Images of discarded snapshots that are still in use by a container."""
 
     def look_anew(self) -> None:
-        """Believe nothing that was known of the engine before it was away."""
+        """Forget the supervisor's volume, as the engine may have lost it while it was away."""
         self._volume = None
 
     @asynccontextmanager
     async def make(self, recipe: Recipe) -> AsyncGenerator[Box]:
-        """A started container; removed, with its anonymous volumes, on the way out or when anything fails.
+        """A started container; it is removed with its anonymous volumes on exit, or when anything fails.
 
         Raises:
-            ConfigError: the engine cannot put up the walls.
-            SandboxError: it could not be made.
+            ConfigError: the engine cannot set up the isolation.
+            SandboxError: it could not be created or started.
         """
         async with AsyncExitStack() as stack:
             box = await self._enter(stack, recipe)
@@ -177,7 +177,7 @@ class Maker:
 
     @asynccontextmanager
     async def _created(self, recipe: Recipe, volume: str | None) -> AsyncGenerator[tuple[str, str, SandboxRef]]:
-        """A created container, by its name and id, and what the engine says of its walls."""
+        """A created container: its name, its id, and the isolation that the engine reports for it."""
         engine = self._engine
         name = f"rollouthub-{self.run}-{next(self._numbers)}"
         self.names.add(name)
@@ -246,7 +246,7 @@ class Maker:
 
 
 async def remove(engine: Engine, name: str) -> None:
-    """Remove a container with its anonymous volumes, whatever it does, and see it gone; logs what cannot be done."""
+    """Remove a container with its anonymous volumes, running or not, and wait until it is gone; failures are logged."""
     try:
         await engine.call_again(engine.api.remove_container, name, v=True, force=True)
     except EngineError as error:
@@ -278,7 +278,7 @@ async def _start(engine: Engine, id: str) -> None:
 
 @asynccontextmanager
 async def _greeted(engine: Engine, stream: ContainerStream) -> AsyncGenerator[Connection]:
-    """A supervisor that has answered; some engines tell only now that its program does not run."""
+    """A connection to a supervisor that has answered; some engines report only here that its program cannot run."""
     is_up = False
     try:
         async with supervise(stream, blamed=stream.blamed) as connection:
@@ -299,7 +299,7 @@ def _cannot_run(engine: Engine, error: SandboxError) -> SupervisorCannotRun:
 
 
 def _folders(paths: tuple[str, ...]) -> bytes:
-    """Folders that everybody may write to, as an archive of the root."""
+    """A tar archive, to be unpacked at the root, of empty folders that everybody may write to."""
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w") as archive:
         for path in paths:

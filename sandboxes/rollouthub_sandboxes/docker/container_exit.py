@@ -6,17 +6,17 @@ import anyio
 
 from rollouthub.errors import SandboxError, SandboxOverrun
 from rollouthub.sandbox import Resources
-from rollouthub_sandboxes.docker.api import Json
-from rollouthub_sandboxes.docker.attach_stream import Attached
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
 from rollouthub_sandboxes.docker.resource_bounds import RECENT_SECONDS, blamed
+from rollouthub_sandboxes.engine.api import Json
+from rollouthub_sandboxes.engine.attach_stream import Attached
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
 
 ASK_SECONDS = 3.0
 _KILLED = "137"
 
 
 class ContainerStream:
-    """The byte stream to the first process of a container; its end says why it ended."""
+    """The byte stream to the first process of a container; when it ends, it raises an error that says why."""
 
     def __init__(self, engine: Engine, container: str, resources: Resources, attached: Attached) -> None:
         self._engine, self._container, self._attached = engine, container, attached
@@ -24,14 +24,15 @@ class ContainerStream:
         self._since = int(time.time()) - 1
         self._is_closed = False
         self.ended: SandboxError | None = None
-        """Set by who ends the container on purpose: why."""
+        """Why the container was ended on purpose; set by the code that ends it, else None."""
 
     async def receive(self) -> bytes:
-        """Some bytes.
+        """The next bytes of the stream.
 
         Raises:
-            SandboxError: somebody has ended the container, and why; or what ran in it has (`SandboxOverrun`).
-            ConnectionResetError: the container has ended, and why; or the engine has.
+            SandboxError: the hub ended the container (the error says why), or programs in it used up its memory
+                (`SandboxOverrun`).
+            ConnectionResetError: the container or the engine ended for another reason, which the error names.
         """
         data = await self._attached.receive()
         if data or self._is_closed:
@@ -43,28 +44,28 @@ class ContainerStream:
         raise ConnectionResetError(f"{reason}; it said: {said[-500:]}" if said else reason)
 
     async def blamed(self, reason: str) -> SandboxError:
-        """The error for a container that does not do as it is told: a `SandboxOverrun` where it is at its bounds."""
+        """The error for a container that does not respond: a `SandboxOverrun` if it is at its resource limits."""
         return self.ended or await blamed(self._engine, self._container, self._resources, reason)
 
     async def send(self, data: bytes) -> None:
-        """Send all of it."""
+        """Send all of `data` to the first process of the container."""
         await self._attached.send(data)
 
     async def send_eof(self) -> None:
-        """Say that no more follows: the supervisor then ends everything."""
+        """Close the stream to the first process: the supervisor then ends everything."""
         await self._attached.send_eof()
 
     async def aclose(self) -> None:
-        """Let go; the container ends by that."""
+        """Close the stream, which ends the container."""
         self._is_closed = True
         await self._attached.aclose()
 
 
 async def why_ended(engine: Engine, container: str, since: int) -> str:
-    """A container's end in words; never raises for what the engine does not know.
+    """Why a container ended, in words, from the engine's events; says so where the engine does not know.
 
     Raises:
-        SandboxOverrun: its programs, or the files it keeps in memory, left its first process none.
+        SandboxOverrun: its programs, or its files kept in memory, used up its memory.
     """
 
     def noted() -> list[Json]:
@@ -92,7 +93,7 @@ def _told(events: list[Json]) -> str:
 
 
 def _wanted_memory(died: Json, oom: Json | None) -> bool:
-    """Whether a first process died of want of memory: killed for it, or as it could not go on without."""
+    """Whether the first process ended because memory ran out: it was killed for it, or failed within a minute of it."""
     if oom is None or _status(died) == "0":
         return False
     return _status(died) == _KILLED or int(died["time"]) - int(oom["time"]) <= RECENT_SECONDS

@@ -1,4 +1,4 @@
-"""Where a container's folders are, who runs in it and what it may write, worked out of a spec and an image."""
+"""A container's writable folders, and the users in it, derived from a spec and an image."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from rollouthub.errors import ConfigError
 from rollouthub.sandbox import SandboxSpec
-from rollouthub_sandboxes.docker.api import Json
+from rollouthub_sandboxes.engine.api import Json
 
 NOBODY, ROOT = "65534:65534", "0:0"
 WORKSPACE = "/workspace"
@@ -16,22 +16,22 @@ _KERNEL_FOLDERS = ("/proc", "/sys", "/dev", SUPERVISOR_FOLDER)
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What of an image matters to a container of it."""
+    """The properties of an image that matter for its containers."""
 
     id: str
-    """Its digest, which is also how it is referred to: a tag may move."""
+    """Its digest; containers are created by it, since a tag may move."""
     name: str = ""
-    """As it was asked for."""
+    """The name that it was asked for by."""
     user: str = ""
     workdir: str = ""
     volumes: tuple[str, ...] = ()
-    """Folders it declares as volumes."""
+    """Folders that the image declares as volumes."""
     has_home: bool = False
-    """Whether it sets HOME."""
+    """Whether the image sets HOME."""
 
 
 def image_facts(inspected: Json, name: str) -> Image:
-    """An image as the engine describes it."""
+    """The `Image` for the engine's description of an image."""
     config: Json = inspected.get("Config") or {}
     environment: list[str] = config.get("Env") or []
     volumes: dict[str, object] = config.get("Volumes") or {}
@@ -47,40 +47,44 @@ def image_facts(inspected: Json, name: str) -> Image:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A container's folders and users."""
+    """The folders and users of a container."""
 
     workdir: str
     first_user: str
-    """Whom its first process, the supervisor, runs as."""
+    """The user that commands run as unless `command_user` is set; without a supervisor the first process has it,
+    too.
+    """
     command_user: str
-    """Whom commands run as; empty for the first process's own."""
+    """The user that commands run as; empty for `first_user`."""
     has_writable_root: bool
     memory_folders: tuple[str, ...]
-    """Kept in memory, of a fixed size, on a read-only root."""
+    """Writable folders kept in memory with a fixed size, where the root is read-only."""
     volumes: tuple[str, ...]
-    """Those the image declares on a writable root: they are no part of its file system."""
+    """The image's volumes, where the root is writable: they are not part of the root's file system."""
     seeded: tuple[str, ...]
-    """Memory folders that are to start with what the image has there."""
+    """Folders in memory that start with the image's own files."""
     opened: tuple[str, ...]
-    """Folders to be made writable for all before the start: by mounting alone they would be root's."""
+    """Folders to be made writable for everybody before the start, since a mount alone leaves them root's."""
     owner: tuple[int, int] | None
-    """Whom the folders in memory belong to; None as long as only the image knows the number."""
+    """User and group id that own the folders in memory; None until the ids are read from the image."""
     home: str | None
-    """HOME, where the image has none that would do."""
+    """Value for HOME; None where the image's or the spec's own is used."""
     is_podmans: bool = False
-    """Podman takes no owner for a folder in memory: it is opened instead, below the mount."""
+    """Whether the engine is Podman, which takes no owner for a folder in memory: the folder is opened to everybody
+    instead.
+    """
 
     @property
     def user(self) -> str:
-        """Whom commands run as."""
+        """The user that commands run as."""
         return self.command_user or self.first_user
 
 
 def layout(spec: SandboxSpec, image: Image) -> Layout:
-    """How a container for a spec is laid out.
+    """The folders and users of a container for a spec.
 
     Raises:
-        ConfigError: the spec asks for a folder that cannot be one.
+        ConfigError: the spec names a folder that cannot be made writable.
     """
     is_root_compatible = spec.profile == "root-compat"
     has_writable_root = spec.has_writable_root or is_root_compatible
@@ -108,7 +112,7 @@ def layout(spec: SandboxSpec, image: Image) -> Layout:
 
 
 def for_podman(plan: Layout) -> Layout:
-    """A layout as Podman can do it."""
+    """The layout adapted to Podman."""
     if plan.has_writable_root:
         return replace(plan, is_podmans=True)
     # Podman makes these writable on any read-only root; so they get a size, and are kept in snapshots.
@@ -117,7 +121,7 @@ def for_podman(plan: Layout) -> Layout:
 
 
 def is_numeric(user: str) -> bool:
-    """Whether a user is given by number, with or without a group."""
+    """Whether a user is given as a number, with or without a group."""
     return all(part.isdecimal() for part in user.split(":"))
 
 

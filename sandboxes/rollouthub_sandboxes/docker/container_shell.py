@@ -7,18 +7,18 @@ from pydantic import ValidationError
 from rollouthub.errors import NotOffered
 from rollouthub.sandbox import Container
 from rollouthub_sandboxes.docker.container_layout import Layout
-from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.engine.engine import Engine
 
 _FOUND_BY_ITSELF = ("docker", "unix:///var/run/docker.sock")
 
 
 def way_in(engine: Engine, name: str, plan: Layout) -> Container:
-    """A container as `docker exec` names it, as the user that commands run as.
+    """What `docker exec` needs to open a shell in a container: its name and the user that commands run as.
 
-    Under TLS the command line is taken to know the engine's address: only its own settings say where the keys are.
+    Under TLS the engine's address is left out: the person's own Docker settings have it, together with the keys.
 
     Raises:
-        NotOffered: its engine or its user has a name that is not safe to hand on.
+        NotOffered: the engine's address or the user has a form that is not safe in a command line.
     """
     address = engine.address
     is_known = address.certificates is not None or (engine.kind, address.url) == _FOUND_BY_ITSELF

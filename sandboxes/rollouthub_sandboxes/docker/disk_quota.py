@@ -1,4 +1,4 @@
-"""Enforces the size of writable roots by measuring, where the engine's storage has no quota."""
+"""Enforces the size of writable roots by measuring them, where the engine's storage has no quota."""
 
 import logging
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ import anyio
 
 from rollouthub.errors import SandboxOverrun
 from rollouthub_sandboxes.docker.container_exit import ContainerStream
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
-from rollouthub_sandboxes.docker.labels import RUN
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
+from rollouthub_sandboxes.engine.labels import RUN
 
 LOOK_SECONDS = 5.0
 logger = logging.getLogger(__name__)
@@ -22,12 +22,12 @@ class Measured(Protocol):
     def stream(self) -> ContainerStream: ...
     @property
     def most_root_bytes(self) -> int | None:
-        """What may be written to its root; None where nothing can be, or the engine sees to it."""
+        """Bytes that may be written to its root; None where the root is read-only or the engine enforces a quota."""
         ...
 
 
 async def watch_disks(engine: Engine, run: str, live: Mapping[str, Measured], seconds: float = LOOK_SECONDS) -> None:
-    """End containers that wrote more to their root than they may; never returns."""
+    """Every `seconds`, end containers that have written more to their root than they may; never returns."""
     while True:
         await anyio.sleep(seconds)
         if any(box.most_root_bytes is not None for box in live.values()):

@@ -1,4 +1,4 @@
-"""A sandbox without a supervisor, for engines whose machine cannot run it: slower, and weaker, and it says so."""
+"""A sandbox without a supervisor, for engines whose machine cannot run it: slower and weaker, as its record says."""
 
 import logging
 import posixpath
@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 import anyio
 
 from rollouthub.errors import NotOffered, SandboxError, SandboxOverrun, said
+from rollouthub.event_loop import background_tasks
 from rollouthub.sandbox import (
     FILE_BYTES,
     MOST_SECONDS,
@@ -27,16 +28,16 @@ from rollouthub.sandbox import (
     Snapshot,
 )
 from rollouthub_sandboxes.docker import engine_files
-from rollouthub_sandboxes.docker.api import Json
 from rollouthub_sandboxes.docker.container_exit import ContainerStream
 from rollouthub_sandboxes.docker.container_layout import Layout
 from rollouthub_sandboxes.docker.container_shell import way_in
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
-from rollouthub_sandboxes.docker.engine_program import EngineCommand, EngineProgram, worded
+from rollouthub_sandboxes.engine.api import Json
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
+from rollouthub_sandboxes.engine.engine_program import EngineCommand, EngineProgram, worded
 from rollouthub_sandboxes.supervisor.channel import again
 
 FIRST_PROCESS: Json = {"Entrypoint": ["/bin/sh", "-c", "exec cat >/dev/null"], "Cmd": []}
-"""Ends when its input does, which is when the hub does; so nothing is left behind without a supervisor either."""
+"""The first process without a supervisor: it ends with its input, so with the hub, and takes the container with it."""
 LIMITATIONS = (
     "commands run through the engine's exec: one that is stopped at its deadline ends the whole sandbox",
     "a command killed for want of memory is not told from one killed otherwise, and CPU time is not measured",
@@ -54,7 +55,9 @@ for folder in /proc/[0-9]*; do
 done
 echo $count
 """
-"""Living processes but the first and the one that counts; zombies stay, as the first process buries nobody."""
+"""Counts living processes except the first one and the counting shell; zombies, which nobody reaps here, do not
+count.
+"""
 NO_LIMITS = CommandLimits()
 logger = logging.getLogger(__name__)
 
@@ -63,18 +66,11 @@ logger = logging.getLogger(__name__)
 async def watch(
     engine: Engine, container: str, name: str, ref: SandboxRef, plan: Layout, stream: ContainerStream
 ) -> AsyncGenerator["EngineExecSandbox"]:
-    """A sandbox over a started container, whose end it notices."""
-    failure: Exception | None = None
-    async with anyio.create_task_group() as group:
+    """A sandbox over a started container; it notices when the container ends."""
+    async with background_tasks() as tasks:
         sandbox = EngineExecSandbox(engine, container, name, ref, plan, stream)
-        group.start_soon(sandbox.read)
-        try:
-            yield sandbox
-        except Exception as error:
-            failure = error  # raised below, as the group would wrap it
-        group.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+        tasks.start_soon(sandbox.read)
+        yield sandbox
 
 
 class EngineExecSandbox:
@@ -95,12 +91,12 @@ class EngineExecSandbox:
 
     @property
     def ref(self) -> SandboxRef:
-        """What is really in force."""
+        """The provider, image, user and limits really in force, for the record."""
         return self._ref
 
     @property
     def workdir(self) -> str:
-        """Where commands start."""
+        """The folder that commands start in."""
         return self._plan.workdir
 
     @property
@@ -109,15 +105,15 @@ class EngineExecSandbox:
         return self._broken is None
 
     def way_in(self) -> Container:
-        """How a person gets a shell in it."""
+        """What a person needs to open a shell in the container."""
         return way_in(self._engine, self._name, self._plan)
 
     def break_off(self, reason: str) -> None:
-        """Have every later call fail with this reason."""
+        """Let every later call fail with this reason."""
         self._broken = self._broken or SandboxError(reason)
 
     async def read(self) -> None:
-        """Notice the container's end."""
+        """Read the container's stream until it ends, and record why."""
         try:
             while await self._stream.receive():
                 pass
@@ -142,7 +138,9 @@ class EngineExecSandbox:
         limits: CommandLimits = NO_LIMITS,
         keeps_background: bool = True,
     ) -> Finished:
-        """Run a command to its end; at its deadline the sandbox ends, as nothing less is sure to end its processes."""
+        """Run a command to its end; a command past its deadline ends the whole sandbox, since `kill` could miss
+        processes.
+        """
         program = await self._begin(command, cwd, environment, user, limits)
         seconds = min(timeout_seconds, MOST_SECONDS)
         try:
@@ -186,11 +184,11 @@ class EngineExecSandbox:
         timeout_seconds: float | None = None,
         limits: CommandLimits = NO_LIMITS,
     ) -> AbstractAsyncContextManager[Program]:
-        """Run a command in the background; leaving the context kills every command of the sandbox."""
+        """Run a command in the background; leaving the context early kills every command of the sandbox."""
         return self._running(self._command(command, cwd, environment, user, limits), timeout_seconds)
 
     async def read_file(self, path: str, *, max_bytes: int = FILE_BYTES, follows_links: bool = True) -> bytes:
-        """A regular file's bytes."""
+        """The bytes of a regular file."""
         return await engine_files.read_file(self, self._at(path), max_bytes, follows_links)
 
     async def write_file(self, path: str, data: bytes, *, mode: int = 0o644, user: str | None = None) -> None:
@@ -198,7 +196,7 @@ class EngineExecSandbox:
         await engine_files.write_file(self, self._at(path), data, mode, user)
 
     async def list_files(self, path: str, *, recursive: bool = False, max_entries: int = 10_000) -> list[FileEntry]:
-        """What is below a folder."""
+        """List the entries of a folder; with `recursive`, those of its subfolders, too."""
         return await engine_files.list_files(self, self._at(path), recursive, max_entries)
 
     async def collect(self, paths: Sequence[str], *, max_bytes: int = FILE_BYTES) -> list[File]:
@@ -213,7 +211,7 @@ class EngineExecSandbox:
             await self.write_file(posixpath.join(self._at(below), file.path), file.data, mode=file.mode, user=user)
 
     async def stop(self) -> int:
-        """Kill every process in it but the first, and see them gone from the kernel's list."""
+        """Kill every process but the first, wait until they are gone, and return how many there were."""
         before = left = await self._processes()
         for _ in range(STOP_TRIES):
             if left == 0:
@@ -226,11 +224,11 @@ class EngineExecSandbox:
         raise await self._end(f"{left} processes could not be stopped")
 
     async def forward(self, port: int, connect: Connector) -> None:
-        """Not offered here."""
+        """Not supported: always raises `NotOffered`."""
         raise NotOffered("ports cannot be forwarded into a sandbox that runs through the engine's exec")
 
     async def snapshot(self) -> Snapshot:
-        """Not offered here."""
+        """Not supported: always raises `NotOffered`."""
         raise NotOffered("no snapshots are taken of a sandbox that runs through the engine's exec")
 
     async def _processes(self) -> int:
@@ -240,7 +238,7 @@ class EngineExecSandbox:
         return int(said)
 
     async def _shell(self, script: str, user: str) -> Finished:
-        """A short script of our own."""
+        """Run a short script of the hub's own as `user`."""
         program = await self._start(EngineCommand(["/bin/sh", "-c", script], "/", {}, user))
         try:
             with anyio.fail_after(KILL_SECONDS):
@@ -291,10 +289,11 @@ class EngineExecSandbox:
         return done
 
     async def rule_out_its_end(self, error: Exception) -> None:
-        """See that an error is not of a container that is ending: the engine has many words for that.
+        """Raise an error that says the sandbox is gone if that is why `error` came up; the engine words it in many
+        ways.
 
         Raises:
-            SandboxError: it is.
+            SandboxError: the container has ended, or is ending.
         """
         with anyio.move_on_after(SETTLE_SECONDS):  # its commands are dead before it is
             await self._ended.wait()
@@ -309,13 +308,15 @@ class EngineExecSandbox:
         return bool(found["State"]["Running"])
 
     async def _gone(self, what: object) -> SandboxError:
-        """What to say of a container that is not there, once its stream has told why."""
+        """The error for a container that has ended: the reason its stream gave, else `what`."""
         with anyio.move_on_after(KILL_SECONDS):
             await self._ended.wait()
         return again(self._broken or SandboxError(f"the sandbox is gone: {what}"))
 
     async def _end(self, why: str, kind: type[SandboxOverrun] | None = None) -> SandboxError:
-        """Kill the whole container, and wait until it is dead; without a kind, the engine is asked who is to blame."""
+        """Kill the whole container and wait until it is dead; without `kind`, the engine is asked whether limits
+        were reached.
+        """
         why = f"the sandbox was ended: {why}, and the engine's exec cannot end it alone"
         self._broken = kind(why) if kind is not None else await self._stream.blamed(why)
         self._stream.ended = self._broken
@@ -332,14 +333,14 @@ class EngineExecSandbox:
 
 
 class _Streamed:
-    """A program whose kill is its sandbox's."""
+    """A running program; killing it kills every command of its sandbox."""
 
     def __init__(self, program: EngineProgram, sandbox: EngineExecSandbox) -> None:
         self._program, self._sandbox = program, sandbox
         self.send, self.send_eof, self.output = program.send, program.send_eof, program.output
 
     async def wait(self) -> Finished:
-        """How it ended."""
+        """Wait for the program's end; return its exit status and times."""
         try:
             done = await self._program.wait()
         except (EngineError, CommandNotStarted) as error:
@@ -350,7 +351,7 @@ class _Streamed:
         return done
 
     async def kill(self, signal: int | None = None) -> None:
-        """Kill it, and every other command of the sandbox: the engine does not tell them apart."""
+        """Kill the program, and every other command of the sandbox, since the engine cannot tell them apart."""
         if signal is not None:
             raise NotOffered(f"signal {signal} cannot be sent through the engine's exec")
         await self._sandbox.stop()

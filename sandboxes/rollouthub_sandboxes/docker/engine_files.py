@@ -1,4 +1,4 @@
-"""Files of a sandbox without a supervisor, by the image's own programs."""
+"""File operations of a sandbox without a supervisor, done with the image's own programs."""
 
 import io
 import posixpath
@@ -45,7 +45,7 @@ exec tar -C / -cf - -- ".$1"
 
 
 async def read_file(sandbox: Sandbox, path: str, max_bytes: int, follows_links: bool) -> bytes:
-    """A regular file's bytes.
+    """The bytes of a regular file.
 
     Raises:
         SandboxFileError: as `Sandbox.read_file`.
@@ -73,7 +73,7 @@ async def write_file(sandbox: Sandbox, path: str, data: bytes, mode: int, user: 
 
 
 async def list_files(sandbox: Sandbox, path: str, recursive: bool, max_entries: int) -> list[FileEntry]:
-    """What is below a folder.
+    """The entries of a folder; with `recursive`, those of its subfolders, too.
 
     Raises:
         SandboxFileError: as `Sandbox.list_files`.
@@ -94,7 +94,7 @@ async def collect(sandbox: Sandbox, paths: Sequence[str], max_bytes: int) -> lis
     """The regular files at or below paths.
 
     Raises:
-        SandboxFileError: they are more than `max_bytes` together.
+        SandboxFileError: the files are larger than `max_bytes` together.
     """
     found: dict[str, File] = {}
     left = max_bytes
@@ -136,7 +136,7 @@ async def _members(sandbox: Sandbox, path: str, max_bytes: int) -> list[tarfile.
 
 
 async def _tar(sandbox: Sandbox, path: str, max_bytes: int) -> bytes:
-    """What is at a path, packed; a link on the way to it is not followed."""
+    """A tar archive of what is at a path; symbolic links in the path are not followed."""
     most = max_bytes + (max_bytes >> 2) + (1 << 20)
     words = ["/bin/sh", "-c", _PACK, "sh", path]
     try:

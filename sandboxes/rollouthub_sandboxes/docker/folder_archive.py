@@ -12,16 +12,16 @@ from rollouthub.errors import SandboxError
 from rollouthub.sandbox import CommandNotStarted, File, Sandbox, SandboxFileError
 
 MOST_BYTES = 256 << 20
-"""Of a packed set of folders; it is held in memory."""
+"""Largest archive of a set of folders; it is held in memory."""
 TAR_SECONDS = 300.0
 _KINDS = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE)
 
 
 async def pack(sandbox: Sandbox, folders: Iterable[str], *, user: str | None = None) -> bytes:
-    """What is in folders of a sandbox, without the folders' own entries.
+    """The contents of a sandbox's folders as one tar archive, without entries for the folders themselves.
 
     Raises:
-        SandboxFileError: it is more than 256 MiB, or cannot be read.
+        SandboxFileError: the archive is larger than 256 MiB, or a folder cannot be read.
     """
     names = [folder.lstrip("/") for folder in folders]
     if not names:
@@ -35,10 +35,10 @@ async def pack(sandbox: Sandbox, folders: Iterable[str], *, user: str | None = N
 
 
 async def unpack(sandbox: Sandbox, archive: bytes, *, user: str | None = None) -> None:
-    """Put what was packed into another sandbox.
+    """Unpack an archive made by `pack` in another sandbox.
 
     Raises:
-        SandboxError: it does not fit in, or is not taken.
+        SandboxError: the files do not fit, or could not be written.
     """
     if not archive:
         return
@@ -53,7 +53,9 @@ async def unpack(sandbox: Sandbox, archive: bytes, *, user: str | None = None) -
 
 
 def clean(archive: bytes, keeps: Callable[[str], str | None]) -> bytes:
-    """An archive with the members under the names that `keeps` gives them; devices and pipes never."""
+    """A copy of an archive with each member renamed by `keeps`, or dropped where that gives None; devices and pipes
+    are dropped.
+    """
     target = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive)) as source,
@@ -74,9 +76,10 @@ def clean(archive: bytes, keeps: Callable[[str], str | None]) -> bytes:
 
 
 def moved(folder: str, mounted: Iterable[str] = ()) -> Callable[[str], str | None]:
-    """Names as an engine packs a folder, beginning with its last part, made those of its whole path.
+    """A renaming for `clean`: turns names as an engine packs a folder, relative to its parent, into paths below the
+    root.
 
-    Folders that something is mounted on are left out: they are there, and not the packer's to change.
+    Folders in `mounted` are left out: they exist in every container, and unpacking must not change them.
     """
     there = {name.lstrip("/") for name in mounted}
     path = PurePosixPath(folder)
@@ -91,13 +94,13 @@ def moved(folder: str, mounted: Iterable[str] = ()) -> Callable[[str], str | Non
 
 
 def changes(archive: bytes, before: bytes) -> list[str]:
-    """Paths that are in one of two archives alone, or differ."""
+    """Paths whose entries differ between two archives, or are in only one of them."""
     old, new = dict(_contents(before)), dict(_contents(archive))
     return sorted(f"/{name}" for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
 
 def joined(archives: Iterable[bytes]) -> bytes:
-    """Several archives as one."""
+    """One archive with the members of several."""
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as whole:
         for archive in archives:
@@ -108,7 +111,7 @@ def joined(archives: Iterable[bytes]) -> bytes:
 
 
 def is_empty(archive: bytes) -> bool:
-    """Whether nothing is packed in it."""
+    """Whether an archive has no members."""
     return not archive or not any(_contents(archive))
 
 
@@ -154,7 +157,7 @@ async def _run_tar(sandbox: Sandbox, names: list[str], user: str | None) -> byte
 
 
 async def _place(sandbox: Sandbox, archive: bytes, user: str | None) -> None:
-    """For images without tar."""
+    """Unpack an archive without a tar program in the image: regular files only."""
     files: list[File] = []
     with tarfile.open(fileobj=io.BytesIO(archive)) as source:
         for member in source:

@@ -11,22 +11,22 @@ import anyio
 
 from rollouthub.errors import ConfigError
 from rollouthub_sandboxes.docker.container_layout import Image, Layout, is_numeric
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
 from rollouthub_sandboxes.docker.folder_archive import MOST_BYTES, clean, is_empty, joined, moved
-from rollouthub_sandboxes.docker.labels import labels, this_process
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
+from rollouthub_sandboxes.engine.labels import labels, this_process
 
 _SECONDS = 300.0
 _LINK = 1 << 27
-"""Of a file's mode, as the engines' language has it."""
+"""The bit of a symbolic link in a file mode as the engines report it (Go's `FileMode`)."""
 _NOT_FOUND, _GONE = 404, (404, 409)
 
 
 @asynccontextmanager
 async def looked_into(engine: Engine, image: Image, run: str) -> AsyncGenerator[str]:
-    """A container of an image, never started, to read files of; its id.
+    """A container of an image, created to read its files and never started; yields its id.
 
     Raises:
-        EngineError: it cannot be created.
+        EngineError: the container cannot be created.
     """
     name = f"rollouthub-{run}-look-{image.id[-12:]}-{time.time_ns():x}"
     config = {
@@ -47,7 +47,7 @@ async def looked_into(engine: Engine, image: Image, run: str) -> AsyncGenerator[
 
 
 async def with_owner(engine: Engine, container: str, image: Image, plan: Layout) -> Layout:
-    """A layout whose folders in memory belong to its first user, by number: only the image knows the names.
+    """The layout with `owner` set to the ids of its first user; a user's name is looked up in the image.
 
     Raises:
         ConfigError: the image has no such user or group.
@@ -66,10 +66,10 @@ async def with_owner(engine: Engine, container: str, image: Image, plan: Layout)
 
 
 async def image_seed(engine: Engine, container: str, image: Image, plan: Layout, most_bytes: int) -> bytes:
-    """The image's own files below the folders of a layout that are to start with them, packed.
+    """An archive of the image's own files in the folders of a layout that start with them (`seeded`).
 
     Raises:
-        ConfigError: they are more than the folders can hold.
+        ConfigError: the files are larger than the folders, or such a folder is a symbolic link.
     """
     packed = [await _packed(engine, container, folder, image, plan, most_bytes) for folder in plan.seeded]
     whole = joined(archive for archive in packed if archive)
@@ -105,7 +105,7 @@ async def _packed(engine: Engine, container: str, folder: str, image: Image, pla
 
 
 async def _database(engine: Engine, container: str, path: str, fields: int) -> list[list[str]]:
-    """The lines of a file such as `/etc/passwd`; none where it is not there."""
+    """The lines of a file such as `/etc/passwd`, split at colons; empty where the file does not exist."""
 
     def read() -> bytes:
         stream, _ = engine.api.get_archive(container, path)

@@ -1,4 +1,4 @@
-"""Restores paths of a snapshot from the image, through the engine alone."""
+"""Restores paths of a snapshot to the image's own files, through the engine alone."""
 
 import io
 import tarfile
@@ -12,30 +12,30 @@ from typing import IO, cast
 from rollouthub.errors import SandboxError
 from rollouthub.sandbox import Sandbox
 from rollouthub_sandboxes.docker.container_layout import Image
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
 from rollouthub_sandboxes.docker.image_contents import looked_into
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
 
 _NOT_FOUND = 404
 _FOLDER = 1 << 31
-"""Of a file's mode, as the engines' language has it."""
+"""The bit of a folder in a file mode as the engines report it (Go's `FileMode`)."""
 _MANY = 64
-"""From so many paths below one folder of the root on, that folder is read once instead of each path."""
+"""With more paths than this below one top-level folder, the folder is read once instead of each path."""
 _AT_ONCE = 200
-"""Paths in one command: it has a longest length."""
+"""Paths in one `rm` command, since a command line has a maximum length."""
 
 
 @asynccontextmanager
 async def put_back(
     engine: Engine, image: Image, kept: str, paths: Sequence[str], altered: frozenset[str], run: str
 ) -> AsyncGenerator[tuple[str, list[str], list[str]] | None]:
-    """A container of the image `kept`, never started, with the files of `image` at these paths.
+    """A container of the image `kept`, never started, in which `paths` have the files of `image` again.
 
-    Gives its id, the paths that were put back, and those of them that the image lacks: each of these is an empty file
-    that nobody may run, to be removed once the container has started. None where no path differs: a folder in both,
-    with something below it changed or only its own date.
+    Yields its id, the paths that were restored, and those of them that the image lacks: each of these is an empty file
+    without permissions, to be removed once the container has started. Yields None where no path needs restoring: each
+    is a folder in both images, in which only entries below it or its own date changed.
 
     Raises:
-        EngineError: the engine could not do it.
+        EngineError: a call of the engine failed.
     """
     async with AsyncExitStack() as stack:
         new = await stack.enter_async_context(looked_into(engine, replace(image, id=kept), run))
@@ -53,10 +53,10 @@ async def put_back(
 
 
 async def remove_leftovers(sandbox: Sandbox, paths: Sequence[str]) -> None:
-    """Remove the empty files that stand where the image has nothing, with the image's own programs.
+    """Remove the empty files at paths that the image does not have, with the image's own `rm`.
 
     Raises:
-        SandboxError: it cannot be done.
+        SandboxError: the files could not be removed.
     """
     for start in range(0, len(paths), _AT_ONCE):
         done = await sandbox.exec(
@@ -67,7 +67,7 @@ async def remove_leftovers(sandbox: Sandbox, paths: Sequence[str]) -> None:
 
 
 def _topmost(paths: Iterable[str]) -> list[str]:
-    """The paths without those below another one."""
+    """The paths, without those below another of them."""
     found: list[str] = []
     for path in sorted(paths, key=lambda path: PurePosixPath(path).parts):
         if not found or not path.startswith(f"{found[-1]}/"):
@@ -76,7 +76,7 @@ def _topmost(paths: Iterable[str]) -> list[str]:
 
 
 async def _is_kept(engine: Engine, old: str, new: str, path: str) -> bool:
-    """Whether it is a folder in both: what changed below it is listed by itself."""
+    """Whether a path is a folder in both containers; entries below it that changed are listed separately."""
     return await _is_folder(engine, new, path) and await _is_folder(engine, old, path)
 
 
@@ -96,7 +96,7 @@ async def _is_folder(engine: Engine, container: str, path: str) -> bool:
 
 
 async def _restore(engine: Engine, old: str, new: str, paths: Sequence[str]) -> set[str]:
-    """Copy paths of one container into the other; those that there were."""
+    """Copy paths from the container `old` to `new`; return those that exist in `old`."""
     below: dict[str, list[str]] = {}
     for path in paths:
         below.setdefault(PurePosixPath(path).parts[1], []).append(path)
@@ -126,7 +126,7 @@ async def _copy(engine: Engine, old: str, new: str, path: str) -> bool:
 
 
 async def _copy_from(engine: Engine, old: str, new: str, folder: str, paths: Sequence[str]) -> set[str]:
-    """Copy many paths below a folder, which is read once."""
+    """Copy many paths below a folder, reading the folder once; return the paths found in it."""
     wanted = {path.lstrip("/") for path in paths}
 
     def copy() -> set[str]:
@@ -141,7 +141,7 @@ async def _copy_from(engine: Engine, old: str, new: str, folder: str, paths: Seq
 
 
 def _chosen(source: "_Pieces", target: IO[bytes], wanted: set[str]) -> set[str]:
-    """Copy the members of an archive that are at or below the wanted names; which of these there were."""
+    """Copy the archive members at or below the wanted names to `target`; return the wanted names that were found."""
     found: set[str] = set()
     with (
         tarfile.open(fileobj=cast(IO[bytes], source), mode="r|") as whole,
@@ -157,7 +157,7 @@ def _chosen(source: "_Pieces", target: IO[bytes], wanted: set[str]) -> set[str]:
 
 
 class _Pieces:
-    """What an engine sends, piece by piece, as a file to be read."""
+    """A readable file over the byte pieces that an engine sends."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces, self._left = pieces, b""

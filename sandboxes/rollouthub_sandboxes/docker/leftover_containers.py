@@ -6,14 +6,14 @@ from collections.abc import Collection
 import anyio
 
 from rollouthub_sandboxes.docker.container_creation import remove
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
-from rollouthub_sandboxes.docker.labels import PURPOSE, RUN
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
+from rollouthub_sandboxes.engine.labels import PURPOSE, RUN
 
 logger = logging.getLogger(__name__)
 
 
 async def remove_strays(engine: Engine, run: str, held: Collection[str] | None = None) -> None:
-    """Remove the run's sandboxes but those that somebody holds, by name; without `held`, all that is the run's."""
+    """Remove the run's sandboxes whose names are not in `held`; without `held`, all containers of the run."""
     wanted = [f"{RUN}={run}"] if held is None else [f"{RUN}={run}", f"{PURPOSE}=sandbox"]
     try:
         found = await engine.call_again(engine.api.containers, all=True, filters={"label": wanted})

@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import Any, cast
 
 from rollouthub.errors import UsageError
-from rollouthub_sandboxes.docker.api import given_names
-from rollouthub_sandboxes.docker.engine import Engine
-from rollouthub_sandboxes.docker.labels import (
+from rollouthub_sandboxes.docker.marked_resources import marked
+from rollouthub_sandboxes.engine.api import given_names
+from rollouthub_sandboxes.engine.engine import Engine
+from rollouthub_sandboxes.engine.labels import (
     BOOT,
     DEADLINE,
     NAMESPACE,
@@ -24,23 +25,24 @@ from rollouthub_sandboxes.docker.labels import (
     start_of,
     this_process,
 )
-from rollouthub_sandboxes.docker.marked_resources import marked
 
 
 @dataclass(frozen=True, slots=True)
 class LiveContainer:
-    """One container that a hub made."""
+    """A container that a hub created."""
 
     id: str
     name: str
     image: str
     state: str
-    """As the engine says it: `created`, `running`, `paused`, `exited`, `dead`."""
+    """The engine's word: `created`, `running`, `paused`, `exited` or `dead`."""
     purpose: str
     run: str
     owner_pid: int
     owner_alive: bool | None
-    """None where its owner cannot be looked at from here: another machine's or another pid namespace's."""
+    """Whether the hub that created it still runs; None if that hub is on another machine or in another pid
+    namespace.
+    """
     is_leftover: bool
     """Whether a sweep would remove it."""
     created_at: float
@@ -48,7 +50,7 @@ class LiveContainer:
 
 
 async def live_containers(engine: Engine, now: float | None = None) -> list[LiveContainer]:
-    """Every container with a hub's marks, the newest first.
+    """Every container with a hub's labels, the newest first.
 
     Raises:
         EngineError: the engine cannot be asked.
@@ -83,10 +85,10 @@ async def live_containers(engine: Engine, now: float | None = None) -> list[Live
 
 
 async def find_container(engine: Engine, wanted: str) -> LiveContainer:
-    """The running container that an id, a name, or the beginning of one means.
+    """The one running container with this id or name, or whose id or name begins so.
 
     Raises:
-        UsageError: none is meant, or more than one.
+        UsageError: no running container matches, or several do.
         EngineError: the engine cannot be asked.
     """
     running = [container for container in await live_containers(engine) if container.state == "running"]
@@ -94,7 +96,7 @@ async def find_container(engine: Engine, wanted: str) -> LiveContainer:
 
 
 async def command_user(engine: Engine, container: str) -> str:
-    """Whom commands of a container run as: its supervisor, which has ids of its own, was told; empty without one.
+    """The user that a container's supervisor runs commands as, from its arguments; empty where there is no supervisor.
 
     Raises:
         EngineError: the engine cannot be asked.
@@ -105,10 +107,10 @@ async def command_user(engine: Engine, container: str) -> str:
 
 
 def pick(containers: Sequence[LiveContainer], wanted: str) -> LiveContainer:
-    """The one that is meant.
+    """The one container with this id or name, or whose id or name begins so.
 
     Raises:
-        UsageError: none is, or more than one.
+        UsageError: no container matches, or several do.
     """
     exact = [one for one in containers if wanted in (one.id, one.name)]
     meant = exact or [one for one in containers if wanted and _begins(one, wanted)]
@@ -126,7 +128,7 @@ def pick(containers: Sequence[LiveContainer], wanted: str) -> LiveContainer:
 
 
 async def _image_names(engine: Engine) -> dict[str, str]:
-    """The names of images by their digests, by which containers are made of them; without those that have none."""
+    """The first name of each image, by its digest; images without a name are left out."""
     images = await engine.call_again(engine.api.images)
     named = [(str(image["Id"]), given_names(image)) for image in images]
     return {digest: names[0] for digest, names in named if names}
@@ -141,7 +143,7 @@ def _is_alive(marks: dict[str, str]) -> bool:
 
 
 def _seconds(created: Any) -> float:
-    """Docker gives seconds, Podman a text."""
+    """A creation time in seconds since 1970; Docker gives a number, Podman a text."""
     if isinstance(created, int | float):
         return float(created)
     try:

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from rollouthub_sandboxes.docker.api import Json
-from rollouthub_sandboxes.docker.engine import Engine
-from rollouthub_sandboxes.docker.labels import MARK, OLD_MARK
+from rollouthub_sandboxes.engine.api import Json
+from rollouthub_sandboxes.engine.engine import Engine
+from rollouthub_sandboxes.engine.labels import MARK, OLD_MARK
 
 
 async def marked(engine: Engine, listing: Callable[..., list[Json]], **more: Any) -> list[Json]:
-    """What one of the engine's listings has with either mark, each thing once.
+    """The entries of one engine listing that carry either of the hub's labels, each once.
 
     Raises:
         EngineError: the engine cannot be asked.

@@ -12,17 +12,17 @@ from anyio import to_thread
 
 from rollouthub.errors import SandboxError
 from rollouthub.sandbox import Sandbox, SandboxSpec, Snapshot
-from rollouthub_sandboxes.docker.api import Json
 from rollouthub_sandboxes.docker.container import check_engine, check_resources
 from rollouthub_sandboxes.docker.container_creation import WARM_SECONDS, Box, Maker, Recipe
 from rollouthub_sandboxes.docker.container_layout import for_podman, image_facts, layout
 from rollouthub_sandboxes.docker.disk_quota import watch_disks
-from rollouthub_sandboxes.docker.engine import Engine, EngineError, connect_engine
-from rollouthub_sandboxes.docker.engine_wait import Patience
 from rollouthub_sandboxes.docker.image_contents import image_seed, looked_into, with_owner
 from rollouthub_sandboxes.docker.leftover_containers import remove_strays
 from rollouthub_sandboxes.docker.snapshot import DISCARD_SECONDS, check_snapshot, discard_snapshots
 from rollouthub_sandboxes.docker.sweep import sweep
+from rollouthub_sandboxes.engine.api import Json
+from rollouthub_sandboxes.engine.engine import Engine, EngineError, connect_engine
+from rollouthub_sandboxes.engine.engine_wait import Patience
 from rollouthub_sandboxes.images import Images
 from rollouthub_sandboxes.pool import PoolStatistics, WarmPool
 from rollouthub_sandboxes.supervisor.compilation import ARCHITECTURES
@@ -30,7 +30,7 @@ from rollouthub_sandboxes.supervisor.payload import payload
 
 MOST_CONTAINERS = 512
 WARM_AT_START = 2
-"""Of each prepared kind; demand then decides."""
+"""Containers started ahead for each prepared spec; later, demand decides."""
 NOT_FOUND = 404
 logger = logging.getLogger(__name__)
 
@@ -47,42 +47,42 @@ class DockerProvider:
 
     @property
     def name(self) -> str:
-        """`docker`, also where the engine is Podman."""
+        """`docker`, even where the engine is Podman."""
         return "docker"
 
     @property
     def engine(self) -> Engine:
-        """Whose containers they are."""
+        """The engine that runs the containers."""
         return self._engine
 
     @property
     def run(self) -> str:
-        """What the label `rollouthub.run` of all its containers says."""
+        """The value of the label `rollouthub.run` on all its containers."""
         return self._maker.run
 
     @property
     def statistics(self) -> PoolStatistics:
-        """Of its warm pool."""
+        """Figures of the warm pool."""
         return self._pool.statistics
 
     async def prepare(self, spec: SandboxSpec) -> None:
-        """Have the image, built if need be, and the first few containers ready.
+        """Pull or build the image if it is missing, and start the first containers.
 
         Raises:
             ConfigError: the spec asks for what the engine does not have.
-            SandboxError: the image cannot be had, or no container of it be started.
+            SandboxError: the image cannot be provided, or no container of it can be started.
         """
         await self._pool.warm(await self._recipe(spec), WARM_AT_START)
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec, *, snapshot: Snapshot | None = None) -> AsyncGenerator[Sandbox]:
-        """A fresh container, its image had before a place in the pool is taken; the exit waits for nothing.
+        """A fresh container; it is ended in the background after exit.
 
-        An engine that is away, as it is started again, is waited for.
+        The image is provided before a place in the pool is taken. An engine that is restarting is waited for.
 
         Raises:
             ConfigError: the spec asks for what the engine does not have.
-            SandboxError: none can be had.
+            SandboxError: no container can be started.
         """
         async with AsyncExitStack() as stack:
             box = await self._patience.outlast(lambda: self._acquire(stack, spec, snapshot))
@@ -105,12 +105,14 @@ class DockerProvider:
             raise
 
     async def _on_return(self) -> None:
-        """Look after what could not be removed while the engine was away."""
+        """After the engine was away: remove containers whose removal failed meanwhile."""
         self._maker.look_anew()
         await remove_strays(self._engine, self.run, self._maker.names)
 
     async def _recipe(self, spec: SandboxSpec) -> Recipe:
-        """How containers for a spec are made; worked out once, so that a tag that moves is not followed in mid-run."""
+        """The recipe for a spec's containers; computed once, so that a moving tag does not change the image within a
+        run.
+        """
         wording = spec.model_dump_json()
         lock = self._locks.setdefault(wording, anyio.Lock())
         async with lock:
@@ -147,10 +149,11 @@ class DockerProvider:
 
 @asynccontextmanager
 async def docker_provider() -> AsyncGenerator[DockerProvider]:
-    """Connect to the engine, sweep what dead hubs left on it, and make sandboxes; on the way out all are removed.
+    """Connect to the engine, remove what dead hubs left on it, and yield a provider; on exit all its containers are
+    removed.
 
     Raises:
-        ConfigError: no engine answers, or its client is not installed, or it cannot limit what containers use.
+        ConfigError: no engine answers, or docker-py is not installed, or the engine cannot enforce limits.
     """
     async with connect_engine() as engine:
         info = await engine.call_again(engine.api.info)
@@ -199,7 +202,7 @@ async def _sweep(engine: Engine) -> None:
 
 
 async def _payload(engine: Engine) -> bytes | None:
-    """The supervisor's program; None where none is made for the engine's machine."""
+    """The supervisor's program for the engine's machine; None where there is none for its architecture."""
     if engine.architecture not in ARCHITECTURES:
         logger.warning(
             "no supervisor is made for %s, the architecture of %s; commands run through the engine's own exec, "
@@ -212,6 +215,6 @@ async def _payload(engine: Engine) -> bytes | None:
 
 
 def _may_have_quota(info: Json) -> bool:
-    """Whether it is worth trying to bound a root: overlay on XFS, if it is mounted so; the first attempt tells."""
+    """Whether a quota on writable roots may work: overlay on XFS. The first container that asks for it tells."""
     status: list[list[str]] = info.get("DriverStatus") or []
     return "overlay" in str(info.get("Driver")) and ["Backing Filesystem", "xfs"] in status

@@ -8,23 +8,23 @@ import anyio
 
 from rollouthub.errors import SandboxError, SandboxOverrun
 from rollouthub.sandbox import Resources
-from rollouthub_sandboxes.docker.api import Json
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
+from rollouthub_sandboxes.engine.api import Json
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
 
 ASK_SECONDS = 5.0
 RECENT_SECONDS = 60
-"""How long ago the kernel may have wanted memory for that to be the reason; a kill is waited for half as long."""
+"""Seconds for which an out-of-memory event still counts as the reason why a container does not respond."""
 FULL_MEMORY, FULL_PROCESSES = 0.9, 0.5
-"""Shares of a bound from which on it counts as used up; what can be killed has long left half of the processes."""
+"""Shares of the memory and process limits from which on they count as used up."""
 _FILES = ("total_inactive_file", "total_active_file"), ("inactive_file", "active_file")
-"""Memory that the kernel takes back when it needs some, as the two versions of cgroups call it."""
+"""Names of file cache, which the kernel can take back, in the memory statistics of cgroups v1 and v2."""
 
 
 async def blamed(engine: Engine, container: str, resources: Resources, reason: str) -> SandboxError:
-    """The error for a container that does not answer, or whose programs cannot be killed; shielded and bounded.
+    """The error for a container that does not respond, or whose programs cannot be killed.
 
-    A `SandboxOverrun` where its programs have used up its memory or its processes, as the engine tells. Where it tells
-    of neither, or nothing, nobody says that they did it.
+    A `SandboxOverrun` if the engine reports that its programs used up its memory or processes; else a plain
+    `SandboxError`. Takes five seconds at most, also when cancelled.
     """
     with anyio.move_on_after(ASK_SECONDS, shield=True):
         try:
@@ -52,7 +52,7 @@ async def _used_up(engine: Engine, container: str, resources: Resources) -> str 
 
 
 def _held_memory(told: Mapping[str, object]) -> int:
-    """What its programs hold, without files that the kernel keeps for them as long as there is room."""
+    """Bytes of memory that the container's programs hold, without file cache."""
     kinds = cast("Mapping[str, int]", told.get("stats") or {})
     names = next((names for names in _FILES if names[0] in kinds), ())
     return int(cast("int", told.get("usage") or 0)) - sum(kinds.get(name, 0) for name in names)

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 
 import anyio
 
-from rollouthub_sandboxes.docker.attach_stream import hijack, start_exec
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
+from rollouthub_sandboxes.engine.attach_stream import hijack, start_exec
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
 
 SHELL = ("/bin/sh", "-c", "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh; fi")
 _CHUNK = 64 << 10

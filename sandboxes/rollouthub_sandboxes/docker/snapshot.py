@@ -1,66 +1,80 @@
-"""The files of a container at one moment: an image of its root where that is writable, and its other folders packed."""
+"""Snapshots of a container's files: an image of its root where that is writable, and an archive of its other
+folders.
+"""
 
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import PurePosixPath
 
 import anyio
 from anyio import to_thread
 
 from rollouthub.errors import SandboxError
-from rollouthub.sandbox import Sandbox, SandboxFileError
-from rollouthub_sandboxes.docker.api import Json
+from rollouthub.sandbox import Sandbox, SandboxFileError, folders_above
+from rollouthub.text import one_line
 from rollouthub_sandboxes.docker.container_layout import SUPERVISOR_FOLDER, Image, Layout
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
 from rollouthub_sandboxes.docker.folder_archive import MOST_BYTES, changes, pack
 from rollouthub_sandboxes.docker.image_contents import image_seed, looked_into
 from rollouthub_sandboxes.docker.image_paths import put_back
-from rollouthub_sandboxes.docker.labels import PURPOSE, RUN, labels, this_process
+from rollouthub_sandboxes.engine.api import Json
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
+from rollouthub_sandboxes.engine.labels import PURPOSE, RUN, labels, this_process
 
 DISCARD_SECONDS = 30.0
 _NOT_FOUND = 404
+_UNREADABLE = "\N{REPLACEMENT CHARACTER}"
+"""The character that an engine writes for bytes of a name that are not UTF-8."""
+_UNKEEPABLE = ("file name too long", "too many levels of symbolic links", "archive/tar: ")
+"""Parts of the engine's errors about files that it can neither list nor pack."""
 _ALTERED = 0
-"""The engine's kind of a change to what was there; 1 is added, 2 removed."""
+"""The engine's code for a changed path; 1 is an added path, 2 a removed one."""
 
 
 @dataclass(frozen=True)
 class DockerSnapshot:
-    """A snapshot that this provider's engine keeps until it is discarded, its provider ends, or its deadline comes."""
+    """A snapshot; the engine keeps it until it is discarded, its provider closes, or its deadline passes."""
 
     id: str
     changed: Sequence[str]
     archive: bytes = field(repr=False)
-    """The folders that are no part of the root."""
+    """Tar archive of the writable folders that are not part of the root."""
     image: str | None
-    """The committed root, where it is writable."""
+    """The image committed from the root, where that is writable; else None."""
     engine: Engine = field(repr=False)
     discarded: set[str] = field(repr=False)
-    """Images of its provider's that are no longer wanted and not gone yet; an engine keeps one that is in use."""
+    """The provider's set of images that are discarded but not removed yet, since an engine keeps an image in use."""
     origin: Image = field(repr=False)
-    """What its container was made of."""
+    """The image that its container was started from."""
     run: str = field(repr=False)
     ttl_seconds: float = field(repr=False)
     altered: frozenset[str] = field(default=frozenset(), repr=False)
-    """Those of the changed paths that the image has, too."""
+    """Changed paths that exist in the original image, too."""
     leftovers: tuple[str, ...] = ()
-    """Empty files where the image has nothing, to be removed from each container that starts from it."""
+    """Paths of empty placeholder files that the image lacks, to be removed from each container started from the
+    snapshot.
+    """
 
     @property
     def has_writable_root(self) -> bool:
-        """Whether its root is part of it."""
+        """Whether the snapshot includes the container's root."""
         return self.image is not None
 
     async def restored(self, paths: Sequence[str]) -> "DockerSnapshot":
-        """A copy of this snapshot that has the original image's files at these paths.
+        """A copy of this snapshot in which these paths have the original image's files again.
+
+        The engine cannot name a path that is not UTF-8: the folder that holds it is restored as a whole.
 
         Raises:
+            SandboxFileError: a path that is not UTF-8 lies directly in `/` (`EILSEQ`).
             SandboxError: the copy cannot be made.
         """
         if self.image is None:
             raise SandboxError(f"the snapshot {self.id!r} is not of a writable root", retryable=False)
-        async with put_back(self.engine, self.origin, self.image, paths, self.altered, self.run) as done:
+        whole = {_readable(path) for path in paths if _UNREADABLE in path}
+        given = [*whole, *(path for path in paths if path not in whole)]
+        altered = self.altered - whole
+        async with put_back(self.engine, self.origin, self.image, given, altered, self.run) as done:
             if done is None:
                 return self
             container, restored, leftovers = done
@@ -70,13 +84,15 @@ class DockerSnapshot:
         return replace(self, id=f"{self.id}-restored", image=image, changed=left, leftovers=tuple(leftovers))
 
     async def discard(self) -> None:
-        """Give its storage back, or have it given back with the last container that was started from it; idempotent."""
+        """Free the snapshot's storage, at the latest when the last container started from it is gone; may be called
+        repeatedly.
+        """
         if self.image is not None:
             self.discarded.add(self.image)  # first, as its last container may go while the engine is asked
             await self.free()
 
     async def free(self) -> None:
-        """Remove its image if it was discarded; to be called when a container of it is gone, too."""
+        """Remove the image if the snapshot was discarded; called again whenever a container of it is gone."""
         if self.image is None or self.image not in self.discarded:
             return
         with anyio.move_on_after(DISCARD_SECONDS, shield=True):
@@ -101,11 +117,12 @@ async def take_snapshot(
     most_bytes: int,
     discarded: set[str],
 ) -> DockerSnapshot:
-    """Stop a container's processes and keep its files.
+    """Stop a container's processes and save its files.
 
     Raises:
-        SandboxFileError: more was written to its root than `most_bytes`, holes of sparse files included (`EDQUOT`).
-        SandboxError: it broke, or its files are more than can be kept.
+        SandboxFileError: more was written to its root than `most_bytes`, holes of sparse files included (`EDQUOT`),
+            or files that the engine cannot pack, as with too long paths (`ENAMETOOLONG`).
+        SandboxError: the sandbox failed, or its folders are larger than can be packed.
     """
     await sandbox.stop()
     folders, user = (plan.volumes, "root") if plan.has_writable_root else (plan.memory_folders, None)
@@ -115,19 +132,42 @@ async def take_snapshot(
         changed = await to_thread.run_sync(changes, archive, seed)
         return DockerSnapshot(name, changed, archive, None, engine, discarded, image, run, ttl_seconds)
     await _see_that_it_fits(engine, container, most_bytes)
-    listed = await engine.call_again(engine.api.diff, container) or []
-    found = _paths(listed, plan)
+    with _keepable():
+        listed = await engine.call_again(engine.api.diff, container) or []
+    found = await to_thread.run_sync(_paths, listed, plan)
     altered = frozenset(str(change["Path"]) for change in listed if int(change["Kind"]) == _ALTERED)
     if plan.volumes:  # which the engine's list leaves out
         async with looked_into(engine, image, run) as fresh:
             before = await image_seed(engine, fresh, image, replace(plan, seeded=plan.volumes), MOST_BYTES)
         found = sorted({*found, *await to_thread.run_sync(changes, archive, before)})
-    kept = await _commit(engine, container, run, ttl_seconds)
+    with _keepable():
+        kept = await _commit(engine, container, run, ttl_seconds)
     return DockerSnapshot(name, found, archive, kept, engine, discarded, image, run, ttl_seconds, altered)
 
 
+@contextmanager
+def _keepable() -> Generator[None]:
+    """Turn the engine's errors about files that it cannot pack, which the agent made, into `SandboxFileError`."""
+    try:
+        yield
+    except EngineError as error:
+        if any(words in str(error) for words in _UNKEEPABLE):
+            why = one_line(str(error).rpartition(":")[2], 100)
+            message = f"no snapshot is taken of files that the engine cannot keep: {why}"
+            raise SandboxFileError(message, "ENAMETOOLONG") from error
+        raise
+
+
+def _readable(path: str) -> str:
+    """The folder that holds the first path component that is not UTF-8."""
+    folder = path.partition(_UNREADABLE)[0].rpartition("/")[0]
+    if not folder:
+        raise SandboxFileError(f"{path!r} cannot be put back: a name in / is not UTF-8", "EILSEQ")
+    return folder
+
+
 async def _see_that_it_fits(engine: Engine, container: str, most_bytes: int) -> None:
-    """An engine copies a hole of terabytes byte by byte."""
+    """Refuse to commit more than `most_bytes`; an engine copies the holes of sparse files byte by byte."""
     found = await engine.call_again(engine.api.containers, size=True, filters={"id": [container]})
     written = int(found[0].get("SizeRw") or 0) if found else 0
     if written > most_bytes:
@@ -138,7 +178,7 @@ async def _see_that_it_fits(engine: Engine, container: str, most_bytes: int) -> 
 
 
 async def _commit(engine: Engine, container: str, run: str, ttl_seconds: float) -> str:
-    """An image of a container's root."""
+    """Commit a container's root as an image; return the image's id."""
     marks = labels(this_process(), run, time.time() + ttl_seconds, "snapshot")
     wording = "\n".join(f'LABEL {key}="{value}"' for key, value in marks.items())
     # A commit that is not answered may still be made; the label's deadline then sees to it.
@@ -147,20 +187,20 @@ async def _commit(engine: Engine, container: str, run: str, ttl_seconds: float) 
 
 
 def _paths(found: list[Json], plan: Layout) -> list[str]:
-    """Paths that were changed, without the folders above them and without what the walls themselves make."""
+    """The changed paths, without the folders above them and without paths that the hub's own set-up changes."""
     own = {SUPERVISOR_FOLDER, plan.workdir, "/proc", "/sys", "/dev", "/etc/resolv.conf", "/etc/hosts", "/etc/hostname"}
     changed = {str(change["Path"]): int(change["Kind"]) for change in found}
-    above = {str(parent) for path in changed for parent in PurePosixPath(path).parents}
+    above = folders_above(changed)
     return sorted(
         path for path, kind in changed.items() if path not in own and not (kind == _ALTERED and path in above)
     )
 
 
 def check_snapshot(snapshot: object, engine: Engine) -> DockerSnapshot:
-    """See that a snapshot is one of this engine's.
+    """Check that a snapshot was made by this engine's docker provider, and return it.
 
     Raises:
-        SandboxError: it is not.
+        SandboxError: it was not.
     """
     if not isinstance(snapshot, DockerSnapshot) or snapshot.engine is not engine:
         raise SandboxError(
@@ -172,7 +212,7 @@ def check_snapshot(snapshot: object, engine: Engine) -> DockerSnapshot:
 
 
 async def discard_snapshots(engine: Engine, run: str) -> None:
-    """Remove all that a run has kept; what cannot be removed is left to a later sweep."""
+    """Remove all snapshot images of a run; images that cannot be removed are left to a later sweep."""
     filters = {"label": [f"{RUN}={run}"]}
     with suppress(EngineError):
         for image in await engine.call_again(engine.api.images, filters=filters):

@@ -9,26 +9,26 @@ from contextlib import suppress
 import anyio
 
 from rollouthub.errors import SandboxError
-from rollouthub_sandboxes.docker.api import Json
 from rollouthub_sandboxes.docker.container_layout import SUPERVISOR_FOLDER, Image
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
-from rollouthub_sandboxes.docker.labels import MARK, PURPOSE, is_leftover, labels, this_process
+from rollouthub_sandboxes.engine.api import Json
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
+from rollouthub_sandboxes.engine.labels import MARK, PURPOSE, is_leftover, labels, this_process
 
 FILL_SECONDS, STALE_SECONDS = 60.0, 90.0
-"""For a volume to be filled, by us or by whoever was first; after which a filler is taken for dead."""
+"""Seconds that filling a volume may take; seconds after which another hub's filling counts as abandoned."""
 NAME_TAKEN, NOT_FOUND = 409, 404
 _FULL = "complete"
-"""Written last: without it a volume is only half filled."""
+"""Name of the file written last: without it the volume is only partly filled."""
 
 
 async def supervisor_volume(engine: Engine, image: Image, payload: bytes) -> str:
-    """The volume with this supervisor in it, made and filled where it is not there yet.
+    """The name of the volume with this supervisor in it; created and filled if need be.
 
-    Whoever fills it holds a container of a name that the engine gives only once; so it is done by one hub at a time,
-    also by hubs of several machines, and one that died half-way is followed by another.
+    The hub that fills it holds a container of a fixed name, which works as a lock across all hubs of the engine; the
+    container of a hub that died half-way is removed, and another hub fills the volume.
 
     Raises:
-        SandboxError: it cannot be had.
+        SandboxError: the volume could not be created or filled in time.
     """
     volume = f"rollouthub-supervisor-{hashlib.sha256(payload).hexdigest()[:16]}-{engine.architecture}"
     try:
@@ -55,7 +55,9 @@ async def _make(engine: Engine, volume: str) -> None:
 
 
 async def _filled(engine: Engine, volume: str, image: Image, payload: bytes) -> bool:
-    """Take the filler's place, and fill what is not filled yet; False where another has it."""
+    """Take the lock (the filler container) and fill the volume if it is not full; False where another hub holds the
+    lock.
+    """
     filler = f"{volume}-fill"
     mount: Json = {"Type": "volume", "Source": volume, "Target": SUPERVISOR_FOLDER}
     config: Json = {

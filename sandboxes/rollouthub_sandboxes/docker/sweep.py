@@ -1,33 +1,33 @@
-"""Removes the containers that a dead hub left on the engine, and no others."""
+"""Removes what dead hubs left on the engine (containers, snapshot images, networks), and nothing else."""
 
 import time
 from dataclasses import dataclass, field
 
 import anyio
 
-from rollouthub_sandboxes.docker.api import Json
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
-from rollouthub_sandboxes.docker.labels import Owner, is_leftover, marks_of, this_process
 from rollouthub_sandboxes.docker.marked_resources import marked
+from rollouthub_sandboxes.engine.api import Json
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
+from rollouthub_sandboxes.engine.labels import Owner, is_leftover, marks_of, this_process
 
 GONE = (404, 409)
-"""The engine's statuses for what another has removed, or is about to."""
+"""HTTP statuses of the engine for a resource that is already removed, or being removed."""
 REMOVE_SECONDS = 15.0
-"""After which a leftover that an engine does not get rid of is left to a later sweep."""
+"""Seconds for one removal; a leftover that takes longer is left to a later sweep."""
 
 
 @dataclass
 class Swept:
-    """What a sweep did."""
+    """What a sweep removed, and what it kept."""
 
     containers: list[str] = field(default_factory=list[str])
-    """Names of those removed."""
+    """Names of the removed containers."""
     images: list[str] = field(default_factory=list[str])
     networks: list[str] = field(default_factory=list[str])
     kept: int = 0
-    """Ours, of a hub that lives or may live."""
+    """Number of labelled resources kept, because their hub lives or may live."""
     problems: list[str] = field(default_factory=list[str])
-    """What could not be removed, and why."""
+    """Messages about resources that could not be removed."""
 
 
 async def sweep(engine: Engine, *, now: float | None = None, here: Owner | None = None) -> Swept:

@@ -1,4 +1,4 @@
-"""The folder an image is built from: what of it is sent to the engine, and what its content is."""
+"""The folder that an image is built from: which files go to the engine, and a hash of their content."""
 
 import hashlib
 import io
@@ -13,24 +13,23 @@ from rollouthub.errors import ConfigError
 
 IGNORE = ".dockerignore"
 REWRITTEN = ".rollouthub.Dockerfile"
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A folder's files that are not ignored, by name."""
+    """A folder's files that are not ignored, and its Dockerfile."""
 
     folder: Path
     names: tuple[str, ...]
-    """Relative, with `/`; folders too, since an empty one counts."""
+    """Paths relative to the folder, with `/`; folders are included, since an empty one counts."""
     dockerfile: str
-    """Its text."""
+    """Text of the Dockerfile."""
     dockerfile_name: str
 
     def fingerprint(self) -> str:
-        """A hash over names, modes, kinds and bytes; nothing else of the machine goes into it. Reads every file.
+        """A hash over names, modes, kinds and bytes of the files, and nothing else; reads every file.
 
-        The Dockerfile's own mode is left out: it says how the folder was checked out, not what is built.
+        The Dockerfile's own mode is left out: it depends on how the folder was checked out.
         """
         digest = hashlib.sha256()
         for name in self.names:
@@ -46,7 +45,7 @@ class Context:
         return digest.hexdigest()
 
     def pack(self, target: IO[bytes], dockerfile: str) -> str:
-        """Write the folder as a tar, with a Dockerfile that may differ from its own; the name to build it by."""
+        """Write the folder as a tar archive with the given Dockerfile; return the Dockerfile's name in the archive."""
         with tarfile.open(fileobj=target, mode="w") as tar:
             for name in self.names:
                 if dockerfile == self.dockerfile or name != IGNORE:
@@ -72,7 +71,7 @@ class Context:
 
 
 def read_context(folder: Path, dockerfile: str) -> Context:
-    """Look at a folder and its Dockerfile.
+    """Read a folder's file names and its Dockerfile.
 
     Raises:
         ConfigError: there is no such folder or Dockerfile, or one of them cannot be read.

@@ -1,4 +1,4 @@
-"""One builder at a time for an image, across tasks and processes; and when an image was last asked for."""
+"""A lock for each image, held across tasks and processes while it is built, and when an image was last used."""
 
 import os
 from collections.abc import AsyncGenerator, Mapping
@@ -12,7 +12,7 @@ PAUSE_SECONDS = 0.1
 
 
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Where a machine's hubs keep what they share about images."""
+    """The folder in which all hubs of this machine share their records about images."""
     given = os.environ if environment is None else environment
     cache = given.get("XDG_CACHE_HOME") or Path(given.get("HOME") or "~").expanduser() / ".cache"
     return Path(cache) / "rollouthub" / "images"
@@ -20,9 +20,9 @@ def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
 
 @asynccontextmanager
 async def image_lock(cache: Path, key: str) -> AsyncGenerator[None]:
-    """Held by one task of one process at a time; a process that dies lets go of it.
+    """Hold the lock of one image, which one task of one process has at a time; it is released if the process dies.
 
-    It waits as long as the holder works: bound it from outside.
+    Waits without a limit while another holds the lock: put a deadline around the call.
     """
     lock = _lock(cache, key)
     while True:
@@ -43,13 +43,13 @@ def _lock(cache: Path, key: str) -> FileLock:
 
 
 def note_use(cache: Path, key: str) -> None:
-    """Remember that an image was asked for now; labels of an image cannot change."""
+    """Record that an image is used now, in a file, since the labels of an image cannot change."""
     cache.mkdir(parents=True, exist_ok=True)
     (cache / f"{key}.used").touch()
 
 
 def last_use(cache: Path, key: str) -> float | None:
-    """When an image was last asked for, in seconds since 1970; None where nobody here knows."""
+    """When an image was last used, in seconds since 1970; None without a record on this machine."""
     try:
         return (cache / f"{key}.used").stat().st_mtime
     except OSError:
@@ -57,5 +57,5 @@ def last_use(cache: Path, key: str) -> float | None:
 
 
 def forget_use(cache: Path, key: str) -> None:
-    """Drop what is kept about an image that is gone."""
+    """Delete the record of an image's last use."""
     (cache / f"{key}.used").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Reading a Dockerfile as far as its bases go, and writing it again with others in their place."""
+"""Finds the base images of a Dockerfile, and rewrites the Dockerfile with other images in their place."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -18,14 +18,14 @@ _PLATFORM = re.compile(r"--platform=\S+\s*")
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction as it is written, and as one line without its comments and breaks."""
+    """One instruction of a Dockerfile: its text as written, and as one line without comments and line breaks."""
 
     written: str
     line: str
 
 
 def external_images(text: str, arguments: Mapping[str, str]) -> list[str]:
-    """The images that a Dockerfile starts from or copies from, in order; stages of its own and `scratch` left out."""
+    """The images that a Dockerfile starts from or copies from, in order, without its own stages and `scratch`."""
     found: list[str] = []
 
     def note(name: str) -> str:
@@ -38,10 +38,10 @@ def external_images(text: str, arguments: Mapping[str, str]) -> list[str]:
 
 
 def rewrite(text: str, arguments: Mapping[str, str], replace: Callable[[str], str]) -> str:
-    """The Dockerfile with each image it starts or copies from replaced; unchanged where `replace` gives the same.
+    """The Dockerfile with each external image replaced by what `replace` gives for its name.
 
-    What only speeds up a build and the engine's own builder lacks (`--mount=type=cache`, `COPY --link`,
-    `--platform=$BUILDPLATFORM`) is left out.
+    Options that only speed up a build and that the engine's classic builder lacks (`--mount=type=cache`,
+    `COPY --link`, `--platform=$BUILDPLATFORM`) are removed.
     """
     stages: set[str] = set()
     defaults: dict[str, str] = {}
@@ -63,7 +63,9 @@ def rewrite(text: str, arguments: Mapping[str, str], replace: Callable[[str], st
 
 
 def apart(text: str, label: str) -> str:
-    """A Dockerfile with a label in each of its stages, so that no step is taken for one of a build without it."""
+    """The Dockerfile with a label added to each stage, so that its cached steps are not shared with builds without
+    it.
+    """
     written: list[str] = []
     for instruction in instructions(text):
         written.append(instruction.written)
@@ -102,7 +104,7 @@ def _copy(written: str, stages: set[str], replace: Callable[[str], str]) -> str:
 
 
 def instructions(text: str) -> Iterator[Instruction]:
-    """The instructions of a Dockerfile, with all that stands between them; their texts joined are the file."""
+    """The instructions of a Dockerfile, with the text between them; their texts joined give the file again."""
     lines = text.splitlines(keepends=True)
     escape = _escape(lines)
     at = 0
@@ -138,7 +140,7 @@ def _escape(lines: list[str]) -> str:
 
 
 def _defaults(text: str, known: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """The values that an `ARG` before the first `FROM` sets: what is given counts over what is written."""
+    """The values of each `ARG` before the first `FROM`; given arguments override the defaults in the file."""
     found: dict[str, str] = {}
     for item in re.findall(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""", text):
         name, _, value = item.partition("=")
@@ -152,7 +154,7 @@ def _given(defaults: Mapping[str, str], arguments: Mapping[str, str]) -> dict[st
 
 
 def _expand(text: str, values: Mapping[str, str]) -> str:
-    """Variables as `FROM` knows them: `$A`, `${A}`, `${A:-else}`, `${A:+then}`."""
+    """Replace variables in the forms that `FROM` knows: `$A`, `${A}`, `${A:-else}`, `${A:+then}`."""
 
     def put(match: re.Match[str]) -> str:
         value = values.get(match[1] or match[4], "")

@@ -24,14 +24,14 @@ _REGISTRIES = ("docker.io/library/", "docker.io/", "index.docker.io/library/", "
 
 @dataclass(frozen=True, slots=True)
 class FromMap:
-    """Patterns of image names and what stands in for them; the first that fits counts."""
+    """Patterns of image names, each with the image to use instead; the first that matches counts."""
 
     rules: Mapping[str, str] = field(default_factory=dict[str, str])
     file: Path | None = None
-    """Where it was read, or would be."""
+    """The file the table was read from, or would be read from if it existed; None for a table made in code."""
 
     def find(self, name: str) -> str | None:
-        """What stands in for an image, if anything; a pattern is tried on the name with its tag (`latest`) too."""
+        """The image to use instead of `name`, or None; a name without a tag is also matched with `:latest`."""
         short = _short(name)
         last = short.rpartition("/")[2]
         names = {name, short} | ({f"{short}:latest"} if ":" not in last and "@" not in last else set[str]())
@@ -42,10 +42,10 @@ class FromMap:
 
 
 def load_from_map(environment: Mapping[str, str] | None = None) -> FromMap:
-    """The table of this machine; an empty one where there is none.
+    """The mapping table of this machine; empty where there is no file.
 
     Raises:
-        ConfigError: the file that `ROLLOUTHUB_IMAGES` names is not there, or a table cannot be read.
+        ConfigError: the file that `ROLLOUTHUB_IMAGES` names does not exist, or the table cannot be read.
     """
     given = os.environ if environment is None else environment
     named = given.get(VARIABLE)
@@ -74,5 +74,5 @@ def _rules(content: dict[str, Any], file: Path) -> dict[str, str]:
 
 
 def _short(name: str) -> str:
-    """An image's name without the registry that is meant anyway."""
+    """An image's name without the prefix of the default registry."""
     return next((name.removeprefix(start) for start in _REGISTRIES if name.startswith(start)), name)

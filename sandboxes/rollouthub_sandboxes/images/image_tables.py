@@ -14,12 +14,12 @@ _SPANS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def facts(image: OwnImage) -> dict[str, Any]:
-    """What JSON says of an image."""
+    """An image as a JSON object."""
     return asdict(image)
 
 
 def images_table(found: Sequence[OwnImage], now: float | None = None) -> Table:
-    """A line per image."""
+    """A table of images, one per row."""
     moment = time.time() if now is None else now
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("image", no_wrap=True)
@@ -47,11 +47,11 @@ def images_table(found: Sequence[OwnImage], now: float | None = None) -> Table:
 
 
 def size(count: int) -> str:
-    """Bytes as people say them."""
+    """A number of bytes in a readable unit."""
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
 
 
 def span(seconds: float) -> str:
-    """A length of time in its largest unit; negative ones are over."""
+    """A duration in its largest unit; a negative one has passed."""
     unit, each = next(((unit, each) for unit, each in _SPANS if abs(seconds) >= each), _SPANS[-1])
     return f"{seconds / each:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""The images that hubs built here: which they are, who uses them, and throwing away those that nobody does."""
+"""The images that hubs built on this engine: lists them, counts their containers, and removes unused ones."""
 
 import json
 import time
@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from rollouthub_sandboxes.docker.api import Json, given_names
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
-from rollouthub_sandboxes.docker.labels import PID
+from rollouthub_sandboxes.engine.api import Json, given_names
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
+from rollouthub_sandboxes.engine.labels import PID
 from rollouthub_sandboxes.images.build_lock import forget_use, image_lock, last_use
 from rollouthub_sandboxes.images.provision import ABOUT, BASE_NAME
 
@@ -21,28 +21,28 @@ class OwnImage:
     """An image that a hub built."""
 
     name: str
-    """Its content's name; the engine's id where that was taken away."""
+    """Its name, which ends in the hash of its content; the engine's id if that name was removed."""
     digest: str
     kind: Literal["base", "build"]
     content: str
     source: str
-    """The folder it was built from."""
+    """Path of the folder it was built from."""
     replaced: dict[str, str]
-    """Bases that others stood in for."""
+    """Base images that others were used for: the name in the Dockerfile, and the name used."""
     built_at: float
     used_at: float
-    """When it was last asked for, as far as this machine knows."""
+    """When it was last asked for, in seconds since 1970, as far as this machine knows; else when it was built."""
     bytes: int
-    """With what it shares with others."""
+    """Its size in bytes, with layers that it shares with other images."""
     containers: int
-    """Made from it, running or not."""
+    """Number of containers made from it, running or not."""
     given_names: tuple[str, ...]
-    """Names that somebody gave it, by `--tag`; it is kept for them."""
+    """Names given with `--tag`; an image that has one is not pruned."""
 
 
 @dataclass
 class Pruned:
-    """What was thrown away, or would be."""
+    """The images that were removed (with `dry_run`: would be), and how many were kept."""
 
     removed: list[OwnImage] = field(default_factory=list[OwnImage])
     kept: int = 0
@@ -50,7 +50,7 @@ class Pruned:
 
 
 async def own_images(engine: Engine, cache: Path) -> list[OwnImage]:
-    """The images that hubs built on an engine, the last used first; snapshots of sandboxes are not among them.
+    """The images that hubs built on an engine, the last used first, without snapshots of sandboxes.
 
     Raises:
         EngineError: the engine cannot be asked.
@@ -65,7 +65,7 @@ async def own_images(engine: Engine, cache: Path) -> list[OwnImage]:
 async def prune(
     engine: Engine, cache: Path, *, unused_seconds: float, dry_run: bool = False, now: float | None = None
 ) -> Pruned:
-    """Remove images that hubs built and nobody asked for in so long; those with containers or a given name stay.
+    """Remove images built by hubs and unused for `unused_seconds`; those with containers or a given name are kept.
 
     Raises:
         EngineError: the engine cannot be asked.

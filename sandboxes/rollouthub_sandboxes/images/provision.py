@@ -13,8 +13,8 @@ from anyio import CapacityLimiter, to_thread
 from rollouthub.errors import ConfigError, SandboxError
 from rollouthub.hosting.image_progress import Readiness
 from rollouthub.sandbox import Build
-from rollouthub_sandboxes.docker.api import Json
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
+from rollouthub_sandboxes.engine.api import Json
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
 from rollouthub_sandboxes.images.build_context import Context, read_context
 from rollouthub_sandboxes.images.build_lock import cache_folder, image_lock, note_use
 from rollouthub_sandboxes.images.dockerfile import apart, external_images, rewrite
@@ -23,20 +23,22 @@ from rollouthub_sandboxes.images.reference import ImageRef
 from rollouthub_sandboxes.images.stream import BuildFailed, Progress, Say, build, pull
 
 BASE = Build(context=Path(__file__).parent / "base")
-"""The image of a sandbox that names none."""
+"""The build of the hub's base image, used by sandboxes that name no image."""
 MARK, ABOUT = "rollouthub", "rollouthub.image"
-"""Labels of what is built here; the second says of what, as JSON. One label costs the engine one step of a build."""
+"""Labels of images built by the hub; the second holds details as JSON. They are few, since each label is a build
+step.
+"""
 BASE_NAME, BUILD_NAME = "rollouthub/base", "rollouthub/build"
 PULL_SECONDS = 1800.0
 BUILDS_AT_ONCE = 2
 NO_NETWORK = "It was built without a network; --build-network bridge (or --set build_network=bridge) gives builds one."
 _FORM = "1"
-"""Part of every content hash; another one builds all images anew."""
+"""Part of every content hash; a new value has all images built anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Had:
-    """An image that is there under some name."""
+    """An image that is present on the engine, and the name it was found by."""
 
     name: str
     digest: str
@@ -51,22 +53,26 @@ async def ensure_image(
     cache: Path | None = None,
     say: Say | None = None,
 ) -> ImageRef:
-    """Have an image on an engine, pulled or built if need be; `None` is our own base.
+    """Make an image available on an engine, pulled or built if need be; for None, the hub's own base image.
 
     Raises:
-        ConfigError: the folder to build from, or the mapping table, is not right.
-        SandboxError: it cannot be had; says why and what else could be done.
+        ConfigError: the folder to build from, or the mapping table, is invalid.
+        SandboxError: the image cannot be pulled or built; the message says why and what to try.
     """
     return await Images(engine, from_map=from_map, cache=cache, say=say).ensure(image)
 
 
 class Images:
-    """Has images on one engine. A folder is looked at once, whatever happens to it later; one builds at a time."""
+    """Provides the images of one engine, each once: later changes of a build folder are not seen. Two builds run at
+    a time.
+    """
 
     def __init__(
         self, engine: Engine, *, from_map: FromMap | None = None, cache: Path | None = None, say: Say | None = None
     ) -> None:
-        """The mapping table and the cache folder are this machine's by default; `say` is given each line of a build."""
+        """The mapping table and the cache folder default to this machine's; `say` is called with each line of a
+        build.
+        """
         self._engine = engine
         self._from_map = from_map
         self._cache = cache or cache_folder()
@@ -77,7 +83,7 @@ class Images:
         self._readiness = Readiness()
 
     async def ensure(self, image: str | Build | None) -> ImageRef:
-        """Have an image, as `ensure_image`; once it was had, it is not looked for again."""
+        """Like `ensure_image`, but an image provided before is returned at once."""
         self._table()
         wanted = BASE if image is None else image
         key = wanted if isinstance(wanted, str) else wanted.model_dump_json()
@@ -92,13 +98,15 @@ class Images:
         return self._had[key]
 
     def _table(self) -> FromMap:
-        """Read when the first image is wanted: one that is not right is an error of that, and no want of an engine."""
+        """The mapping table, read when the first image is wanted, so that its errors are not taken for a missing
+        engine.
+        """
         if self._from_map is None:
             self._from_map = load_from_map()
         return self._from_map
 
     def forget(self) -> None:
-        """Look for each image again when it is next wanted: one was removed meanwhile."""
+        """Forget which images are present, so that each is looked for again; to be called when one was removed."""
         self._had.clear()
 
     async def _named(self, name: str) -> ImageRef:
@@ -107,7 +115,9 @@ class Images:
         return _reference(had, replaced)
 
     async def _resolve(self, name: str, below: tuple[str, ...]) -> _Had:
-        """The image of exactly this name, else the one that stands in for it, else the registry's."""
+        """The image of exactly this name if it is present, else the mapping table's replacement, else one pulled by
+        this name.
+        """
         found = await self._inspect(name)
         if found is not None:
             return found

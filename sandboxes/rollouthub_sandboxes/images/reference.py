@@ -1,4 +1,4 @@
-"""An image that is there, and what of it was not as it was asked for."""
+"""A reference to an image on the engine, and which images the mapping table replaced in it."""
 
 from dataclasses import dataclass, field
 
@@ -8,17 +8,17 @@ class ImageRef:
     """An image that is present on the engine."""
 
     reference: str
-    """What to create containers from."""
+    """The name to create containers from."""
     digest: str
-    """The engine's id of it, `sha256:…`: the same bytes, wherever the name points later."""
+    """The engine's id of the image, `sha256:…`, which stays the same when the name moves to another image."""
     replaced: dict[str, str] = field(default_factory=dict[str, str])
-    """Bases (or the image itself) that another image stood in for, by the mapping table: asked for → used."""
+    """Images replaced by the mapping table (bases, or the image itself): asked for → used."""
     user: str = ""
-    """The image's own, empty for root."""
+    """The user that the image sets; empty for root."""
     workdir: str = ""
-    """The image's own, empty where it has none."""
+    """The working directory that the image sets; empty if none."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a rollout should say of it."""
+        """A remark for the rollout's record on each replaced image."""
         return tuple(f"the image {used} stands in for {asked}" for asked, used in self.replaced.items())

@@ -1,4 +1,4 @@
-"""Builds and pulls: the engine's two calls that talk for minutes, as streams that a cancellation really ends."""
+"""Builds and pulls: the engine's two calls that take minutes, as streams that stop when cancelled."""
 
 import base64
 import json
@@ -13,22 +13,22 @@ import aiohttp
 from anyio import to_thread
 
 from rollouthub.errors import SandboxError, said
-from rollouthub_sandboxes.docker.address import TCP_PORT, TLS_PORT, Address
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
+from rollouthub_sandboxes.engine.address import TCP_PORT, TLS_PORT, Address
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
 
 Say = Callable[[str], None]
 KEPT_LINES = 30
 
 
 class BuildFailed(SandboxError):
-    """A step of a build failed; another try would meet the same."""
+    """A step of a build failed; trying again would not help."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retryable=False)
 
 
 class Progress:
-    """What an engine says while it builds: the step under way and the last lines."""
+    """The output of a build or pull: the current step and the last lines."""
 
     def __init__(self, say: Say) -> None:
         self._say = say
@@ -36,7 +36,7 @@ class Progress:
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
 
     def add(self, text: str) -> None:
-        """Take some of the engine's words in."""
+        """Add a piece of the engine's output."""
         for line in text.splitlines():
             shown = line.strip()
             if not shown:
@@ -63,7 +63,7 @@ async def build(
     network: str,
     progress: Progress,
 ) -> None:
-    """Build an image of a packed context with the engine's own builder.
+    """Build an image from a packed context with the engine's own builder.
 
     Raises:
         BuildFailed: a step failed.
@@ -89,10 +89,10 @@ async def build(
 
 
 async def pull(engine: Engine, name: str, progress: Progress) -> None:
-    """Get an image from its registry, with the user's own credentials for it.
+    """Pull an image from its registry, with the user's own credentials for that registry.
 
     Raises:
-        EngineError: there is none, or its registry cannot be reached.
+        EngineError: there is no such image, or its registry cannot be reached.
     """
     last = name.rpartition("/")[2]
     has_tag = ":" in last or "@" in last
@@ -137,7 +137,7 @@ def _connection(address: Address) -> tuple[str, aiohttp.BaseConnector]:
 
 
 async def _events(answer: aiohttp.ClientResponse) -> AsyncGenerator[dict[str, Any]]:
-    """The JSON objects of an answer, one a line; a line may be longer than a reader's own limit."""
+    """The JSON objects of a response, one per line; lines may be longer than aiohttp's limit."""
     rest = b""
     async for piece in answer.content.iter_any():
         *lines, rest = (rest + piece).split(b"\n")
@@ -156,7 +156,7 @@ def _reason(text: str) -> str:
 
 
 def _credentials(name: str) -> dict[str, str]:
-    """The header that logs in to an image's registry, as the user's own client would; it may ask a helper program."""
+    """The header that logs in to an image's registry with the user's Docker settings; may run a credential helper."""
     from docker import auth
     from docker.errors import DockerException
 

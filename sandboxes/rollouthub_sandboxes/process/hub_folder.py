@@ -1,24 +1,25 @@
-"""The hub's folder for process sandboxes: locked while its hub lives, removed by the next one where it was killed."""
+"""The folder of a hub's process sandboxes: locked while the hub runs; after a crash the next hub removes it."""
 
 import fcntl
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from rollouthub.store.folders import remove_folder
+
 PREFIX = "rollouthub-process-"
 _PREFIXES = (PREFIX, "envhub-process-")
-"""Its own, and that of before the hub was called rollouthub."""
+"""Prefixes of the folder's name, now and before the hub was renamed to rollouthub."""
 _FRESH_SECONDS = 60.0
 """A folder younger than this may not have been locked yet."""
 
 
 @contextmanager
 def own_folder() -> Generator[Path]:
-    """A folder of this hub's; gone when the context ends."""
+    """A locked temporary folder for this hub, removed when the context ends."""
     path = Path(tempfile.mkdtemp(prefix=PREFIX))
     lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -26,12 +27,12 @@ def own_folder() -> Generator[Path]:
         path.chmod(0o711)  # sandboxes of other users get to their own folder, and see no others
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        remove_folder(path)
         os.close(lock)
 
 
 def sweep_folders() -> int:
-    """Remove the folders of this user's hubs that are dead; how many. The kernel lets go of a dead hub's lock."""
+    """Remove the folders of this user's dead hubs, whose locks the kernel has released; return how many."""
     temporary = Path(tempfile.gettempdir())
     return sum(_remove_if_dead(path) for prefix in _PREFIXES for path in temporary.glob(f"{prefix}*"))
 
@@ -47,7 +48,7 @@ def _remove_if_dead(path: Path) -> bool:
             return False
         with suppress(OSError):
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True)
+            remove_folder(path)
             return True
         return False
     finally:

@@ -1,4 +1,4 @@
-"""What separates a sandbox's processes from the machine: namespaces through bubblewrap, or limits alone."""
+"""What separates a sandbox's processes from the machine: namespaces through bubblewrap, or resource limits alone."""
 
 import os
 import posixpath
@@ -18,9 +18,9 @@ Kind = Literal["namespaces", "limits"]
 WORKDIR = "/workspace"
 NOBODY = 65_534
 _FIRST_USER, _USERS = 1_900_000_000, 200_000_000
-"""Run by root, each sandbox has a user id of its own from these: no account, and nobody else's."""
+"""Range of user ids; where root runs the hub, each sandbox gets a random one, which no account has."""
 _FIRST_SUPERVISOR = 2_200_000_000
-"""From here on, two for each of those: what its supervisor has."""
+"""First user id for supervisors: two for each user id of a sandbox."""
 _SHARED_MEMORY_BYTES = 64 << 20
 _SUPERVISOR = "/.supervisor"
 _COMMON = (
@@ -28,46 +28,42 @@ _COMMON = (
     "memory is limited for each process, not for all of a sandbox's together, and what is written counts as memory",
     "the share of the machine's processors is not limited",
 )
-_OF_THE_SAME_USER = (
-    "programs can read the environment of that user's processes, keys included",
-    "programs can kill or trace that user's processes, and can outlive their sandbox",
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One sandbox as it is to be started."""
+    """How one sandbox is to be started."""
 
     command: tuple[str, ...]
     cwd: str
     surroundings: Surroundings
     folders: tuple[str, ...]
-    """Its writable folders: what a snapshot keeps."""
+    """Its writable folders, which a snapshot saves."""
     user: str
     uid: int | None
-    """Of this sandbox alone; None where it shares the hub's."""
+    """The user id that only this sandbox has; None where it runs as the hub's own user."""
 
 
 class Walls(Protocol):
-    """One kind of walls."""
+    """One kind of isolation."""
 
     kind: Kind
     network: str
     limitations: tuple[str, ...]
 
     def cell(self, spec: SandboxSpec, supervisor: Path, folder: Path) -> Cell:
-        """How to start a sandbox; `folder` is an empty one of its own."""
+        """How to start a sandbox; `folder` is an empty folder for this sandbox alone."""
         ...
 
 
 def missing_tools(kind: Kind) -> list[str]:
-    """The programs of this machine that these walls need and that are not there."""
+    """The programs that this kind of isolation needs and that are not installed."""
     needed = ["prlimit", "setpriv"] + (["bwrap"] if kind == "namespaces" else [])
     return [name for name in needed if shutil.which(name) is None]
 
 
 class Namespaces:
-    """Bubblewrap: processes, network, files and users of its own; the supervisor is the first process in it."""
+    """Isolation by bubblewrap: own processes, network, files and users; the supervisor is its first process."""
 
     kind: Kind = "namespaces"
     network = "none"
@@ -78,7 +74,7 @@ class Namespaces:
 
     def cell(self, spec: SandboxSpec, supervisor: Path, folder: Path) -> Cell:
         """How to start a sandbox."""
-        uid = _new_user() if os.geteuid() == 0 else None
+        uid = new_user() if os.geteuid() == 0 else None
         user = NOBODY if uid is None else uid
         workdir = spec.workdir or WORKDIR
         writable = tuple(dict.fromkeys((workdir, *spec.scratch)))
@@ -86,10 +82,10 @@ class Namespaces:
         command = (
             *("bwrap", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
             *("--as-pid-1", "--new-session", "--die-with-parent", "--hostname", "sandbox", "--cap-drop", "ALL"),
-            *_user_options(uid),
-            *_root_options(machine, folder, user),
+            *user_options(uid),
+            *root_options(machine, folder, user),
             *(option for path in writable for option in _tmpfs(path, spec.resources.disk_bytes)),
-            *(option for path in spec.shown for option in _shown(path)),
+            *(option for path in spec.shown for option in shown_options(path)),
             *("--ro-bind", str(supervisor), _SUPERVISOR),
             *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", workdir, "--"),
             *_limited(spec, spec.resources.pids),
@@ -101,7 +97,7 @@ class Namespaces:
 
 
 class BareLimits:
-    """No walls but the kernel's limits, a folder of its own and, where root starts it, a user of its own."""
+    """No isolation but resource limits, an own folder and, where root runs the hub, an own user."""
 
     kind: Kind = "limits"
     network = "host"
@@ -134,7 +130,7 @@ class BareLimits:
                 f"{' '.join(spec.scratch)}: without namespaces it cannot show one at a path of its own; "
                 "install bubblewrap, or use --set sandbox=docker"
             )
-        uid = _new_user() if self._is_root else None
+        uid = new_user() if self._is_root else None
         work, temporary = folder / "work", folder / "tmp"
         for path in (folder, work, temporary):
             path.mkdir(mode=0o700, exist_ok=True)
@@ -162,7 +158,7 @@ def _limited(spec: SandboxSpec, processes: int) -> tuple[str, ...]:
 
 
 def _supervisor(program: str, uid: int | None) -> tuple[str, ...]:
-    """Started by root it takes ids of its own, and commands have others."""
+    """The supervisor's command line; run by root, it takes user ids of its own and runs commands as `uid`."""
     if uid is None:
         return (program, "--filter")
     return (program, "--filter", "--as", f"{uid}:{uid}", "--own-id", str(_own_id(uid)), "--capabilities", "0")
@@ -172,15 +168,18 @@ def _own_id(uid: int) -> int:
     return _FIRST_SUPERVISOR + 2 * (uid - _FIRST_USER)
 
 
-def _user_options(uid: int | None) -> tuple[str, ...]:
-    """Root's supervisor starts with what it needs to become another user; others get a user namespace."""
+def user_options(uid: int | None) -> tuple[str, ...]:
+    """Bubblewrap options: the capabilities that root's supervisor needs to change user; a user namespace for other
+    users.
+    """
     if uid is None:
         return ("--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY))
     needed = ("CAP_KILL", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID")
     return tuple(option for name in needed for option in ("--cap-add", name))
 
 
-def _root_options(machine: Machine, folder: Path, user: int) -> list[str]:
+def root_options(machine: Machine, folder: Path, user: int) -> list[str]:
+    """Bubblewrap options that mount the system's files read-only, and account files that are written into `folder`."""
     options: list[str] = []
     for path in machine.folders:
         for parent in [*reversed(path.parents)][1:]:
@@ -200,14 +199,14 @@ def _root_options(machine: Machine, folder: Path, user: int) -> list[str]:
     return options
 
 
-def _shown(path: str) -> list[str]:
-    """A path of the machine; the folders above it are empty but for it."""
+def shown_options(path: str) -> list[str]:
+    """Bubblewrap options that mount a path of the machine read-only; the folders above it contain nothing else."""
     above = [str(parent) for parent in reversed(Path(path).parents)][1:]
     return [*(option for folder in above for option in ("--perms", "0755", "--dir", folder)), "--ro-bind", path, path]
 
 
 def _accounts(user: int) -> dict[str, str]:
-    """The files of `/etc` that name users and hosts."""
+    """Contents, by name, of the files in `/etc` that list users and hosts."""
     own = "" if user == NOBODY else f"sandbox:x:{user}:{user}::{WORKDIR}:/bin/sh\n"
     groups = "" if user == NOBODY else f"sandbox:x:{user}:\n"
     return {
@@ -223,10 +222,10 @@ def _tmpfs(path: str, size: int) -> Sequence[str]:
 
 
 def check_folders(spec: SandboxSpec) -> None:
-    """Refuse writable folders that would cover what the sandbox needs.
+    """Refuse writable folders that would hide files the sandbox needs.
 
     Raises:
-        ConfigError: a path is not absolute, or the system's.
+        ConfigError: a path is not absolute, or a system folder.
     """
     system = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "etc", "proc", "dev", "sys", _SUPERVISOR.strip("/"))
     for path in (*((spec.workdir,) if spec.workdir else ()), *spec.scratch):
@@ -238,12 +237,13 @@ def check_folders(spec: SandboxSpec) -> None:
             )
 
 
-def _new_user() -> int:
+def new_user() -> int:
+    """A random user id that no account and, almost certainly, no other sandbox has."""
     return _FIRST_USER + secrets.randbelow(_USERS)
 
 
 def _threads_of_user() -> int:
-    """The threads that run as this user now, as the kernel's limit counts them."""
+    """Number of threads that run as this user now, as the kernel's process limit counts them."""
     total, user = 0, os.geteuid()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -1,4 +1,4 @@
-"""The shell with which a person joins a process sandbox, as their own user."""
+"""The command with which a person opens a shell in a process sandbox, as the sandbox's user."""
 
 import os
 import shlex
@@ -13,13 +13,13 @@ _SURROUNDINGS = ("env", "-i", "TERM=xterm-256color")
 
 
 def way_in(kind: Kind, cell: Cell, pid: int) -> tuple[str, ...]:
-    """A command for whoever runs the hub; `pid` is of the process that was started.
+    """The command that opens a shell in a sandbox, for the user who runs the hub; `pid` is the process started for it.
 
-    Of the caller's variables the shell gets none: programs in the sandbox can read those of its processes. Nor does it
-    get their terminal, but one of its own: whoever holds a terminal can type into it, also after the shell has ended.
+    The shell gets none of the caller's environment variables, since programs in the sandbox can read them, and a
+    terminal of its own, since a program that holds the caller's terminal could type into it even after the shell ended.
 
     Raises:
-        NotOffered: there is no way through its walls.
+        NotOffered: its isolation cannot be entered, or a needed program is missing.
     """
     if kind != "limits" and cell.uid is None:
         # Its walls belong to a user namespace that bubblewrap has left, and nobody else was in.
@@ -59,5 +59,5 @@ def _program(name: str) -> str:
 
 
 def first_inside(pid: int) -> int | None:
-    """The first process behind the walls that a process put up; None where it has ended."""
+    """The pid of the first process that bubblewrap (`pid`) started in its namespaces; None where it has ended."""
     return next(iter(descendants(pid)), None)

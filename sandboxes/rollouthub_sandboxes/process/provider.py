@@ -1,4 +1,4 @@
-"""`ProcessProvider`: sandboxes in processes of this machine, behind the best walls that can be had here."""
+"""`ProcessProvider`: sandboxes made of processes of this machine, with the best isolation that works here."""
 
 import logging
 import platform
@@ -36,13 +36,13 @@ logger = logging.getLogger(__name__)
 
 NAME = "process"
 OWN_USER = "its own"
-"""On the record, who commands run as where every sandbox has a user id that no other has."""
+"""The user on the record where every sandbox has a user id of its own."""
 KINDS: tuple[Kind, ...] = ("namespaces", "limits")
-"""The better ones first."""
+"""Kinds of isolation, the better one first."""
 
 
 class ProcessProvider:
-    """Makes sandboxes of processes; the walls are chosen with the first one, by trying them."""
+    """Makes sandboxes of processes; the kind of isolation is chosen for the first sandbox, by trying each."""
 
     name = NAME
 
@@ -53,11 +53,11 @@ class ProcessProvider:
         self._supervisor = folder / "supervisor"
 
     async def prepare(self, spec: SandboxSpec) -> None:
-        """Choose the walls, and refuse what they do not have.
+        """Choose the isolation, and refuse a spec that it cannot meet.
 
         Raises:
             ConfigError: the spec asks for what only a container has.
-            SandboxError: no walls can be had here.
+            SandboxError: no kind of isolation works here.
         """
         _refuse(spec)
         walls = await self._chosen()
@@ -67,7 +67,7 @@ class ProcessProvider:
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec, *, snapshot: Snapshot | None = None) -> AsyncGenerator[Sandbox]:
-        """A fresh sandbox; its processes are gone, and its files, soon after the context ends.
+        """A fresh sandbox; its processes and files are removed soon after the context ends.
 
         Raises:
             ConfigError, SandboxError: as `prepare`.
@@ -150,14 +150,16 @@ class ProcessProvider:
         raise SandboxError(f"no process sandbox can be had here ({'; '.join(reasons)})", retryable=False)
 
     def _copy_supervisor(self) -> None:
-        """Where every user can execute it, as the hub itself may stand in somebody's closed home."""
+        """Copy the supervisor to a folder where every user can execute it, as the hub may be installed in a private
+        home.
+        """
         self._supervisor.write_bytes(payload_path(platform.machine()).read_bytes())
         self._supervisor.chmod(0o755)
 
 
 @asynccontextmanager
 async def process_provider(kinds: Sequence[Kind] = KINDS) -> AsyncGenerator[ProcessProvider]:
-    """Sandboxes in processes of this machine, behind the first of these walls that works here.
+    """A provider of process sandboxes, with the first kind of isolation in `kinds` that works here.
 
     Raises:
         ConfigError: this is not Linux.
@@ -189,10 +191,10 @@ def _ref(walls: Walls, spec: SandboxSpec, cell: Cell) -> SandboxRef:
 
 
 def _refuse(spec: SandboxSpec) -> None:
-    """Refuse what only a container has.
+    """Refuse a spec that asks for something only a container has.
 
     Raises:
-        ConfigError: the spec asks for it.
+        ConfigError: the spec asks for an image, a network or the like.
     """
     asked = {
         f"the image {str(spec.image)!r}": spec.image is not None,

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +12,7 @@ import anyio
 from anyio import to_thread
 
 from rollouthub.processes import descendants
+from rollouthub.store.folders import remove_folder
 from rollouthub_sandboxes.process.process_isolation import Cell
 from rollouthub_sandboxes.supervisor.stream import SocketStream
 
@@ -23,13 +23,13 @@ _WORDS_BYTES = 4096
 
 
 class StartedCell:
-    """A supervisor's process, and the stream to it."""
+    """The process of a started sandbox, and the stream to its supervisor."""
 
     def __init__(self, cell: Cell, folder: Path) -> None:
-        """Start it.
+        """Start the sandbox's process.
 
         Raises:
-            OSError: it could not be.
+            OSError: it could not be started.
         """
         self._cell, self._folder = cell, folder
         ours, theirs = socket.socketpair()
@@ -55,15 +55,18 @@ class StartedCell:
 
     @property
     def pid(self) -> int:
-        """Of the process that was started: the supervisor, or what put up its walls."""
+        """The pid of the started process: the supervisor, or the bubblewrap that contains it."""
         return self._process.pid
 
     def last_words(self) -> str:
-        """What was said while it started, such as why bubblewrap could not."""
+        """What the process wrote to standard error, such as why bubblewrap could not start."""
         return os.pread(self._words, _WORDS_BYTES, 0).decode(errors="replace").strip()
 
     async def end(self) -> None:
-        """See its processes gone and its folder removed; its stream is closed before. Never raises, always bounded."""
+        """After the stream was closed: wait for the processes to end, kill them if need be, and remove the folder.
+
+        Never raises; takes ten seconds and the removal at most.
+        """
         with anyio.CancelScope(shield=True):
             pid = self._process.pid
             pidfd = os.pidfd_open(pid)
@@ -82,7 +85,7 @@ class StartedCell:
             await to_thread.run_sync(self._clean)
 
     def _kill(self) -> None:
-        """Kill it, and what it started: a supervisor whose user is another does not die with bubblewrap."""
+        """Kill the process and its descendants: a supervisor with another user does not die with bubblewrap."""
         for pid in descendants(self._process.pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -91,10 +94,10 @@ class StartedCell:
     def _clean(self) -> None:
         if self._cell.uid is not None and self._cell.command[0] != "bwrap":
             self._kill_user(self._cell.uid)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove_folder(self._folder)
 
     def _kill_user(self, uid: int) -> None:
-        """Kill what is left of a sandbox's own user, at once, so that nothing can fork out of its way."""
+        """Kill all processes of a sandbox's own user at once, so that none can escape by forking."""
         become = ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups")
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run((*become, "/bin/sh", "-c", "kill -9 -1"), timeout=END_SECONDS, check=False, cwd="/", env={})

@@ -1,4 +1,4 @@
-"""The files of a process sandbox at one moment."""
+"""Snapshots of a process sandbox's files."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from rollouthub_sandboxes.supervisor.sandbox import SupervisedSandbox
 
 
 class FileSnapshot:
-    """The regular files of a sandbox's writable folders, held in memory. Links and empty folders are not kept."""
+    """The regular files of a sandbox's writable folders, held in memory. Links and empty folders are not saved."""
 
     def __init__(self, id: str, folders: Sequence[str], files: Sequence[Sequence[File]]) -> None:
         self.id = id
@@ -17,13 +17,13 @@ class FileSnapshot:
 
     @property
     def changed(self) -> list[str]:
-        """The paths of all its files: each is one more than a fresh sandbox has."""
+        """The paths of all its files: a fresh sandbox has none of them."""
         return sorted(
             f"{folder}/{file.path}" for folder, files in zip(self._folders, self._files, strict=True) for file in files
         )
 
     async def restored(self, paths: Sequence[str]) -> "FileSnapshot":
-        """The files without those at or below these paths: a fresh sandbox has none of them."""
+        """A copy without the files at or below these paths, since a fresh sandbox has none of them."""
         above = tuple(f"{path}/" for path in paths)
         kept = [
             [file for file in files if not f"{folder}/{file.path}/".startswith(above)]
@@ -32,11 +32,11 @@ class FileSnapshot:
         return self if kept == self._files else FileSnapshot(f"{self.id}-restored", self._folders, kept)
 
     async def discard(self) -> None:
-        """Let go of the files."""
+        """Free the files."""
         self._folders, self._files = (), ()
 
     async def restore(self, sandbox: SupervisedSandbox, folders: Sequence[str]) -> None:
-        """Write them into a fresh sandbox with as many folders."""
+        """Write the files into a fresh sandbox that has the same number of folders."""
         if len(folders) != len(self._folders):
             raise SandboxError(
                 f"snapshot {self.id} of {len(self._folders)} folders does not fit a sandbox with {len(folders)}",
@@ -47,10 +47,10 @@ class FileSnapshot:
 
 
 async def take_snapshot(sandbox: SupervisedSandbox, folders: Sequence[str]) -> FileSnapshot:
-    """Keep the files of these folders.
+    """Save the files in these folders.
 
     Raises:
-        SandboxError: they are too many to be kept.
+        SandboxError: the files are larger than a snapshot may be.
     """
     left, kept = FILE_BYTES, list[Sequence[File]]()
     try:

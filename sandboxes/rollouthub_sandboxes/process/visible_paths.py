@@ -1,4 +1,4 @@
-"""The paths of this machine visible inside: system programs and Python's standard library only."""
+"""The paths of this machine that a sandbox sees: system programs and Python's standard library only."""
 
 import site
 import sys
@@ -17,27 +17,27 @@ _ETC = ("/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives", "/etc/mime.ty
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What programs need of this machine."""
+    """The paths of this machine that programs in a sandbox need."""
 
     folders: tuple[Path, ...]
-    """Shown read-only, at their own path."""
+    """Folders mounted read-only at their own path."""
     links: tuple[tuple[str, str], ...]
-    """Links of the root folder, and where they lead."""
+    """Symbolic links in the root folder, each with its target."""
     files: tuple[Path, ...]
     hidden: tuple[Path, ...]
-    """Folders below those shown which are not the system's: installed packages, the hub itself."""
+    """Folders below the mounted ones that are covered: installed packages, and the hub itself."""
     python: Path
-    """The folder of the interpreter below any virtual environment."""
+    """The `bin` folder of the base interpreter, not of a virtual environment."""
 
     @property
     def path(self) -> str:
-        """The search path of programs."""
+        """The value of PATH for programs."""
         return SYSTEM_PATH if str(self.python) in SYSTEM_PATH.split(":") else f"{self.python}:{SYSTEM_PATH}"
 
 
 @cache
 def this_machine() -> Machine:
-    """What there is here."""
+    """The paths of this machine that programs need: shells, interpreters and libraries."""
     prefix = Path(sys.base_prefix).resolve()
     folders = [Path("/usr")] + [Path(name) for name in _LINKED if Path(name).is_dir() and not Path(name).is_symlink()]
     if not prefix.is_relative_to("/usr"):
@@ -52,7 +52,7 @@ def this_machine() -> Machine:
 
 
 def _hidden(prefix: Path, shown: Sequence[Path]) -> list[Path]:
-    """What may hold an environment's answers, where it lies below what is shown."""
+    """Folders below those in `shown` that may hold an environment's answers, such as installed packages."""
     candidates = [
         *(Path(name) for name in site.getsitepackages([str(prefix), "/usr", "/usr/local"])),
         *prefix.glob("lib*/python3*/*-packages"),
@@ -75,5 +75,5 @@ def _hidden(prefix: Path, shown: Sequence[Path]) -> list[Path]:
 
 
 def is_open_to_all(folder: Path) -> bool:
-    """Whether every user of the machine can get into a folder."""
+    """Whether every user of the machine can enter a folder."""
     return all(path.stat().st_mode & 0o001 for path in (folder, *folder.parents))

@@ -1,1 +1,1 @@
-"""The supervisor: one small static program that starts, feeds, watches and kills commands inside a sandbox."""
+"""The supervisor: a small static program that starts, feeds, watches and kills commands inside a sandbox."""

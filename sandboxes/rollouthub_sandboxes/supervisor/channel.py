@@ -1,4 +1,4 @@
-"""One conversation of many over a connection to a supervisor."""
+"""One channel of a connection to a supervisor: a request and its answer, or a stream."""
 
 import errno
 import os
@@ -18,18 +18,18 @@ Side = Literal["stdout", "stderr"]
 OUT, ERR, CREDIT, ENDED, DONE, FAILED = (ord(kind) for kind in "dDiEef")
 _U32 = struct.Struct("<I")
 _CREDIT_STEP = WINDOW // 4
-"""Output is acknowledged in steps, so that small pieces do not cost a frame each."""
+"""Output is acknowledged in steps of this many bytes, so that small pieces do not cost a frame each."""
 _FEED_BYTES = WINDOW // 2
-"""Input waits for as much room as this, so that it does not go out in crumbs."""
+"""Input is sent in pieces of this size, once the window has room, so that it does not go out in tiny frames."""
 
 
 def again(error: SandboxError) -> SandboxError:
-    """The same error, for another call that meets it."""
+    """A copy of an error, to be raised to another caller."""
     return type(error)(str(error), retryable=error.retryable)
 
 
 class Failure(Exception):
-    """The supervisor's `f`: an errno, and what was tried."""
+    """The supervisor's `f` frame: an errno, and what was tried."""
 
     def __init__(self, number: int, tried: str) -> None:
         self.reason = errno.errorcode.get(number, str(number))
@@ -38,7 +38,7 @@ class Failure(Exception):
 
 
 class Channel:
-    """Waits for its answer; what is sent on it keeps to the window. Subclasses say what becomes of data."""
+    """Waits for the answer to a request; input sent on it keeps to the window. Subclasses handle data that comes in."""
 
     __slots__ = (
         "_changed",
@@ -58,7 +58,7 @@ class Channel:
         self.room = WINDOW
         """Bytes that may still be sent."""
         self.has_started = False
-        """Whether a first credit has come."""
+        """Whether the first credit has come, which says that the program has started."""
         self.broken: SandboxError | None = None
         self._end: bytes | None = None
         self._failure: Failure | None = None
@@ -67,14 +67,14 @@ class Channel:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes."""
+        """Whether no more frames will come."""
         return self._end is not None or self._failure is not None or self.broken is not None
 
     def take(self, kind: int, payload: bytes) -> None:
-        """A frame came in.
+        """Handle a frame that came in.
 
         Raises:
-            ValueError: it breaks the rules.
+            ValueError: the frame is not one that this channel may get.
         """
         if kind in (OUT, ERR):
             self.take_data("stdout" if kind == OUT else "stderr", payload)
@@ -91,31 +91,35 @@ class Channel:
         self.wake()
 
     def take_data(self, side: Side, data: bytes) -> None:
-        """Output came in."""
+        """Handle output; this class takes none, subclasses do.
+
+        Raises:
+            ValueError: no data was asked for on this channel.
+        """
         raise ValueError(f"{len(data)} bytes on channel {self.number}, which asked for none")
 
     def break_off(self, reason: SandboxError) -> None:
-        """The connection is gone."""
+        """Mark the connection as broken, and wake everybody who waits on the channel."""
         self.broken = reason
         self.wake()
 
     def wake(self) -> None:
-        """Let those who wait for a change look again."""
+        """Wake the tasks that wait for a change."""
         if self._changed is not None:
             self._changed.set()
             self._changed = None
 
     async def change(self) -> None:
-        """Wait until something comes in."""
+        """Wait until a frame comes in or the connection breaks."""
         if self._changed is None:
             self._changed = anyio.Event()
         await self._changed.wait()
 
     def answer(self) -> bytes:
-        """The payload of its end, once it is over.
+        """The payload of the final frame, once the channel is over.
 
         Raises:
-            Failure: the supervisor could not do what it was asked.
+            Failure: the supervisor could not do what was requested.
             SandboxError: the connection broke.
         """
         if self._failure is not None:
@@ -127,7 +131,7 @@ class Channel:
         raise again(self.broken)
 
     async def finish(self, seconds: float) -> bytes:
-        """Wait for its end; past these seconds the whole sandbox counts as broken.
+        """Wait for the final frame and return its payload; after `seconds` the whole sandbox counts as broken.
 
         Raises:
             Failure, SandboxError: as `answer`.
@@ -140,7 +144,7 @@ class Channel:
         return self.answer()
 
     async def feed(self, data: bytes | memoryview) -> None:
-        """Send input as fast as it is taken; the rest is dropped when the conversation is over."""
+        """Send input as fast as the window allows; the rest is dropped once the channel is over."""
         view = memoryview(data)
         while view and not self.is_over:
             size = min(len(view), _FEED_BYTES)
@@ -153,16 +157,16 @@ class Channel:
             await self._connection.drain()
 
     def feed_eof(self) -> None:
-        """Say that no more input follows."""
+        """Signal the end of the input."""
         self._connection.post("I", self.number)
 
     def give_up(self, signal: int = 0) -> None:
-        """Tell the supervisor that nobody waits any more."""
+        """Have the supervisor kill or abandon what runs on this channel; with `signal`, send only that signal."""
         if not self.is_over:
             self._connection.post("K", self.number, bytes((signal,)))
 
     def acknowledge(self, size: int) -> None:
-        """Let the supervisor send so many bytes more."""
+        """Let the supervisor send `size` bytes more."""
         self._unacknowledged += size
         if self._unacknowledged >= _CREDIT_STEP and not self.is_over:
             self._connection.post("A", self.number, _U32.pack(self._unacknowledged))
@@ -170,7 +174,7 @@ class Channel:
 
 
 class Collecting(Channel):
-    """Keeps all data, up to a bound: a file, a listing."""
+    """Collects all data of a file or a listing, up to a bound."""
 
     __slots__ = ("_budget", "data")
 
@@ -180,7 +184,7 @@ class Collecting(Channel):
         self.data = bytearray()
 
     def take_data(self, side: Side, data: bytes) -> None:
-        """Keep it; past the bound, give up."""
+        """Keep the data; past the bound, fail with EFBIG."""
         self._budget.left -= len(data)
         if self._budget.left < 0:
             self.give_up()
@@ -193,7 +197,7 @@ class Collecting(Channel):
 
 
 class Budget:
-    """Bytes that several channels may bring in together."""
+    """The bytes that several channels together may still receive."""
 
     __slots__ = ("left",)
 
@@ -202,7 +206,7 @@ class Budget:
 
 
 class Streaming(Channel):
-    """Hands its data on at the reader's pace: a program's output, a connection."""
+    """Hands its data on at the reader's pace: a program's output, or a connection."""
 
     __slots__ = ("_pending", "_pending_bytes")
 
@@ -212,7 +216,7 @@ class Streaming(Channel):
         self._pending_bytes = 0
 
     def take_data(self, side: Side, data: bytes) -> None:
-        """Keep it until somebody takes it; the window bounds how much that is."""
+        """Keep the data until it is read; the window bounds how much there can be."""
         self._pending_bytes += len(data)
         if self._pending_bytes > 2 * WINDOW:
             raise ValueError(f"{self._pending_bytes} bytes on channel {self.number}, whose window is {WINDOW}")
@@ -221,11 +225,11 @@ class Streaming(Channel):
 
     @property
     def has_pending(self) -> bool:
-        """Whether data waits to be taken."""
+        """Whether received data waits to be read."""
         return bool(self._pending)
 
     async def next_data(self) -> tuple[Side, bytes] | None:
-        """The next piece; None at the end.
+        """The next piece of data with the name of its stream; None at the end.
 
         Raises:
             SandboxError: the connection broke.

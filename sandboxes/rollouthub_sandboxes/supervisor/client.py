@@ -1,6 +1,5 @@
-"""The hub's end of a connection to a supervisor: reads and writes frames, and hands them to their channels."""
+"""The hub's end of a connection to a supervisor: reads and writes frames, and gives them to their channels."""
 
-import logging
 import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -10,16 +9,15 @@ import anyio
 import anyio.abc
 
 from rollouthub.errors import SandboxError
+from rollouthub.event_loop import background_tasks
 from rollouthub.sandbox import ByteStream
 from rollouthub_sandboxes.supervisor.channel import Channel, Streaming, again
 from rollouthub_sandboxes.supervisor.frames import ACCEPTED, HEADER, MAX_PAYLOAD, VERSION, frame, read_string
 
-logger = logging.getLogger(__name__)
-
 HELLO_SECONDS = 15.0
 CLOSE_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
-"""For what takes no time: a listening port, a time to live."""
+"""Seconds to answer a request that needs no time, such as a listening port or a time to live."""
 _HIGH_BYTES = 1 << 20
 """Senders wait while more than this is still to be written."""
 _ACCEPTED, _HELLO = ord("o"), ord("h")
@@ -30,13 +28,13 @@ Blamed = Callable[[str], Awaitable[SandboxError]]
 
 
 async def nobody_blamed(reason: str) -> SandboxError:
-    """The error where nobody can say whether what ran in a sandbox has used it up."""
+    """A plain `SandboxError`, for sandboxes where it cannot be known whether programs used up the resources."""
     return SandboxError(reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What a supervisor says of itself."""
+    """The contents of a supervisor's first frame."""
 
     version: int
     pid: int
@@ -44,12 +42,12 @@ class Hello:
 
 
 class Connection:
-    """A live connection; `supervise` opens one."""
+    """A live connection to a supervisor; `supervise` opens it."""
 
     def __init__(self, stream: ByteStream, tasks: anyio.abc.TaskGroup, blamed: Blamed) -> None:
         self._stream, self._tasks = stream, tasks
         self.blamed = blamed
-        """The error for a sandbox that does not do as it is told; shielded and bounded."""
+        """Gives the error for a sandbox that does not respond; bounded in time, and runs to its end when cancelled."""
         self._channels: dict[int, Channel] = {}
         self._acceptors: dict[int, Callable[[Streaming], Coroutine[None, None, None]]] = {}
         self._last_number = 0
@@ -65,11 +63,11 @@ class Connection:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the supervisor can be talked to."""
+        """Whether the connection to the supervisor still works."""
         return self._broken is None
 
     def register(self, channel: Channel, number: int | None = None) -> int:
-        """Have a channel's frames handed to it, until `forget`; its number.
+        """Give all frames of a number to `channel` until `forget`; returns the number, a new one if None was given.
 
         Raises:
             SandboxError: the connection is broken.
@@ -82,20 +80,20 @@ class Connection:
         return number
 
     def forget(self, number: int) -> None:
-        """Drop what may still come in on a channel."""
+        """Drop frames that still come in on a channel."""
         self._channels.pop(number, None)
         self._acceptors.pop(number, None)
 
     def accept_with(self, number: int, carry: Callable[[Streaming], Coroutine[None, None, None]]) -> None:
-        """Have every connection that a listening channel announces carried by a task of its own, which never raises."""
+        """Run `carry`, which must never raise, in a task of its own for every connection of a listening channel."""
         self._acceptors[number] = carry
 
     def expect_end_of(self, size: int) -> None:
-        """Allow an `E` of this size."""
+        """Allow an `E` frame of up to `size` bytes."""
         self._most_bytes = max(self._most_bytes, size)
 
     def post(self, kind: str, number: int, payload: bytes | memoryview = b"") -> None:
-        """Have a frame sent, after those that were posted before it."""
+        """Queue a frame to be sent after those posted before."""
         if self._broken is None:
             data = frame(kind, number, bytes(payload))
             self._outgoing.append(data)
@@ -103,17 +101,17 @@ class Connection:
             self._has_outgoing.set()
 
     async def drain(self) -> None:
-        """Wait while too much is still to be written."""
+        """Wait while too many bytes wait to be sent."""
         while self._outgoing_bytes > _HIGH_BYTES and self._broken is None:
             if self._is_drained.is_set():
                 self._is_drained = anyio.Event()
             await self._is_drained.wait()
 
     async def ask(self, kind: str, payload: bytes = b"", seconds: float = ANSWER_SECONDS) -> int:
-        """Send a request that is answered with a number; that number.
+        """Send a request that is answered with a number, and return that number.
 
         Raises:
-            Failure: it could not be done.
+            Failure: the supervisor could not do it.
             SandboxError: the connection broke.
         """
         channel = Channel(self)
@@ -124,12 +122,12 @@ class Connection:
             self.forget(channel.number)
 
     def live_for(self, seconds: float) -> None:
-        """Have the supervisor end by itself after this time, whatever becomes of the hub."""
+        """Have the supervisor end by itself after `seconds`, whatever becomes of the hub."""
         self._last_number += 1  # the answer is of no interest
         self.post("T", self._last_number, struct.pack("<I", min(int(seconds) + 1, 0xFFFF_FFFF)))
 
     def break_off(self, reason: str | SandboxError) -> None:
-        """Take the sandbox for broken: every pending call, and every later one, fails with this reason."""
+        """Mark the sandbox as broken: every pending and every later call fails with this reason."""
         if self._broken is None:
             reason = reason if isinstance(reason, SandboxError) else SandboxError(reason)
             self._broken = reason
@@ -140,7 +138,9 @@ class Connection:
                 channel.break_off(reason)
 
     async def give_up(self, reason: str) -> None:
-        """Break off as the sandbox does not do as it is told, once it is known whether what ran in it is why."""
+        """Break off because the sandbox does not respond, with an error that says whether its programs are the
+        reason.
+        """
         if self._broken is None:
             self.break_off(await self.blamed(reason))
 
@@ -148,7 +148,7 @@ class Connection:
         """Wait for the supervisor's first frame.
 
         Raises:
-            SandboxError: it does not come, or is of another version.
+            SandboxError: the frame does not come in time, or the supervisor has another version.
         """
         with anyio.move_on_after(seconds):
             await self._greeted.wait()
@@ -164,7 +164,7 @@ class Connection:
             )
 
     async def read(self) -> None:
-        """Take frames in until the stream ends."""
+        """Handle incoming frames until the stream ends."""
         reason: str | SandboxError = "the sandbox is gone: its supervisor ended"
         try:
             while self._broken is None and (data := await self._stream.receive()):
@@ -179,7 +179,7 @@ class Connection:
         self._has_read.set()
 
     async def write(self) -> None:
-        """Send what is posted."""
+        """Send posted frames until the stream breaks."""
         try:
             while True:
                 await self._has_outgoing.wait()
@@ -231,15 +231,16 @@ class Connection:
 async def supervise(
     stream: ByteStream, *, hello_seconds: float = HELLO_SECONDS, blamed: Blamed = nobody_blamed
 ) -> AsyncGenerator[Connection]:
-    """Talk to the supervisor at the other end of a stream; the stream is closed on the way out, which ends it.
+    """Connect to the supervisor at the other end of a stream; on exit the stream is closed, which ends the supervisor.
 
-    `blamed`: the error for a sandbox that does not answer or whose programs cannot be killed, given what it did not do.
+    `blamed` gives the error for a sandbox that does not respond or whose programs cannot be killed; its argument says
+    what
+    the sandbox failed to do.
 
     Raises:
-        SandboxError: it does not answer, or is of another version.
+        SandboxError: the supervisor does not answer, or is of another version.
     """
-    failure: Exception | None = None
-    async with anyio.create_task_group() as tasks:
+    async with background_tasks() as tasks:
         connection = Connection(stream, tasks, blamed)
         # Shielded: a caller that is cancelled still has its commands killed, and that is said over this connection.
         lives = [anyio.CancelScope(shield=True) for _ in range(2)]
@@ -248,17 +249,12 @@ async def supervise(
         try:
             await connection.greet(hello_seconds)
             yield connection
-        except Exception as error:
-            failure = error  # raised below, as the group would wrap it
         finally:
             connection.break_off("the sandbox was closed")
             with anyio.move_on_after(CLOSE_SECONDS, shield=True):
                 await stream.aclose()
             for life in lives:
                 life.cancel()
-            tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
 
 
 async def _within(scope: anyio.CancelScope, work: Callable[[], Awaitable[None]]) -> None:

@@ -1,6 +1,6 @@
-"""From the supervisor's C source to the static programs that lie beside it, one an architecture.
+"""Compiles the supervisor's C source to static programs, one for each architecture, stored beside the source.
 
-After a change of the source, `python -m rollouthub_sandboxes.supervisor.compilation` builds them anew. The same source
+After a change of the source, `python -m rollouthub_sandboxes.supervisor.compilation` builds them again. The same source
 and compiler give the same bytes on any machine and in any folder.
 """
 
@@ -15,22 +15,22 @@ from pathlib import Path
 from rollouthub.processes import PYTHON
 
 FOLDER = Path(__file__).parent
-"""Where the source lies, and `bin/` with what was built from it."""
+"""The folder of the source, with `bin/` for the programs built from it."""
 ARCHITECTURES = ("aarch64", "x86_64")
-"""What a supervisor is built for, in the kernel's words (`uname -m`)."""
+"""The architectures that a supervisor is built for, in the kernel's words (`uname -m`)."""
 COMPILER, COMPILER_VERSION = "ziglang", "0.17.1"
-"""The Python package of the compiler: it brings musl for every target, so that no other tool chain is needed."""
+"""The Python package of the compiler (Zig); it brings musl for every target, so no other tool chain is needed."""
 FLAGS = ("-std=c11", "-static", "-Os", "-s", "-Wall", "-Wextra", "-Werror")
 COMPILE_SECONDS = 600.0
-"""The first compilation for a target also compiles its C library: a minute, more on a slow or crowded machine."""
+"""Timeout of a compilation; the first for a target also compiles its C library, a minute or more."""
 CACHE = FOLDER / ".compiled"
-"""The compiler's, of this checkout alone: one of a name known to other users could be theirs."""
+"""The compiler's cache, for this checkout alone: another user could write to a shared one."""
 COMMAND = "python -m rollouthub_sandboxes.supervisor.compilation"
-"""What builds every program that is older than its source."""
+"""The command that builds every program that is older than its source."""
 
 
 class CompilationError(Exception):
-    """The compiler is not there, or refused the source."""
+    """The compiler is not installed, or rejected the source."""
 
 
 def sources(folder: Path) -> list[Path]:
@@ -39,7 +39,7 @@ def sources(folder: Path) -> list[Path]:
 
 
 def source_digest(folder: Path) -> str:
-    """The SHA-256 (hex) of all that a supervisor is made from: its source files, the compiler's version and flags."""
+    """SHA-256 (hex) of all that determines a supervisor: its source files, the compiler's version and its flags."""
     files = sources(folder)
     if not files:
         raise CompilationError(f"{folder} holds no C source of a supervisor")
@@ -51,12 +51,14 @@ def source_digest(folder: Path) -> str:
 
 
 def program_path(folder: Path, architecture: str) -> Path:
-    """Where the program for an architecture lies, built or not."""
+    """Path of the program for an architecture, whether built or not."""
     return folder / "bin" / architecture
 
 
 def recorded_digests(folder: Path, architecture: str) -> dict[str, str]:
-    """The SHA-256 (hex) of the `source` that a program was built from and of the `program`; empty where none was."""
+    """SHA-256 (hex) of the `source` that a program was built from, and of the `program` itself; empty if none was
+    built.
+    """
     try:
         lines = _record(folder, architecture).read_text().splitlines()
     except FileNotFoundError:
@@ -65,14 +67,14 @@ def recorded_digests(folder: Path, architecture: str) -> dict[str, str]:
 
 
 def is_current(folder: Path, architecture: str) -> bool:
-    """Whether the program for an architecture was built from the source as it now is."""
+    """Whether the program for an architecture was built from the present source."""
     if not program_path(folder, architecture).is_file():
         return False
     return recorded_digests(folder, architecture).get("source") == source_digest(folder)
 
 
 def has_compiler() -> bool:
-    """Whether a program can be built here: another version of the compiler would make other bytes."""
+    """Whether the right version of the compiler is installed; another one would give other bytes."""
     try:
         return importlib.metadata.version(COMPILER) == COMPILER_VERSION
     except importlib.metadata.PackageNotFoundError:
@@ -80,13 +82,14 @@ def has_compiler() -> bool:
 
 
 def compile_program(folder: Path, architecture: str, cache: Path) -> Path:
-    """Build the program for an architecture and record what it was built from.
+    """Build the program for an architecture and record the source's digest.
 
-    `cache` keeps the C library between compilations: with it one takes a second, without it up to a minute.
-    A reader, or somebody who builds the same at the same time, never meets half a program.
+    `cache` keeps the C library between compilations: with it a compilation takes a second, without it up to a minute.
+    The
+    file is replaced at once, so that concurrent readers and builders never see a partial program.
 
     Raises:
-        CompilationError: there is no compiler, or it refused the source.
+        CompilationError: the compiler is not installed, or rejected the source.
     """
     if not has_compiler():
         raise CompilationError(f"no compiler: run `pip install {COMPILER}=={COMPILER_VERSION}` and try again")
@@ -109,7 +112,7 @@ def _record(folder: Path, architecture: str) -> Path:
 
 
 def _run_compiler(folder: Path, architecture: str, made: Path, cache: Path) -> None:
-    """Compile in the source's own folder with relative names, so that no path of this machine enters the program."""
+    """Compile in the source's own folder with relative names, so that no local path gets into the program."""
     names = [file.name for file in sources(folder) if file.suffix == ".c"]
     target = ["-target", f"{architecture}-linux-musl"]
     # -P: modules beside the source must not stand in for the standard library's.
@@ -128,7 +131,7 @@ def _run_compiler(folder: Path, architecture: str, made: Path, cache: Path) -> N
 
 
 def main() -> None:
-    """Build every program that is older than its source, and say so."""
+    """Build every program that is older than its source, and print what was built."""
     try:
         for architecture in ARCHITECTURES:
             if is_current(FOLDER, architecture):

@@ -1,4 +1,4 @@
-"""Running commands: what is ordered, and how an end is read."""
+"""Running commands: encoding the request, and decoding how a command ended."""
 
 import math
 import signal
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rollouthub_sandboxes.supervisor.client import Connection
 
 GRACE_SECONDS = 30.0
-"""Beyond a command's deadline: for its tree to be killed and its end to be told."""
+"""Seconds after a command's deadline for its processes to be killed and its end to be reported."""
 KILL_SECONDS = 30.0
 _EXEC = struct.Struct("<IIQIQQ")
 _NOT_OUT_OF_BOUNDS = 0xFFFF_FFFF
@@ -26,10 +26,10 @@ _NOT_OUT_OF_BOUNDS = 0xFFFF_FFFF
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A command with all it needs, checked."""
+    """A checked command, encoded for the supervisor."""
 
     command: str
-    """As it is shown in messages."""
+    """The command as messages show it."""
     payload: bytes
     seconds: float
     keep_bytes: int
@@ -46,10 +46,10 @@ def order(
     flags: int,
     keep_bytes: int = 0,
 ) -> Order:
-    """Word a command for the supervisor.
+    """Check a command and encode it for the supervisor.
 
     Raises:
-        CommandNotStarted: it cannot be worded: a NUL in it, or too long.
+        CommandNotStarted: it is empty, has a NUL character, is not UTF-8, or is too long.
     """
     argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     shown = _shown(argv)
@@ -81,7 +81,7 @@ def order(
 
 
 class Run(Channel):
-    """A command that is run to its end; its output is kept up to a bound."""
+    """The channel of a command that is run to its end; its output is kept up to a bound."""
 
     __slots__ = ("_allowed", "errors", "output")
 
@@ -92,7 +92,7 @@ class Run(Channel):
         self._allowed = keep_bytes
 
     def take_data(self, side: Side, data: bytes) -> None:
-        """Keep it; the supervisor sends no more than it was told to."""
+        """Keep the output; more than the supervisor was asked for is an error."""
         kept = self.output if side == "stdout" else self.errors
         kept += data
         if len(kept) > self._allowed:
@@ -100,7 +100,7 @@ class Run(Channel):
 
 
 async def execute(connection: "Connection", ordered: Order, stdin: bytes) -> Finished:
-    """Run a command to its end. Cancelled, it returns when the whole tree is dead.
+    """Run a command to its end; if cancelled, return once all its processes are dead.
 
     Raises:
         CommandNotStarted, SandboxError: as `Sandbox.exec`.
@@ -124,7 +124,7 @@ async def execute(connection: "Connection", ordered: Order, stdin: bytes) -> Fin
 
 
 async def kill(connection: "Connection", channel: Channel) -> None:
-    """Kill a command's tree and see it dead, also while being cancelled; bounded."""
+    """Kill a command's processes and wait until they are dead, also while being cancelled; bounded in time."""
     if channel.is_over:
         return
     with anyio.CancelScope(shield=True):
@@ -140,10 +140,10 @@ async def kill(connection: "Connection", channel: Channel) -> None:
 
 
 async def finished(connection: "Connection", end: bytes, output: bytes = b"", errors: bytes = b"") -> Finished:
-    """What an `E` frame says, with the beginnings of the streams that came before it.
+    """The result that an `E` frame reports; `output` and `errors` are the beginnings of the streams, received before.
 
     Raises:
-        SandboxError: processes are left that could not be killed; a `SandboxOverrun` where they used the sandbox up.
+        SandboxError: some processes could not be killed; a `SandboxOverrun` if they used up the sandbox's resources.
     """
     try:
         ended = frames.read_ended(end)

@@ -69,25 +69,25 @@ _ENDED = struct.Struct("<iIQQIQQ")
 
 
 def frame(kind: str, channel: int, payload: bytes = b"") -> bytes:
-    """One frame."""
+    """Encode one frame."""
     return HEADER.pack(len(payload) + 5, ord(kind), channel) + payload
 
 
 def string(value: str | bytes) -> bytes:
-    """A string as it stands in a payload."""
+    """Encode a string for a payload."""
     data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
     return struct.pack("<I", len(data)) + data
 
 
 def strings(values: Iterable[str]) -> bytes:
-    """A list of strings as it stands in a payload."""
+    """Encode a list of strings for a payload."""
     items = [string(value) for value in values]
     return struct.pack("<I", len(items)) + b"".join(items)
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The `E` frame."""
+    """The fields of an `E` frame."""
 
     status: int
     flags: int
@@ -101,10 +101,10 @@ class Ended:
 
 
 def read_ended(payload: bytes) -> Ended:
-    """An `E` frame's payload.
+    """Decode the payload of an `E` frame.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the frame is malformed.
     """
     try:
         status, flags, wall_us, cpu_us, survivors, dropped_out, dropped_err = _ENDED.unpack_from(payload)
@@ -116,10 +116,10 @@ def read_ended(payload: bytes) -> Ended:
 
 
 def read_string(payload: bytes, at: int) -> tuple[bytes, int]:
-    """The string at an offset, and the offset after it.
+    """Decode the string at an offset; return it and the offset after it.
 
     Raises:
-        struct.error: there is none.
+        struct.error: the payload is too short.
     """
     (length,) = struct.unpack_from("<I", payload, at)
     start = at + 4

@@ -1,6 +1,6 @@
-"""The supervisor's program as it is put into a sandbox: one static file for each architecture.
+"""The supervisor's program as it is put into a sandbox: a static file for each architecture.
 
-The programs lie beside their source, in a checkout as in an installation; nothing is compiled here.
+The programs are stored beside their source, in a checkout as in an installation; nothing is compiled here.
 """
 
 from pathlib import Path
@@ -10,11 +10,11 @@ from rollouthub_sandboxes.supervisor import compilation
 from rollouthub_sandboxes.supervisor.compilation import ARCHITECTURES, FOLDER
 
 _OTHER_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
-"""What container engines and some kernels call them."""
+"""Names that container engines and some kernels use for the architectures."""
 
 
 def payload(architecture: str, folder: Path = FOLDER) -> bytes:
-    """The program for an architecture: x86_64 (amd64) or aarch64 (arm64).
+    """The bytes of the program for an architecture: x86_64 (amd64) or aarch64 (arm64).
 
     Raises:
         SandboxError: no supervisor is built for it.
@@ -23,7 +23,7 @@ def payload(architecture: str, folder: Path = FOLDER) -> bytes:
 
 
 def payload_path(architecture: str, folder: Path = FOLDER) -> Path:
-    """Where the program for an architecture lies, built from the source as it now is; it may be executed there.
+    """Path of the executable program for an architecture.
 
     Raises:
         SandboxError: no supervisor is built for it.

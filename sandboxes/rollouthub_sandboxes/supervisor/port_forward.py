@@ -18,11 +18,11 @@ logger = logging.getLogger(__name__)
 CONNECT_SECONDS = 30.0
 CLOSE_SECONDS = 5.0
 MOST_CONNECTIONS = 64
-"""At one time, of one port; what comes beyond is closed. Each takes files of the hub that all sandboxes share."""
+"""Most connections of one port at a time, since each takes file descriptors of the hub; more are closed."""
 
 
 async def forward(connection: "Connection", port: int, connect: Connector, seconds: float) -> None:
-    """Listen inside the sandbox; every connection is carried to one that `connect` opens.
+    """Listen on a port inside the sandbox; each connection to it is joined to a stream that `connect` opens.
 
     Raises:
         SandboxFileError, SandboxError: as `Sandbox.forward`.
@@ -46,7 +46,7 @@ class _Carrier:
         self._live = 0
 
     async def carry(self, channel: Streaming) -> None:
-        """Pump both ways until both sides have ended. Whatever breaks ends this one connection alone."""
+        """Copy data in both directions until both sides have ended; an error ends only this connection."""
         self._live += 1
         try:
             if self._live <= MOST_CONNECTIONS:

@@ -1,4 +1,4 @@
-"""A command under way, its streams at hand."""
+"""A running command and its streams."""
 
 import time
 from collections.abc import AsyncGenerator
@@ -18,7 +18,7 @@ START_SECONDS = 30.0
 
 
 class SupervisedProgram:
-    """`Program` over a connection to a supervisor."""
+    """A `Program` over a connection to a supervisor."""
 
     def __init__(self, connection: "Connection", ordered: Order) -> None:
         self._connection, self._order = connection, ordered
@@ -26,7 +26,7 @@ class SupervisedProgram:
         self._last_call = time.monotonic() + ordered.seconds + GRACE_SECONDS
 
     async def send(self, data: bytes) -> None:
-        """Write to its standard input, as fast as it reads."""
+        """Write to its standard input; waits while the program does not read."""
         await self._channel.feed(data)
 
     async def send_eof(self) -> None:
@@ -34,14 +34,14 @@ class SupervisedProgram:
         self._channel.feed_eof()
 
     def output(self) -> "Output":
-        """What it writes, as it comes, at the reader's pace."""
+        """Pieces of its output as they come, at the reader's pace."""
         return Output(self._channel)
 
     async def wait(self) -> Finished:
-        """How it ended; its output must be read meanwhile.
+        """Wait for the program's end and return the result; its output must be read meanwhile.
 
         Raises:
-            SandboxError: the sandbox broke.
+            SandboxError: the connection to the sandbox broke.
         """
         channel = self._channel
         while not channel.is_over:
@@ -54,7 +54,9 @@ class SupervisedProgram:
         return await finished(self._connection, channel.answer())
 
     async def kill(self, signal: int | None = None) -> None:
-        """Kill its whole tree, verified dead; or send one signal to its process group."""
+        """Kill all its processes and wait until they are dead; with `signal`, only send that signal to its process
+        group.
+        """
         if signal is None:
             await kill(self._connection, self._channel)
         else:
@@ -62,11 +64,11 @@ class SupervisedProgram:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Program]:
-        """Start it; it is dead when the context ends.
+        """Start the program; on exit it is killed, if it has not ended.
 
         Raises:
             CommandNotStarted: no such program, user or folder.
-            SandboxError: the sandbox broke.
+            SandboxError: the connection to the sandbox broke.
         """
         channel = self._channel
         try:
@@ -88,7 +90,7 @@ class SupervisedProgram:
 
 
 class Output:
-    """Iterates over what a program writes."""
+    """Iterates over the pieces of a program's output."""
 
     def __init__(self, channel: Streaming) -> None:
         self._channel = channel

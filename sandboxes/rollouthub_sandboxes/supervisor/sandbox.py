@@ -37,18 +37,18 @@ NO_LIMITS = CommandLimits()
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What commands of a sandbox find, unless they ask for something else."""
+    """Defaults for the commands of a sandbox: working directory, environment, user and limits."""
 
     workdir: str
     environment: Mapping[str, str]
     user: str = ""
-    """Who they run as; empty: who the supervisor is."""
+    """The user that commands run as; empty for the supervisor's default."""
     limits: CommandLimits = NO_LIMITS
-    """Every command has these at least."""
+    """Limits that apply to every command; a command may only tighten them."""
 
 
 class SupervisedSandbox:
-    """A sandbox whose supervisor is at the other end of a connection; lives as long as that."""
+    """A sandbox whose supervisor is at the other end of a connection; it lives as long as the connection."""
 
     def __init__(
         self,
@@ -60,35 +60,35 @@ class SupervisedSandbox:
         take_snapshot: "Callable[[SupervisedSandbox], Awaitable[Snapshot]] | None" = None,
         way_in: Callable[[], Container | tuple[str, ...]] | None = None,
     ) -> None:
-        """`way_in`: how a person gets a shell in it."""
+        """`way_in` gives the command with which a person opens a shell in the sandbox."""
         self._connection, self._surroundings, self._take_snapshot = connection, surroundings, take_snapshot
         self._id, self._ref, self._way_in = id, ref, way_in
 
     @property
     def id(self) -> str:
-        """Unique among the sandboxes of this machine."""
+        """Its name, unique among the sandboxes of this machine."""
         return self._id
 
     @property
     def ref(self) -> SandboxRef:
-        """What is really in force."""
+        """The provider, user and limits really in force, for the record."""
         return self._ref
 
     @property
     def workdir(self) -> str:
-        """Where commands start."""
+        """The folder that commands start in."""
         return self._surroundings.workdir
 
     @property
     def is_alive(self) -> bool:
-        """False once its supervisor cannot be talked to."""
+        """False once the connection to its supervisor is broken."""
         return self._connection.is_alive
 
     def way_in(self) -> Container | tuple[str, ...]:
-        """How a person gets a shell in it.
+        """What a person needs to open a shell in the sandbox.
 
         Raises:
-            NotOffered: there is no way.
+            NotOffered: no shell can be opened in this sandbox.
         """
         if self._way_in is None:
             raise NotOffered("nobody said how to get into it")
@@ -122,7 +122,7 @@ class SupervisedSandbox:
         timeout_seconds: float | None = None,
         limits: CommandLimits = NO_LIMITS,
     ) -> AbstractAsyncContextManager[Program]:
-        """Run a command in the background, its streams at hand."""
+        """Run a command in the background, with access to its streams."""
         flags = frames.STREAMS | frames.HAS_INPUT | frames.KILLS_LEFTOVERS
         ordered = self._order(command, cwd, environment, user, timeout_seconds, limits, flags)
         return SupervisedProgram(self._connection, ordered).running()
@@ -151,7 +151,7 @@ class SupervisedSandbox:
         )
 
     async def read_file(self, path: str, *, max_bytes: int = FILE_BYTES, follows_links: bool = True) -> bytes:
-        """A regular file's bytes."""
+        """The bytes of a regular file."""
         return await read_file(self._connection, self._at(path), max_bytes=max_bytes, follows_links=follows_links)
 
     async def write_file(self, path: str, data: bytes, *, mode: int = 0o644, user: str | None = None) -> None:
@@ -159,7 +159,7 @@ class SupervisedSandbox:
         await write_file(self._connection, self._at(path), data, mode=mode, user=self._user(user))
 
     async def list_files(self, path: str, *, recursive: bool = False, max_entries: int = 10_000) -> list[FileEntry]:
-        """What is below a folder, each under its absolute path."""
+        """The entries of a folder with their absolute paths; with `recursive`, those of its subfolders, too."""
         return await list_files(self._connection, self._at(path), recursive=recursive, max_entries=max_entries)
 
     async def collect(self, paths: Sequence[str], *, max_bytes: int = FILE_BYTES) -> list[File]:
@@ -171,7 +171,7 @@ class SupervisedSandbox:
         await place(self._connection, files, self._at(below), user=self._user(user))
 
     async def stop(self) -> int:
-        """Kill every process in it; how many."""
+        """Kill every process in the sandbox; return how many."""
         try:
             return await self._connection.ask("Z", seconds=STOP_SECONDS)
         except Failure as failure:
@@ -183,11 +183,11 @@ class SupervisedSandbox:
             raise
 
     async def forward(self, port: int, connect: Connector) -> None:
-        """Listen on a loopback port inside it, for a socket of the hub."""
+        """Listen on a loopback port inside the sandbox; each connection is joined to a stream that `connect` opens."""
         await forward(self._connection, port, connect, ANSWER_SECONDS)
 
     async def snapshot(self) -> Snapshot:
-        """Keep its files as they are now."""
+        """Save the sandbox's files as they are now."""
         if self._take_snapshot is None:
             raise NotOffered(f"sandboxes of the provider {self._ref.provider!r} take no snapshots")
         return await self._take_snapshot(self)
@@ -200,7 +200,7 @@ class SupervisedSandbox:
 
 
 def _tighter(asked: CommandLimits, always: CommandLimits) -> CommandLimits:
-    """Both sets of limits in force."""
+    """The smaller of each pair of limits."""
 
     def least(first: float | None, second: float | None) -> float | None:
         given = [value for value in (first, second) if value is not None]

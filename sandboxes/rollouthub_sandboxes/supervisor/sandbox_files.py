@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 FILE_SECONDS = 300.0
 _PARALLEL = 32
-"""Files asked for, or sent, before the first one's answer is waited for."""
+"""Files read or written at the same time."""
 _LIST_BYTES = 64 << 20
 _READ, _LIST, _ENTRY, _U32 = struct.Struct("<QI"), struct.Struct("<II"), struct.Struct("<BIQ"), struct.Struct("<I")
 _MISSING = {"ENOENT", "ENOTDIR"}
 _NO_FILE = {"ENOENT", "ENOTDIR", "ELOOP", "EISDIR", "EINVAL", "ENXIO", "ENODEV", "EFTYPE"}
-"""It went away, or became something else, since it was listed."""
+"""Error names that mean a listed file was removed or replaced since it was listed."""
 
 
 async def read_file(connection: "Connection", path: str, *, max_bytes: int, follows_links: bool) -> bytes:
-    """A regular file's bytes.
+    """The bytes of a regular file.
 
     Raises:
         SandboxFileError, SandboxError: as `Sandbox.read_file`.
@@ -40,7 +40,7 @@ async def read_file(connection: "Connection", path: str, *, max_bytes: int, foll
 
 
 async def list_files(connection: "Connection", path: str, *, recursive: bool, max_entries: int) -> list[FileEntry]:
-    """What is below a folder, sorted by path.
+    """The entries of a folder, sorted by path; with `recursive`, those of its subfolders, too.
 
     Raises:
         SandboxFileError, SandboxError: as `Sandbox.list_files`.
@@ -72,7 +72,7 @@ async def write_file(connection: "Connection", path: str, data: bytes, *, mode: 
 
 
 async def place(connection: "Connection", files: Iterable[File], below: str, *, user: str) -> None:
-    """Write files below a folder, many under way at a time.
+    """Write files below a folder, up to 32 at the same time.
 
     Raises:
         SandboxFileError, SandboxError: as `Sandbox.place`.
@@ -98,26 +98,45 @@ async def place(connection: "Connection", files: Iterable[File], below: str, *, 
 
 
 async def collect(connection: "Connection", paths: Sequence[str], *, max_bytes: int) -> list[File]:
-    """The regular files at or below absolute paths, many under way at a time.
+    """The regular files at or below absolute paths, up to 32 read at the same time.
 
     Raises:
         SandboxFileError, SandboxError: as `Sandbox.collect`.
     """
     entries: dict[str, FileEntry] = {}
+    listed: set[str] = set()
+    """Paths of files and folders found in listings, which need not be asked for again."""
+    links: dict[str, frozenset[str]] = {}
+    """Symbolic links of each folder that was listed."""
     for path in paths:
         if not path.startswith("/"):
             raise SandboxFileError(f"{path!r} cannot be collected: only an absolute path can", "EINVAL")
+        if path in listed:
+            continue
         try:
             found = await list_files(connection, path, recursive=True, max_entries=1_000_000)
         except SandboxFileError as error:
             if error.reason not in _MISSING:
                 raise
             continue
+        is_file = len(found) == 1 and found[0].path == path
+        if not is_file and await _is_link(connection, path, links):
+            continue  # what is listed is its target's, and none of what was asked for
+        listed.update(entry.path for entry in found)
         entries |= {entry.path: entry for entry in found if entry.kind == "file"}
     size = sum(entry.bytes for entry in entries.values())
     if size > max_bytes:
         raise _too_large(paths, size, max_bytes)
     return [file async for file in _read_all(connection, sorted(entries.items()), paths, max_bytes)]
+
+
+async def _is_link(connection: "Connection", path: str, known: dict[str, frozenset[str]]) -> bool:
+    """Whether a path is a symbolic link; each folder's links are asked for once and remembered in `known`."""
+    folder = str(PurePosixPath(path).parent)
+    if folder not in known:
+        listed = await list_files(connection, folder, recursive=False, max_entries=1_000_000)
+        known[folder] = frozenset(entry.path for entry in listed if entry.kind == "symlink")
+    return path in known[folder]
 
 
 async def _read_all(
@@ -168,7 +187,7 @@ async def _settle(connection: "Connection", channel: Channel, path: str) -> None
 
 @contextmanager
 def _attempt(connection: "Connection", channel: Channel, problem: str) -> Generator[None]:
-    """A request that is given up where it is left before its end, and whose failure is told in these words."""
+    """Give a request up if it is left before its end, and raise its failure as `SandboxFileError` with this message."""
     try:
         with _naming(problem):
             yield

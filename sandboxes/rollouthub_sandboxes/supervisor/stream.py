@@ -9,14 +9,14 @@ PIECE_BYTES = 256 << 10
 
 
 class SocketStream:
-    """The two directions of a connected stream socket, which it owns."""
+    """The two directions of a connected stream socket; it closes the socket when it is closed."""
 
     def __init__(self, connected: socket.socket) -> None:
         connected.setblocking(False)
         self._socket = connected
 
     async def receive(self) -> bytes:
-        """Some bytes; empty at the end.
+        """The next bytes; empty at the end.
 
         Raises:
             OSError: the connection broke.
@@ -29,7 +29,7 @@ class SocketStream:
                 continue
 
     async def send(self, data: bytes) -> None:
-        """Send all of it.
+        """Send all of `data`.
 
         Raises:
             OSError: the connection broke.
@@ -42,7 +42,7 @@ class SocketStream:
                 await anyio.wait_writable(self._socket)
 
     async def send_eof(self) -> None:
-        """Say that no more follows.
+        """Shut down the sending direction.
 
         Raises:
             OSError: the connection broke.
@@ -50,7 +50,7 @@ class SocketStream:
         self._socket.shutdown(socket.SHUT_WR)
 
     async def aclose(self) -> None:
-        """Close it, whoever waits on it."""
+        """Close the socket, even while another task waits on it."""
         if self._socket.fileno() >= 0:
             anyio.notify_closing(self._socket)
             # Those who wait must be awake before the number can be somebody else's: they unregister it once more.

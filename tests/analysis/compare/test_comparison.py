@@ -9,7 +9,7 @@ from rollouthub import Outcome, Score
 from rollouthub.analysis.compare.compared_run import ComparedRun, read_compared
 from rollouthub.analysis.compare.comparison import compare_runs
 from rollouthub.errors import ConfigError
-from rollouthub.rollout import EnvironmentRef, Rollout, TaskRef, Told
+from rollouthub.rollout import EnvironmentRef, Intervention, Rollout, TaskRef
 from tests.store.records import record, write
 
 
@@ -104,6 +104,6 @@ async def test_other_bytes_of_the_environment_are_remarked_on_even_where_only_a_
 
 async def test_help_of_a_person_is_remarked_on(tmp_path: Path) -> None:
     first = await run(tmp_path, "first", [played(0, 1.0), played(1, 1.0)])
-    helped = played(0, 1.0).model_copy(update={"told": (Told(at=1.0, seat="agent", text="try 7"),)})
+    helped = played(0, 1.0).model_copy(update={"told": (Intervention(at=1.0, seat="agent", text="try 7"),)})
     second = await run(tmp_path, "second", [helped, played(1, 1.0)])
     assert compare_runs([first, second]).remarks == ("second: in 1 rollouts a person spoke to the agent",)

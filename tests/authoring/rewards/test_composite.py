@@ -130,7 +130,12 @@ async def test_weighted_reward_keeps_all_a_part_says() -> None:
 
     def judged(task: Task[Public, Secret], submission: Submission) -> Score:
         return composite({"tone": 0.5}, {"tone": 1}, feedback="warm", metrics={"words": 7}).model_copy(
-            update={"judge_calls": (call,), "turn_rewards": {0: 1.0, 2: -1.0}, "metadata": {"rubric": "v2"}}
+            update={
+                "judge_calls": (call,),
+                "turn_rewards": {0: 1.0, 2: -1.0},
+                "seat_rewards": {"buyer": 0.5},
+                "metadata": {"rubric": "v2"},
+            }
         )
 
     score = await WeightedReward({"first": judged, "second": judged}, {"first": 2, "second": 1})(TASK, Submission())

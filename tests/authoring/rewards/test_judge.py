@@ -26,11 +26,12 @@ from rollouthub import (
 from rollouthub.authoring.rewards import Criterion, Judge, WeightedReward
 from rollouthub.authoring.rewards.judge import conversation_text
 from rollouthub.authoring.rewards.judge_verdict import read_verdict
+from rollouthub.generation import Model, ModelReply, ModelRequest, Sampling
 from rollouthub.hosting import InProcessHost
 from rollouthub.messages import assistant, user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
-from rollouthub.protocols import Episode, Model, ModelReply, ModelRequest, Sampling
+from rollouthub.protocols import Episode
 
 RIGHT = Criterion(name="right", question="Is the answer right?")
 STYLE = Criterion(name="style", question="How well is it written?", lowest=1, highest=5, weight=0.5)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem, Dialect
+from rollouthub.generation import ModelReply
 from rollouthub.messages import Delta, Message
-from rollouthub.protocols import ModelReply
 from rollouthub.rollout import Usage
 
 USAGE = Usage(prompt_tokens=11, output_tokens=7, cached_tokens=3, reasoning_tokens=2)

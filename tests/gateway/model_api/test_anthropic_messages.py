@@ -12,8 +12,8 @@ from anthropic.types import MessageParam
 
 from rollouthub.gateway.model_api.anthropic_messages import AnthropicMessages, count_tokens
 from rollouthub.gateway.model_api.dialect import CallProblem
+from rollouthub.generation import ModelReply
 from rollouthub.messages import Delta, Media, Message, Text, ToolPiece, ToolRequest, assistant, system, user
-from rollouthub.protocols import ModelReply
 from tests.gateway.model_api.api import Api, Scripted, says, serving
 
 LONG = "mcp__env__" + "x" * 80

@@ -15,10 +15,10 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from rollouthub.gateway.model_api.chat_dialect import Chat
 from rollouthub.gateway.model_api.dialect import CallProblem
+from rollouthub.generation import ModelReply
 from rollouthub.messages import Delta, Media, Message, Text, ToolPiece, ToolRequest, assistant, system, user
 from rollouthub.models.direct.chat_wire import encode_tools, to_wire
-from rollouthub.packed import Float32s, Int32s
-from rollouthub.protocols import ModelReply
+from rollouthub.values import Float32s, Int32s
 from tests.gateway.model_api.api import USAGE, Api, Scripted, says, serving
 from tests.strategies import names, tool_requests, words
 

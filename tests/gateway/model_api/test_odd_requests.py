@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rollouthub.gateway.model_api.anthropic_messages import count_tokens
 from rollouthub.gateway.model_api.dialects import PATHS, dialect_of
+from rollouthub.generation import ModelReply
 from rollouthub.messages import assistant
-from rollouthub.protocols import ModelReply
 from tests.strategies import json_values
 
 WORDS = [

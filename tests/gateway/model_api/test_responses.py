@@ -11,8 +11,8 @@ from openai.types.responses import Response, ResponseStreamEvent
 
 from rollouthub.gateway.model_api.dialect import CallProblem
 from rollouthub.gateway.model_api.responses_dialect import Responses
+from rollouthub.generation import ModelReply
 from rollouthub.messages import Delta, Media, Message, ToolPiece, ToolRequest, assistant, system, user
-from rollouthub.protocols import ModelReply
 from tests.gateway.model_api.api import Api, Scripted, says, serving
 
 ADD: Any = {"type": "function", "name": "add", "parameters": {"type": "object"}, "strict": False}

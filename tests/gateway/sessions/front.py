@@ -9,7 +9,7 @@ import aiohttp
 import anyio
 
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.gateway.sessions.open_service import open_service, visitors_plan
+from rollouthub.gateway.sessions.open_service import external_agents_plan, open_service
 from rollouthub.gateway.sessions.service import HubService
 from rollouthub.gateway.sessions.service_rules import ServiceRules
 from rollouthub.models.credentials import Credentials
@@ -22,7 +22,7 @@ async def front(
     directory: Path, *, rules: ServiceRules | None = None, resume: bool = False, **request: Any
 ) -> AsyncGenerator[HubService]:
     """A service of the counting environment, with twenty seconds for everything."""
-    plan = visitors_plan(RunRequest.model_validate({"environments": (TALLY,), **request}))
+    plan = external_agents_plan(RunRequest.model_validate({"environments": (TALLY,), **request}))
     with anyio.fail_after(20):
         async with open_service(plan, directory, Credentials(), rules=rules or ServiceRules(), resume=resume) as made:
             yield made

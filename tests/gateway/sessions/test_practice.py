@@ -51,7 +51,7 @@ async def test_one_session_plays_one_task_after_the_other(tmp_path: Path, era: A
             assert (late.is_error, words(late)) == (True, [OVER])
             assert "count" in words(await client.call_tool("get_task", {}))[0]
             assert words(await client.call_tool("add", {})) == ["1"]
-        assert len(hub.visits) == 1
+        assert len(hub.sessions) == 1
     with open_run(tmp_path / "run") as reader:
         kept = list(reader.rollouts())
     assert [(each.outcome, each.reward, each.agent.name) for each in kept] == [
@@ -68,7 +68,7 @@ async def test_a_key_keeps_people_apart_and_a_bad_one_is_refused(tmp_path: Path)
         assert await call(mine, "add") == "1"
         assert await call(mine, "add") == "2"
         assert await call(url, "add") == "1"
-        assert len(hub.visits) == 2
+        assert len(hub.sessions) == 2
         for place, status in (("/short/mcp", 400), ("/key%2Fkey%2Fkey/mcp", 400), ("/a/b/mcp", 404)):
             assert (await rpc(http, url.replace("/mcp", place), "tools/list"))[0] == status
         nowhere = f"{hub.gateway.base_url}/practice/chess/mcp"
@@ -79,21 +79,21 @@ async def test_nothing_that_ends_practice_scores_it(tmp_path: Path) -> None:
     async with tables(tmp_path / "run") as (hub, url):
         for end in ("seal", "verify", "interrupt"):
             assert await call(url, "get_task")
-            (visit,) = hub.visits
+            (session,) = hub.sessions
             if end == "seal":
-                await visit.seal()
+                await session.seal()
             elif end == "interrupt":
-                assert visit.attempt is not None
-                visit.attempt.interrupt()
-            rollout = await (visit.verify() if end == "verify" else visit.over())
+                assert session.attempt is not None
+                session.attempt.interrupt()
+            rollout = await (session.verify() if end == "verify" else session.over())
             assert (rollout.outcome, rollout.reward) == (Outcome.CANCELLED, None), end
 
 
 async def test_practice_that_was_left_is_closed_at_its_expiry_and_dealt_anew(tmp_path: Path) -> None:
     async with tables(tmp_path / "run", ttl_seconds=2) as (hub, url):
         await call(url, "add")
-        (visit,) = hub.visits
-        assert [fault.type for fault in (await visit.over()).faults] == ["Expired"]
+        (session,) = hub.sessions
+        assert [fault.type for fault in (await session.over()).faults] == ["Expired"]
         assert await call(url, "add") == OVER
         assert "count" in await call(url, "get_task")
 
@@ -107,7 +107,7 @@ async def test_practice_leaves_room_and_finds_none_where_all_is_taken(
         assert await call(first, "add") == "1"
         assert await call(second, "add") == "1"
         assert (await rpc(http, third, "tools/list"))[0] == 429
-        await hub.visits[0].close()
+        await hub.sessions[0].close()
         with anyio.fail_after(5):
             assert await call(third, "add") == "1"
 
@@ -122,15 +122,15 @@ async def test_practice_moves_nothing_that_is_scored(tmp_path: Path) -> None:
         scored = await hub.open(EpisodeRequest())
         with pytest.raises(TooMany, match="1 episodes are open"):
             await hub.open(EpisodeRequest())
-        practised = [visit for visit in hub.visits if visit.is_practice]
-        split = scored.item.task_ref.split
-        assert (scored.item.task_ref.id, scored.item.sample) == (f"{split}/0", 0)
+        practised = [session for session in hub.sessions if session.is_practice]
+        split = scored.sample.task_ref.split
+        assert (scored.sample.task_ref.id, scored.sample.index) == (f"{split}/0", 0)
         assert not scored.id.startswith("practice-")
-        assert all(visit.id.startswith("practice-") for visit in practised)
-        assert scored.item.seed not in {visit.item.seed for visit in practised}
+        assert all(session.id.startswith("practice-") for session in practised)
+        assert scored.sample.seed not in {session.sample.seed for session in practised}
     async with front(tmp_path / "run", resume=True) as hub:
         again = await hub.open(EpisodeRequest(task=f"{split}/0"))
-        assert again.item.sample == 1
+        assert again.sample.index == 1
 
 
 async def test_practice_shows_the_split_it_is_given_and_no_other_name_is_taken(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ async def test_practice_shows_the_split_it_is_given_and_no_other_name_is_taken(t
         assert served.practice.split(None) == next((each for each in splits if each != served.card.split), splits[0])
     async with tables(tmp_path / "named", practice_split=splits[-1]) as (hub, url):
         await call(url, "add")
-        assert hub.visits[0].item.task_ref.split == splits[-1]
+        assert hub.sessions[0].sample.task_ref.split == splits[-1]
     with pytest.raises(UnknownNameError, match="split of tally"):
         async with front(tmp_path / "bad", rules=ServiceRules(practice_split="nowhere")):
             pass
@@ -155,8 +155,8 @@ async def test_all_who_practise_share_one_rate(tmp_path: Path) -> None:
 
 async def test_no_words_for_an_episode_show_its_token(tmp_path: Path) -> None:
     async with front(tmp_path / "run", model="mock/say?text=hi") as hub:
-        visit = await hub.open(EpisodeRequest())
-        assert visit.address.api_key not in f"{visit.address!r} {visit.ticket()!r} {visit.ticket()!s}"
+        session = await hub.open(EpisodeRequest())
+        assert session.address.api_key not in f"{session.address!r} {session.ticket()!r} {session.ticket()!s}"
 
 
 async def test_a_served_run_says_how_hub_serve_goes_on_with_it(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from rollouthub import Outcome
 from rollouthub.gateway.gateway_client import HubClient
-from rollouthub.gateway.sessions.open_sessions_log import JOURNAL
+from rollouthub.gateway.sessions.open_sessions_log import LOG_FILE
 from rollouthub.gateway.sessions.serve_sessions import HubReady
 from rollouthub.gateway.sessions.sessions_wire import EpisodeRequest
 from rollouthub.store import open_run
@@ -30,8 +30,8 @@ async def test_what_was_open_is_recorded_and_never_scored(tmp_path: Path) -> Non
         await call(address.agent_url, "add")
         # As kill -9 leaves it: what is written stays, and nothing is tidied.
         shutil.copytree(tmp_path / "run", tmp_path / "killed")
-    with (tmp_path / "killed" / JOURNAL).open("ab") as journal:
-        journal.write(b'{"rollout_id": "cut o')
+    with (tmp_path / "killed" / LOG_FILE).open("ab") as sessions_log:
+        sessions_log.write(b'{"rollout_id": "cut o')
     async with front(tmp_path / "killed", resume=True) as hub, aiohttp.ClientSession() as http:
         for rollout_id in (visit.id, other.id):
             report = await hub.report(rollout_id)

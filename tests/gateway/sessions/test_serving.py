@@ -13,7 +13,7 @@ from rollouthub import Outcome
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError
 from rollouthub.gateway.gateway_client import HubClient
-from rollouthub.gateway.sessions.open_service import open_service, visitors_plan
+from rollouthub.gateway.sessions.open_service import external_agents_plan, open_service
 from rollouthub.gateway.sessions.serve_sessions import HubOrder, HubReady, serve_hub
 from rollouthub.gateway.sessions.service_rules import GatewayPlace
 from rollouthub.gateway.sessions.sessions_wire import EpisodeRequest
@@ -41,7 +41,7 @@ class Told:
 async def serving(directory: Path, **order: Any) -> AsyncGenerator[tuple[Told, HubClient]]:
     """A hub that serves, and a client of its control plane."""
     told = Told()
-    plan = visitors_plan(RunRequest(environments=(TALLY,)))
+    plan = external_agents_plan(RunRequest(environments=(TALLY,)))
     made = HubOrder(plan, directory, Credentials(), TOKEN, f"unix:{directory}.sock", **order)
 
     async def serve() -> None:
@@ -124,7 +124,7 @@ async def test_who_watches_an_episode_is_told_its_end_when_the_hub_leaves(tmp_pa
 
 
 async def test_an_address_that_no_agent_can_reach_is_refused(tmp_path: Path) -> None:
-    plan = visitors_plan(RunRequest(environments=(TALLY,)))
+    plan = external_agents_plan(RunRequest(environments=(TALLY,)))
     with pytest.raises(ConfigError, match="--public-url"):
         async with open_service(plan, tmp_path / "run", Credentials(), place=GatewayPlace("0.0.0.0")):
             pass
@@ -133,8 +133,8 @@ async def test_an_address_that_no_agent_can_reach_is_refused(tmp_path: Path) -> 
 @pytest.mark.soak
 async def test_an_environment_in_its_own_process_is_served_like_a_hosted_one(tmp_path: Path) -> None:
     async with front(tmp_path / "run", served=True) as hub:
-        visit = await hub.open(EpisodeRequest())
+        session = await hub.open(EpisodeRequest())
         for _ in range(2):
-            await call(visit.address.agent_url, "add")
-        await call(visit.address.agent_url, "submit", answer="two")
-        assert (await visit.over()).reward == 1.0
+            await call(session.address.agent_url, "add")
+        await call(session.address.agent_url, "submit", answer="two")
+        assert (await session.over()).reward == 1.0

@@ -108,6 +108,7 @@ class Stub:
             ),
         )
         app.router.add_get("/v1/episodes/e1/doors", self._step("doors", lambda _: {}))
+        app.router.add_get("/v1/episodes/e1/media/{digest}", self._step("media", no_such_route))
         app.router.add_post("/v1/episodes/e1/seal", self._step("seal", lambda _: status))
         app.router.add_post(
             "/v1/episodes/e1/verify", self._step("verify", lambda _: {"score": {"reward": 1.0}, "status": status})
@@ -126,6 +127,11 @@ class Stub:
             ),
         )
         return app
+
+
+def no_such_route(body: object) -> object:
+    """What servers say that lack a route."""
+    raise web.HTTPNotFound
 
 
 @asynccontextmanager

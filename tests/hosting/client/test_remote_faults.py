@@ -51,7 +51,7 @@ async def first_task(server: Stub) -> TaskCard:
 async def play(server: Stub, deadlines: Deadlines = PATIENT) -> Rollout:
     host, agent = server.host(), Looker()
     card = await first_task(server)
-    cast = SampleContext(
+    context = SampleContext(
         run_id="run",
         host=host,
         environment=EnvironmentRef(name="stub", version="1", digest="d"),
@@ -64,7 +64,7 @@ async def play(server: Stub, deadlines: Deadlines = PATIENT) -> Rollout:
     )
     task = TaskRef(split="test", id=card.public.id, digest=card.digest)
     with anyio.fail_after(60):
-        return await Attempt(Sample(cast, card, task, "g", "g-0", 0, 0, None), 0, 0.0, lambda attempt: None).play()
+        return await Attempt(Sample(context, card, task, "g", "g-0", 0, 0, None), 0, 0.0, lambda attempt: None).play()
 
 
 def short_of(step: str, misbehave: Handler) -> Deadlines:

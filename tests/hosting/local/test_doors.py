@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from rollouthub import BadRow, Deadlines, SandboxSpec, Score, Submission, tool
 from rollouthub.hosting.client.remote_episode import RemoteEpisode
-from rollouthub.hosting.local.shell_access import Doors, EnterableEpisode, ShellAccess, WayIn, WaysIn, ways_into
+from rollouthub.hosting.client.remote_media import RemoteMedia
+from rollouthub.hosting.local.shell_access import EnterableEpisode, OfferedShells, ShellAccess, WayIn, WaysIn, ways_into
 from rollouthub.protocols import Episode
 from rollouthub.sandbox import Container
 from tests.hosting.client.stub import Stub, stub_server
@@ -110,11 +111,11 @@ def test_a_shell_names_the_engine_and_the_user_where_they_are_not_the_usual() ->
 
 def test_no_command_crosses_a_wire() -> None:
     local = WayIn("process, namespaces", ("sh", "-c", "reboot"))
-    told = Doors.of(WaysIn((local,)))
+    told = OfferedShells.of(WaysIn((local,)))
     assert (told.doors, told.why_none) == ((), "its sandbox is not a container")
-    mixed = Doors.of(WaysIn((local, WayIn("docker, container", BOX))))
-    assert mixed == Doors(doors=(ShellAccess(label="docker, container", container=BOX),))
-    assert Doors.model_validate_json(mixed.model_dump_json()).ways_in.ways[0].command == BOX.shell
+    mixed = OfferedShells.of(WaysIn((local, WayIn("docker, container", BOX))))
+    assert mixed == OfferedShells(doors=(ShellAccess(label="docker, container", container=BOX),))
+    assert OfferedShells.model_validate_json(mixed.model_dump_json()).ways_in.ways[0].command == BOX.shell
 
 
 class Strange:
@@ -198,6 +199,6 @@ async def test_a_server_on_another_machine_is_not_even_asked() -> None:
     async with away({}) as episode, stub_server() as server:
         assert isinstance(episode, RemoteEpisode)
         (connection := await server.connection()).elsewhere = "10.9.8.7"
-        far = RemoteEpisode(episode.id, connection, Deadlines())
+        far = RemoteEpisode(episode.id, connection, Deadlines(), RemoteMedia())
         assert "10.9.8.7, another machine" in ((await far.ways_in()).why_not or "")
         assert server.seen == []

@@ -28,7 +28,7 @@ from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.hosting.local.episode_sandboxes import CountedSandboxes, open_provider
 from rollouthub.hosting.local.hosted_episode import CLOSED, HostedEpisode
 from rollouthub.hosting.open_host import configured, open_in_process
-from rollouthub.plugins.entry_points import FoundEnvironment
+from rollouthub.plugins.environments import FoundEnvironment
 from rollouthub.sandbox import Build, Sandbox
 from rollouthub.task import BadRow
 

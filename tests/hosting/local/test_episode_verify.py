@@ -122,7 +122,7 @@ async def test_the_agent_reads_nothing_of_the_verdict(verify: str) -> None:
         told = {text_of(await seat.call_tool(tool.name, {})) for tool in seat.tools}
         assert told == {CLOSED}
         public = {name for name in dir(seat) if not name.startswith("_")}
-        assert public == {"call_tool", "messages", "name", "reply", "token", "tools"}
+        assert public == {"call_tool", "messages", "name", "reply", "task_tools", "token", "tools"}
         assert CANARY not in repr((seat.messages, seat.tools, seat.token))
 
 

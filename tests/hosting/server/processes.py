@@ -15,6 +15,7 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from rollouthub.hosting.launch import ServeOrder, ServerReady
+from tests.cli.conftest import warm
 
 HUB = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]
 WORLDS = Path(__file__).parents[2] / "hosting" / "local" / "worlds.py"
@@ -57,6 +58,17 @@ class Started:
         await self.process.stdin.aclose()
 
 
+def variables_with(**more: str) -> dict[str, str]:
+    """This process's environment variables without those that a hub or a model's client reads."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("ROLLOUTHUB_", "OPENAI_"))}
+    return kept | more
+
+
+def ended(*arguments: str, folder: Path, stdin: bytes = b"", **environ: str) -> subprocess.CompletedProcess[str]:
+    """A `hub` command that ends by itself, in a fork of a loaded one."""
+    return warm().run([*arguments], folder, variables_with(**environ), 180, stdin)
+
+
 @asynccontextmanager
 async def started(
     *arguments: str, log: Path | None = None, folder: Path | None = None, files: int | None = None, **environ: str
@@ -66,8 +78,7 @@ async def started(
     It may have so many `files` open and not allow itself more.
     """
     limited = [] if files is None else ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"]
-    variables = {key: value for key, value in os.environ.items() if not key.startswith(("ROLLOUTHUB_", "OPENAI_"))}
-    variables |= {"PYTHONPATH": str(ROOT), **environ}
+    variables = variables_with(PYTHONPATH=str(ROOT), **environ)
     errors = subprocess.DEVNULL if log is None else log.open("wb")
     with anyio.fail_after(180):
         process = await anyio.open_process(

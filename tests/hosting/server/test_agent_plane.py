@@ -94,7 +94,7 @@ async def test_a_user_is_met_as_a_tool() -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_prompts_and_resources_are_there_and_empty(era: str) -> None:
+async def test_prompts_and_resources_are_there_and_empty_where_a_task_has_no_attachments(era: str) -> None:
     async with served(Workshop) as desk:
         seat = await desk.seat()
         async with client(seat.url, era) as agent:

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -15,7 +16,7 @@ from rollouthub.hosting.local.hosted_episode import CLOSED
 from rollouthub.hosting.server.stdio_bridge import MAX_LINE_BYTES
 from tests.hosting.local.worlds import Workshop, world_of
 from tests.hosting.server.desk import LEGACY, META, said, served
-from tests.hosting.server.processes import HUB, Started, started
+from tests.hosting.server.processes import HUB, Started, ended, started
 
 
 @asynccontextmanager
@@ -185,7 +186,6 @@ async def test_names_no_header_can_carry_reach_the_server() -> None:
         assert "unknown tool" in (await bridge.json())["result"]["content"][0]["text"]
 
 
-async def test_what_is_no_url_is_refused() -> None:
-    for url in ("nowhere", "ftp://127.0.0.1/e/x/mcp", ""):
-        async with bridged(url) as bridge:
-            assert await bridge.process.wait() == 2
+@pytest.mark.parametrize("url", ["nowhere", "ftp://127.0.0.1/e/x/mcp", ""])
+def test_what_is_no_url_is_refused(url: str, tmp_path: Path) -> None:
+    assert ended("serve", "stdio", folder=tmp_path, ROLLOUTHUB_AGENT_URL=url).returncode == 2

@@ -1,5 +1,6 @@
 """`hub serve env` from start to end: what it says, and that nothing is left of it."""
 
+import json
 import shutil
 import signal
 import stat
@@ -15,7 +16,7 @@ from rollouthub.hosting.launch import RoleEndpoint, ServeOrder
 from rollouthub.models.mock.mock_server import serve_mock
 from tests.hosting.local.worlds import CANARY
 from tests.hosting.server.desk import MODERN, TOKEN, Answer
-from tests.hosting.server.processes import WORLDS, Started, ordered, started
+from tests.hosting.server.processes import WORLDS, Started, ended, ordered, started
 
 
 def names_in(folder: Path) -> list[str]:
@@ -76,19 +77,18 @@ async def test_an_order_without_a_socket_takes_a_free_loopback_port() -> None:
         (f"{TOKEN}", "orders nothing"),
     ],
 )
-async def test_an_order_that_does_not_hold_is_refused_in_one_line(order: str, told: str, tmp_path: Path) -> None:
-    async with started("-vv", "serve-env", "--from-stdin", log=tmp_path / "log") as server:
-        await server.send(order.encode())
-        error = (await server.json())["error"]
-        assert (error["type"] in ("UsageError", "ConfigError"), told in error["message"]) == (True, True)
-        assert await server.process.wait() == 2
-        assert TOKEN not in str(error) + await server.rest() + (tmp_path / "log").read_text()
+def test_an_order_that_does_not_hold_is_refused_in_one_line(order: str, told: str, tmp_path: Path) -> None:
+    done = ended("-vv", "serve-env", "--from-stdin", folder=tmp_path, stdin=f"{order}\n".encode())
+    (line,) = done.stdout.splitlines()
+    error = json.loads(line)["error"]
+    assert (error["type"] in ("UsageError", "ConfigError"), told in error["message"]) == (True, True)
+    assert done.returncode == 2
+    assert TOKEN not in done.stdout + done.stderr
 
 
-async def test_no_order_is_no_fault() -> None:
-    async with started("serve-env", "--from-stdin") as server:
-        await server.hang_up()
-        assert (await server.process.wait(), await server.rest()) == (0, "")
+def test_no_order_is_no_fault(tmp_path: Path) -> None:
+    done = ended("serve-env", "--from-stdin", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 async def open_and_call(ready_url: str, token: str = TOKEN) -> None:
@@ -128,7 +128,7 @@ async def test_what_an_environment_prints_is_not_taken_for_the_greeting(tmp_path
 JUDGED = """
 from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task
 from rollouthub.messages import user
-from rollouthub.protocols import ModelRequest
+from rollouthub.generation import ModelRequest
 
 
 class Judged(Environment[EnvironmentConfig]):
@@ -264,13 +264,12 @@ async def test_a_credential_given_in_the_environment_is_used_and_not_passed_on(t
         pytest.param(("arithmetic", "--public-url", "nowhere"), "is no http URL", marks=pytest.mark.soak),
     ],
 )
-async def test_what_cannot_be_served_is_refused(arguments: tuple[str, ...], told: str, tmp_path: Path) -> None:
-    async with started("serve", "env", *arguments, log=tmp_path / "log", TMPDIR=str(tmp_path)) as server:
-        assert await server.process.wait() == 2
-        complaint = (tmp_path / "log").read_text()
-        assert told in " ".join(complaint.split())
-        assert "Traceback" not in complaint
-    assert names_in(tmp_path) == ["log"]
+def test_what_cannot_be_served_is_refused(arguments: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    done = ended("serve", "env", *arguments, folder=tmp_path, TMPDIR=str(tmp_path))
+    assert done.returncode == 2
+    assert told in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert names_in(tmp_path) == []
 
 
 async def test_a_socket_in_use_is_refused_and_a_dead_one_replaced(tmp_path: Path) -> None:

@@ -4,13 +4,13 @@ from urllib.parse import quote
 
 import pytest
 
-from rollouthub.hosting.control_wire import BatchAnswer, Card, EpisodeStatus, OpenedEpisode, Verified
-from rollouthub.hosting.local.shell_access import Doors
+from rollouthub.hosting.control_wire import BatchAnswer, Card, EpisodeStatus, GroupVerdict, OpenedEpisode, Verified
+from rollouthub.hosting.local.shell_access import OfferedShells
 from rollouthub.hosting.server import control_http
 from rollouthub.protocols import EnvironmentInfo
 from tests.hosting.local.worlds import CANARY, Interview, Market, Workshop, World, host_of
 from tests.hosting.server.desk import TOKEN, served
-from tests.hosting.server.worlds import ODD_IDS, Shelf
+from tests.hosting.server.worlds import ODD_IDS, Race, Shelf
 
 EPISODE = {"task": {"id": "one", "split": "test"}}
 
@@ -71,7 +71,7 @@ async def test_doors_are_told_to_the_hub_alone_and_only_for_an_episode_that_is_o
     async with served(Workshop) as desk:
         opened = await desk.open()
         path = f"/v1/episodes/{opened.id}/doors"
-        assert Doors.model_validate_json((await desk.control("GET", path)).body).doors == ()
+        assert OfferedShells.model_validate_json((await desk.control("GET", path)).body).doors == ()
         assert (await desk.control("GET", path, token=None)).status == 401
         assert (await desk.control("GET", path, token=opened.seats[0].token)).status == 401
         assert (await desk.control("POST", path)).status == 405
@@ -208,6 +208,33 @@ async def test_submissions_are_scored_by_the_batch() -> None:
         assert errors == [None, None, "UsageError", "VerifierError", None]
 
 
+async def test_a_group_is_scored_together() -> None:
+    async with served(Race, size=2) as desk:
+        members = [{"sample": number, "submission": {"answer": "x" * number}} for number in (1, 3, 2)]
+        lost = [{"sample": 0, "outcome": "agent_failed"}]
+        request = {"task": {"id": "1", "split": "test"}, "group": {"members": members, "lost": lost}}
+        answer = GroupVerdict.model_validate_json((await desk.control("POST", "/v1/score_group", request)).body)
+        assert [score.reward for score in answer.scores] == [0.0, 1.0, 0.0]
+        assert answer.scores[0].feedback == "samples 1, 3, 2; lost 0"
+        unknown = await desk.control("POST", "/v1/score_group", request | {"task": {"id": "9", "split": "test"}})
+        assert (unknown.status, unknown.problem[0]) == (404, "UsageError")
+        nobody, twice, below = [], [*members, members[0]], [{**members[0], "sample": -1}]
+        for wrong in (nobody, twice, below):
+            group = {"members": wrong, "lost": lost}
+            refused = await desk.control("POST", "/v1/score_group", request | {"group": group})
+            assert (refused.status, refused.problem[0]) == (400, "UsageError")
+
+
+async def test_a_group_is_not_scored_where_each_sample_is() -> None:
+    async with served(Shelf, size=2) as desk:
+        request = {
+            "task": {"id": "1", "split": "test"},
+            "group": {"members": [{"sample": 0, "submission": {"answer": "1"}}]},
+        }
+        answer = await desk.control("POST", "/v1/score_group", request)
+        assert (answer.status, answer.problem[0]) == (501, "NotOffered")
+
+
 ROUTES = [
     ("GET", "/v1/environment"),
     ("GET", "/v1/tasks"),
@@ -223,6 +250,7 @@ ROUTES = [
     ("POST", "/v1/episodes/{id}/seal"),
     ("POST", "/v1/episodes/{id}/verify"),
     ("POST", "/v1/verify"),
+    ("POST", "/v1/score_group"),
     ("GET", "/metrics"),
     ("GET", "/nowhere"),
 ]

@@ -10,7 +10,7 @@ import anyio
 from rollouthub import Environment, Public, SandboxedConfig, SandboxSpec, Score, Secret, Submission, Task, tool
 from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.local.episode_sandboxes import CountedSandboxes
-from rollouthub.hosting.local.shell_access import Doors
+from rollouthub.hosting.local.shell_access import OfferedShells
 from rollouthub.hosting.server.serve import Service, serving_host
 from rollouthub.sandbox import Container, Sandbox, Snapshot
 from rollouthub_sandboxes.process import process_provider
@@ -97,10 +97,10 @@ async def test_the_container_is_named_to_who_asks_for_doors_until_the_seal() -> 
     async with served() as desk:
         opened = await desk.open()
         path = f"/v1/episodes/{opened.id}/doors"
-        (door,) = Doors.model_validate_json((await desk.control("GET", path)).body).doors
+        (door,) = OfferedShells.model_validate_json((await desk.control("GET", path)).body).doors
         assert door.container == Container(engine="docker", name=BOX)
         await desk.control("POST", f"/v1/episodes/{opened.id}/seal")
-        sealed = Doors.model_validate_json((await desk.control("GET", path)).body)
+        sealed = OfferedShells.model_validate_json((await desk.control("GET", path)).body)
         assert (sealed.doors, "being scored" in (sealed.why_none or "")) == ((), True)
 
 

@@ -86,7 +86,7 @@ class Fault:
     """A seat whose calls break in a way that no environment should."""
 
     def __init__(self, error: Callable[[], Exception]) -> None:
-        self.token, self.messages, self.tools = "fault", (), ()
+        self.token, self.messages, self.tools, self.task_tools = "fault", (), (), frozenset[str]()
         self._error = error
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:

@@ -1,6 +1,6 @@
 """Worlds to serve: many tasks, odd ids, and references."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rollouthub import BadRow, Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task
@@ -51,3 +51,19 @@ class Shelf(Environment[ShelfConfig]):
         if submission.final == "raise":
             raise LookupError("no such word")
         return Score(reward=float(submission.final == self.task.secret.answer))
+
+
+class Race(Environment[ShelfConfig]):
+    """Numbered tasks, and the longest answer to each wins."""
+
+    @classmethod
+    def tasks(cls, config: Any, split: str, seed: int) -> Iterable[Task[Public, Secret]]:
+        for number in range(config.size):
+            yield Task(Public(id=str(number), prompt="Go."), Secret())
+
+    def verify_group(self, submissions: Sequence[Submission]) -> Sequence[Score]:
+        longest = max(len(each.final) for each in submissions)
+        samples = ", ".join(str(member.sample) for member in self.group.members)
+        lost = ", ".join(str(member.sample) for member in self.group.lost)
+        said = f"samples {samples}; lost {lost}"
+        return [Score(reward=float(len(each.final) == longest), feedback=said) for each in submissions]

@@ -19,7 +19,7 @@ from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.live.control.live_client import LiveClient, knock
-from rollouthub.live.control.live_server import live_door
+from rollouthub.live.control.live_server import open_live_server
 from rollouthub.live.control.socket_folder import find_sockets, socket_folders
 from rollouthub.messages import assistant
 from rollouthub.models.credentials import Credentials
@@ -155,7 +155,7 @@ def watch(tmp_path: Path, runtime: Path) -> Watch:
         run = Watched(live, stop, tmp_path / "run", environ, [], anyio.Event())
 
         async def play() -> None:
-            async with live_door(live, environ, run.warnings.append):
+            async with open_live_server(live, environ, run.warnings.append):
                 with scope:
                     await collect(
                         plan,

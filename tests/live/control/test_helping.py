@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from rollouthub import AgentError, Message, ModelError, Outcome, Seat, Stop
-from rollouthub.errors import DoorError, UnknownNameError, UsageError
+from rollouthub.errors import LiveControlError, UnknownNameError, UsageError
 from rollouthub.live.control.live_protocol import LONGEST_REQUEST
 from rollouthub.store import open_run
 
@@ -72,7 +72,7 @@ async def test_a_paused_run_can_be_ended(watch: Watch, way: str) -> None:
         await (client.interrupt(None) if way == "interrupt" else client.cancel(None))
         if way == "interrupt":
             assert (await client.list()).run.status == "finishing"
-            with pytest.raises(DoorError, match="the run is finishing, and starts nothing new as it is"):
+            with pytest.raises(LiveControlError, match="the run is finishing, and starts nothing new as it is"):
                 await client.resume()
     assert len(run.records()) == 2
     with open_run(run.directory) as reader:
@@ -154,7 +154,9 @@ async def test_who_asks_no_model_is_told_nothing(watch: Watch) -> None:
     async with watch(guest, limit=1) as run, run.knock() as client:
         await until(lambda: guest.waiting)
         (name,) = run.ids()
-        with pytest.raises(DoorError, match=f"nothing can be said in {name}: agent guest asks no model of this run"):
+        with pytest.raises(
+            LiveControlError, match=f"nothing can be said in {name}: agent guest asks no model of this run"
+        ):
             await client.tell(name, "hello")
         with pytest.raises(UnknownNameError):
             await client.tell("nobody", "hello")
@@ -166,10 +168,10 @@ async def test_what_ended_without_a_result_is_played_again_and_the_new_attempt_c
         await until(lambda: guest.waiting)
         (playing,) = run.ids()
         (failed,) = run.live.undecided
-        with pytest.raises(DoorError, match=f"{playing} is in flight.*cancel it first"):
+        with pytest.raises(LiveControlError, match=f"{playing} is in flight.*cancel it first"):
             await client.retry(playing)
         assert (await client.retry(failed[:12])).message.startswith(f"{failed} is played again")
-        with pytest.raises(DoorError, match="waits to be played as it is"):
+        with pytest.raises(LiveControlError, match="waits to be played as it is"):
             await client.retry(failed)
         guest.gate.set()
         await run.over.wait()
@@ -205,7 +207,9 @@ async def test_a_score_is_not_played_again(watch: Watch) -> None:
         await until(lambda: first not in run.live.attempts and guest.waiting)
         with open_run(run.directory) as reader:
             await until(lambda: any(row.rollout_id == first for row in reader.summaries()))
-        with pytest.raises(DoorError, match=f"{first} ended with a score.*choose among results; start a new run"):
+        with pytest.raises(
+            LiveControlError, match=f"{first} ended with a score.*choose among results; start a new run"
+        ):
             await client.retry(first)
     assert len(run.records()[first]) == 1
 
@@ -224,7 +228,7 @@ async def test_nothing_is_played_again_by_a_run_that_is_finishing(watch: Watch) 
     async with watch(guest, limit=2, concurrency=1) as run, run.knock() as client:
         await until(lambda: guest.waiting)
         await client.interrupt(None)
-        with pytest.raises(DoorError, match="the run starts nothing new; `hub run --resume`"):
+        with pytest.raises(LiveControlError, match="the run starts nothing new; `hub run --resume`"):
             await client.retry(run.live.undecided[0])
 
 
@@ -235,5 +239,5 @@ async def test_a_failure_of_the_agent_is_a_result_and_not_played_again(watch: Wa
     guest = Guest()
     async with watch(guest, limit=2, concurrency=1, resume=True) as run, run.knock() as client:
         await until(lambda: guest.waiting)
-        with pytest.raises(DoorError, match=f"{failed} ended with its agent's failure.*choose among results"):
+        with pytest.raises(LiveControlError, match=f"{failed} ended with its agent's failure.*choose among results"):
             await client.retry(failed)

@@ -10,7 +10,7 @@ from rollouthub.cli.live.machine_lines import machine_lines
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.live.control.live_machines import machines, public
-from rollouthub.live.control.live_protocol import BackendView, RunView, SandboxesView, WorkerView
+from rollouthub.live.control.live_views import BackendView, RunView, SandboxesView, WorkerView
 from rollouthub.telemetry.metrics.machine_usage import usage
 from rollouthub.telemetry.metrics.process_figures import Backend, ProcessSnapshot, SandboxLoad
 from tests.models.servers import mock_server
@@ -62,7 +62,7 @@ class Place:
     done: int = 9
 
 
-class Staffed:
+class ResizablePool:
     """A pool whose workers told these snapshots last."""
 
     def __init__(self, places: Sequence[Place], snapshots: Sequence[ProcessSnapshot]) -> None:
@@ -95,7 +95,7 @@ def test_what_workers_told_is_put_together() -> None:
     well = Backend("m", "http://s/v1", 3, 100, 1, True, 0.2, role="policy", latency_p95_seconds=0.5)
     sick = replace(well, standing="open", reason="gone at http://me:pw@s/v1?key=1 no", latency_seconds=0.4)
     other = replace(well, role="judge")
-    pool = Staffed(
+    pool = ResizablePool(
         [Place("worker 0"), Place("worker 1", state="starting", node="", pid=None, in_flight=0, done=0)],
         [told("a", well, other, live=2, warm=1), told("b", sick, live=3, warm=0)],
     )

@@ -12,8 +12,8 @@ import pytest
 from rollouthub.cli.live.machine_lines import shell_line
 from rollouthub.errors import HubError
 from rollouthub.live.control.live_client import LiveClient
-from rollouthub.live.control.live_protocol import RolloutDetails
-from rollouthub_sandboxes.docker.engine import connect_engine
+from rollouthub.live.control.live_views import RolloutDetails
+from rollouthub_sandboxes.engine.engine import connect_engine
 from tests.sandboxes.terminal import type_into
 
 from .conftest import Guest, Watch, Watched, until

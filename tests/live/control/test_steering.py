@@ -10,7 +10,7 @@ import pytest
 from rollouthub import Outcome, Rollout, Stop
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.in_flight import InFlight
-from rollouthub.errors import DoorError, UnknownNameError, UsageError
+from rollouthub.errors import LiveControlError, UnknownNameError, UsageError
 
 from .conftest import Guest, Watch, until
 
@@ -111,7 +111,7 @@ async def test_what_is_over_is_too_late_or_unknown(watch: Watch) -> None:
         attempt = run.live.attempts[one]
         assert isinstance(attempt, Attempt)
         attempt.state, attempt._phase = "close", "close"  # pyright: ignore[reportPrivateUsage]  # a moment too short
-        with pytest.raises(DoorError, match="only closing"):
+        with pytest.raises(LiveControlError, match="only closing"):
             await client.cancel(one)
         attempt._phase = "agent"  # pyright: ignore[reportPrivateUsage]
 

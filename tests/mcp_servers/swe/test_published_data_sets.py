@@ -140,8 +140,6 @@ for path in sys.argv[3:]:
 """
 DOCKERFILE = f"""\
 FROM {PYTHON}
-RUN pip install --no-cache-dir pytest==8.4.2 && apt-get update && apt-get install -y --no-install-recommends git \\
- && rm -rf /var/lib/apt/lists/*
 WORKDIR /testbed
 COPY . /testbed
 RUN mkdir -p /opt/miniconda3/bin /opt/miniconda3/envs/testbed/bin && mv activate /opt/miniconda3/bin \\
@@ -202,7 +200,7 @@ def published_image(images: str, tmp_path_factory: pytest.TempPathFactory) -> st
 @pytest.mark.parametrize(
     ("repo", "path", "text", "names"),
     [
-        ("django/django", "tests/shapes_tests/tests.py", UNITTESTS, DJANGO),
+        pytest.param("django/django", "tests/shapes_tests/tests.py", UNITTESTS, DJANGO, marks=pytest.mark.soak),
         ("sympy/sympy", "shapes/tests/test_shapes.py", FUNCTIONS, ["test_triangle", "test_square"]),
         ("psf/requests", "tests/test_a.py", FUNCTIONS, [f"tests/test_a.py::test_{x}" for x in ("triangle", "square")]),
     ],

@@ -112,7 +112,7 @@ async def test_code_that_ends_the_runner_has_failed(play: Open, tmp_path: Path) 
         "printf 'import os\\nos._exit(4)\\n' > shapes/__init__.py",
         pytest.param("printf 'import os\\nos._exit(127)\\n' > shapes/__init__.py", marks=pytest.mark.soak),
         pytest.param("rm -rf tests shapes", marks=pytest.mark.soak),
-        "rm -rf tests; echo > tests",
+        pytest.param("rm -rf tests; echo > tests", marks=pytest.mark.soak),
         pytest.param("rm -rf shapes; echo > shapes", marks=pytest.mark.soak),
     ],
 )
@@ -136,6 +136,7 @@ async def test_a_runner_that_is_planted_beside_the_code_does_not_run(play: Open,
     assert score.metrics["held_back_files"] == 1
 
 
+@pytest.mark.soak
 async def test_a_folder_in_a_files_place_crosses(play: Open, tmp_path: Path) -> None:
     async with play(Swe, rows(tmp_path)) as player:
         await player.bash("sed -i 's|base . height|base * height / 2|' shapes/areas.py; mkdir shapes/areas")

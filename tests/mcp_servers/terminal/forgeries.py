@@ -26,8 +26,6 @@ memory_mb = 512
 """
 DOCKERFILE = f"""\
 FROM python:3.12-slim
-RUN pip install --no-cache-dir pytest==8.4.2
-RUN apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/*
 RUN useradd --create-home dev && mkdir -p {WORK} && cd {WORK} && git init -q && touch notes && git add notes \
  && chown -R dev: {WORK}
 WORKDIR {WORK}
@@ -114,6 +112,24 @@ py_compile.compile("/tmp/forged.py", cfile=importlib.util.cache_from_source(json
 END
 /usr/bin/python3 /tmp/pyc.py"""
 
+_GIT = f"{WORK}/.git"
+_HOOKED = "cp /var/tmp/forge {folder}/post-index-change; sleep 1; touch {work}/notes"
+_FSMONITOR = f"git config --file {_GIT}/config core.fsmonitor /var/tmp/forge"
+_PROMISED = f"""\
+cd {WORK}; g='git -c safe.directory=* -c user.name=a -c user.email=a@b'; $g commit -qm first
+rm -rf .git/objects/$($g rev-parse HEAD^{{tree}} | sed 's|^..|&/|'); $g read-tree --empty
+cat > .git/config <<'END'
+[core]
+    repositoryformatversion = 1
+    bare = false
+[extensions]
+    partialclone = o
+[remote "o"]
+    url = {WORK}
+    promisor = true
+    uploadpack = /var/tmp/forge
+END"""
+
 FORGERIES = [
     Forgery(
         "bin_is_a_link",
@@ -147,6 +163,10 @@ FORGERIES = [
     ),
     Forgery("start_file", written(f"{SITE}/x.pth", _PTH)),
     Forgery("user_start_file", written(f"~/.local/{USER_SITE}/x.pth", _PTH), is_for_anyone=True),
+    Forgery("start_file_not_in_utf8", written("/var/tmp/x.pth", _PTH)
+            + f"; cp /var/tmp/x.pth $(printf '{SITE}/x\\377.pth')"),
+    Forgery("shell_start_file_not_in_utf8",
+            "echo '[ -d /tests ] && /var/tmp/forge' > $(printf '/etc/profile.d/x\\377.sh')"),
     Forgery("sitecustomize", written(f"{SITE}/sitecustomize.py", PYTHON)),
     Forgery("user_usercustomize", written(f"~/.local/{USER_SITE}/usercustomize.py", PYTHON), is_for_anyone=True),
     Forgery("pytest_replaced", replaced("/usr/local/bin/pytest")),
@@ -179,10 +199,27 @@ FORGERIES = [
         f"mkdir -p /var/tmp/e; echo /var/tmp/forge > /var/tmp/e/.profile; {written(f'/var/tmp/e/.local/{USER_SITE}/x.pth', _PTH)}; "  # noqa: E501
         "sed -i 's|:/root:|:/var/tmp/e:|; s|:/home/dev:|:/var/tmp/e:|' /etc/passwd",
     ),
-    Forgery("git_settings", f"git config --file {WORK}/.git/config core.fsmonitor /var/tmp/forge", is_for_anyone=True),
+    Forgery("git_settings", _FSMONITOR, is_for_anyone=True),
+    Forgery("git_settings_beside_their_header", f"sed -i '/fsmonitor/d' {_GIT}/config; "
+            f"echo '[core] fsmonitor = /var/tmp/forge' >> {_GIT}/config", is_for_anyone=True),
+    Forgery("git_settings_behind_many", f"for each in $(seq 120); do mkdir -p {WORK}/.a/$each/objects; "
+            f": > {WORK}/.a/$each/config; done; {_FSMONITOR}", is_for_anyone=True),
+    Forgery("git_settings_of_a_promise", _PROMISED, is_for_anyone=True),
+    Forgery("git_hooks_are_a_link", f"mkdir -p /var/tmp/h; rm -rf {_GIT}/hooks; ln -s /var/tmp/h {_GIT}/hooks; "
+            + _HOOKED.format(folder="/var/tmp/h", work=WORK), is_for_anyone=True),
+    Forgery("git_folder_is_elsewhere", f"mv {_GIT} {WORK}/g; mkdir -p {WORK}/g/hooks; "
+            f"echo 'gitdir: {WORK}/g' > {_GIT}; " + _HOOKED.format(folder=f"{WORK}/g/hooks", work=WORK),
+            is_for_anyone=True),
+    Forgery("git_folder_not_in_utf8", f"cd {WORK}; d=$(printf 'g\\377'); mv .git $d; printf 'gitdir: g\\377' > .git; "
+            "git config --file $d/config core.fsmonitor /var/tmp/forge", is_for_anyone=True),
+    Forgery("git_folder_not_in_utf8_at_the_root", "d=$(printf '/g\\377'); "
+            f"mv {_GIT} $d; printf 'gitdir: /g\\377' > {_GIT}; "
+            "git config --file $d/config core.fsmonitor /var/tmp/forge"),
     Forgery("git_settings_of_user", "git config --global core.fsmonitor /var/tmp/forge", is_for_anyone=True),
     Forgery("conftest", f"echo '{PYTHON}' > {WORK}/conftest.py; echo '{PYTHON}' > /conftest.py", is_for_anyone=True),
     Forgery("runner_beside_the_work", f"echo '{PYTHON}' > {WORK}/pytest.py", is_for_anyone=True),
+    Forgery("installed_module_beside_the_work", f"echo '{PYTHON}' > {WORK}/pygments.py; mkdir -p {WORK}/packaging; "
+            f"echo '{PYTHON}' > {WORK}/packaging/__init__.py", is_for_anyone=True),
     Forgery("module_beside_the_work", f"echo '{PYTHON}' > {WORK}/zlib.py; echo '{PYTHON}' > {WORK}/json.py",
             is_for_anyone=True),
     Forgery("own_library", "cp /var/tmp/lib.so /usr/local/lib/libz.so.1; ldconfig", needs_library=True),
@@ -226,6 +263,11 @@ BREAKERS = [
         "programs_fail",
         "mkdir -p /opt/y; printf '#!/bin/sh\\nexit 1\\n' > /opt/y/mkdir; chmod 755 /opt/y/mkdir; "
         "rm -rf /usr/local/bin; ln -s /opt/y /usr/local/bin",
+    ),
+    Forgery(
+        "too_deep_to_keep",
+        f"cd {WORK}; for each in $(seq 30); do mkdir $(printf a%.0s $(seq 200)); cd -P a*; done",
+        is_for_anyone=True,
     ),
     Forgery("too_large_to_keep", "truncate -s 3T /opt/x"),
     Forgery("no_working_directory", f"cd /; rm -rf {WORK}; touch {WORK}"),

@@ -333,5 +333,5 @@ def test_linked_tasks_are_found_and_circles_end(tmp_path: Path) -> None:
 def test_tasks_of_the_older_format_are_known_and_how_to_convert_them_is_said(tmp_path: Path, folder: str) -> None:
     (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / folder / "task.yaml").write_text("instruction: Say hello.\n")
-    with pytest.raises(ConfigError, match=r"terminal-bench 1 \(task\.yaml\).*harbor task migrate"):
+    with pytest.raises(ConfigError, match=r"Terminal-Bench 1 \(task\.yaml\).*hub import terminal_bench"):
         find_tasks(str(tmp_path))

@@ -10,11 +10,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from rollouthub import BadRow
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.plugins.entry_points import find_environment
-from rollouthub.plugins.importers import Identity, find_importer
+from rollouthub.plugins.environments import find_environment
+from rollouthub.plugins.importers import Identity, ImportSource, find_importer
 from rollouthub.plugins.manifest import load_manifest
 from rollouthub_registry.bundle.bundle import build_bundle, extract
 from rollouthub_registry.bundle.file_selection import collect
@@ -22,6 +23,18 @@ from rollouthub_registry.manifest import check_publishable
 from tests.mcp_servers.containers import TASKS
 
 HUB = Path(sys.executable).parent / "hub"
+
+
+def set_in(folder: Path) -> ImportSource:
+    """A folder of tasks, as the command names it."""
+    return ImportSource(str(folder), "folder")
+
+
+def write(folder: Path, settings: dict[str, JsonValue], out: Path, identity: Identity) -> Path:
+    """Write every task of a folder that can be run; what `hub run` takes."""
+    source, harbor = set_in(folder), find_importer("harbor")
+    found = harbor.look(source, settings)
+    return harbor.write(source, [each.id for each in found], settings, out, identity)[0]
 
 
 @pytest.fixture
@@ -39,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_every_task_is_looked_at(folder: Path) -> None:
-    good, odd, unsaid = find_importer("harbor").look(folder, {})
+    good, odd, unsaid = find_importer("harbor").look(set_in(folder), {})
     assert (good.id, good.runs) == ("good", True)
     assert good.facts == {"steps": 1, "image": "Dockerfile", "profile": "root-compat", "network": "none"}
     assert odd.reasons == (
@@ -48,23 +61,27 @@ def test_every_task_is_looked_at(folder: Path) -> None:
     )
     assert (odd.lifted_by, unsaid.lifted_by) == (('ignore=["environment.gravity"]',), ("network=none",))
     assert "network_mode is not declared" in unsaid.reasons[0]
-    assert [each.runs for each in find_importer("harbor").look(folder, {"network": "none"})] == [True, False, True]
+    assert [each.runs for each in find_importer("harbor").look(set_in(folder), {"network": "none"})] == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_a_copy_of_what_runs_is_an_environment_of_its_own(folder: Path, tmp_path: Path) -> None:
-    file = find_importer("harbor").write(folder, {"network": "none"}, tmp_path / "out", Identity())
+    file = write(folder, {"network": "none"}, tmp_path / "out", Identity())
     shutil.rmtree(folder)
     found = find_environment(str(file))
     tasks = list(found.environment.tasks(found.environment.config_type(), "test", 0))
     assert [task.error if isinstance(task, BadRow) else task.id for task in tasks] == ["good", "open"]
     with pytest.raises(ConfigError, match="is there already"):
-        find_importer("harbor").write(TASKS, {}, tmp_path / "out", Identity())
+        write(TASKS, {}, tmp_path / "out", Identity())
 
 
 def test_a_copy_can_be_published_and_finds_its_tasks_where_it_is_installed(tmp_path: Path) -> None:
     pytest.importorskip("hatchling", reason="building a wheel without the network needs hatchling here")
     out = tmp_path / "1st Set"
-    find_importer("harbor").write(TASKS, {"network": "none"}, out, Identity(name="lab/1st-set", license="MIT"))
+    write(TASKS, {"network": "none"}, out, Identity(name="lab/1st-set", license="MIT"))
     texts = [path.read_text() for path in (out / "env.toml", out / "1st_set_tasks.py") if path.exists()]
     texts += [path.read_text() for path in out.glob("*") if path.is_file()]
     assert not [text for text in texts if str(tmp_path) in text or str(TASKS) in text]
@@ -99,28 +116,28 @@ def test_files_that_a_bundle_leaves_out_elsewhere_are_kept_in_tasks(tmp_path: Pa
     odd = tmp_path / "set" / "greeting" / "environment" / "node_modules" / "a" / "notes~"
     odd.parent.mkdir(parents=True)
     odd.write_text("part of the task")
-    find_importer("harbor").write(tmp_path / "set", {}, tmp_path / "out", Identity())
+    write(tmp_path / "set", {}, tmp_path / "out", Identity())
     paths = [source.path for source in collect(tmp_path / "out")]
     assert "tasks/greeting/environment/node_modules/a/notes~" in paths
 
 
 def test_tasks_whose_licence_nobody_named_say_so(tmp_path: Path) -> None:
-    find_importer("harbor").write(TASKS, {}, tmp_path / "out", Identity())
+    write(TASKS, {}, tmp_path / "out", Identity())
     assert load_manifest(tmp_path / "out" / "env.toml").license == "LicenseRef-unstated"
 
 
 @pytest.mark.parametrize("identity", [Identity(name="no-namespace"), Identity(license="Free for all")])
 def test_a_name_or_a_licence_that_does_not_hold_writes_nothing(identity: Identity, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"env\.toml:\d+: (name|license)"):
-        find_importer("harbor").write(TASKS, {}, tmp_path / "out", identity)
+        write(TASKS, {}, tmp_path / "out", identity)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no such folder"):
-        find_importer("harbor").look(tmp_path / "none", {})
+        find_importer("harbor").look(set_in(tmp_path / "none"), {})
     with pytest.raises(ConfigError, match="no setting of environment 'terminal' is named 'netwrk'"):
-        find_importer("harbor").look(TASKS, {"netwrk": "none"})
+        find_importer("harbor").look(set_in(TASKS), {"netwrk": "none"})
     with pytest.raises(UnknownNameError, match="no importer is named 'harbour'; did you mean 'harbor'"):
         find_importer("harbour")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import SandboxError, SandboxOverrun, VerifierError
-from rollouthub_sandboxes.docker.engine import connect_engine
+from rollouthub_sandboxes.engine.engine import connect_engine
 from rollouthub_servers.terminal import Terminal, TerminalConfig
 from tests.mcp_servers.containers import Open
 
@@ -42,10 +42,10 @@ def made(folder: Path, check: str, verifier: str = "", agent: str = "") -> Termi
     ("verifier", "setting", "reward"),
     [
         ('environment_mode = "shared"\n', "auto", 1.0),
-        ('environment_mode = "shared"\n', "fresh", 0.0),
         ("", "auto", 0.0),
-        ("", "shared", 1.0),
-        ('environment_mode = "separate"\n', "shared", 0.0),
+        pytest.param('environment_mode = "shared"\n', "fresh", 0.0, marks=pytest.mark.soak),
+        pytest.param("", "shared", 1.0, marks=pytest.mark.soak),
+        pytest.param('environment_mode = "separate"\n', "shared", 0.0, marks=pytest.mark.soak),
     ],
 )
 async def test_a_server_that_is_left_running_is_seen_where_tests_share_the_container(

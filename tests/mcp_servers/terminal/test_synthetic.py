@@ -16,7 +16,7 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import pytest
 
-from rollouthub.plugins.importers import find_importer
+from rollouthub.plugins.importers import ImportSource, find_importer
 from rollouthub.store import open_run
 from tests.mcp_servers.harbor_synthetic import SETTINGS, TRAITS, Agent, Listener, make_tasks, play_by_docker
 
@@ -94,7 +94,7 @@ def compare(tmp_path: Path, count: int, per_trait: int, images: str, agents: tup
 
 def test_all_made_tasks_can_be_run_with_the_traits_that_others_stumble_over(tmp_path: Path) -> None:
     make_tasks(tmp_path, 10 * len(TRAITS), 1)
-    found = find_importer("harbor").look(tmp_path / "tasks", SETTINGS)
+    found = find_importer("harbor").look(ImportSource(str(tmp_path / "tasks"), "folder"), SETTINGS)
     assert [candidate for candidate in found if not candidate.runs] == []
     assert len(found) == 10 * len(TRAITS)
 

@@ -8,14 +8,14 @@ import anyio
 
 from rollouthub import Message, ModelError, ModelReply, ModelRequest
 from rollouthub.errors import UsageError
+from rollouthub.generation import Model
 from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.retry import Backoff
 from rollouthub.models.router import Cooling, Router, open_router
-from rollouthub.packed import Float32s, Int32s
-from rollouthub.protocols import Model
 from rollouthub.rollout import Usage
+from rollouthub.values import Float32s, Int32s
 
 Answer = Callable[[ModelRequest], Awaitable[ModelReply]]
 

@@ -6,7 +6,8 @@ from mcp_types import Tool
 from rollouthub import Media, Message, ModelError, ModelRequest, Sampling
 from rollouthub.messages import ToolRequest, assistant, user
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.router.call_estimate import FIRST_OUTPUT, MEDIA_TOKENS, Estimator
+from rollouthub.models.media_tokens import MEDIA_TOKENS
+from rollouthub.models.router.call_estimate import FIRST_OUTPUT, Estimator
 from rollouthub.rollout import Usage
 
 

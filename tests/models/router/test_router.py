@@ -10,10 +10,10 @@ import pytest
 
 from rollouthub import ModelError
 from rollouthub.errors import BudgetError, ConfigError, ContextLimitError, CredentialError, UsageError
+from rollouthub.generation import Model, ModelReply, ModelRequest
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.router import Cooling, Router, open_router
-from rollouthub.protocols import Model, ModelReply, ModelRequest
 from rollouthub.rollout import Usage
 from tests.models.router.lanes import Lane, fails, hangs, question, routed, says
 from tests.models.router.virtual_time import VIRTUAL

@@ -15,13 +15,13 @@ from aiohttp import web
 
 from rollouthub import ModelError
 from rollouthub.errors import BudgetError, ConfigError, UsageError
+from rollouthub.generation import ModelReply
 from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import open_lane, open_model
 from rollouthub.models.router import Cooling, Router, open_router
-from rollouthub.protocols import ModelReply
 from tests.models.servers import AT_ONCE, Handler, Script, ask, body, raw_server, say, serving
 from tests.ports import free_port
 

@@ -7,12 +7,12 @@ import anyio
 import pytest
 
 from rollouthub import ModelError
+from rollouthub.generation import ModelReply, ModelRequest
 from rollouthub.messages import Delta
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.retry import StreamCut
 from rollouthub.models.router import Cooling
 from rollouthub.models.router.replica import ModelReplica
-from rollouthub.protocols import ModelReply, ModelRequest
 from tests.models.listening import Listener, hear
 from tests.models.router.lanes import Lane, fails, question, routed, says
 from tests.models.router.virtual_time import VIRTUAL

@@ -14,10 +14,10 @@ from rollouthub import Media, Message, Rollout, Segment, ToolRequest, Turn, segm
 from rollouthub.engine.recorder import Recorder
 from rollouthub.errors import ContextLimitError, ModelError
 from rollouthub.export.segment import Fork, sampled_ids
+from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.messages import system, user
 from rollouthub.models.tokens import HfChatFormat, Sampled, TokenModel
-from rollouthub.packed import Int32s
-from rollouthub.protocols import ModelReply, ModelRequest, Sampling
+from rollouthub.values import Int32s
 from tests.hub.test_rollout import rollout
 from tests.models.tokens.chatml import FORGETFUL, ChatMl, odd_ids
 

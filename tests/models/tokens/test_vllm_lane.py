@@ -19,7 +19,7 @@ from rollouthub.models.endpoint import Endpoint
 from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import open_lane, open_model
 from rollouthub.models.tokens.vllm_lane import TokensLane, open_tokens
-from rollouthub.packed import Int32s
+from rollouthub.values import Int32s
 from tests.hub.test_rollout import rollout
 from tests.models.servers import AT_ONCE, ask
 from tests.models.tokens.chatml import ChatMl, odd_ids

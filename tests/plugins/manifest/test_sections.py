@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import ConfigError
-from rollouthub.hosting.local.host import CONTRACT_VERSION
-from rollouthub.plugins.manifest import CONTRACT, SECTIONS, Manifest, TaskSource, load_manifest, parse_manifest
+from rollouthub.plugins.manifest import SECTIONS, Manifest, TaskSource, load_manifest, parse_manifest
 
 PYTHON = """\
 name = "me/sums"
@@ -150,10 +149,6 @@ def test_neither_server_nor_class_is_no_environment() -> None:
 def test_what_is_nested_beyond_reading_is_refused() -> None:
     with pytest.raises(ConfigError, match="is not TOML"):
         read("x = " + "[" * 5000 + "]" * 5000)
-
-
-def test_the_contract_is_the_one_that_hosts_speak() -> None:
-    assert CONTRACT == CONTRACT_VERSION
 
 
 def test_the_manuals_examples_hold() -> None:

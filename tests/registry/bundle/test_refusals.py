@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rollouthub.store.folders import remove_folder
 from rollouthub_registry.bundle import file_selection as collecting
 from rollouthub_registry.bundle import wheel as wheels
 from rollouthub_registry.bundle.bundle import Bundle, build_bundle, extract, open_bundle
@@ -56,6 +57,19 @@ def refuse_reading(file: Path, said: str) -> None:
     with pytest.raises(BundleRefused):
         extract(unread, target)
     assert list(target.parent.iterdir()) == []
+
+
+def test_folders_deeper_than_python_can_call_itself_are_one_sentence(tmp_path: Path) -> None:
+    package = write_package(tmp_path / "words")
+    folder = os.open(package, os.O_RDONLY)
+    for _ in range(1300):
+        os.mkdir("d", dir_fd=folder)
+        below = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    refuse_build(package, "is deeper than 16 folders")
+    remove_folder(package)
 
 
 SECRETS = {

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from rollouthub.cli.main import app as hub
 from rollouthub.errors import HubError, UsageError
-from rollouthub_registry.server.command import registry
+from rollouthub_registry.client.commands.registries import registry
 from rollouthub_registry.server.token_hashes import Tokens
 
 Run = Callable[..., "Done"]

@@ -55,7 +55,7 @@ async def made(
 ) -> AttackResult:
     """One attack on an environment, at its own server."""
     async with attacked(environment, make_host, is_planted=is_planted) as context:
-        context.doors = ("server",)
+        context.access_points = ("server",)
         return await make_attack(context, BY_NAME[name])
 
 

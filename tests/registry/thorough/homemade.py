@@ -12,7 +12,7 @@ from aiohttp import web
 from mcp_types import Tool
 
 from rollouthub import Limits
-from rollouthub.hosting.local.host import CONTRACT_VERSION
+from rollouthub.plugins.env_toml import CONTRACT
 from rollouthub.protocols import EnvironmentInfo
 
 WORDS = "the grader wanted another number of seats"
@@ -37,7 +37,7 @@ INFO = EnvironmentInfo(
     name="home-made",
     version="1",
     digest="sha256:none",
-    contract=CONTRACT_VERSION,
+    contract=CONTRACT,
     splits=("test",),
     seats=("agent",),
     tools=_TOOLS,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.errors import UsageError
+from rollouthub_registry.check.check_request import CheckRequest
 from rollouthub_registry.check.thorough.thorough_check import ThoroughCheckRequest, thorough_command
 from tests.cli.conftest import (
     Hub,
@@ -57,7 +58,10 @@ def test_a_leak_is_told_on_the_screen_and_on_a_page(hub: Hub, tmp_path: Path) ->
 
 
 def test_a_program_is_told_in_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert thorough_command(ThoroughCheckRequest("arithmetic", only=("listings", "sdk-1"), as_json=True)) == 0
+    assert (
+        thorough_command(ThoroughCheckRequest("arithmetic", CheckRequest(only=("listings", "sdk-1")), as_json=True))
+        == 0
+    )
     told = json.loads(capsys.readouterr().out)
     assert (told["passed"], told["held"], told["broke"], told["not_tried"]) == (True, 1, 0, 1)
     assert (told["name"], told["leaks"]["L6"], told["leaks"]["L7"]) == ("arithmetic", "held", "not_tried")
@@ -68,11 +72,11 @@ def test_a_program_is_told_in_json(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("asked", "complaint"),
     [
-        (ThoroughCheckRequest("arithmetik", only=("verbs",)), "arithmetic"),
-        (ThoroughCheckRequest("arithmetic", only=("verb",)), "verbs"),
-        (ThoroughCheckRequest("arithmetic", only=("verbs",), split="tset"), "test"),
+        (ThoroughCheckRequest("arithmetik", CheckRequest(only=("verbs",))), "arithmetic"),
+        (ThoroughCheckRequest("arithmetic", CheckRequest(only=("verb",))), "verbs"),
+        (ThoroughCheckRequest("arithmetic", CheckRequest(only=("verbs",), split="tset")), "test"),
         (ThoroughCheckRequest("arithmetic", report=Path("nowhere/page.html")), "nowhere/page.html"),
-        (ThoroughCheckRequest("http://127.0.0.1:9", only=("verbs",)), "ROLLOUTHUB_CONTROL_TOKEN"),
+        (ThoroughCheckRequest("http://127.0.0.1:9", CheckRequest(only=("verbs",))), "ROLLOUTHUB_CONTROL_TOKEN"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -136,6 +140,8 @@ SHIPPED: list[tuple[str, ...]] = [
     ("arithmetic",),
     ("customer_service",),
     ("reasoning_gym", "--set", "size=3"),
+    ("visual", "--set", "size=4"),
+    ("drawing", "--set", "size=4"),
     ("gsm8k", "--set", "data={data}/gsm8k"),
     ("humaneval", "--set", "data={data}/humaneval", "--set", "sandbox=process"),
     ("aime24", "--set", "data={data}/deepscaler"),

@@ -55,7 +55,7 @@ async def attacked(name: str) -> AttackResult:
         address = await stack.enter_async_context(home_made())
         target = await stack.enter_async_context(reach(address, TOKEN, None, 0, 2))
         context = await attack_context_of(stack, target, [], "its source is not here", Tools())
-        context.doors = ("server",)
+        context.access_points = ("server",)
         return await make_attack(context, BY_NAME[name])
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from rollouthub.statistics.quantiles import quantile
 from rollouthub_sandboxes.bench.sandbox_figures import SandboxReport, report_table
-from rollouthub_sandboxes.docker.engine import NoEngine, connect_engine
+from rollouthub_sandboxes.engine.engine import NoEngine, connect_engine
 from tests.cli.conftest import Hub
 from tests.cli.conftest import hub as hub
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from rollouthub_sandboxes.docker.engine import Engine, NoEngine, connect_engine
+from rollouthub_sandboxes.engine.engine import Engine, NoEngine, connect_engine
 from tests.cli.conftest import Done, environment, warm
 
 NO_ENGINE = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
 from tests.sandboxes.commands.conftest import NO_ENGINE, AsyncHub
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from rollouthub.errors import UsageError
 from rollouthub.sandbox import Sandbox, SandboxSpec
-from rollouthub_sandboxes.docker.engine import Engine
-from rollouthub_sandboxes.docker.labels import labels, owner_of
 from rollouthub_sandboxes.docker.live_containers import LiveContainer, pick
 from rollouthub_sandboxes.docker.provider import docker_provider
+from rollouthub_sandboxes.engine.engine import Engine
+from rollouthub_sandboxes.engine.labels import labels, owner_of
 from rollouthub_sandboxes.images import ensure_image
 from tests.cli.conftest import HUB, environment
 from tests.sandboxes.commands.conftest import NO_ENGINE, AsyncHub, terminal

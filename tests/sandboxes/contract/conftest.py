@@ -6,13 +6,13 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from rollouthub.errors import HubError
-from rollouthub.hosting.local.episode_sandboxes import GROUP, open_provider
-from rollouthub.plugins.entry_points import plugins
+from rollouthub.hosting.local.episode_sandboxes import open_provider
+from rollouthub.plugins.entry_points import SANDBOXES, plugins
 from rollouthub.sandbox import Resources, Sandbox, SandboxProvider, SandboxSpec
 from rollouthub_sandboxes.process import process_provider
 from tests.sandboxes.podman import PODMAN
 
-OTHERS = tuple(name for name in plugins(GROUP) if name not in ("docker", "process"))
+OTHERS = tuple(name for name in plugins(SANDBOXES) if name not in ("docker", "process"))
 """Providers of installed distributions."""
 KINDS = ("namespaces", "limits", "docker", PODMAN, *OTHERS)
 SPEC = SandboxSpec(resources=Resources(memory_bytes=512 << 20, pids=400, disk_bytes=128 << 20))

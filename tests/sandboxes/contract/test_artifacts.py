@@ -1,8 +1,18 @@
 """Files that cross from one sandbox to another, and what stays behind."""
 
+import base64
+import gzip
+import io
+import re
+import tarfile
+from typing import Any
+
 import anyio
 import pytest
+from pydantic import JsonValue
 
+from rollouthub.authoring.sandbox_state import MOST_PATHS, SandboxChanges, bring_back
+from rollouthub.errors import AgentError
 from rollouthub.sandbox import File, Sandbox, SandboxFileError, SandboxProvider
 from tests.sandboxes.contract.conftest import SPEC
 
@@ -10,6 +20,9 @@ MIXTURE = (
     "mkdir -p out/deep/er; echo one > out/one; echo two > out/deep/er/two; : > out/empty; chmod 755 out/one; "
     "ln -s /etc/passwd out/link; ln -s /etc out/folder; ln -s ../../.. out/up; mkfifo out/fifo; ln one out/hard || :"
 )
+
+
+STILL: dict[str, Any] = {"folders": [], "removed": []}
 
 
 def names(files: list[File], sandbox: Sandbox) -> list[str]:
@@ -39,6 +52,13 @@ async def test_no_link_is_followed_on_the_way(sandbox: Sandbox) -> None:
     assert await sandbox.collect([f"{at}/folder/x", f"{at}/link", f"{at}/users"]) == []
     assert await sandbox.collect([f"{at}/folder"]) == []
     assert names(await sandbox.collect([f"{at}/real"]), sandbox) == ["real/x"]
+
+
+async def test_a_link_to_a_large_folder_counts_for_nothing(sandbox: Sandbox) -> None:
+    at = sandbox.workdir
+    await sandbox.exec("mkdir real large; head -c 9000 /dev/zero > large/x; echo y > real/y; ln -s $PWD/large link")
+    files = await sandbox.collect([f"{at}/link", f"{at}/real"], max_bytes=4000)
+    assert names(files, sandbox) == ["real/y"]
 
 
 async def test_what_is_collected_has_a_bound(sandbox: Sandbox) -> None:
@@ -118,3 +138,23 @@ async def test_a_snapshot_is_what_others_start_from(sandbox: Sandbox, provider: 
         await snapshot.discard()
         await snapshot.discard()
     assert await sandbox.read_file("later") == b"later\n"
+
+
+def state(files: bytes, **more: Any) -> JsonValue:
+    """A state that somebody sends."""
+    return SandboxChanges(files=base64.b64encode(gzip.compress(files)).decode(), **STILL | more).model_dump(mode="json")
+
+
+async def test_a_state_that_unpacks_without_end_is_refused(sandbox: Sandbox) -> None:
+    for bomb in (state(bytes(200 << 20)), state(b"", removed=["/nowhere"] * (MOST_PATHS + 1))):
+        with pytest.raises(ValueError, match="more than"):
+            await bring_back(sandbox, bomb)
+
+
+@pytest.mark.parametrize("name", ["../up", "/etc/x", "a/../../up"])
+async def test_a_state_places_nothing_by_a_path_that_leaves_the_sandbox(sandbox: Sandbox, name: str) -> None:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as packed:
+        packed.addfile(tarfile.TarInfo(name))
+    with pytest.raises(AgentError, match=re.escape(name)):
+        await bring_back(sandbox, state(archive.getvalue()))

@@ -182,6 +182,7 @@ async def test_many_commands_run_at_once(sandbox: Sandbox) -> None:
     assert said == {number: f"in {number}\n{number}\n" for number in range(64)}
 
 
+@pytest.mark.soak
 async def test_a_thousand_commands_leave_nothing_behind(sandbox: Sandbox) -> None:
     count = "set -- /proc/[0-9]*; echo $#"
     before = int((await sandbox.exec(count)).stdout.text)

@@ -160,6 +160,17 @@ async def test_no_program_is_root_of_a_user_namespace(sandbox: Sandbox) -> None:
     assert (await sandbox.exec("python3 -c 'import threading; threading.Thread().start()'")).exit_status == 0
 
 
+async def test_folders_deeper_than_any_path_end_with_their_sandbox(provider: SandboxProvider) -> None:
+    async with provider.open(SPEC) as sandbox:
+        nest = (
+            "name=$(printf a%.0s $(seq 200)); for each in $(seq 30); do mkdir $name && cd -P $name; done 2>/dev/null; "
+        )
+        many = "for each in $(seq 1500); do mkdir d && cd -P d || break; done 2>/dev/null; true"
+        assert (await sandbox.exec(f"({nest} true); {many}", timeout_seconds=60)).exit_status == 0
+    async with provider.open(SPEC) as sandbox:
+        assert (await sandbox.exec("ls")).stdout.text == ""
+
+
 async def test_a_forged_end_is_no_success(sandbox: Sandbox) -> None:
     done = await sandbox.exec("kill -9 $PPID; sleep 1000", timeout_seconds=5)
     assert done.exit_status != 0

@@ -6,8 +6,8 @@ import pytest
 
 from rollouthub.errors import HubError
 from rollouthub.sandbox import Resources, Sandbox, SandboxSpec
-from rollouthub_sandboxes.docker.engine import Engine, connect_engine
 from rollouthub_sandboxes.docker.provider import DockerProvider, docker_provider
+from rollouthub_sandboxes.engine.engine import Engine, connect_engine
 from tests.sandboxes.podman import IMAGE, PODMAN
 
 SMALL = Resources(memory_bytes=128 << 20, pids=64, disk_bytes=32 << 20)

@@ -10,9 +10,9 @@ from typing import cast
 import anyio
 import docker
 
-from rollouthub_sandboxes.docker.address import Address
-from rollouthub_sandboxes.docker.api import EngineApi
-from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.engine.address import Address
+from rollouthub_sandboxes.engine.api import EngineApi
+from rollouthub_sandboxes.engine.engine import Engine
 
 _LAST = "/last"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rollouthub.sandbox import SandboxSpec
-from rollouthub_sandboxes.docker.engine import Engine
 from rollouthub_sandboxes.docker.provider import docker_provider
+from rollouthub_sandboxes.engine.engine import Engine
 
 CALL = re.compile(rb"(?m)^(GET|HEAD|POST|PUT|DELETE) (?:/v(1\.\d+))?(/\S*) HTTP/1\.1\r$")
 NAMED = re.compile(

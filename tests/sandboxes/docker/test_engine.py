@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from rollouthub.errors import ConfigError
-from rollouthub_sandboxes.docker.address import addresses
-from rollouthub_sandboxes.docker.engine import Engine, EngineError, NoEngine, connect_engine
+from rollouthub_sandboxes.engine.address import addresses
+from rollouthub_sandboxes.engine.engine import Engine, EngineError, NoEngine, connect_engine
 
 
 async def test_an_engine_says_what_it_is(engine: Engine) -> None:

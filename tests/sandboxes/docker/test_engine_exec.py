@@ -12,8 +12,8 @@ import pytest
 from rollouthub.errors import NotOffered, SandboxError
 from rollouthub.sandbox import CommandNotStarted, File, Sandbox, SandboxFileError, SandboxSpec
 from rollouthub_sandboxes.docker.container_creation import Maker
-from rollouthub_sandboxes.docker.engine import Engine
 from rollouthub_sandboxes.docker.provider import DockerProvider
+from rollouthub_sandboxes.engine.engine import Engine
 from tests.sandboxes.docker.test_supervisor_volume import name_of
 
 

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from rollouthub.errors import SandboxError
-from rollouthub_sandboxes.docker.engine import Engine, EngineAway, EngineError
-from rollouthub_sandboxes.docker.engine_wait import Patience
+from rollouthub_sandboxes.engine.engine import Engine, EngineAway, EngineError
+from rollouthub_sandboxes.engine.engine_wait import Patience
 from tests.sandboxes.docker.stub_engine import engine_at, listening
 
 

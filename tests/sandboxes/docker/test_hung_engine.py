@@ -10,11 +10,12 @@ import pytest
 
 from rollouthub.errors import SandboxError
 from rollouthub.sandbox import SandboxSpec
-from rollouthub_sandboxes.docker import attach_stream, container_exit
+from rollouthub_sandboxes.docker import container_exit
 from rollouthub_sandboxes.docker.container_creation import Maker, Recipe
 from rollouthub_sandboxes.docker.container_layout import Image, layout
-from rollouthub_sandboxes.docker.engine import TRIES, EngineAway, EngineError, NoEngine, connect_engine
 from rollouthub_sandboxes.docker.provider import docker_provider
+from rollouthub_sandboxes.engine import attach_stream
+from rollouthub_sandboxes.engine.engine import TRIES, EngineAway, EngineError, NoEngine, connect_engine
 from tests.sandboxes.docker.private_engine import PrivateEngine, private_engine
 from tests.sandboxes.docker.stub_engine import engine_at, listening
 

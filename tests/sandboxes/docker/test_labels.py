@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from rollouthub_sandboxes.docker.labels import Owner, is_leftover, labels, owner_of, start_of, this_process
+from rollouthub_sandboxes.engine.labels import Owner, is_leftover, labels, owner_of, start_of, this_process
 
 HERE = Owner(100, "5000", "boot-a", "pid:[1]")
 NOW = 1_000_000.0

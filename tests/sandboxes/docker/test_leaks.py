@@ -17,10 +17,10 @@ import pytest
 from rollouthub.errors import ConfigError, HubError, SandboxError
 from rollouthub.sandbox import Resources, SandboxSpec
 from rollouthub_sandboxes.docker.container_creation import Maker
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
-from rollouthub_sandboxes.docker.labels import labels, owner_of, this_process
 from rollouthub_sandboxes.docker.provider import DockerProvider, docker_provider
 from rollouthub_sandboxes.docker.sweep import sweep
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
+from rollouthub_sandboxes.engine.labels import labels, owner_of, this_process
 
 IMAGE = "debian:bookworm-slim"
 HOLDER = Path(__file__).with_name("holder.py")

@@ -7,8 +7,8 @@ import pytest
 
 from rollouthub.errors import SandboxError
 from rollouthub.sandbox import SandboxSpec
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
 from rollouthub_sandboxes.docker.provider import DockerProvider
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
 
 DEAF = "trap '' TERM INT HUP; echo deaf; while :; do sleep 1000; done"
 STOP_GRACE_SECONDS = 10.0

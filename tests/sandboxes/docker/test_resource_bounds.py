@@ -8,8 +8,8 @@ import pytest
 
 from rollouthub.errors import SandboxError, SandboxOverrun
 from rollouthub.sandbox import Resources, Sandbox, SandboxSpec
-from rollouthub_sandboxes.docker.engine import Engine
 from rollouthub_sandboxes.docker.provider import DockerProvider
+from rollouthub_sandboxes.engine.engine import Engine
 from rollouthub_sandboxes.supervisor import execution
 from rollouthub_sandboxes.supervisor import sandbox as supervised
 

@@ -6,8 +6,8 @@ import pytest
 from rollouthub.errors import ConfigError, SandboxError
 from rollouthub.sandbox import Resources, Sandbox, SandboxSpec
 from rollouthub_sandboxes.docker.container import NO_QUOTA, SWAP
-from rollouthub_sandboxes.docker.engine import Engine
 from rollouthub_sandboxes.docker.provider import DockerProvider
+from rollouthub_sandboxes.engine.engine import Engine
 from tests.sandboxes.podman import IMAGE
 
 SWAP_ALLOWED = "cd /sys/fs/cgroup; cat memory/memory.memsw.limit_in_bytes || cat memory.swap.max || echo unknown"

@@ -8,10 +8,10 @@ import pytest
 
 from rollouthub.errors import SandboxError
 from rollouthub.sandbox import Build, SandboxFileError, SandboxSpec
-from rollouthub_sandboxes.docker.engine import Engine, EngineError
 from rollouthub_sandboxes.docker.provider import DockerProvider, docker_provider
 from rollouthub_sandboxes.docker.snapshot import DockerSnapshot
 from rollouthub_sandboxes.docker.sweep import sweep
+from rollouthub_sandboxes.engine.engine import Engine, EngineError
 
 
 async def test_the_writable_folders_of_a_read_only_root_are_kept(provider: DockerProvider, spec: SandboxSpec) -> None:

@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from rollouthub_sandboxes.docker.container_layout import Image, image_facts
-from rollouthub_sandboxes.docker.engine import Engine
-from rollouthub_sandboxes.docker.labels import labels, owner_of
 from rollouthub_sandboxes.docker.supervisor_volume import supervisor_volume
+from rollouthub_sandboxes.engine.engine import Engine
+from rollouthub_sandboxes.engine.labels import labels, owner_of
 from tests.sandboxes.podman import IMAGE
 
 

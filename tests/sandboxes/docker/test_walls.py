@@ -4,8 +4,8 @@ import pytest
 
 from rollouthub.errors import ConfigError, SandboxError
 from rollouthub.sandbox import Resources, Sandbox, SandboxSpec
-from rollouthub_sandboxes.docker.engine import Engine
 from rollouthub_sandboxes.docker.provider import DockerProvider
+from rollouthub_sandboxes.engine.engine import Engine
 
 
 async def said(sandbox: Sandbox, script: str, user: str | None = None) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub_sandboxes.docker.engine import Engine, EngineError, NoEngine, connect_engine
+from rollouthub_sandboxes.engine.engine import Engine, EngineError, NoEngine, connect_engine
 from rollouthub_sandboxes.images.inventory import own_images
 
 

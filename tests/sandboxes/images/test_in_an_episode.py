@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import anyio
+import pytest
 
 from rollouthub.limits import charged, uncharged
-from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.engine.engine import Engine
 from rollouthub_sandboxes.images import ensure_image
 from tests.cli.conftest import Hub
 from tests.cli.conftest import hub as hub
@@ -26,6 +27,7 @@ class Late(Environment[SandboxedConfig]):
 """
 
 
+@pytest.mark.soak
 async def test_a_build_for_the_verifier_is_told_of_and_counts_towards_no_deadline(
     engine: Engine, folder: Path, tmp_path: Path, hub: Hub
 ) -> None:

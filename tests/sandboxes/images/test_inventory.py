@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from rollouthub.sandbox import Build
-from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.engine.engine import Engine
 from rollouthub_sandboxes.images import FromMap, ensure_image
 from rollouthub_sandboxes.images.inventory import OwnImage, own_images, prune
 

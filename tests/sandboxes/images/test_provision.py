@@ -13,7 +13,7 @@ import pytest
 
 from rollouthub.errors import ConfigError, SandboxError
 from rollouthub.sandbox import Build
-from rollouthub_sandboxes.docker.engine import Engine
+from rollouthub_sandboxes.engine.engine import Engine
 from rollouthub_sandboxes.images import FromMap, Images, ensure_image
 from rollouthub_sandboxes.images.stream import BuildFailed
 
@@ -265,7 +265,7 @@ import sys
 from pathlib import Path
 import anyio
 from rollouthub.sandbox import Build
-from rollouthub_sandboxes.docker.engine import connect_engine
+from rollouthub_sandboxes.engine.engine import connect_engine
 from rollouthub_sandboxes.images import FromMap, ensure_image
 
 async def main() -> None:

@@ -48,7 +48,7 @@ def test_drops_are_counted_by_the_name_of_the_first_filter_against() -> None:
         return sum(group.rewards) % 2 == 1
 
     world = World(max_dropped=4)
-    world.desk.sieve.filters = (RewardBand(0.1, 1.0), odd)
+    world.desk.acceptance.filters = (RewardBand(0.1, 1.0), odd)
     for rewards in ((0.0, 0.0, 0.0), (1.0, 1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)):
         world.play(rewards)
     taken = world.desk.take_at_once()
@@ -65,7 +65,7 @@ def test_a_filter_that_breaks_ends_the_supply_and_says_which() -> None:
         return group.rewards[9] > 0
 
     world = World()
-    world.desk.sieve.filters = (broken,)
+    world.desk.acceptance.filters = (broken,)
     world.play((1.0, 0.0, 0.0))
     assert "group filter 'broken' broke on group task-0" in str(world.desk.failure)
     assert isinstance(world.desk.failure, SupplyError)

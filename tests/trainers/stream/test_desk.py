@@ -74,20 +74,20 @@ class World:
 
     def end(self, unit: PendingGroup, rewards: tuple[Reward, ...]) -> None:
         """Its samples come to this."""
-        for item, reward in zip(unit.items, rewards, strict=True):
-            record = self._record(item, reward, unit.began)
+        for sample, reward in zip(unit.items, rewards, strict=True):
+            record = self._record(sample, reward, unit.began)
             self.desk.added(record)
-            self.desk.settled(item.rollout_id)
+            self.desk.settled(sample.rollout_id)
             self.desk.committed([record])
 
-    def _record(self, item: Sample, reward: Reward, version: int) -> Rollout:
+    def _record(self, sample: Sample, reward: Reward, version: int) -> Rollout:
         return Rollout(
             run_id="run",
-            rollout_id=item.rollout_id,
-            group_id=item.group_id,
-            sample=item.sample,
+            rollout_id=sample.rollout_id,
+            group_id=sample.group_id,
+            sample=sample.index,
             environment=self._environment,
-            task=item.task_ref,
+            task=sample.task_ref,
             agent=AgentRef(name="tool_loop", version="1"),
             outcome=Outcome.ENVIRONMENT_FAILED if reward is None else Outcome.SCORED,
             stop=Stop.FINISHED,

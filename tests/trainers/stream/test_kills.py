@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.store import open_run
-from rollouthub.trainers.stream.group_tracker import MOST_VISITS
+from rollouthub.trainers.stream.group_tracker import MOST_PASSES
 from rollouthub.trainers.stream.ledger import SUPPLY
 
 from .trainer import EPOCHS, REPEATS, SIZE
@@ -66,7 +66,7 @@ def test_a_trainer_killed_at_random_loses_nothing(tmp_path: Path) -> None:
         played = Counter(row.task_id for row in run.summaries() if row.group_id in handed)
     assert set(tasks.values()) == {REPEATS}
     with closing(sqlite3.connect(tmp_path / "run" / SUPPLY)) as ledger:
-        given_up = ledger.execute("SELECT task_id FROM units WHERE fate = 'stale' AND visit = ?", (MOST_VISITS - 1,))
+        given_up = ledger.execute("SELECT task_id FROM units WHERE fate = 'stale' AND visit = ?", (MOST_PASSES - 1,))
         for (task_id,) in given_up:
             played[task_id] += REPEATS  # too slow for the bound, three times
     assert played == Counter({str(number): EPOCHS * REPEATS for number in range(SIZE)})

@@ -3,9 +3,9 @@
 from typing import Any
 
 from rollouthub import Message, Outcome, Rollout, Score, Stop, Turn
-from rollouthub.packed import Int32s
 from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
 from rollouthub.trainers.stream.policy_version import TOKEN_VERSIONS, PolicyVersions, stamped
+from rollouthub.values import Int32s
 
 
 def turn(index: int, started: float, seconds: float = 1.0, finish_reason: str | None = "stop", **more: Any) -> Turn:

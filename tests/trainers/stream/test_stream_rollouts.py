@@ -10,7 +10,7 @@ import pytest
 import rollouthub
 from rollouthub import Outcome, Rollout, RolloutGroup, Supply, SupplyError, UsageError
 from rollouthub.store import open_run
-from rollouthub.trainers.stream.failing_tasks import MOST_STRIKES
+from rollouthub.trainers.stream.failing_tasks import MOST_BROKEN_PASSES
 
 from .conftest import all_of, asking, settings, supplied
 
@@ -114,7 +114,7 @@ async def test_a_member_that_breaks_once_is_tried_again_before_its_group_comes(t
 async def test_a_task_that_always_breaks_is_set_aside(tmp_path: Path) -> None:
     async with supplied(tmp_path, epochs=4, world={"broken": 3}) as supply:
         groups = await all_of(supply)
-        assert (supply.stats.set_aside, supply.stats.short) == (2, 2 * MOST_STRIKES)
+        assert (supply.stats.set_aside, supply.stats.short) == (2, 2 * MOST_BROKEN_PASSES)
     assert len(groups) == 4 * 4
 
 

@@ -14,6 +14,8 @@ class WorldConfig(EnvironmentConfig):
     size: int = 6
     constant: int = 0
     """Every so many-th task gives all samples one reward; 1 is all of them, 0 none. Others give 0 and 1 in turn."""
+    solved: int = 0
+    """So many first tasks give all samples 1."""
     suspect: str | None = None
     """Why no score is to be trusted; None where they are."""
     broken: int = 0
@@ -48,6 +50,8 @@ class World(Environment[WorldConfig]):
 
     async def verify(self, submission: Submission) -> Score:
         number, config = int(self.task.public.id), self.config
+        if number < config.solved:
+            return Score(reward=1.0)
         if config.constant and number % config.constant == 0:
             return Score(reward=0.5, suspect=config.suspect)
         return Score(reward=float(self._count("verify") % 2), suspect=config.suspect)

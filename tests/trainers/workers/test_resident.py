@@ -12,20 +12,20 @@ from rollouthub.errors import ConfigError
 from rollouthub.export import TaskReference
 from rollouthub.store import open_run
 from rollouthub.trainers.stream import SampleRequest, rollout_worker
-from rollouthub.trainers.workers.in_thread import Residents
+from rollouthub.trainers.workers.in_thread import ThreadWorkers
 from rollouthub.trainers.workers.worker_settings import read_settings, settings_of
 
 
 async def test_it_is_opened_once_played_from_any_loop_and_closed_in_order(tmp_path: Path) -> None:
-    residents = Residents()
+    residents = ThreadWorkers()
     make = partial(
         rollout_worker, environments=("arithmetic",), split="train", model="mock/solver", directory=tmp_path / "run"
     )
     worker = await residents.opened("one", make)
     assert residents.get("one", make) is worker
     task = TaskReference("arithmetic", "train", "train/0")
-    visits = [worker.next_visit(task, group) for group in ("a", "a", "b")]
-    assert visits == [0, 1, 0]
+    passes = [worker.next_sample(task, group) for group in ("a", "a", "b")]
+    assert passes == [0, 1, 0]
     rollout = await worker.played(SampleRequest("train/0", group="a"))
     [same] = worker.play_all([SampleRequest("train/0", group="a")])
     assert same.rollout_id == rollout.rollout_id
@@ -57,10 +57,10 @@ def test_a_fork_leaves_its_parents_worker_alone_and_opens_its_own(tmp_path: Path
         "import os\n"
         "from functools import partial\n"
         "from rollouthub.trainers.stream import Wanted, rollout_worker\n"
-        "from rollouthub.trainers.workers.in_thread import RESIDENTS\n"
+        "from rollouthub.trainers.workers.in_thread import THREAD_WORKERS\n"
         "def play(name):\n"
         "    make = partial(rollout_worker, environments=('arithmetic',), split='train', model='mock/solver')\n"
-        f"    worker = RESIDENTS.get('one', partial(make, directory={str(tmp_path)!r} + '/' + name))\n"
+        f"    worker = THREAD_WORKERS.get('one', partial(make, directory={str(tmp_path)!r} + '/' + name))\n"
         "    print(worker.play_all([Wanted('train/0')])[0].outcome.value, flush=True)\n"
         "play('parent')\n"
         "if not os.fork():\n"

@@ -6,7 +6,8 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.widgets import Footer, Static
 
-from rollouthub_tui.run_actions import SteeringScreen, Target
+from rollouthub_tui.action_target import Target
+from rollouthub_tui.screens.steering_screen import SteeringScreen
 from rollouthub_tui.watched_run import WatchedRun
 from tests.live.control.conftest import runtime, watch
 

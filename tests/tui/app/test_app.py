@@ -8,9 +8,9 @@ from textual.command import CommandPalette
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from rollouthub_tui.app import WatchApp
+from rollouthub_tui.app.app import WatchApp
 from rollouthub_tui.crash_message import log_path, logging_beside
-from rollouthub_tui.screens.dialogs import ChooseScreen
+from rollouthub_tui.dialogs.questions import ChooseScreen
 from rollouthub_tui.screens.help import HelpScreen
 from rollouthub_tui.screens.runs import RunsScreen
 from rollouthub_tui.settings import load_settings

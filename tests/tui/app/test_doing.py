@@ -12,10 +12,10 @@ from rollouthub.messages import Media
 from rollouthub.rollout import Turn
 from rollouthub.score import Artifact
 from rollouthub.store import open_writer
+from rollouthub_tui.action_target import Target
 from rollouthub_tui.actions.kept_files import Kept, kept_files
-from rollouthub_tui.run_actions import Target
-from rollouthub_tui.screens.dialogs import AskScreen, ChooseScreen
-from rollouthub_tui.screens.rescoring import RescoreScreen, free_directory
+from rollouthub_tui.dialogs.questions import AskScreen, ChooseScreen
+from rollouthub_tui.dialogs.rescoring import RescoreScreen, free_directory
 from rollouthub_tui.suspension import away
 from rollouthub_tui.watched_run import WatchedRun
 from tests.store.records import RESOLVED, record, write

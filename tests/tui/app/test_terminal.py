@@ -182,7 +182,7 @@ def test_an_app_that_breaks_gives_the_terminal_back_and_says_two_lines(folder: P
     program = """
 from pathlib import Path
 import os, sys
-from rollouthub_tui import app, command
+from rollouthub_tui.app import app, command
 class Broken(app.WatchApp):
     def on_mount(self):
         self.set_timer(0.5, lambda: self.run_worker(self.explode()))

@@ -5,7 +5,7 @@ from rich.terminal_theme import TerminalTheme
 from textual.color import Color
 from textual.theme import Theme
 
-from rollouthub_tui.themes import ANSI_DARK, ANSI_LIGHT, DARK, LIGHT, other
+from rollouthub_tui.app.themes import ANSI_DARK, ANSI_LIGHT, DARK, LIGHT, other
 
 READABLE = 4.5
 """The contrast that WCAG 2.2 asks of text (1.4.3)."""

@@ -7,7 +7,7 @@ from textual.events import Key, Paste
 from textual.keys import _character_to_key  # pyright: ignore[reportPrivateUsage]  # what a driver names keys by
 from textual.widgets import Input
 
-from rollouthub_tui import type_ahead
+from rollouthub_tui.app import type_ahead
 from rollouthub_tui.screens.pair import PairScreen
 from rollouthub_tui.screens.rollout import RolloutScreen
 from rollouthub_tui.screens.run import RunScreen

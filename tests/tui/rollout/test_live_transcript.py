@@ -1,6 +1,6 @@
 """The conversation of a rollout in flight."""
 
-from rollouthub.live.control.live_protocol import RolloutDetails, TurnView
+from rollouthub.live.control.live_views import RolloutDetails, TurnView
 from rollouthub_tui.widgets.rollout.live_transcript import LiveTranscript
 
 

@@ -8,7 +8,7 @@ from rich.text import Text
 from rollouthub import Outcome, Rollout, Score
 from rollouthub.limits import Limits
 from rollouthub.live.follow import RunFeed
-from rollouthub.rollout import Told
+from rollouthub.rollout import Intervention
 from rollouthub.score import Component
 from rollouthub.store import open_run
 from rollouthub_tui.widgets.rollout.document import Section
@@ -74,7 +74,7 @@ def test_a_conversation_ends_with_what_became_of_it() -> None:
 
 
 def test_what_people_did_to_a_rollout_is_told() -> None:
-    steered = record(told=(Told(at=3.0, seat="agent", text="look\x1b[2J up"),), retuned=Limits(max_turns=9))
+    steered = record(told=(Intervention(at=3.0, seat="agent", text="look\x1b[2J up"),), retuned=Limits(max_turns=9))
     words = told(verdict(steered, None))
     assert "a person said to agent: 'look up' (3.00 s in): its score is not the agent's alone" in words
     assert "a person changed its limits while it was played, to: max turns 9" in words

@@ -11,13 +11,14 @@ import pytest
 from mcp_types import CallToolResult, TextContent
 from textual.pilot import Pilot
 
-from rollouthub import Message, Rollout, Seat, Stop, ToolCall, Turn
+from rollouthub import Message, Rollout, Seat, Stop, ToolCall, Turn, aevaluate
 from rollouthub.messages import assistant
 from rollouthub_tui.screens.rollout import RolloutScreen
 from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.rollout.document_view import DocumentView
 from rollouthub_tui.widgets.rollout.picture_screen import PictureScreen
 from rollouthub_tui.widgets.rollout.record_reader import place_of
+from tests.gateway.sessions.haggle import Haggle
 from tests.live.control.conftest import Guest, Watch
 from tests.live.control.conftest import until as until_it_plays
 from tests.store.records import record, write
@@ -252,3 +253,17 @@ async def test_without_a_hub_it_says_where_it_was(tmp_path: Path) -> None:
         for key in ("2", "3", "4", "5", "n", "J", "space", "enter", "d", "z", "y"):
             await go(pilot, key)
         check(pilot, "nothing")
+
+
+async def test_a_conversation_of_seats_says_who_spoke_and_who_played_them(tmp_path: Path) -> None:
+    players = {"seller": "mock/say?text=eight"}
+    await aevaluate(Haggle, "mock/say?text=seven", seats=players, directory=tmp_path / "run", progress=False)
+    run = watched(tmp_path / "run", tmp_path)
+    await run.open()
+    (rollout_id,) = run.feed.columns.texts["rollout_id"]
+    async with showing(run, tmp_path, rollout_id, size=(120, 24)) as (pilot, _):
+        assert shows(pilot, "mock/say?text=seven · seller: mock/say?text=eight")
+        assert shows(pilot, "▾ turn 1 · buyer")
+        assert shows(pilot, "turn 2 · seller")
+        await go(pilot, "2", to="seller")
+        check(pilot, "score")

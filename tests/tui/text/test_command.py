@@ -15,7 +15,7 @@ from rollouthub import Outcome
 from rollouthub.errors import UsageError
 from rollouthub.plugins.extras import pip_install
 from rollouthub.store import open_run
-from rollouthub_tui.command import watch
+from rollouthub_tui.app.command import watch
 from rollouthub_tui.settings import Settings, save_settings
 from tests.cli.conftest import HUB, environment, started
 from tests.tui.app.test_terminal import Terminal, watching

@@ -13,7 +13,7 @@ import pytest
 from rollouthub import Message, Outcome, Turn
 from rollouthub.errors import HubError, RunDirectoryError
 from rollouthub.messages import Media
-from rollouthub.rollout import Told
+from rollouthub.rollout import Intervention
 from rollouthub.store import open_writer
 from rollouthub.views.report.report_figures import MOST_GROUPS
 from tests.store.records import conversation
@@ -177,7 +177,7 @@ async def test_only_what_hub_run_played_is_said_to_be_played_again_by_it(tmp_pat
 
 
 async def test_scores_that_a_person_helped_with_are_told(tmp_path: Path) -> None:
-    helped = played(0, 0, told=(Told(at=0.5, seat="agent", text="try 7"),))
+    helped = played(0, 0, told=(Intervention(at=0.5, seat="agent", text="try 7"),))
     await make_run(tmp_path / "run", [helped, played(1, 0)])
     (run,) = report_of(tmp_path / "run").runs
     assert "In 1 of these rollouts a person spoke to the agent while it played." in run.notices

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from rollouthub.live.control.live_protocol import BackendView, SandboxesView, WorkerView
+from rollouthub.live.control.live_views import BackendView, SandboxesView, WorkerView
 from rollouthub.live.follow import RunProgress
 from rollouthub.live.follow.group_tables import GroupLine
 from rollouthub.live.follow.reward_histogram import RewardBins

@@ -4,7 +4,7 @@ import socket
 from dataclasses import dataclass
 from typing import Literal
 
-from rollouthub.live.control.live_protocol import RunView
+from rollouthub.live.control.live_views import RunView
 from rollouthub.rollout import Outcome, OutcomeKind
 from rollouthub.store.run_facts import ShownStatus, State
 from rollouthub.text import plain_name
@@ -34,29 +34,29 @@ OF_A_TERMINAL: frozenset[Action] = frozenset({"artifacts", "shell"})
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What decides whether something can be done; equal where nothing that matters has changed."""
+    """All facts that decide which actions are available; equal situations allow the same actions."""
 
     status: ShownStatus | None
-    """None where the run is not read yet."""
+    """Status of the run; None if it has not been read yet."""
     host: str | None
-    """The machine that plays it, where that is not this one."""
+    """Name of the machine that plays the run; None if it is this one, or unknown."""
     is_steered: bool
     state: str | None
-    """The run's own word for how it goes on; None where no hub says."""
+    """Status of the run as its hub reports it; None if no hub does."""
     concurrency: int | None
     rollout_id: str | None
-    """The rollout that is meant; None without any."""
+    """Id of the selected rollout; None if none is selected."""
     in_flight: State | None
-    """Where it is; None where it is not in flight."""
+    """Stage of the selected rollout; None if it is not in flight."""
     ending: OutcomeKind | None
-    """How it ended; None where it has no record."""
+    """Kind of the selected rollout's outcome; None if it has no record."""
     counts: bool
-    """Whether no later attempt took its place."""
+    """Whether no later attempt has replaced the selected one."""
     is_web: bool
 
 
 def situation(run: WatchedRun, target: Target | None, *, is_web: bool) -> Situation:
-    """How things are now."""
+    """The situation of a run and of the selected rollout."""
     if not run.is_open:
         return Situation(None, None, False, None, None, None, None, None, True, is_web)
     feed, view = run.feed, run.view
@@ -87,7 +87,7 @@ def _state(run: WatchedRun, target: Target | None) -> State | None:
 
 
 def why_not(action: Action, now: Situation) -> str | None:
-    """Why an action is not possible; None where it may be: the hub has the last word."""
+    """Why an action is not available; None if it may be, though the hub can still refuse it."""
     if action == "copy":
         return None
     if now.status is None:
@@ -147,7 +147,7 @@ def _no_rollout(action: Action, now: Situation) -> str | None:
 
 
 def next_concurrency(view: RunView | None, *, more: bool) -> int:
-    """One step up or down: by one of few, by about an eighth of many."""
+    """The concurrency one step up or down: a step is an eighth of the present one, at least 1."""
     now = 1 if view is None or view.concurrency is None else view.concurrency
     step = max(1, now // 8)
     return now + step if more else max(1, now - step)

@@ -1,6 +1,6 @@
 """Sends control requests to the hub that plays a run: asks for confirmation first, then reports the reply.
 
-However a person is asked: screens and lines both give their orders here.
+Both the screens and the text mode use it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,25 +16,25 @@ LONGEST_ANSWER = 600
 
 
 class Person(Protocol):
-    """Who gives orders."""
+    """Asks the person who gave an order to confirm it, and shows the reply to that person."""
 
     retry_word: str
-    """What the person does to have something played again."""
+    """How the person has a sample played again: a key or a command."""
 
     async def agrees(self, question: str, said: str, *, yes: str) -> bool:
-        """Whether it really shall be done; `said` is what follows from it, `yes` what to agree to is called."""
+        """Ask the person to confirm; `said` explains the effect, and `yes` is the label for agreeing."""
         ...
 
     def hear(self, words: str, *, is_error: bool = False) -> None:
-        """Be told something."""
+        """Show a message."""
         ...
 
 
-class HubOrders:
-    """What a person orders for a run, and for the one rollout of it that is meant.
+class HubRequests:
+    """Requests to a running hub that concern a run and one of its rollouts.
 
-    Every order raises a `DoorError` where the hub does not answer or refuses, and a `UsageError` where it knows no such
-    rollout.
+    Every request raises `LiveControlError` if the hub does not answer or refuses, and `UsageError` if it does not know
+    the rollout.
     """
 
     def __init__(self, person: Person, run: WatchedRun, target: Target | None) -> None:
@@ -42,12 +42,12 @@ class HubOrders:
 
     @property
     def rollout_id(self) -> str:
-        """The rollout that is meant."""
+        """Id of the selected rollout."""
         assert self._target is not None, "an action of a rollout is not possible without one"
         return self._target.rollout_id
 
     async def cancel(self) -> None:
-        """End the rollout unscored, if that is really meant."""
+        """End the rollout unscored, after confirmation."""
         again = self._person.retry_word
         said = f"What it did stays in its record; {again}, or `hub run --resume`, has it played again."
         question = f"End {plain_name(self.rollout_id)} now, unscored?"
@@ -55,27 +55,27 @@ class HubOrders:
             await self._tell(lambda hub: hub.cancel(self.rollout_id))
 
     async def interrupt(self) -> None:
-        """End the agent's time, if that is really meant."""
+        """End the rollout and score what the agent did so far, after confirmation."""
         question = f"End the time of {plain_name(self.rollout_id)}?"
         if await self._person.agrees(question, "What it did so far is verified and scored.", yes="Score it now"):
             await self._tell(lambda hub: hub.interrupt(self.rollout_id))
 
     async def message(self, text: str) -> None:
-        """Say something to the agent."""
+        """Send the agent a message."""
         await self._tell(lambda hub: hub.tell(self.rollout_id, text))
 
     async def retry(self) -> None:
-        """Have it played again."""
+        """Ask the hub to play the sample again."""
         await self._tell(lambda hub: hub.retry(self.rollout_id))
 
     async def pause(self) -> None:
-        """Let the run start nothing new; or, where it is paused, let it go on."""
+        """Pause the run, so that it starts no more episodes; or resume it, if it is paused."""
         view = self._run.view
         is_paused = view is not None and view.status == "paused"
         await self._tell(lambda hub: hub.resume() if is_paused else hub.pause())
 
     async def resize(self, concurrency: int) -> None:
-        """Play so many at a time."""
+        """Set how many episodes are played at a time."""
         await self._tell(lambda hub: hub.resize(concurrency))
 
     async def _tell(self, order: Callable[[LiveClient], Awaitable[Done]]) -> None:
@@ -84,7 +84,7 @@ class HubOrders:
 
 
 def no_concurrency(text: str) -> str | None:
-    """What is wrong with a number of episodes; None where nothing is."""
+    """What is wrong with a text as a number of episodes; None if nothing is."""
     if text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= MOST_CONCURRENT:
         return None
     return f"a number from 1 to {MOST_CONCURRENT:,}, please"

@@ -1,4 +1,4 @@
-"""Opening a kept file: text in the pager, pictures with the desktop's programs. Agents wrote them: nothing is run."""
+"""Opens stored files: text in the pager, pictures in desktop programs. Agents wrote the files: none is executed."""
 
 import shlex
 import shutil
@@ -15,8 +15,8 @@ from rollouthub.errors import UsageError
 from rollouthub.text import plain
 from rollouthub_tui.action_target import Target
 from rollouthub_tui.actions.kept_files import Kept, kept_files
+from rollouthub_tui.dialogs.questions import ChooseScreen
 from rollouthub_tui.navigation import app_of, navigator
-from rollouthub_tui.screens.dialogs import ChooseScreen
 from rollouthub_tui.suspension import away
 from rollouthub_tui.watched_run import WatchedRun
 
@@ -26,11 +26,11 @@ _OPENING_SECONDS = 10
 
 
 async def open_files(screen: Screen[None], run: WatchedRun, target: Target | None) -> None:
-    """Let a person choose, and show it.
+    """Let a person choose a file of the rollout, and show it.
 
     Raises:
-        UsageError: nothing is kept, or nothing here can show it.
-        RunDirectoryError: the record is gone.
+        UsageError: there are no files, or no program can show it.
+        RunDirectoryError: the record cannot be read.
     """
     found = list(kept_files(run, target))
     if not found:

@@ -1,4 +1,4 @@
-"""The files that are kept of a rollout and its run: artifacts, pictures, the log."""
+"""The stored files of a rollout and its run: artifacts, pictures, the log."""
 
 import mimetypes
 import re
@@ -35,24 +35,24 @@ _ENDINGS = {
     "video/mp4": (".mp4", rb"....ftyp"),
     "video/webm": (".webm", rb"\x1aE\xdf\xa3"),
 }
-"""What is given to the desktop's programs: types that none of them runs, each with its files' ending and beginning.
+"""File types that may be opened with desktop programs, none of which executes them: suffix, and how the content begins.
 
-What is none of these, a desktop may take for a page, a playlist or a program of its own.
+A desktop may take other types for a web page, a playlist or a program.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A file that is kept."""
+    """A stored file."""
 
     label: str
     path: Path
     mime_type: str | None
-    """What it is said to be; None where nobody says."""
+    """Its declared MIME type; None if there is none."""
 
     @property
     def is_text(self) -> bool:
-        """Whether it can be read in a pager."""
+        """Whether it is text, to be shown in a pager."""
         if self.mime_type is not None:
             return self.mime_type.startswith(_TEXT)
         with self.path.open("rb") as stream:
@@ -60,7 +60,7 @@ class Kept:
 
     @property
     def ending(self) -> str | None:
-        """What its name ends in for the desktop's programs; None where they may not have it."""
+        """The suffix to open it with in a desktop program; None if it must not be opened so."""
         ending, beginning = _ENDINGS.get(self.mime_type or "", (None, b""))
         if ending is None:
             return None
@@ -69,10 +69,10 @@ class Kept:
 
 
 def kept_files(run: WatchedRun, target: Target | None) -> Iterator[Kept]:
-    """Of a rollout, then of the run.
+    """The files of a rollout, then those of its run.
 
     Raises:
-        RunDirectoryError: the record is damaged, or gone.
+        RunDirectoryError: the record is damaged or gone.
     """
     if target is not None and target.place is not None:
         for rollout in run.feed.records([target.place]):
@@ -83,7 +83,9 @@ def kept_files(run: WatchedRun, target: Target | None) -> Iterator[Kept]:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether it is a file there: a run from elsewhere may have links to files of this machine, or what never ends."""
+    """Whether the path is a regular file: the folder of a run from elsewhere may hold links to files of this
+    machine, or devices.
+    """
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:

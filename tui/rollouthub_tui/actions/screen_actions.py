@@ -8,27 +8,27 @@ from rollouthub.errors import HubError, said
 from rollouthub.text import plain, plain_name
 from rollouthub_tui.action_target import Target
 from rollouthub_tui.actions.availability import Action, next_concurrency
-from rollouthub_tui.actions.control_requests import LONGEST_ANSWER, HubOrders, no_concurrency
+from rollouthub_tui.actions.control_requests import LONGEST_ANSWER, HubRequests, no_concurrency
 from rollouthub_tui.actions.file_viewer import open_files
 from rollouthub_tui.actions.shell import open_shell
+from rollouthub_tui.dialogs.questions import AskScreen, TextScreen
+from rollouthub_tui.dialogs.rescoring import RescoreScreen
 from rollouthub_tui.navigation import app_of
-from rollouthub_tui.screens.dialogs import AskScreen, TextScreen
-from rollouthub_tui.screens.rescoring import RescoreScreen
 from rollouthub_tui.watched_run import WatchedRun
 
 
-class Orders:
-    """What one person orders from one screen, for the rollout that was at the cursor then."""
+class ScreenActions:
+    """Performs a person's actions on one screen, for the rollout that was selected when the action was requested."""
 
     retry_word = "r"
-    """The key."""
+    """The key for playing a sample again, in words."""
 
     def __init__(self, screen: Screen[None], run: WatchedRun, target: Target | None) -> None:
         self._screen, self._run, self._target = screen, run, target
-        self._hub = HubOrders(self, run, target)
+        self._hub = HubRequests(self, run, target)
 
     async def give(self, action: Action) -> None:
-        """See it through."""
+        """Perform an action to its end."""
         try:
             await self._orders[action]()
         except (HubError, OSError, ValueError) as error:
@@ -52,11 +52,11 @@ class Orders:
         }
 
     async def agrees(self, question: str, said: str, *, yes: str) -> bool:
-        """Ask above the screen."""
+        """Ask for confirmation in a dialog."""
         return await app_of(self._screen).push_screen_wait(AskScreen(question, said, yes=yes))
 
     def hear(self, words: str, *, is_error: bool = False) -> None:
-        """Say it in a corner of the screen."""
+        """Show a message as a notification."""
         severity = "error" if is_error else "information"
         self._screen.notify(plain(words, LONGEST_ANSWER), severity=severity, markup=False)
 

@@ -6,10 +6,10 @@ from subprocess import run as run_program
 
 from textual.screen import Screen
 
-from rollouthub.live.control.live_protocol import ShellView
+from rollouthub.live.control.live_views import ShellView
 from rollouthub.text import plain, plain_name
+from rollouthub_tui.dialogs.questions import ChooseScreen
 from rollouthub_tui.navigation import app_of
-from rollouthub_tui.screens.dialogs import ChooseScreen
 from rollouthub_tui.suspension import away
 from rollouthub_tui.watched_run import WatchedRun
 
@@ -18,12 +18,12 @@ _AT_ONCE_SECONDS = 1.0
 
 
 async def open_shell(screen: Screen[None], run: WatchedRun, rollout_id: str) -> None:
-    """Ask the hub for the ways in, and go in.
+    """Ask the hub how to enter the rollout's sandboxes, and open a shell in one.
 
     Raises:
-        DoorError: the hub does not answer, or refuses.
-        UsageError: the rollout is not in flight any more.
-        OSError: the program that goes in is not there.
+        LiveControlError: the hub does not answer, or refuses.
+        UsageError: the rollout is no longer in flight.
+        OSError: the program that opens the shell is not installed.
     """
     shown = await run.ask(lambda hub: hub.show(rollout_id))
     if not shown.shells:

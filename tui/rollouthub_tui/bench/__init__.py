@@ -1,1 +1,1 @@
-"""`hub bench tui`: what watching a run costs, measured from outside on a real `hub watch`."""
+"""`hub bench tui`: what watching a run costs, measured on a real `hub watch` process from outside."""

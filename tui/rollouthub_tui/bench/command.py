@@ -1,4 +1,4 @@
-"""`hub bench tui`: frames, keys, memory, opening, and what it costs a run to be watched; each beside its bar."""
+"""`hub bench tui`: frame and key times, memory, opening times, and the cost to the watched run, each with its limit."""
 
 import json
 import tempfile
@@ -23,7 +23,7 @@ BARS = {
     "turns_5000_seconds": 1.0,
     "attached_percent": 5.0,
 }
-"""What each figure is to stay within."""
+"""The upper limit of each figure."""
 _WORDS = {
     "frame_cpu_p95_ms": "CPU of a frame, p95 (ms)",
     "key_p95_ms": "from a key to what it paints, p95 (ms)",
@@ -37,7 +37,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class TuiReport:
-    """Everything measured in one go."""
+    """All measurements of one benchmark."""
 
     live: Painting
     opening: Opening
@@ -46,7 +46,7 @@ class TuiReport:
 
     @property
     def figures(self) -> dict[str, float]:
-        """What has a bar."""
+        """The figures that have a limit."""
         memory = max(self.live.memory_bytes, 0 if self.is_quick else self.opening.memory_bytes)
         return {
             "frame_cpu_p95_ms": p95(self.live.all_frames),
@@ -59,7 +59,7 @@ class TuiReport:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """As `hub bench tui --json` prints it."""
+        """The report as `hub bench tui --json` prints it."""
         return {
             **self.figures,
             "bars": BARS,
@@ -79,10 +79,10 @@ class TuiReport:
 
 
 def bench(provider: str | None, quick: bool, as_json: bool) -> None:
-    """Measure `hub watch` in terminals of 200×60; less of everything where it is to be quick.
+    """Measure `hub watch` in terminals of 200×60 cells; with `quick`, with smaller amounts.
 
     Raises:
-        UsageError: this is not Linux, whose clocks of other processes are read.
+        UsageError: this is not Linux, where CPU times of other processes can be read.
     """
     import sys
 

@@ -1,4 +1,4 @@
-"""Runs to measure with: real records of a short real run, many times over; and rollouts of great length."""
+"""Synthetic runs to measure with: many copies of a short real run's records, and very long rollouts."""
 
 import json
 import sqlite3
@@ -16,7 +16,7 @@ from rollouthub.store import open_writer
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 
 MARK = "first-words-of-it"
-"""What the long rollouts begin with."""
+"""First words of the long rollouts, by which they are recognised on the screen."""
 _SAMPLES = 8
 _PER_SECOND = 200.0
 _BEGAN = 1_790_000_000.0
@@ -35,7 +35,7 @@ _NUMBERS = "WITH RECURSIVE numbers(i) AS (SELECT :known UNION ALL SELECT i + 1 F
 
 
 def multiply(directory: Path, count: int) -> None:
-    """Fill an ended run up to so many rollouts with copies of those it has, each a sample of its own."""
+    """Extend an ended run to `count` rollouts with copies of its own, each as another sample."""
     columns = ", ".join(SUMMARY_COLUMNS)
     values = ", ".join(_CHANGED.get(name, name) for name in SUMMARY_COLUMNS)
     body = f"json_set(body, '$.rollout_id', {_CHANGED['rollout_id']}, '$.group_id', {_CHANGED['group_id']}, "
@@ -59,7 +59,7 @@ def multiply(directory: Path, count: int) -> None:
 
 
 async def write_long(directory: Path, turns: Sequence[Turn]) -> None:
-    """A run of one rollout with these turns."""
+    """Write a run with one rollout that has these turns."""
     rollout = Rollout(
         run_id="long",
         rollout_id="long-0",
@@ -79,7 +79,7 @@ async def write_long(directory: Path, turns: Sequence[Turn]) -> None:
 
 
 def wordy_turns(characters: int) -> Iterator[Turn]:
-    """A transcript of so many characters in forty turns: prose, code, tables, lists, logs, and a line without end."""
+    """Forty turns with this many characters in all: prose, code, tables, lists, logs, and a very long line."""
     share = characters // 40
     paragraph = "The **quick** brown fox `jumps` over the *lazy* dog, and writes it down:\n\n"
     code = "```python\nfor number in range(10):\n    print(number, 'is', 'even' if number % 2 == 0 else 'odd')\n```\n\n"
@@ -94,7 +94,7 @@ def wordy_turns(characters: int) -> Iterator[Turn]:
 
 
 def short_turns(count: int) -> Iterator[Turn]:
-    """So many turns of a few words."""
+    """This many turns of a few words each."""
     for index in range(count):
         yield _turn(index, f"Step {index}: look, then **go on**.", f"room {index}: a door to the north")
 

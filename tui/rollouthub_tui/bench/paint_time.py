@@ -1,4 +1,4 @@
-"""What painting costs `hub watch`: CPU for a frame and time from a key to what it paints, on the screens of a run."""
+"""What painting costs `hub watch`: CPU time per frame, and time from a key to the first output, on a run's screens."""
 
 import math
 import time
@@ -13,7 +13,7 @@ from rollouthub_tui.bench.real_runs import HUB, Played, play
 from rollouthub_tui.bench.terminal import Terminal
 
 SCREENS = ("overview", "rollouts", "tasks", "machines")
-"""In the order of their keys, 1 to 4."""
+"""Names of the panes in the order of their keys, 1 to 4."""
 _KEYS: Mapping[str, Sequence[str]] = {
     "overview": ("2", "1"),
     "rollouts": ("j", "j", "k", "G", "g", "\x04", "\x15", "s", "S", "n"),
@@ -26,37 +26,37 @@ _READY_SECONDS = 30.0
 
 @dataclass
 class Painting:
-    """What was seen of one `hub watch`."""
+    """The measurements of one `hub watch` process."""
 
     frames: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
-    """Screen → milliseconds of CPU from the end of one frame to the end of the next, while nobody types."""
+    """Pane → CPU milliseconds for each frame, from the end of the frame before, without keys pressed."""
     keys: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
-    """Screen and key → milliseconds from the key to the first bytes of what is painted after it."""
+    """Pane and key → milliseconds from the key press to the first bytes of output."""
     memory_bytes: int = 0
     cpu_share: float = 0.0
-    """CPU of all the time it ran."""
+    """CPU time used, divided by the time that the process ran."""
     done: int = 0
-    """Rollouts that were durable at the end."""
+    """Number of finished rollouts in the store at the end."""
     seconds: float = 0.0
 
     @property
     def all_frames(self) -> list[float]:
-        """Every frame."""
+        """The CPU milliseconds of every frame."""
         return [value for values in self.frames.values() for value in values]
 
     @property
     def all_keys(self) -> list[float]:
-        """Every key."""
+        """The response milliseconds of every key."""
         return [value for values in self.keys.values() for value in values]
 
 
 def p95(values: Sequence[float]) -> float:
-    """What nineteen of twenty stay within; not a number without any."""
+    """The 95th percentile; NaN without values."""
     return quantile(sorted(values), 0.95) if values else math.nan
 
 
 def measure_live(scratch: Path, environ: Mapping[str, str], rollouts: int, say: Callable[[str], None]) -> Painting:
-    """Watch a run that goes on, screen by screen, until it ends."""
+    """Watch a live run, pane by pane, until it ends."""
     directory = scratch / "live"
     seen = Painting()
     say(f"watching a run of {rollouts:,} rollouts …")
@@ -102,7 +102,7 @@ def _watch_frames(terminal: Terminal, into: list[float], seconds: float) -> None
 
 
 def press(terminal: Terminal, screen: str, key: str, seen: Painting) -> None:
-    """Type a key right after a frame, so that what comes next is its doing, and wait for that."""
+    """Press a key right after a frame, so that the next output is its effect, and wait for that output."""
     terminal.settle()
     pressed = terminal.press(key)
     painted = terminal.painted_after(pressed)

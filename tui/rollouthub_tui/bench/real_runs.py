@@ -1,4 +1,6 @@
-"""Real runs of the hub in processes of their own, at a pace: the shipped sums, by a mock model that takes time."""
+"""Real runs of the hub in their own processes, at a given pace: `arithmetic`, played by a mock model that takes
+time.
+"""
 
 import contextlib
 import os
@@ -17,21 +19,21 @@ from rollouthub_tui.bench.terminal import cpu_of
 IN_FLIGHT = 100
 _SAMPLES = 10
 _CALLS = 2
-"""Of the model, in each rollout."""
+"""Model calls in each rollout."""
 _START_SECONDS = 60.0
 _FOLDERS = {"HOME": "home", "XDG_STATE_HOME": "state", "XDG_RUNTIME_DIR": "runtime", "TMPDIR": "temporary"}
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A run that plays."""
+    """A running run of the benchmark."""
 
     process: "subprocess.Popen[bytes]"
     directory: Path
 
     @property
     def done(self) -> int:
-        """Rollouts that are durable."""
+        """Number of finished rollouts in the store."""
         with contextlib.suppress(sqlite3.Error):
             uri = f"{(self.directory / 'run.db').absolute().as_uri()}?mode=ro"
             with closing(sqlite3.connect(uri, uri=True, timeout=1)) as connection:
@@ -40,7 +42,7 @@ class Played:
 
     @property
     def cpu(self) -> float:
-        """Seconds of CPU its process has used."""
+        """Seconds of CPU time that its process has used."""
         return cpu_of(self.process.pid)
 
     @property
@@ -50,7 +52,9 @@ class Played:
 
 
 def world(scratch: Path) -> dict[str, str]:
-    """Surroundings of this benchmark's own: nothing of the user's is read or changed, no other hub is seen."""
+    """Environment variables for the benchmark's own folders, so that it neither reads the user's files nor sees
+    other hubs.
+    """
     folders = {name: scratch / folder for name, folder in _FOLDERS.items()}
     for folder in folders.values():
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -60,10 +64,10 @@ def world(scratch: Path) -> dict[str, str]:
 
 @contextmanager
 def play(directory: Path, environ: Mapping[str, str], rollouts: int, per_second: float = 200.0) -> Generator[Played]:
-    """Play so many rollouts at about such a pace, one in fifty without a score; ended with the block.
+    """Play `rollouts` rollouts at a given pace, one in fifty of them unscored; the run is ended with the block.
 
     Raises:
-        HubError: the run did not come up.
+        HubError: the run did not start.
     """
     latency = IN_FLIGHT / per_second / _CALLS
     model = f"mock/solver?accuracy=0.6&fail=0.01&latency={latency * 0.8:.3f}..{latency * 1.2:.3f}"
@@ -90,6 +94,6 @@ def play(directory: Path, environ: Mapping[str, str], rollouts: int, per_second:
 
 
 def play_out(directory: Path, environ: Mapping[str, str], rollouts: int) -> None:
-    """Play so many rollouts as fast as it goes."""
+    """Play `rollouts` rollouts as fast as possible."""
     with play(directory, environ, rollouts, 1e6) as run:
         run.process.wait()

@@ -1,4 +1,6 @@
-"""How long it takes until there is something to see: of a large run, of long rollouts; and of the program itself."""
+"""Measures the time until something is visible: after starting the program, and on opening large runs and long
+rollouts.
+"""
 
 import math
 import time
@@ -20,27 +22,27 @@ _BETWEEN_SCREENS = ("j", "k", "G", "g", "\x04", "\x15", "s", "S")
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Seconds until the first paint with what was asked for in it."""
+    """Seconds from a request until its content is first painted."""
 
     start: float
     """From starting `hub watch` to the list of runs."""
     figures: float
     """From the key that opens the large run to its figures."""
     rows: float
-    """From that key to its rollouts, where the key for them follows the figures at once."""
+    """From that key to the run's rollouts, if their key is pressed right after the figures appear."""
     wordy: float
     """From the key that opens the rollout with the long transcript to its first words."""
     turns: float
-    """The same of the rollout of many turns."""
+    """From the key that opens the rollout with many turns to its first words."""
     rollouts: int
     memory_bytes: int
-    """The most with the large run open."""
+    """Peak memory with the large run open, in bytes."""
 
 
 def measure_opening(
     scratch: Path, environ: Mapping[str, str], rollouts: int, say: Callable[[str], None], seen: Painting
 ) -> Opening:
-    """Open what is large; `seen` gets the keys that were pressed in the large run."""
+    """Measure opening the large run and the long rollouts; `seen` collects the keys pressed in the large run."""
     say(f"writing a run of {rollouts:,} rollouts …")
     many = scratch / "many" / "runs" / "many"
     many.parent.mkdir(parents=True)

@@ -1,6 +1,6 @@
-"""A terminal that a program is measured in: answers what programs ask terminals, and notes when what was painted.
+"""A pseudo-terminal that a program is measured in: answers its queries, and records when output came.
 
-POSIX only, and the CPU of another process to the nanosecond is Linux's.
+Needs POSIX; the CPU time of another process can be read on Linux only.
 """
 
 import os
@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Self
 
 QUIET_SECONDS = 0.03
-"""A pause this long ends a burst of output: what is written without one is a frame."""
+"""Seconds without output that end a burst; a burst is taken for one frame."""
 _SECONDS_TO_END = 10.0
 _ANSWERS = (
     (b"\x1b[c", b"\x1b[?62;22c"),
@@ -30,7 +30,7 @@ _ANSWERS = (
     (b"\x1b[?2026$p", b"\x1b[?2026;2$y"),
     (b"\x1b[?2048$p", b"\x1b[?2048;0$y"),
 )
-"""What programs ask, and what an ordinary terminal without pictures says; a cell is 10×20."""
+"""Terminal queries, and an ordinary terminal's answers: no graphics, cells of 10×20 pixels."""
 _ESCAPES = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]P_^X][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]")
 
 
@@ -41,19 +41,19 @@ class Burst:
     began: float
     ended: float
     size: int
-    """Bytes."""
+    """Bytes of output."""
     cpu: float
-    """Seconds of CPU that the process had used when the burst ended, since it began."""
+    """CPU seconds that the process had used since it began when the burst ended."""
 
 
 def cpu_of(process_id: int) -> float:
-    """Seconds of CPU that a process of this machine has used, all its threads together, gone ones included."""
+    """CPU seconds that a process of this machine has used with all its threads, ended ones included."""
     # Linux's number for the CPU clock of a process, as glibc's clock_getcpuclockid makes it.
     return time.clock_gettime_ns((~process_id << 3) | 2) / 1e9
 
 
 class Terminal:
-    """A program in a pseudo-terminal, from entering the block until it is left."""
+    """A program in a pseudo-terminal; it runs as long as the block."""
 
     def __init__(
         self, command: Sequence[str], folder: Path, environ: Mapping[str, str], size: tuple[int, int] = (200, 60)
@@ -61,7 +61,7 @@ class Terminal:
         """`size` is in columns and lines."""
         self.bursts: list[Burst] = []
         self.output = bytearray()
-        """Everything it wrote."""
+        """All output of the program."""
         self._command, self._folder, self._size = list(command), folder, size
         self._environ = {
             **environ,
@@ -107,45 +107,45 @@ class Terminal:
 
     @property
     def is_running(self) -> bool:
-        """Whether the program has not ended."""
+        """Whether the program is still running."""
         return self.process.poll() is None
 
     @property
     def cpu(self) -> float:
-        """Seconds of CPU the program has used."""
+        """CPU seconds that the program has used."""
         with suppress(OSError):
             self._cpu = cpu_of(self.process.pid)
         return self._cpu
 
     def memory(self) -> int:
-        """The most bytes of memory it had at a time; 0 where that is not known (any more)."""
+        """Peak memory of the program in bytes; 0 if it cannot be read."""
         with suppress(OSError):
             found = re.search(r"VmHWM:\s*(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text())
             return int(found[1]) * 1024 if found else 0
         return 0
 
     def press(self, keys: str) -> float:
-        """Type, and say when."""
+        """Type a key; returns the time."""
         at = time.perf_counter()
         os.write(self._mine, keys.encode())
         return at
 
     def pump(self, seconds: float) -> None:
-        """Take what it writes for a while."""
+        """Read output for a while."""
         until = time.perf_counter() + seconds
         while (left := until - time.perf_counter()) > 0:
             if not self._take(min(left, QUIET_SECONDS)):
                 break
 
     def settle(self, most: float = 5.0) -> None:
-        """Take what it writes until it pauses."""
+        """Read output until it pauses."""
         until = time.perf_counter() + most
         while time.perf_counter() < until and self._take(QUIET_SECONDS):
             if self._began is None:
                 return
 
     def painted_after(self, at: float, most: float = 5.0) -> float | None:
-        """When its first output after a moment came; None where none comes."""
+        """Time of the first output after `moment`; None if none comes in time."""
         until = time.perf_counter() + most
         size = len(self.output)
         while time.perf_counter() < until and self._take(QUIET_SECONDS):
@@ -157,7 +157,9 @@ class Terminal:
         return self._began if self._began is not None and self._began >= at else self._ended
 
     def wait_for(self, pattern: str, most: float, start: int = 0) -> float | None:
-        """When words were painted that match, in the output from a place of it on; None where they do not come."""
+        """Time at which text matching the pattern was painted, in the output from `place` on; None if it does not
+        come in time.
+        """
         wanted = re.compile(pattern.encode())
         until = time.perf_counter() + most
         size = -1
@@ -171,11 +173,11 @@ class Terminal:
         return None
 
     def words(self, start: int = 0) -> str:
-        """What it wrote from a place of its output on, without escapes."""
+        """The output from `place` on, without escape sequences."""
         return _ESCAPES.sub(b"", bytes(self.output[start:])).decode(errors="replace")
 
     def _take(self, seconds: float) -> bool:
-        """Take what there is, or wait so long for some; False when the program has closed its side."""
+        """Read the output there is, waiting for some at most this long; False if the program has closed its side."""
         if not select.select([self._mine], [], [], seconds)[0]:
             self._end_burst()
             return True

@@ -1,4 +1,4 @@
-"""What it costs a run to be watched: CPU of its process for a rollout, with and without a `hub watch`, by turns."""
+"""What being watched costs a run: CPU time per rollout of its process, alternately with and without a `hub watch`."""
 
 import random
 import signal
@@ -12,29 +12,31 @@ from rollouthub_tui.bench.real_runs import HUB, Played, play
 from rollouthub_tui.bench.terminal import Terminal
 
 _FROM, _TO = 0.15, 0.95
-"""What is measured of a run: neither its start nor its end, nor the start of what watches it."""
+"""Fractions of a run, and of a window, between which is measured: starts and ends are left out."""
 _WINDOW_SECONDS = 0.7
-"""A machine's pace changes within seconds: whole runs, one after the other, differ by more than what is looked for.
-A `hub watch` that goes on again asks at once what it asks every two seconds, so that it costs rather more than less."""
+"""Seconds of a window. They are short, since a machine's speed changes within seconds, so that whole runs cannot be
+compared. A resumed `hub watch` does at once what it does every two seconds: its cost is overestimated rather than
+underestimated.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CostPair:
-    """CPU milliseconds for a rollout of one run, in the windows in which it was alone and those in which it was not."""
+    """CPU milliseconds per rollout of one run, in its windows alone and in its windows while watched."""
 
     alone_ms: float
     watched_ms: float
 
     @property
     def percent(self) -> float:
-        """How much more it took while it was watched."""
+        """By how many percent more it took while watched."""
         return 100 * (self.watched_ms / self.alone_ms - 1)
 
 
 def measure_attached(
     scratch: Path, environ: Mapping[str, str], pairs: int, rollouts: int, say: Callable[[str], None]
 ) -> list[CostPair]:
-    """Play runs, each of which is watched every other moment."""
+    """Play runs, each watched in every second window."""
     found: list[CostPair] = []
     for number in range(pairs):
         say(f"a run that is alone and watched by turns, {number + 1} of {pairs} …")
@@ -43,7 +45,7 @@ def measure_attached(
 
 
 def percent_of(pairs: list[CostPair]) -> float:
-    """The middle one of the pairs' differences."""
+    """The median of the pairs' differences in percent."""
     return statistics.median(pair.percent for pair in pairs)
 
 
@@ -72,7 +74,7 @@ def _pair(directory: Path, environ: Mapping[str, str], rollouts: int) -> CostPai
 
 
 def _window(run: Played, terminal: Terminal, *, is_watched: bool) -> tuple[int, float]:
-    """Rollouts that became durable meanwhile, and the seconds of CPU that took."""
+    """Rollouts finished within a window, and the CPU seconds that the run used in it."""
     terminal.process.send_signal(signal.SIGCONT if is_watched else signal.SIGSTOP)
     try:
         done, cpu = run.done, run.cpu

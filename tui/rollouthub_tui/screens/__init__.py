@@ -1,1 +1,1 @@
-"""The screens: runs, a run, a rollout, a pair of rollouts, a comparison of runs, and dialogs."""
+"""The screens: the list of runs, a run, a rollout, two rollouts, a comparison of two runs, and the help."""

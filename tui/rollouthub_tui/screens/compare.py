@@ -1,4 +1,4 @@
-"""Two runs compared: which is better, by how much, whether that is chance, and on which tasks."""
+"""The screen that compares two runs: which is better, by how much, whether by chance, and on which tasks."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -32,11 +32,11 @@ _FAILURES = (HubError, OSError, ValueError, TypeError, sqlite3.Error)
 
 
 class CompareScreen(Screen[None]):
-    """A is what the second run, B, is compared with.
+    """Compares the second run, B, with the first, A.
 
     The difference of the runs is paired by task, with its 95 % interval. A task's own difference is tested by a
-    permutation test of its samples' rewards, exact where that can be gone through, and adjusted for the number of tasks
-    that could show anything (Benjamini and Hochberg): 5 % of those called worse or better are expected to be chance.
+    permutation test of its samples' rewards, exact if they are few enough, and adjusted for the number of testable
+    tasks (Benjamini and Hochberg): 5 % of the tasks called worse or better are expected to be so by chance.
     """
 
     DEFAULT_CSS = """
@@ -64,16 +64,16 @@ class CompareScreen(Screen[None]):
         self._directories = (first, second)
         self._read: list[ComparedRun] = []
         self.pairing: Pairing | None = None
-        """What is shown; None before it is read, and where it cannot be."""
+        """The comparison; None until it is made, or if it cannot be."""
         self._found: list[Chance | None] = []
         self._chosen = 1
         self._opened: dict[Path, WatchedRun] = {}
         self._opening: Worker[None] | None = None
         self._is_settled = False
-        """Whether it is known what can be shown."""
+        """Whether reading has ended, with a comparison or an error."""
 
     def compose(self) -> ComposeResult:
-        """Title, verdict, tasks, the task at the cursor."""
+        """Title, verdict, table of tasks, details of the selected task."""
         yield Static(classes="title", markup=False)
         yield Static(classes="message", markup=False)
         yield Static(classes="headline", markup=False)
@@ -83,24 +83,24 @@ class CompareScreen(Screen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Read both."""
+        """Read both runs."""
         self._title()
         self.table.focus()
         self.run_worker(self._read_both, group="compare", exclusive=True)
 
     def on_unmount(self) -> None:
-        """Give back the runs whose rollouts were opened."""
+        """Close the runs whose rollouts were opened."""
         for run in self._opened.values():
             run.close()
 
     @property
     def table(self) -> TasksTable:
-        """The tasks."""
+        """The table of tasks."""
         return self.query_one(TasksTable)
 
     @property
     def chosen(self) -> Path:
-        """The run whose rollouts are opened."""
+        """The run, A or B, whose rollouts are opened."""
         return self._directories[self._chosen]
 
     def _title(self) -> None:
@@ -117,13 +117,13 @@ class CompareScreen(Screen[None]):
             self._say(f"These runs cannot be compared:\n\n{quoted(str(error), 2000)}")
 
     def is_early(self, key: str) -> bool:
-        """Whether there is no task yet that it could be about, or one of its rollouts is being opened."""
+        """Whether the tasks are not read yet, or a rollout is being opened."""
         is_opening = self._opening is not None and not self._opening.is_finished
         return is_opening or not self._is_settled
 
     @property
     def _is_gone(self) -> bool:
-        """Whether it was closed while something was read: its parts go first."""
+        """Whether the screen was closed while something was read; its widgets may be gone."""
         return not self.is_attached or not self.query(TasksTable)
 
     async def _read_both(self) -> None:
@@ -157,7 +157,7 @@ class CompareScreen(Screen[None]):
         await self._test(self.pairing)
 
     async def _test(self, pairing: Pairing) -> None:
-        """Test every task, a little at a time: of many samples with many rewards it takes seconds."""
+        """Test every task, in short steps, since many samples with many different rewards take seconds."""
         every = chances(pairing.tasks)
         while len(self._found) < len(pairing.tasks):
             self._found += await anyio.to_thread.run_sync(taken, every, _SLICE_SECONDS)
@@ -186,15 +186,15 @@ class CompareScreen(Screen[None]):
             self.query_one(".detail", Static).update(detail(task), layout=False)
 
     def on_resize(self, event: Resize) -> None:
-        """What stands beside each other depends on the width."""
+        """Lay out for the new width."""
         self._headline()
 
     def on_listing_moved(self, event: Listing.Moved) -> None:
-        """Say more of the task at the cursor."""
+        """Show details of the selected task."""
         self._detail()
 
     def on_listing_opened(self, event: Listing.Opened) -> None:
-        """Open the worst rollout of the task in the chosen run."""
+        """Open the worst rollout of the selected task in the chosen run."""
         task = self.table.current
         if task is not None:
             self._opening = self.run_worker(partial(self._open, self.chosen, task), group="open", exclusive=True)
@@ -227,17 +227,17 @@ class CompareScreen(Screen[None]):
         self._title()
 
     def action_sort(self) -> None:
-        """Sort by the next thing there is."""
+        """Sort the tasks by the next order."""
         table = self.table
         table.sort(ORDERS[(ORDERS.index(table.order) + 1) % len(ORDERS)], is_reversed=False)
         self.notify(f"sorted by {table.order}", timeout=1.5, markup=False)
 
     def action_reverse(self) -> None:
-        """Turn the order round."""
+        """Reverse the order."""
         self.table.sort(self.table.order, is_reversed=not self.table.is_reversed)
 
     def action_swap(self) -> None:
-        """Compare the other way round."""
+        """Exchange A and B."""
         if len(self._read) == 2:
             self._read.reverse()
             self._directories = (self._directories[1], self._directories[0])

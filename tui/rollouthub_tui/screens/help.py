@@ -1,4 +1,4 @@
-"""What the keys of a screen do, and what its marks and words mean."""
+"""The help: what the keys of a screen do, and what its marks and words mean."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ _HIDDEN = ("app.help_quit", "screen.copy_text", "app.focus", "command_palette", 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a few keys do."""
+    """What one or several keys do."""
 
     keys: tuple[str, ...]
     does: str
@@ -59,14 +59,14 @@ class Key:
 
 
 def shown_key(key: str) -> str:
-    """A key as it is labelled."""
+    """The label of a key."""
     *modifiers, last = key.split("+")
     last = _SYMBOLS.get(last, last)
     return f"^{last}" if modifiers == ["ctrl"] else "+".join([*modifiers, last])
 
 
 def keys_of(screen: Screen[object]) -> dict[str, list[Key]]:
-    """The keys of a screen, and what they do, by where they work."""
+    """The keys of a screen and what they do, grouped by the part of the screen where they work."""
     groups: dict[str, dict[tuple[str, str], tuple[list[str], bool]]] = {}
     for key, active in screen.active_bindings.items():
         binding = active.binding
@@ -92,7 +92,7 @@ def _group(node: DOMNode, binding: Binding) -> str:
 
 
 def help_text(screen: Screen[object], width: int) -> Text:
-    """All of it, in columns of words."""
+    """The whole help, in columns."""
     lines = list(_lines(keys_of(screen), width))
     return Text("\n").join(lines)
 
@@ -136,7 +136,7 @@ def _wrapped(head: str, said: str, margin: int, width: int, *, style: str = "bol
 
 
 class HelpScreen(ModalScreen[None]):
-    """The help on the screen below it."""
+    """The help for the screen below it."""
 
     DEFAULT_CSS = """
     HelpScreen { align: center middle; }
@@ -162,7 +162,7 @@ class HelpScreen(ModalScreen[None]):
         self._about = about
 
     def compose(self) -> ComposeResult:
-        """The text, in a window that scrolls."""
+        """The text in a scrolling window."""
         window = VerticalScroll()
         window.border_title = "Help: keys and marks"
         window.border_subtitle = "j k: scroll   esc: close"
@@ -170,7 +170,7 @@ class HelpScreen(ModalScreen[None]):
             yield Static(help_text(self._about, min(76, app_of(self).size.width - 6)), markup=False)
 
     def action_go(self, where: str) -> None:
-        """Scroll."""
+        """Scroll the help."""
         window = self.query_one(VerticalScroll)
         moves = {
             "down": window.scroll_down,

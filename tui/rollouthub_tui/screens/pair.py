@@ -1,4 +1,4 @@
-"""Two rollouts of one run side by side: usually two samples of one task."""
+"""The screen with two rollouts of one run side by side, usually two samples of one task."""
 
 import sqlite3
 from functools import partial
@@ -24,7 +24,7 @@ _FAILURES = (HubError, OSError, ValueError, TypeError, sqlite3.Error)
 
 
 class PairScreen(Screen[None]):
-    """What one rollout said and did, held against another."""
+    """Compares the transcripts of two rollouts."""
 
     DEFAULT_CSS = """
     PairScreen > .title { height: 1; padding: 0 1; text-style: bold; text-wrap: nowrap; text-overflow: ellipsis; }
@@ -54,14 +54,14 @@ class PairScreen(Screen[None]):
         self._chosen = 1
         self._reading: Worker[None] | None = None
         self.pair: RolloutPair | None = None
-        """What is shown; None before it is read, and where it cannot be."""
+        """The two rollouts; None until they are read, or if they cannot be."""
 
     def _name_at(self, place: int) -> Name:
         columns = self._run.feed.columns
         return columns.texts["rollout_id"][place], columns.wholes["attempt"][place]
 
     def compose(self) -> ComposeResult:
-        """Title, who they are, what they said."""
+        """Title, facts about both, and their transcripts."""
         yield Static(classes="title", markup=False)
         yield Static(classes="heading", markup=False)
         yield Static(classes="message", markup=False)
@@ -69,16 +69,16 @@ class PairScreen(Screen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Read both."""
+        """Read both rollouts."""
         self._read_again()
 
     @property
     def view(self) -> PairView:
-        """The transcripts."""
+        """The view of both transcripts."""
         return self.query_one(PairView)
 
     def is_early(self, key: str) -> bool:
-        """Whether they are still being read."""
+        """Whether the rollouts are still being read."""
         return self._reading is not None and not self._reading.is_finished
 
     def _read_again(self) -> None:
@@ -107,7 +107,7 @@ class PairScreen(Screen[None]):
 
     @property
     def _is_gone(self) -> bool:
-        """Whether it was closed while something was read: its parts go first."""
+        """Whether the screen was closed while something was read; its widgets may be gone."""
         return not self.is_attached or not self.query(PairView)
 
     def _say(self, words: str) -> None:
@@ -131,11 +131,11 @@ class PairScreen(Screen[None]):
             self.query_one(".heading", Static).update(words)
 
     def on_resize(self, event: Resize) -> None:
-        """What stands beside each other depends on the width."""
+        """Lay out for the new width."""
         self._heading()
 
     def on_pair_view_stepped(self, event: PairView.Stepped) -> None:
-        """Say which difference it is at."""
+        """Show which difference is selected."""
         self._title()
 
     def action_step(self, by: int) -> None:
@@ -143,12 +143,12 @@ class PairScreen(Screen[None]):
         self.view.step(by)
 
     def action_choose(self) -> None:
-        """Choose the other one, to open it or to put another sample in its place."""
+        """Choose the other rollout, for opening it or replacing it by another sample."""
         self._chosen = 1 - self._chosen
         self._heading()
 
     def action_sample(self, by: int) -> None:
-        """Put another sample of the group in the place of the chosen one."""
+        """Replace the chosen rollout by another sample of its group."""
         self._run.refresh()
         if self._run.problem is not None:
             self.notify(quoted(self._run.problem, 1000), severity="warning", markup=False)
@@ -169,9 +169,9 @@ class PairScreen(Screen[None]):
         self.view.unfold_next()
 
     def action_fold(self) -> None:
-        """Fold equal lines, or show all."""
+        """Fold equal lines, or unfold all."""
         self.view.toggle_all()
 
     def action_open(self) -> None:
-        """Open the chosen one alone."""
+        """Open the chosen rollout alone."""
         navigator(self).open_rollout(self._run, *self._names[self._chosen])

@@ -1,4 +1,4 @@
-"""The screen of one rollout, done or in flight."""
+"""The screen of one rollout, finished or in flight."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +17,7 @@ from rollouthub.live.follow import RolloutList
 from rollouthub.text import plain_name
 from rollouthub_tui.action_target import Target
 from rollouthub_tui.navigation import app_of, navigator
-from rollouthub_tui.run_actions import SteeringScreen
+from rollouthub_tui.screens.steering_screen import SteeringScreen
 from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.rollout.clipboard import copied
 from rollouthub_tui.widgets.rollout.document import Medium
@@ -38,7 +38,7 @@ _TICK_SECONDS, _TAIL_SECONDS, _LOOK_SECONDS = 0.25, 1.0, 2.0
 
 
 class RolloutScreen(SteeringScreen):
-    """A rollout's conversation, score, tokens, timings and record; in flight, its conversation as it grows."""
+    """Shows a rollout's conversation, score, tokens, timings and record; in flight, its conversation as it grows."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(place), f"tab('{tab}')", tab.capitalize(), show=False) for place, tab in enumerate(TABS, 1)),
@@ -74,7 +74,7 @@ class RolloutScreen(SteeringScreen):
         self._opening: Worker[None] | None = None
 
     def is_early(self, key: str) -> bool:
-        """Whether its record, or a picture of it, is still being read."""
+        """Whether the record or a picture of it is still being read."""
         return self._is_reading or (self._opening is not None and not self._opening.is_finished)
 
     @property
@@ -92,7 +92,7 @@ class RolloutScreen(SteeringScreen):
 
     @property
     def watched(self) -> WatchedRun:
-        """The run it is of."""
+        """The run that the rollout belongs to."""
         return self._run
 
     @property
@@ -107,7 +107,7 @@ class RolloutScreen(SteeringScreen):
         return place_of(self._run.feed.columns, self._rollout_id, self._attempt)
 
     def compose(self) -> ComposeResult:
-        """What it is, what can be shown of it, and that."""
+        """Heading, tabs, and a view for each tab."""
         yield Static(id="which")
         yield Static(id="how")
         yield Static(id="tabs")
@@ -126,7 +126,7 @@ class RolloutScreen(SteeringScreen):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Read the record, or ask the hub."""
+        """Read the record, or ask the hub if it is in flight."""
         settings = navigator(self).settings
         for view in self.query(DocumentView):
             view.wraps = settings.wraps
@@ -215,7 +215,7 @@ class RolloutScreen(SteeringScreen):
         return "" if at is None or among is None else f"{at + 1:,} of {len(among):,}"
 
     def _draw(self) -> None:
-        """Show what the tab is for, once for each record."""
+        """Fill the current tab, once for each record."""
         tab, record = self._tab, self._record
         if record is None or tab in self._drawn:
             return
@@ -251,11 +251,11 @@ class RolloutScreen(SteeringScreen):
             rows.update(Text(told))
 
     def on_heat_view_moved(self) -> None:
-        """Say which token the cursor is at."""
+        """Show the token at the cursor in words."""
         self.query_one("#token", Static).update(self.query_one(HeatView).words())
 
     def _say(self) -> None:
-        """The line below: what was found, what is new, what went wrong."""
+        """Show a line at the bottom: search results, news, errors."""
         view, parts = self._view, list[str]()
         if isinstance(view, DocumentView) and view.matches is not None:
             found = view.matches
@@ -274,7 +274,7 @@ class RolloutScreen(SteeringScreen):
             said.update(Text(text, no_wrap=True, overflow="ellipsis"))
 
     def action_tab(self, tab: str) -> None:
-        """Show something else of it."""
+        """Show another tab of the rollout."""
         self._tab = tab
         self.query_one(ContentSwitcher).current = tab
         self.query_one("#tabs", Static).update(tab_line(tab))
@@ -283,11 +283,11 @@ class RolloutScreen(SteeringScreen):
         self._say()
 
     def action_next_tab(self, step: int) -> None:
-        """Show what comes next of it."""
+        """Show the next tab."""
         self.action_tab(TABS[(TABS.index(self._tab) + step) % len(TABS)])
 
     def action_beside(self, step: int) -> None:
-        """Show the next rollout of the list it was opened from."""
+        """Show the next or previous rollout of the list it was opened from."""
         among, place = self._among, self._place
         if among is None:
             self.notify("it was not opened from a list", severity="warning", markup=False)
@@ -303,7 +303,7 @@ class RolloutScreen(SteeringScreen):
         self._start()
 
     def action_diff(self) -> None:
-        """Side by side with another sample of its task."""
+        """Compare side by side with another sample of its task."""
         place = self._place
         other = None if place is None else other_sample(self._run.feed.columns, place)
         if place is None or other is None:
@@ -313,13 +313,13 @@ class RolloutScreen(SteeringScreen):
         navigator(self).open_pair(self._run, place, other)
 
     def action_find(self) -> None:
-        """Ask what to look for."""
+        """Ask for a text to search for."""
         asked = self.query_one("#find", Input)
         asked.add_class("-asked")
         asked.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Look for it."""
+        """Search for the entered text."""
         event.stop()
         self._end_asking()
         view = self._view
@@ -334,7 +334,7 @@ class RolloutScreen(SteeringScreen):
         self._view.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Escape goes back where nothing is looked for."""
+        """Let Escape go back unless a search is active."""
         if action == "forget":
             view = self._view
             return self.query_one("#find", Input).has_class("-asked") or (
@@ -343,7 +343,7 @@ class RolloutScreen(SteeringScreen):
         return super().check_action(action, parameters)
 
     def action_forget(self) -> None:
-        """Mark no matches any more."""
+        """End the search and remove its marks."""
         asked, view = self.query_one("#find", Input), self._view
         if asked.has_class("-asked"):
             self._end_asking()
@@ -352,7 +352,7 @@ class RolloutScreen(SteeringScreen):
         self._say()
 
     def action_next(self, step: int) -> None:
-        """Go to the next match, or where nothing is looked for to the next error."""
+        """Go to the next match or, without a search, to the next error."""
         view = self._view
         if isinstance(view, DocumentView) and view.matches is not None:
             view.next_match(step)
@@ -361,7 +361,7 @@ class RolloutScreen(SteeringScreen):
         self._say()
 
     def action_wrap(self) -> None:
-        """Wrap long lines, or leave them as they are."""
+        """Switch the wrapping of long lines."""
         settings = navigator(self).settings
         settings.wraps = not settings.wraps
         for view in self.query(DocumentView):
@@ -380,5 +380,5 @@ class RolloutScreen(SteeringScreen):
             app_of(self).push_screen(PictureScreen(medium, picture))
 
     def text_to_copy(self) -> str | None:
-        """What the tab shows, as plain text, what is folded included."""
+        """The whole content of the tab as plain text, folded parts included."""
         return copied(self._view, self._record)

@@ -1,4 +1,4 @@
-"""A run: how far it is and what it came to, in four panes."""
+"""The screen of a run, with its progress and results in four panes."""
 
 import sqlite3
 from functools import partial
@@ -13,7 +13,8 @@ from rollouthub.errors import HubError, said
 from rollouthub.live.follow.run_figures import figures_in
 from rollouthub.text import plain
 from rollouthub.views.terminal.text_fit import apart, cut
-from rollouthub_tui.run_actions import SteeringScreen, Target
+from rollouthub_tui.action_target import Target
+from rollouthub_tui.screens.steering_screen import SteeringScreen
 from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.machines import MachinesPane
 from rollouthub_tui.widgets.overview.pane import OverviewPane
@@ -27,17 +28,17 @@ PaneName = Literal["overview", "rollouts", "tasks", "machines"]
 PANES: tuple[PaneName, ...] = ("overview", "rollouts", "tasks", "machines")
 _TICK_SECONDS, _LOOK_SECONDS = 0.25, 2.0
 _ENDED_TICKS = 4
-"""Of a run that has ended, only every so manieth tick looks: it may be taken up again."""
+"""For an ended run, only one tick in this many checks for changes: the run may be resumed."""
 _LONGEST_PROBLEM = 1000
 _FIGURES = ("counts", "timeline", "histogram", "environments", "stages", "groups")
-"""What the feed keeps for the panes, in the order in which they show it."""
+"""The feed's sets of figures for the panes, in the order in which they are computed."""
 _NEEDED: dict[PaneName, str] = {"rollouts": "timeline", "tasks": "groups", "machines": "counts"}
-"""Which of these a pane waits for; the overview shows what there is."""
+"""The sets of figures a pane needs before it is shown; the overview shows those that exist."""
 _GOING = ("1", "2", "3", "4", "tab", "shift+tab")
 
 
 class RunScreen(SteeringScreen):
-    """Shows a run while it plays, or afterwards; the run is closed with the screen."""
+    """Shows a run, live or ended; the run is closed with the screen."""
 
     DEFAULT_CSS = """
     RunScreen {
@@ -64,39 +65,39 @@ class RunScreen(SteeringScreen):
         self._ticks = 0
         self._is_turning = False
         self._made: set[str] = set()
-        """The figures there are: of a large run each takes a tenth of a second at first."""
+        """The figures computed so far: for a large run, each set takes a tenth of a second at first."""
 
     @property
     def watched(self) -> WatchedRun:
-        """The run that is shown."""
+        """The run on this screen."""
         return self._watched
 
     @property
     def target(self) -> Target | None:
-        """The rollout at the cursor of the pane that is shown."""
+        """The rollout at the cursor of the current pane."""
         pane = self._panes.get(self.pane)
         return pane.target if isinstance(pane, RolloutsPane | TasksPane) and self._has_pane() else None
 
     @property
     def _is_ready(self) -> bool:
-        """Whether every figure has been made; until then the feed belongs to whoever makes them."""
+        """Whether all figures are computed; until then only the computing thread may use the feed."""
         return len(self._made) == len(_FIGURES)
 
     def _has_pane(self) -> bool:
-        """Whether there is what the pane shows."""
+        """Whether the figures that a pane needs are computed."""
         return bool(self._made) and (self._pane == "overview" or _NEEDED[self._pane] in self._made)
 
     def is_early(self, key: str) -> bool:
-        """Whether the pane does not show yet what the key is meant for."""
+        """Whether the pane does not show yet what the key acts on."""
         return key not in _GOING and not self.has_class("-trouble") and (self._is_turning or not self._has_pane())
 
     @property
     def pane(self) -> PaneName:
-        """The pane that is shown."""
+        """Name of the current pane."""
         return self._pane
 
     def compose(self) -> ComposeResult:
-        """Heading, progress, what is wrong, panes."""
+        """Heading, progress, problem line, panes."""
         self._pane: PaneName = "overview"
         self._heading, self._progress = Heading("", id="heading"), ProgressPanel("", id="progress")
         self._tabs = TabLine(PANES)
@@ -117,7 +118,7 @@ class RunScreen(SteeringScreen):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Read the run beside the screen, then look again and again."""
+        """Read the run in a thread, then refresh at every tick."""
         self._heading.wait(self.watched)
         self._show_tabs()
         self._panes[self._pane].focus()
@@ -126,11 +127,11 @@ class RunScreen(SteeringScreen):
         self.set_interval(_LOOK_SECONDS, self._look)
 
     def on_unmount(self) -> None:
-        """Give the run back."""
+        """Close the run."""
         self.watched.close()
 
     def on_screen_resume(self) -> None:
-        """What happened meanwhile is seen at once."""
+        """Show changes that came while another screen was on top."""
         self._tick()
 
     async def _open(self) -> None:
@@ -170,7 +171,7 @@ class RunScreen(SteeringScreen):
         self._show()
 
     def _show(self) -> None:
-        """Bring what can be seen up to date."""
+        """Update what is visible."""
         if not self.is_attached:
             return
         run = self.watched
@@ -226,7 +227,7 @@ class RunScreen(SteeringScreen):
         self._go(name)
 
     def action_next_pane(self, by: int) -> None:
-        """Show the pane beside this one."""
+        """Show the next pane."""
         self._go(PANES[(PANES.index(self._pane) + by) % len(PANES)])
 
     def on_rollouts_pane_by_task(self, event: RolloutsPane.ByTask) -> None:
@@ -236,7 +237,7 @@ class RunScreen(SteeringScreen):
             self.query_one(TasksPane).go_to(event.group_id)
 
     def on_tasks_pane_chosen(self, event: TasksPane.Chosen) -> None:
-        """Show the rollouts of a task."""
+        """Show the rollouts of the chosen task."""
         self._go("rollouts")
         self.query_one(RolloutsPane).only_group(event.group_id)
 

@@ -1,4 +1,4 @@
-"""The runs of this machine: live ones first, then those that ended."""
+"""The screen with the runs of this machine: live ones first, then ended ones."""
 
 import sqlite3
 import time
@@ -27,11 +27,11 @@ from rollouthub_tui.widgets.virtual_table import Listing
 
 _SECONDS = 1.0
 _BREATH = 5
-"""Looking takes at most a sixth of the time, however many runs there are."""
+"""After a search for runs, this many times its duration passes before the next, so that it uses a sixth of the time."""
 
 
 class Search(Input):
-    """Letters that runs are searched for by."""
+    """The input line for letters that runs are searched by."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "screen.end_search", "End the search", show=False),
@@ -40,7 +40,7 @@ class Search(Input):
 
 
 class RunsScreen(Screen[None]):
-    """Pick a run, or two to compare."""
+    """The list of runs, to open one or compare two."""
 
     DEFAULT_CSS = """
     RunsScreen > .title { height: 1; padding: 0 1; text-style: bold; text-wrap: nowrap; text-overflow: ellipsis; }
@@ -55,7 +55,7 @@ class RunsScreen(Screen[None]):
     RunsScreen > .problem.-shown { display: block; }
     """
     AUTO_FOCUS = ""
-    """Nothing by itself: without runs it would be the search, though it is hidden."""
+    """Textual must not choose the focus: without runs it would be the hidden search line."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", "Mark"),
         Binding("c", "compare", "Compare"),
@@ -65,7 +65,7 @@ class RunsScreen(Screen[None]):
     ]
 
     def compose(self) -> ComposeResult:
-        """Title, search, table, what is at the cursor, what is wrong."""
+        """Title, search, table, details of the selected run, problem line."""
         where = navigator(self)
         self._feed = RunsFeed(where.roots, where.environ)
         self._tallies = Tallies()
@@ -82,29 +82,29 @@ class RunsScreen(Screen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Look now, and again and again."""
+        """Read the runs now and at intervals."""
         self.table.focus()
         self._title()
         self.set_interval(_SECONDS, self._tick)
         self._tick()
 
     def on_screen_resume(self) -> None:
-        """What ended meanwhile is seen at once."""
+        """Refresh at once, since runs may have ended meanwhile."""
         self._again = 0.0
         self._tick()
 
     @property
     def table(self) -> RunsTable:
-        """The runs."""
+        """The table of runs."""
         return self.query_one(RunsTable)
 
     def is_early(self, key: str) -> bool:
-        """Whether the runs were not looked at yet."""
+        """Whether the runs have not been read yet."""
         return not self._has_looked
 
     @property
     def _is_gone(self) -> bool:
-        """Whether it was closed while something was read: its parts go first."""
+        """Whether the screen was closed while something was read; its widgets may be gone."""
         return not self.is_attached or not self.query(RunsTable)
 
     def _tick(self) -> None:
@@ -132,7 +132,7 @@ class RunsScreen(Screen[None]):
         self._read_tallies()
 
     def _read_tallies(self) -> None:
-        """Read what the lines in view need, beside the screen."""
+        """Read the figures of the visible runs in a thread."""
         if self._is_reading or self._is_gone:
             return
         table = self.table
@@ -223,12 +223,12 @@ class RunsScreen(Screen[None]):
         _tell(detail, Text("\n".join((path, who, ", ".join(facts)))))
 
     def on_listing_moved(self, event: Listing.Moved) -> None:
-        """Say more of the run at the cursor."""
+        """Show details of the selected run."""
         self._detail()
         self._read_tallies()
 
     def on_listing_opened(self, event: Listing.Opened) -> None:
-        """Open the run at the cursor, if it can be read."""
+        """Open the selected run if it can be read."""
         run = self.table.current
         if run is None:
             return
@@ -238,12 +238,12 @@ class RunsScreen(Screen[None]):
         navigator(self).open_run(run.directory)
 
     def action_mark(self) -> None:
-        """Mark the run at the cursor."""
+        """Mark the selected run for a comparison, or unmark it."""
         self.table.toggle_mark()
         self._title()
 
     def action_compare(self) -> None:
-        """Compare the two that are marked, or the one that is with the one at the cursor."""
+        """Compare the two marked runs, or the marked one with the selected one."""
         chosen, run = list(self.table.marked), self.table.current
         if len(chosen) == 1 and run is not None and run.directory != chosen[0]:
             chosen.append(run.directory)
@@ -264,13 +264,13 @@ class RunsScreen(Screen[None]):
             self.notify(f"Copied {quoted(path, 300)}", markup=False)
 
     def action_search(self) -> None:
-        """Search."""
+        """Open the search line."""
         search = self.query_one(Search)
         search.add_class("-shown")
         search.focus()
 
     def action_end_search(self) -> None:
-        """Show all runs again."""
+        """End the search and show all runs."""
         search = self.query_one(Search)
         if not search.has_class("-shown") and not search.value:
             return
@@ -279,17 +279,17 @@ class RunsScreen(Screen[None]):
         self.table.focus()
 
     def action_to_table(self) -> None:
-        """Go on with the runs that were found."""
+        """Move the focus from the search line to the matching runs."""
         self.table.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Show what has these letters."""
+        """Show only the runs that match the letters."""
         self.table.find(event.value)
         self._show()
         self._read_tallies()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Go on with the runs that were found."""
+        """Move the focus to the matching runs."""
         if not event.value:
             self.action_end_search()
         self.table.focus()
@@ -300,7 +300,7 @@ def _app(node: DOMNode) -> "App[None]":
 
 
 def _tell(static: Static, text: Text, *, layout: bool = False) -> None:
-    """Show a text where it is another than before; `layout` where its height is its own."""
+    """Set a widget's text if it has changed; `layout` if its height depends on the text."""
     before = static.content
     if not (isinstance(before, Text) and before == text and before.spans == text.spans):
         static.update(text, layout=layout)

@@ -1,5 +1,6 @@
-"""`hub watch --text`: runs in plain lines, for screen readers, braille lines, dumb terminals, serial consoles, pipes.
+"""`hub watch --text`: runs in plain lines, for screen readers, braille displays, dumb terminals, serial consoles,
+pipes.
 
-Nothing here draws: no cursor is moved, nothing is written over, no colour or escape sequence is sent. What the screens
-and this share is read and said by the same parts; of those that need Textual, nothing is imported.
+Nothing here draws: the cursor is not moved, nothing is overwritten, and no colours or escape sequences are written.
+Text shared with the screens comes from the same modules; none that needs Textual is imported.
 """

@@ -1,4 +1,4 @@
-"""`hub watch --text`: at a terminal, a prompt; elsewhere, a run is told of until it ends."""
+"""`hub watch --text`: on a terminal, a prompt; else it follows a run in lines until the run ends."""
 
 import io
 import os
@@ -24,13 +24,15 @@ from rollouthub_tui.text.view_commands import runs
 
 _STDIN = "-"
 _ENDING = 128
-"""What a shell adds to the number of the signal that ended a program."""
+"""Added to a signal's number for the exit code of a program that it ended, as shells do."""
 
 
 def run_text(
     name: str | None, roots: Sequence[Path], environ: Mapping[str, str], commands: Sequence[str] | None
 ) -> int:
-    """Until it is left; the exit code. `commands` are done instead of asking for any, `-` for those on stdin."""
+    """Run the text mode; returns the exit code. `commands` are run instead of a prompt; `-` stands for the lines of
+    stdin.
+    """
     for stream in (sys.stdout, sys.stderr):
         cast(io.TextIOWrapper, stream).reconfigure(errors="replace")  # a console may have few letters
     is_prompted = commands is None and os.isatty(0) and os.isatty(1)
@@ -61,12 +63,12 @@ def run_text(
 
 
 def _leave(number: int, _: FrameType | None) -> None:
-    """Told to end, or hung up: what was copied to be read is removed on the way out."""
+    """Exit on SIGTERM and SIGHUP in a way that runs all clean-up, such as removing files copied for reading."""
     sys.exit(_ENDING + number)
 
 
 async def _begin(session: Position, name: str | None, has_commands: bool) -> None:
-    """Say where one is; where there will be no commands, all that there is to say."""
+    """Show where the session starts; without commands and prompt, follow the run to its end."""
     if name is None:
         if not has_commands:
             await runs(session, "")

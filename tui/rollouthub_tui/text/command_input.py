@@ -1,4 +1,4 @@
-"""The source of commands: a terminal, or a prepared list."""
+"""Sources of commands: a terminal, or a given list."""
 
 import os
 from collections.abc import Iterable
@@ -13,43 +13,43 @@ _MOST_BYTES = 65536
 
 
 class CommandInput(Protocol):
-    """Lines, one by one."""
+    """A source of commands, one line at a time."""
 
     is_prompted: bool
-    """Whether somebody is there who can be asked, and reads a page at a time."""
+    """Whether a person can be asked, and reads page by page."""
 
     def next(self) -> str | None:
-        """The next command; None where there is none any more. Blocking."""
+        """The next command; None if there are no more. Blocking."""
         ...
 
     async def answer(self, question: str) -> str | None:
-        """What is said to a question; None where nobody answers."""
+        """The answer to a question; None if nobody can answer."""
         ...
 
     async def interruption(self) -> str | None:
-        """Wait until a line is typed."""
+        """Wait until a line is typed, and return it; None if no line will come."""
         ...
 
 
 class Typed:
-    """Lines that a terminal edits itself: it sends whole ones, and what it echoes is what was typed.
+    """Lines typed at a terminal, which the terminal itself edits and echoes.
 
-    The `readline` library would draw: it moves the cursor, and switches modes of the terminal at every prompt.
+    The `readline` library is not used, since it moves the cursor and switches terminal modes at every prompt.
     """
 
     is_prompted = True
 
     def __init__(self, terminal: int, output: Output) -> None:
-        """`terminal` is the number of its open file."""
+        """`terminal` is its file descriptor."""
         self._terminal, self._output = terminal, output
 
     def next(self) -> str | None:
-        """Ask for a command."""
+        """Prompt for a command."""
         self._output.ask("> ")
         return self._read()
 
     async def answer(self, question: str) -> str | None:
-        """Ask, and wait so that Ctrl-C is heard."""
+        """Ask, and wait for a line in a way that Ctrl-C interrupts."""
         self._output.ask(question)
         return await self.interruption()
 
@@ -68,7 +68,7 @@ class Typed:
 
 
 class Given:
-    """Commands that were given before; a question is answered by the next of them."""
+    """Commands given in advance; a question is answered by the next of them."""
 
     is_prompted = False
 
@@ -76,14 +76,14 @@ class Given:
         self._commands = iter(commands)
 
     def next(self) -> str | None:
-        """The next one."""
+        """The next command."""
         command = next(self._commands, None)
         return None if command is None else command.rstrip("\r\n")
 
     async def answer(self, question: str) -> str | None:
-        """The next one answers."""
+        """The next command, as the answer."""
         return self.next()
 
     async def interruption(self) -> str | None:
-        """Nobody types."""
+        """Never returns a line, since nobody types."""
         await anyio.sleep_forever()

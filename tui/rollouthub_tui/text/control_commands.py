@@ -1,16 +1,16 @@
-"""Text commands that steer a live run through its hub, with the same refusals as the screens."""
+"""Text commands that control a live run through its hub, refused for the same reasons as on the screens."""
 
 from collections.abc import Awaitable, Callable
 
 from rollouthub.errors import UsageError
 from rollouthub_tui.action_target import Target
 from rollouthub_tui.actions.availability import Action, situation, why_not
-from rollouthub_tui.actions.control_requests import HubOrders, no_concurrency
+from rollouthub_tui.actions.control_requests import HubRequests, no_concurrency
 from rollouthub_tui.text.position import Position
 
 
 class Speaker:
-    """A person who is asked and told in lines."""
+    """A person who is asked and answers in lines."""
 
     retry_word = "retry"
 
@@ -18,7 +18,7 @@ class Speaker:
         self._session = session
 
     async def agrees(self, question: str, said: str, *, yes: str) -> bool:
-        """Ask; whatever is not yes is no."""
+        """Ask for confirmation; any answer but yes means no."""
         self._session.output.say(f"{question} {said}")
         answer = await self._session.lines.answer("Really? yes or no: ")
         is_meant = (answer or "").strip().lower() in ("y", "yes")
@@ -27,7 +27,7 @@ class Speaker:
         return is_meant
 
     def hear(self, words: str, *, is_error: bool = False) -> None:
-        """Be told."""
+        """Show a message."""
         if is_error:
             self._session.output.complain(words)
         else:
@@ -35,17 +35,17 @@ class Speaker:
 
 
 async def cancel(session: Position, rest: str) -> None:
-    """End a rollout, unscored."""
+    """End a rollout unscored."""
     await _order(session, "cancel", session.meant(rest), lambda orders: orders.cancel())
 
 
 async def interrupt(session: Position, rest: str) -> None:
-    """End the agent's time: what it did is scored."""
+    """End a rollout and score what the agent did so far."""
     await _order(session, "interrupt", session.meant(rest), lambda orders: orders.interrupt())
 
 
 async def say(session: Position, rest: str) -> None:
-    """Say something to an agent, as its user."""
+    """Send a message to an agent, in the role of its user."""
     word, _, text = rest.partition(" ")
     if not text.strip():
         raise UsageError("say what to whom? Say a number, an id or this, and then the words")
@@ -58,12 +58,12 @@ async def retry(session: Position, rest: str) -> None:
 
 
 async def pause(session: Position, rest: str) -> None:
-    """Start nothing new; or go on."""
+    """Pause the run, so that it starts no more episodes; or resume it."""
     await _order(session, "pause", None, lambda orders: orders.pause())
 
 
 async def concurrency(session: Position, rest: str) -> None:
-    """How many episodes at a time."""
+    """Set how many episodes are played at a time."""
     view = session.here.view
     if not rest and view is not None and view.concurrency is not None:
         session.output.say(f"{view.concurrency:,} at a time")
@@ -76,10 +76,10 @@ async def concurrency(session: Position, rest: str) -> None:
 
 
 async def _order(
-    session: Position, action: Action, target: Target | None, order: Callable[[HubOrders], Awaitable[None]]
+    session: Position, action: Action, target: Target | None, order: Callable[[HubRequests], Awaitable[None]]
 ) -> None:
     run = session.here
     reason = why_not(action, situation(run, target, is_web=False))
     if reason is not None:
         raise UsageError(reason)
-    await order(HubOrders(Speaker(session), run, target))
+    await order(HubRequests(Speaker(session), run, target))

@@ -1,4 +1,4 @@
-"""A rollout's conversation, score and times, in stretches of lines: a turn each, or a chapter."""
+"""A rollout's conversation, score and times as groups of lines, such as one for each turn."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,26 +12,26 @@ from rollouthub_tui.widgets.rollout.score_document import verdict
 from rollouthub_tui.widgets.rollout.spans import Stretch, stretches, sums
 
 _WIDEST = 10_000
-"""Cells for a line that is not drawn."""
+"""Width in cells for titles made by the screens' functions, wide enough that nothing is cut."""
 _SHORT = 200
-"""Characters of what is said on one line with who says it."""
+"""Most characters of a text that goes on one line with its label."""
 _TOLD_AS_FACTS = {"outcome", "components", "metrics", "mates", "training"}
-"""Chapters of a score that are told in facts here, and drawn on the screens."""
+"""Keys of score sections that are replaced by lists of facts here; the screens draw them."""
 
 
 def section_lines(sections: Sequence[Section]) -> Iterator[Sequence[str]]:
-    """A stretch for each section."""
+    """The lines of each section: its title, then its pieces."""
     for section in sections:
         yield [title_of(section), *(line for piece in section.pieces for line in _piece_lines(piece))]
 
 
 def title_of(section: Section) -> str:
-    """The line of a section."""
+    """The title line of a section."""
     return sentence(section.title(_WIDEST, True).plain)
 
 
 def head_of(piece: Piece) -> str:
-    """What a piece is; empty where it goes without saying."""
+    """The heading of a piece; empty if it has none."""
     return "" if piece.head is None else sentence(piece.head.plain)
 
 
@@ -50,7 +50,7 @@ def _piece_lines(piece: Piece) -> Iterator[str]:
 
 
 def score_lines(rollout: Rollout, mates: Mates | None) -> Iterator[Sequence[str]]:
-    """How it was scored, and why it was not where it has no reward."""
+    """The score, or why there is none, its parts, the other samples' rewards, and the use for training."""
     yield fact_lines(outcome_facts(rollout))
     score = rollout.score
     if score is not None:
@@ -66,7 +66,7 @@ def score_lines(rollout: Rollout, mates: Mates | None) -> Iterator[Sequence[str]
 
 
 def fact_lines(facts: Sequence[Fact]) -> list[str]:
-    """A `label: value` each; what has no label goes on from the one before."""
+    """One `label: value` line for each fact; a fact without a label continues the line before it."""
     lines: list[str] = []
     for fact in facts:
         if fact.name or not lines:
@@ -77,7 +77,7 @@ def fact_lines(facts: Sequence[Fact]) -> list[str]:
 
 
 def timing_lines(rollout: Rollout) -> Iterator[Sequence[str]]:
-    """What each stage took, then when each turn and call was."""
+    """Seconds of each stage, then of each model call and tool call."""
     lines: list[str] = []
     *stages, whole = sums(rollout)
     for each in (whole, *stages):

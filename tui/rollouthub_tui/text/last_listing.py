@@ -1,4 +1,4 @@
-"""The last listing, whose lines can be named by number."""
+"""The last listing shown; commands can name its lines by number."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,21 +17,21 @@ from rollouthub_tui.widgets.rollouts.search_hits import Hits
 
 @dataclass(frozen=True)
 class ShownRuns:
-    """Runs."""
+    """The runs of the last list of runs."""
 
     runs: Sequence[SeenRun]
 
 
 @dataclass(frozen=True)
 class ShownTasks:
-    """Tasks' groups of samples, the hardest first."""
+    """The task groups of the last list of tasks, the hardest first."""
 
     groups: Sequence[str]
     lines: Callable[[], Iterator[str]]
 
     @classmethod
     def of(cls, run: WatchedRun) -> "ShownTasks":
-        """All of a run."""
+        """List all tasks of a run by pass rate, or by mean reward if no sample has a verdict."""
         lines = run.feed.groups
         by = "pass_rate" if run.feed.counts.judged else "mean_reward"
         places = lines.places(by)
@@ -47,7 +47,7 @@ class ShownTasks:
 
 @dataclass(frozen=True)
 class ShownRollouts:
-    """A run's rollouts as they were then, what is in flight first."""
+    """The rollouts of the last list, as they were then, those in flight first."""
 
     run: WatchedRun
     found: RolloutList
@@ -57,7 +57,7 @@ class ShownRollouts:
 
     @classmethod
     def of(cls, run: WatchedRun, wanted: Wanted, hits: Hits | None = None) -> "ShownRollouts":
-        """Those that are wanted."""
+        """List the rollouts selected by `wanted`: those in flight, then those with a record."""
         line = run.feed.groups.find(wanted.group) if wanted.group else None
         flights = InFlight()
         flights.take(run.feed.live, wanted, (line.environment, line.task_id or "") if line else None)
@@ -68,23 +68,23 @@ class ShownRollouts:
 
     @property
     def is_current(self) -> bool:
-        """Whether the run was not read anew since: then rows are elsewhere. Before the first one it always is."""
+        """Whether the list's indices are still valid: they are not once the run was read anew."""
         return not len(self.found) or self.generation == self.run.feed.columns.generation
 
     def target(self, number: int) -> Target:
-        """The rollout of a line; the first has the number 1."""
+        """The rollout on a line of the list; lines are numbered from 1."""
         if number <= len(self.flights):
             state = self.flights[number - 1]
             return Target(state.rollout_id, state.attempt, None)
         return self.target_at(self.found[number - 1 - len(self.flights)])
 
     def target_at(self, place: int) -> Target:
-        """The rollout of a row."""
+        """The rollout at an index of the run's columns."""
         columns = self.run.feed.columns
         return Target(columns.texts["rollout_id"][place], columns.wholes["attempt"][place], place)
 
     def lines(self) -> Iterator[str]:
-        """A line for each."""
+        """One numbered line per rollout."""
         run, columns = self.run, self.run.feed.columns
         several = len(columns.words["environment"].vocabulary) > 1
         plays, now = run.feed.info.status == "running", run.clock()

@@ -17,14 +17,14 @@ from rollouthub_tui.watched_run import WatchedRun
 
 PROGRESS_SECONDS = 30.0
 PATIENCE_SECONDS = 10.0
-"""How long a run may be unreadable before it is not followed any more."""
+"""Seconds that a run may be unreadable before it is no longer followed."""
 _LOOK_SECONDS, _HUB_SECONDS = 0.5, 2.0
 _MOST_AT_ONCE = 10
-"""Rollouts that ended between two looks and are told one by one to somebody who listens."""
+"""Most rollouts ended between two checks that are reported one by one at a prompt; more are summed up."""
 
 
 async def follow(session: Position, rest: str) -> None:
-    """Tell what happens, until the run ends or a line is typed."""
+    """Report events until the run ends or a line is typed."""
     run = session.here
     is_on = run.feed.info.status == "running"
     hint = " Enter, or Ctrl-C, goes back." if is_on and session.lines.is_prompted else ""
@@ -46,7 +46,7 @@ async def follow(session: Position, rest: str) -> None:
 
 
 class Announcer:
-    """Tells what is new in a run from now on."""
+    """Reports what is new in a run from now on."""
 
     def __init__(
         self,
@@ -57,17 +57,17 @@ class Announcer:
         progress_seconds: float = PROGRESS_SECONDS,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        """`is_heard` is whether somebody listens, to whom many at once are told together."""
+        """`is_heard`: whether a person listens at a prompt; then many events at once are summed up."""
         self._run, self._output, self._is_heard = run, output, is_heard
         self._progress_seconds, self._patience_seconds = progress_seconds, patience_seconds
         self._seen, self._generation = len(run.feed.columns), run.feed.columns.generation
         self._said = standing_line(run)
 
     async def announce(self) -> None:
-        """Until the run ends.
+        """Report events until the run ends.
 
         Raises:
-            RunDirectoryError: it cannot be read any more.
+            RunDirectoryError: the run can no longer be read.
         """
         run = self._run
         progress_at = time.monotonic() + self._progress_seconds
@@ -114,7 +114,7 @@ class Announcer:
         return f"ended: {len(places):,} rollouts, {endings(kinds)}{mean}"
 
     def _tell_standing(self) -> None:
-        """Say how the run stands, where that is another than before."""
+        """Report the run's status if it has changed."""
         said = standing_line(self._run)
         if said != self._said:
             self._said = said

@@ -1,10 +1,10 @@
-"""A rollout that is opened: which it is and what became of it, its conversation, its score, its times."""
+"""The open rollout: its outcome, conversation, score and times."""
 
 import re
 from collections.abc import Iterator, Sequence
 
 from rollouthub.errors import UnknownNameError, UsageError
-from rollouthub.live.control.live_protocol import RolloutDetails
+from rollouthub.live.control.live_views import RolloutDetails
 from rollouthub.plugins.extras import pip_install
 from rollouthub_tui.action_target import Target
 from rollouthub_tui.text.documents import head_of, score_lines, section_lines, timing_lines, title_of
@@ -19,11 +19,11 @@ from rollouthub_tui.widgets.rollout.transcript import transcript
 
 PARTS = ("conversation", "score", "timings")
 _BEFORE, _AFTER = 60, 140
-"""Characters around what was found."""
+"""Characters shown before and after a match."""
 
 
 async def open_rollout(session: Position, target: Target) -> None:
-    """Say which it is, and what became of it or where it is."""
+    """Describe the rollout: its task and sample, and its result or current stage."""
     session.target = target
     run = session.here
     if target.place is None:
@@ -55,7 +55,7 @@ async def _ask(session: Position, target: Target, *, content: bool) -> RolloutDe
 
 
 async def show(session: Position, rest: str) -> None:
-    """Read the conversation, the score or the times of the rollout that is open, or of another."""
+    """Show the conversation, score or times of the open rollout, or of another one."""
     words = rest.split()
     part = _part(words.pop()) if words and _part(words[-1]) else PARTS[0]
     if words:
@@ -85,17 +85,17 @@ def _flat(stretches: Iterator[Sequence[str]]) -> Iterator[str]:
 
 
 async def _sections(session: Position, target: Target) -> Sequence[Section]:
-    """The conversation, from the record or as the hub tells it."""
+    """The sections of the conversation, from the record or, in flight, from the hub."""
     if target.place is None:
         return LiveTranscript().sections(await _ask(session, target, content=True))
     return transcript((await session.record()).rollout)
 
 
 async def find_within(session: Position, pattern: str) -> None:
-    """Where a pattern is in the conversation of the rollout that is open.
+    """List matches of a pattern in the conversation of the open rollout.
 
     Raises:
-        UsageError: what is needed to search without waiting forever is not installed.
+        UsageError: the package for searches with a time limit is not installed.
     """
     try:
         from rollouthub_tui.widgets.rollout.text_search import Matches, pattern_of

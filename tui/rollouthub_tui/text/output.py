@@ -1,4 +1,4 @@
-"""Where lines go: nothing but printable text and newlines, whatever they were made of."""
+"""Writes lines of printable text, whatever characters they come with."""
 
 from collections.abc import Iterable
 from typing import TextIO
@@ -6,42 +6,42 @@ from typing import TextIO
 from rollouthub_tui.text.speakable_text import spoken
 
 _LONGEST = 1000
-"""Characters of a line; the rest of a longer one is on the lines after it."""
+"""Most characters of a line; a longer one is continued on the next."""
 
 
 class Output:
-    """Lines, top to bottom."""
+    """Writes lines to a stream, and problems to another."""
 
     def __init__(self, out: TextIO, err: TextIO | None = None) -> None:
-        """`err` is told what was not done; without it, that is among the other lines."""
+        """`err` receives messages about failed commands; None writes them among the other lines."""
         self._out, self._err = out, err
         self.is_refused = False
-        """Whether anything was not done."""
+        """Whether any command failed."""
 
     def say(self, text: str) -> None:
-        """A line; or several, where the text has several."""
+        """Write a text of one or several lines."""
         self.say_all((text,))
 
     def say_all(self, lines: Iterable[str]) -> None:
-        """Lines, as they come."""
+        """Write lines as they come."""
         for line in lines:
             _write(self._out, line)
         self._out.flush()
 
     def complain(self, text: str) -> None:
-        """Why something was not done."""
+        """Write why a command failed."""
         self.is_refused = True
         self.warn(text)
 
     def warn(self, text: str) -> None:
-        """What is wrong besides."""
+        """Write a warning: to the error stream if there is one, else among the other lines."""
         stream = self._err or self._out
         self._out.flush()
         _write(stream, text)
         stream.flush()
 
     def ask(self, question: str) -> None:
-        """What stands before what a person types."""
+        """Write a prompt, without a line break."""
         self._out.write(spoken(question))
         self._out.flush()
 

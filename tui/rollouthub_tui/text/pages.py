@@ -1,14 +1,14 @@
-"""What is read a page at a time."""
+"""Long texts, shown page by page."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
 PAGE_LINES = 20
-"""Of a list."""
+"""Lines of a list on a page."""
 _LONGEST_STRETCH = 40
 
 
 class Pages:
-    """Stretches of lines, such as the turns of a conversation, one for each time that somebody wants more."""
+    """A text in pages, such as the turns of a conversation, each shown on request."""
 
     def __init__(self, stretches: Iterable[Sequence[str]] = ()) -> None:
         self._pages = _pages(stretches)
@@ -16,17 +16,17 @@ class Pages:
 
     @property
     def has_more(self) -> bool:
-        """Whether something is left."""
+        """Whether pages are left."""
         return self._next is not None
 
     def turn(self) -> Sequence[str]:
-        """The next page; without lines where nothing is left."""
+        """The lines of the next page; none if there is none."""
         page, self._next = self._next, next(self._pages, None)
         return page or ()
 
 
 def in_pages(lines: Iterable[str]) -> Iterator[Sequence[str]]:
-    """A list's lines, so many at a time."""
+    """The lines of a list, grouped into pages."""
     page: list[str] = []
     for line in lines:
         page.append(line)

@@ -1,4 +1,4 @@
-"""`Position`: the run or rollout that the text mode is at, and its last listing."""
+"""`Position`: the run or rollout that is open in text mode, and the last listing."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,11 +22,11 @@ from rollouthub_tui.widgets.run_list.run_totals import Tallies
 
 _THIS = "this"
 _MOST_DIGITS = 7
-"""Of a number of a list; what has more is an id."""
+"""Most digits of a list's line number; a longer number is taken for an id."""
 
 
 class Position:
-    """What the words act on. Belongs to one thread; each word may run in an event loop of its own."""
+    """The state that commands act on. Used by one thread; each command may run in its own event loop."""
 
     def __init__(
         self,
@@ -44,19 +44,19 @@ class Position:
         self.target: Target | None = None
         self.pages = Pages()
         self.ahead: str | None = None
-        """A command that was typed while something else was going on."""
+        """A command typed while another was running."""
         self._record: tuple[Target, ReadRecord] | None = None
         self._problem: str | None = None
 
     # What is said.
 
     def read(self, stretches: Iterable[Sequence[str]]) -> None:
-        """Say a page of something long; all of it where nobody turns pages."""
+        """Show the first page of a text; the whole text if there is no prompt."""
         self.pages = Pages(stretches)
         self.turn_page()
 
     def turn_page(self) -> None:
-        """Say what comes next."""
+        """Show the next page."""
         while True:
             self.output.say_all(self.pages.turn())
             if self.lines.is_prompted or not self.pages.has_more:
@@ -68,10 +68,10 @@ class Position:
 
     @property
     def here(self) -> WatchedRun:
-        """The run that is open.
+        """The open run.
 
         Raises:
-            UsageError: none is.
+            UsageError: no run is open.
         """
         if self.run is None:
             raise UsageError("no run is open: runs lists them, open and a number opens one")
@@ -79,17 +79,17 @@ class Position:
 
     @property
     def this(self) -> Target:
-        """The rollout that is open, as it is now.
+        """The open rollout, with its record if it has ended meanwhile.
 
         Raises:
-            UsageError: none is.
+            UsageError: no rollout is open.
         """
         if self.target is None:
             raise UsageError("no rollout is open: rollouts lists them, open and a number opens one")
         return self.settled(self.target)
 
     async def open_run(self, directory: Path) -> WatchedRun:
-        """Read a run, and leave the one before.
+        """Read a run, and close the one that was open.
 
         Raises:
             HubError: it is damaged, gone, or of a newer rollouthub.
@@ -106,14 +106,14 @@ class Position:
         return run
 
     def leave_run(self) -> None:
-        """Go back to the runs."""
+        """Close the open run."""
         if self.run is not None:
             self.run.close()
         self.run = self.shown = self.target = self._record = self._problem = None
         self.wanted = Wanted()
 
     async def look(self) -> None:
-        """See how the run is now; what was read before is told where that fails."""
+        """Refresh the open run; if that fails, warn once, and keep what was read before."""
         run = self.run
         if run is None:
             return
@@ -126,15 +126,16 @@ class Position:
     # Which rollout is meant.
 
     def settled(self, target: Target) -> Target:
-        """A rollout, which may have ended since it was listed."""
+        """The same rollout, with the index of its record if it has ended since it was listed."""
         place = place_of(self.here.feed.columns, target.rollout_id, target.attempt)
         return Target(target.rollout_id, target.attempt, place)
 
     def meant(self, word: str) -> Target:
-        """The rollout that a word means: a number of the list, an id or its beginning, or `this`; none means this.
+        """The rollout that a word names: a line number of the list, an id or its beginning; `this` or no word is the
+        open one.
 
         Raises:
-            UsageError: there is none, or several.
+            UsageError: no rollout matches, or several do.
         """
         if word in ("", _THIS):
             return self.this
@@ -171,10 +172,10 @@ class Position:
         return Target(name, columns.wholes["attempt"][place], place)
 
     async def record(self) -> ReadRecord:
-        """The record of the rollout that is open, which has ended.
+        """The record of the open rollout, which must have ended.
 
         Raises:
-            HubError: it cannot be read.
+            HubError: the record cannot be read.
         """
         target = self.this
         if self._record is None or self._record[0] != target:
@@ -185,10 +186,10 @@ class Position:
 
 
 def check_number(number: int, count: int, noun: str) -> None:
-    """See that a list has a line of this number.
+    """Check that a list has a line with this number.
 
     Raises:
-        UsageError: it has not.
+        UsageError: it has none.
     """
     if not 1 <= number <= count:
         known = f"numbers from 1 to {count:,}" if count else "nothing"

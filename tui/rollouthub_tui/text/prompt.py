@@ -1,4 +1,4 @@
-"""Taking commands one by one, and doing them. What cannot be done is told, and the next command is taken."""
+"""Runs commands one by one; a failed command is reported, and the next one is run."""
 
 import sqlite3
 
@@ -13,7 +13,7 @@ from rollouthub_tui.text.vocabulary import find_word, more
 
 
 def converse(session: Position) -> None:
-    """Until somebody leaves, or there are no commands any more."""
+    """Run commands until one quits or there are no more."""
     while True:
         try:
             line = session.ahead or session.lines.next()
@@ -32,7 +32,7 @@ def converse(session: Position) -> None:
 
 
 async def do(session: Position, line: str) -> bool:
-    """Do a command; whether to go on."""
+    """Run a command; returns False if it quits."""
     name, _, rest = line.strip().partition(" ")
     try:
         if not name:

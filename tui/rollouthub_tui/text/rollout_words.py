@@ -1,4 +1,4 @@
-"""What a rollout came to, on a line; and what is said where one is opened."""
+"""A rollout in one line of words, for lists and for when it is opened."""
 
 from math import isnan
 
@@ -12,7 +12,7 @@ from rollouthub_tui.text.speakable_text import lasting
 
 
 def record_words(columns: AttemptColumns, place: int, *, environment: bool, match: Match | None = None) -> str:
-    """A rollout that has ended; `environment` says of which it is, where there are several."""
+    """An ended rollout in words; `environment` says whether to name its environment."""
     said = [_result(columns, place)]
     said += [_task(columns, place, environment), f"sample {columns.wholes['sample'][place]}"]
     if attempt := columns.wholes["attempt"][place]:
@@ -27,7 +27,7 @@ def record_words(columns: AttemptColumns, place: int, *, environment: bool, matc
 
 
 def ended_words(columns: AttemptColumns, place: int) -> str:
-    """A rollout that ended just now: whose it is, and what became of it."""
+    """A rollout that has just ended, in words."""
     stop = columns.words["stop"][place] or ""
     several = len(columns.words["environment"].vocabulary) > 1
     task = f"{_task(columns, place, several)}, sample {columns.wholes['sample'][place]}"
@@ -35,7 +35,7 @@ def ended_words(columns: AttemptColumns, place: int) -> str:
 
 
 def _result(columns: AttemptColumns, place: int) -> str:
-    """Its reward, or why it has none."""
+    """The rollout's reward, or why it has none."""
     outcome, reward = Outcome(columns.value("outcome", place)), columns.numbers["reward"][place]
     if isnan(reward):
         fault = columns.words["fault"][place]
@@ -51,7 +51,7 @@ def _task(columns: AttemptColumns, place: int, environment: bool) -> str:
 
 
 def live_words(state: LiveState, now: float, *, plays: bool, environment: bool) -> str:
-    """A rollout in flight; where its run does not play any more, one that was."""
+    """One line of text about a rollout: in flight, or left unfinished if its run no longer plays."""
     task = f"task {plain_name(state.task_id)}"
     said = [
         f"in flight in {state.state}" if plays else f"left unfinished in {state.state}",

@@ -1,4 +1,4 @@
-"""Two runs held against each other: which is better, whether that is chance, and on which tasks."""
+"""The comparison of two runs in lines: which is better, whether by chance, and on which tasks."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ _WIDEST = 10_000
 
 
 async def compare(session: Position, rest: str) -> None:
-    """Compare the second run with the first."""
+    """Compare the second run with the first, and show the result."""
     words = rest.split()
     if len(words) != 2:
         raise UsageError("compare which two runs? Say two numbers of the list of runs, or two names")

@@ -1,4 +1,4 @@
-"""What a run came to, a `label: value` a line, the most telling first; and the list of runs."""
+"""A run's results in `label: value` lines, the most important first; and lines for the list of runs."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -25,18 +25,18 @@ _MOST_NAMED, _MOST_BINS = 12, 12
 
 
 def name_of(run: WatchedRun) -> str:
-    """What a run is called."""
+    """The name of a run's directory, made safe to print."""
     return plain_name(run.directory.resolve().name) or "(no name)"
 
 
 def standing_line(run: WatchedRun) -> str:
-    """How it stands."""
+    """The run's status in words."""
     stands = standing(run.feed.info.status, run.view and run.view.status)
     return f"Run {name_of(run)}: {stands.word}, {stands.meaning}."
 
 
 def run_lines(run: WatchedRun) -> Iterator[str]:
-    """All that a run's overview tells."""
+    """A run's overview in lines."""
     info, counts = run.feed.info, run.feed.counts
     yield standing_line(run)
     if info.stopped:
@@ -55,12 +55,12 @@ def run_lines(run: WatchedRun) -> Iterator[str]:
 
 
 def progress_of(run: WatchedRun) -> RunProgress:
-    """How far it is."""
+    """A run's present progress in words."""
     return run.feed.progress(run.clock())
 
 
 def progress_words(run: WatchedRun) -> str:
-    """How many are done of how many, how fast, and how long it still will be."""
+    """How many rollouts of how many are done, how fast, and how long the rest will take."""
     progress = progress_of(run)
     planned, is_on = progress.planned, progress.status == "running"
     said = f"{progress.done:,}" + ("" if planned is None else f" of {planned:,}")
@@ -74,7 +74,7 @@ def progress_words(run: WatchedRun) -> str:
 
 
 def means_words(run: WatchedRun) -> str:
-    """Mean reward and pass rate, in a few words."""
+    """Mean reward and pass rate in words."""
     counts = run.feed.counts
     if counts.mean_reward is None:
         return "nothing scored yet"
@@ -105,7 +105,7 @@ def _figures(figures: RunTotals) -> Iterator[str]:
 
 
 def endings(kinds: Mapping[OutcomeKind, int]) -> str:
-    """How many ended how."""
+    """The number of rollouts for each kind of outcome, in words."""
     said: list[str] = []
     for kind, ending in ENDINGS.items():
         if many := kinds.get(kind, 0):
@@ -114,7 +114,7 @@ def endings(kinds: Mapping[OutcomeKind, int]) -> str:
 
 
 def flight_words(run: WatchedRun) -> str:
-    """How many attempts are in flight, and where they are."""
+    """How many attempts are in flight, and in which stages."""
     states = Counter(live.state for live in run.feed.live)
     total = max(states.total(), 0 if run.view is None else run.view.in_flight)
     where = [f"{states[state]:,} in {state}" for state in get_args(State) if states[state]]
@@ -129,7 +129,7 @@ def _counted(names: Mapping[str, int]) -> str:
 
 
 def _spread(run: WatchedRun) -> Iterator[str]:
-    """How rewards are distributed, how long stages take, what each environment came to."""
+    """The distribution of rewards, the durations of stages, and the results of each environment."""
     bins = [found for found in run.feed.histogram.bins if found.count]
     if len(bins) > 1:
         yield f"rewards: {_bins(bins)}"
@@ -150,7 +150,7 @@ def _bins(bins: list[Bin]) -> str:
 
 
 def group_words(line: GroupLine) -> str:
-    """What the samples of an environment, or of a task, came to."""
+    """The results of a task's or an environment's samples in words."""
     said = [f"{line.counts.scored:,} of {amounts.count(line.counts.planned, 'sample')} scored"]
     if line.pass_rate is not None:
         said.append(f"pass rate {amounts.share(line.pass_rate)}")
@@ -175,7 +175,7 @@ def _who(environments: str, agent: str, model: str) -> tuple[tuple[str, str], ..
 
 
 def seen_run_words(run: SeenRun, tally: Tally | None, now: float) -> str:
-    """A run of the list of runs."""
+    """One line of the list of runs."""
     line = line_of(run)
     if not isinstance(run.info, RunInfo):
         return f"{line.name}, cannot be read: {' '.join((line.problem or '').split())}"

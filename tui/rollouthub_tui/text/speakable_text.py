@@ -1,4 +1,4 @@
-"""Text made fit to be read aloud or felt: printable characters, and none of those that only draw."""
+"""Makes text suitable for speech and braille: printable characters without decoration."""
 
 import re
 
@@ -16,19 +16,19 @@ _DRAWINGS = {
     **dict.fromkeys(range(0x2801, 0x2900), "."),
     0x2800: " ",
 }
-"""A box's lines, blocks and braille are spelt out one by one by what reads them; what is typed instead is short."""
+"""Box-drawing, block and braille characters, which screen readers spell out one by one, and short replacements."""
 _MARKS = re.compile("(?<![^\\s,;(])[▼▲▽△●✗○◐►‖▷✓■†▾▸▶◔◆▣◌] +")
 _MARK_FIRST = re.compile(r"^[!?=] +")
 _WORDS = {" · ": ", ", "−": "minus", "×": "times"}
 
 
 def spoken(text: str) -> str:
-    """Anybody's text, harmless and of printable characters and newlines alone."""
+    """A text of any origin, reduced to printable characters and newlines."""
     return drawn(text).translate(_DRAWINGS)
 
 
 def sentence(drawing: str) -> str:
-    """A line that was made for a screen as words alone: its marks, which have a word each, and its gaps left out."""
+    """A line made for a screen as words alone: marks that stand beside a word, and gaps, are removed."""
     said = _MARK_FIRST.sub("", _MARKS.sub("", drawing.strip()))
     for sign, word in _WORDS.items():
         said = said.replace(sign, word)
@@ -36,7 +36,7 @@ def sentence(drawing: str) -> str:
 
 
 def lasting(seconds: float) -> str:
-    """A time, in units that are read as words."""
+    """A duration with units that are read as words."""
     whole = max(0, round(seconds))
     for unit, scale, smaller, part in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
         if whole >= scale:
@@ -46,7 +46,7 @@ def lasting(seconds: float) -> str:
 
 
 def pace(rate: float) -> str:
-    """Rollouts a second; of slow ones, a minute or an hour."""
+    """Rollouts per second; for slow runs, per minute or hour."""
     for unit, scale in (("second", 1), ("minute", 60)):
         if rate * scale >= 1:
             return f"{rate * scale:,.1f} per {unit}"

@@ -20,7 +20,7 @@ from rollouthub_tui.widgets.rollouts.search_hits import Hits
 
 
 async def runs(session: Position, rest: str) -> None:
-    """List the runs; the one that is open is left."""
+    """List the runs, and close the open one."""
     session.leave_run()
     await session.runs.refresh()
     found = session.runs.runs
@@ -58,7 +58,7 @@ async def open_(session: Position, rest: str) -> None:
 
 
 async def back(session: Position, rest: str) -> None:
-    """From a rollout to its run, from a run to the runs."""
+    """Go from a rollout to its run, or from a run to the list of runs."""
     if session.target is not None:
         session.target = None
         session.output.say(standing_line(session.here))
@@ -69,19 +69,19 @@ async def back(session: Position, rest: str) -> None:
 
 
 async def summary(session: Position, rest: str) -> None:
-    """What the run came to."""
+    """Show a run's figures."""
     session.read(in_pages(run_lines(session.here)))
 
 
 async def rollouts(session: Position, rest: str) -> None:
-    """List rollouts, those that a filter wants."""
+    """List rollouts, all or those that match a filter."""
     wanted = Wanted(where=parse_filter(rest))
     wanted.note("filter", bool(rest))
     await _list(session, wanted)
 
 
 async def errors(session: Position, rest: str) -> None:
-    """List what did not end scored, and of that what a filter wants."""
+    """List rollouts that did not end scored, all or those that match a filter."""
     wanted = Wanted(where=parse_filter(rest), errors=True)
     wanted.note("filter", bool(rest))
     wanted.note("errors only", True)
@@ -108,7 +108,7 @@ def _task_of(session: Position, group: str) -> str:
 
 
 async def search(session: Position, pattern: str) -> None:
-    """List the rollouts whose transcripts match."""
+    """List the rollouts whose transcripts match a pattern."""
     run, hits = session.here, Hits(compile_pattern(pattern))
     await hits.look_through(run.directory)
     hits.settle(run.feed.columns)
@@ -120,12 +120,12 @@ async def search(session: Position, pattern: str) -> None:
 
 
 async def next_error(session: Position, rest: str) -> None:
-    """Open the next rollout of the list that did not end scored."""
+    """Open the next rollout in the list that did not end scored."""
     await _beside(session, backwards=False)
 
 
 async def previous_error(session: Position, rest: str) -> None:
-    """Open the one before."""
+    """Open the previous rollout in the list that did not end scored."""
     await _beside(session, backwards=True)
 
 
@@ -139,19 +139,19 @@ async def _beside(session: Position, *, backwards: bool) -> None:
 
 
 async def best(session: Position, rest: str) -> None:
-    """Open the highest reward of the list."""
+    """Open the rollout with the highest reward in the list."""
     shown = _listed(session)
     await _open_at(session, shown, shown.found.best(), "nothing that is listed has a reward")
 
 
 async def worst(session: Position, rest: str) -> None:
-    """Open the lowest reward of the list."""
+    """Open the rollout with the lowest reward in the list."""
     shown = _listed(session)
     await _open_at(session, shown, shown.found.worst(), "nothing that is listed has a reward")
 
 
 def _listed(session: Position) -> ShownRollouts:
-    """The list as it was made; of a run whose rollouts were not listed yet, of all of them."""
+    """The last list of rollouts; if there is none, or the run was read anew, a new list."""
     shown = session.shown
     if not isinstance(shown, ShownRollouts) or not shown.is_current:
         shown = session.shown = ShownRollouts.of(session.here, session.wanted)
@@ -173,7 +173,7 @@ async def tasks(session: Position, rest: str) -> None:
 
 
 async def machines(session: Position, rest: str) -> None:
-    """What the run plays on."""
+    """Show the workers, servers and sandboxes that a run plays on."""
     run, view = session.here, session.here.view
     if run.feed.info.status == "running":
         session.output.say(f"in flight: {flight_words(run)}")

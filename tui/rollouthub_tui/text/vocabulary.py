@@ -1,4 +1,4 @@
-"""The words that are understood, and what each does."""
+"""The command words of the text mode, with their functions."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ _FILTER = 'such as reward < 0.5 and turns > 3, outcome == "scored" and not passe
 
 @dataclass(frozen=True, slots=True)
 class CommandWord:
-    """A word, and what it does."""
+    """One command of the text mode."""
 
     usage: str
-    """The word, and what may follow it."""
+    """The command word, and the arguments that may follow it."""
     meaning: str
     act: Act | None
-    """None for the word that leaves."""
+    """The function of the command; None for the command that quits."""
     more: str = ""
-    """What help says besides, when it is asked about this word."""
+    """Further help, shown when help is asked about this command."""
 
     @property
     def name(self) -> str:
-        """The word alone."""
+        """The command word without its arguments."""
         return self.usage.partition(" ")[0]
 
 
@@ -44,7 +44,7 @@ async def _find(session: Position, rest: str) -> None:
 
 
 async def more(session: Position, rest: str) -> None:
-    """Read on."""
+    """Show the next page."""
     if not session.pages.has_more:
         raise UsageError("there is no more of it")
     session.turn_page()
@@ -115,14 +115,16 @@ WORDS = (
     CommandWord("help [WORD]", "these words, or more about one", _help),
     CommandWord("quit", "leave", None),
 )
-"""In the order in which first letters are taken for them: none that changes a run comes before one that only looks."""
+"""All commands, in the order in which abbreviations are resolved: those that only read come before those that change
+a run.
+"""
 
 
 def find_word(typed: str) -> CommandWord:
-    """The word that was typed, or its first letters.
+    """The command with this name, or the first one that begins so.
 
     Raises:
-        UnknownNameError: there is none.
+        UnknownNameError: no command does.
     """
     name = typed.lower()
     for word in WORDS:

@@ -1,1 +1,1 @@
-"""The screens in a browser on this machine: a server that lets in whoever has its token, and nobody else."""
+"""The screens in a browser on this machine: a server that admits only requests with its token."""

@@ -1,4 +1,4 @@
-"""One browser tab: connects it to a `hub watch` process of its own."""
+"""One browser tab, connected to its own `hub watch` process."""
 
 import json
 import signal
@@ -16,7 +16,7 @@ from rollouthub.processes import HUB, kill_group
 
 KEPT = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "PATH", "SHELL", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV")
 KEPT_FAMILIES = ("LC_", "XDG_", "PYTHON", "LD_LIBRARY_PATH")
-"""What a session gets of the environment: no key of a model server's, and no other secret."""
+"""Prefixes of environment variables passed to a session; model servers' keys and other secrets are not."""
 _READY = b"__GANGLION__\n"
 _PRELUDE, _LARGEST_PACKET, _LARGEST_SIZE = 65_536, 2**24, 1000
 _LEAVING_SECONDS = 3.0
@@ -24,7 +24,7 @@ _DATA, _META = b"D", b"M"
 
 
 def session_environment(environ: Mapping[str, str], width: int, height: int) -> dict[str, str]:
-    """The environment of a session's process."""
+    """The environment variables of a session's process."""
     kept = {key: value for key, value in environ.items() if key in KEPT or key.startswith(KEPT_FAMILIES)}
     return kept | {
         "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver",
@@ -37,7 +37,7 @@ def session_environment(environ: Mapping[str, str], width: int, height: int) -> 
 
 
 def bounded(value: object, otherwise: int) -> int:
-    """A number of cells that a browser says."""
+    """A number of cells sent by the browser, clipped to a sensible range."""
     try:
         return max(1, min(_LARGEST_SIZE, int(cast(Any, value))))
     except (TypeError, ValueError, OverflowError):
@@ -47,7 +47,7 @@ def bounded(value: object, otherwise: int) -> int:
 async def serve_session(
     socket: web.WebSocketResponse, arguments: Sequence[str], environ: Mapping[str, str], size: tuple[int, int]
 ) -> None:
-    """Run it until the tab is closed, or it is left."""
+    """Run a session until the tab is closed or the app quits."""
     async with _process([*HUB, *arguments], session_environment(environ, *size)) as process:
         async with anyio.create_task_group() as tasks:
 
@@ -64,7 +64,9 @@ async def serve_session(
 
 @asynccontextmanager
 async def _process(command: Sequence[str], environ: Mapping[str, str]) -> AsyncGenerator[Process]:
-    """It is asked to leave, told to, made to; in a group of its own, so that nothing of it is left."""
+    """A process for the session, in its own process group; at the end it is asked to quit, then terminated, then
+    killed.
+    """
     async with await anyio.open_process(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None, env=environ, start_new_session=True
     ) as process:

@@ -20,23 +20,27 @@ _ALWAYS = {
 
 
 class Guard:
-    """Checks every request, whatever it asks for."""
+    """Checks every request to the server."""
 
     def __init__(self, port: int) -> None:
         self.token = secrets.token_urlsafe(TOKEN_BYTES)
         self.place = f"/{secrets.token_urlsafe(PLACE_BYTES)}/"
-        """All is below it, so that the cookie does not go to other servers on this machine: a cookie knows no port."""
+        """Path prefix of all pages, to which the cookie is limited: cookies do not distinguish ports, so other
+        servers would get it.
+        """
         self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
         self.cookie = f"hub-watch-{port}"
 
     @property
     def address(self) -> str:
-        """Where a person comes in."""
+        """The URL for a person to open, which contains the token."""
         return f"http://{self._hosts[0]}{self.place}?token={self.token}"
 
     @property
     def headers(self) -> dict[str, str]:
-        """What every answer says: nothing is fetched from anywhere else, nor is this shown inside another page."""
+        """Headers of every response: nothing may be loaded from other origins, and other pages may not embed this
+        one.
+        """
         sockets = " ".join(f"ws://{host}" for host in self._hosts)
         policy = (
             "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'; "
@@ -45,11 +49,11 @@ class Guard:
         return {**_ALWAYS, "Content-Security-Policy": policy}
 
     def opens(self, given: str | None) -> bool:
-        """Whether it is the token; takes as long for one that is nearly right."""
+        """Whether a text is the token, compared in constant time."""
         return hmac.compare_digest((given or "").encode("utf-8", "replace"), self.token.encode())
 
     def refusal(self, request: web.Request) -> web.Response | None:
-        """Why a request is not answered; None where it is."""
+        """Why a request is refused; None if it is allowed."""
         if request.headers.getall("Host", []) not in ([host] for host in self._hosts):
             # A name that leads here by somebody else's doing would make their page one of ours.
             return web.Response(status=403, text="not a name of this server\n")
@@ -65,7 +69,7 @@ class Guard:
         return None
 
     def middleware(self) -> Middleware:
-        """For the server."""
+        """The guard as a middleware of the server."""
 
         @web.middleware
         async def check(request: web.Request, handler: Handler) -> web.StreamResponse:

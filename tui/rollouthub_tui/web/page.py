@@ -1,4 +1,4 @@
-"""What the browser is given: a page of ours, and the terminal that comes with textual-serve. Nothing from elsewhere."""
+"""The files for the browser: the app's page, and the terminal from textual-serve. Nothing is loaded from elsewhere."""
 
 import html
 from dataclasses import dataclass
@@ -34,14 +34,14 @@ new MutationObserver((changes, observer) => {
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A file of the page."""
+    """A file that the page loads."""
 
     body: bytes
     mime_type: str
 
 
 def assets() -> dict[str, Asset]:
-    """The files, by name: these and no others can be asked for."""
+    """The files by name; no others are served."""
     folder = files("textual_serve") / "static"
     found = {name: Asset((folder / path).read_bytes(), mime_type) for name, (path, mime_type) in _FILES.items()}
     own = {"page.css": Asset(_STYLE.encode(), "text/css"), "page.js": Asset(_SCRIPT.encode(), "text/javascript")}
@@ -49,7 +49,7 @@ def assets() -> dict[str, Asset]:
 
 
 def page(title: str, socket: str) -> str:
-    """The page with the terminal in it."""
+    """The HTML page with the terminal."""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -71,7 +71,7 @@ def page(title: str, socket: str) -> str:
 
 
 def arrival(place: str) -> str:
-    """Goes on to another address, as a page of this server's own: then the browser brings the cookie along."""
+    """A page of this server that redirects to another address, so that the browser sends the cookie with it."""
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>hub watch</title><link rel="icon" href="data:,">
 <meta http-equiv="refresh" content="0;url={html.escape(place)}"></head></html>

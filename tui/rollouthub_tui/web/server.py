@@ -1,4 +1,4 @@
-"""The server of `hub watch --web`: on this machine's own address, for one person."""
+"""The server of `hub watch --web`, on a loopback address, for one person."""
 
 import errno
 import signal
@@ -29,24 +29,24 @@ _ENDING_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What is served."""
+    """The options of the server."""
 
     run: Path | None
     roots: tuple[Path, ...]
     environ: dict[str, str]
     port: int = 0
     opens: bool = False
-    """Whether a browser is opened."""
+    """Whether to open a browser."""
 
     @property
     def arguments(self) -> list[str]:
-        """What each session's own `hub` is told."""
+        """Command-line arguments of the `hub` process that each session runs."""
         roots = [word for root in self.roots for word in ("--root", str(root.absolute()))]
         return ["watch", *roots, *([] if self.run is None else ["--", str(self.run.absolute())])]
 
 
 async def serve(serving: Serving) -> int:
-    """Serve until Ctrl-C; the exit code."""
+    """Serve until Ctrl-C; returns the exit code."""
     async with served(serving) as rooms:
         guard = rooms.guard
         sys.stdout.write(f"hub watch is at {guard.address}\nThe address lets in whoever has it. Ctrl-C ends it.\n")
@@ -60,10 +60,10 @@ async def serve(serving: Serving) -> int:
 
 @asynccontextmanager
 async def served(serving: Serving) -> AsyncGenerator["Rooms"]:
-    """The server, while the block runs; its sessions end with it.
+    """The running server; it and its sessions end with the block.
 
     Raises:
-        UsageError: the port is taken, or not this user's to take.
+        UsageError: the port is in use, or this user may not use it.
     """
     with closing(_listener(serving.port)) as listener:
         rooms = Rooms(serving, Guard(listener.getsockname()[1]))
@@ -87,7 +87,7 @@ def _listener(port: int) -> socket.socket:
 
 
 class Rooms:
-    """The pages, and the sessions that are open."""
+    """The server's pages and its open sessions."""
 
     def __init__(self, serving: Serving, guard: Guard) -> None:
         self._serving, self.guard, self._assets = serving, guard, assets()
@@ -101,7 +101,7 @@ class Rooms:
 
     @property
     def sessions(self) -> int:
-        """How many are open."""
+        """The number of open sessions."""
         return len(self._sockets)
 
     async def close(self) -> None:
@@ -140,7 +140,9 @@ class Rooms:
 
 @contextmanager
 def _opened(guard: Guard, serving: Serving) -> Generator[None]:
-    """Open a browser at a file that leads to the address: in its command line, every user would see the token."""
+    """Open a browser at a local file that redirects to the address: every user could read the token in a command
+    line.
+    """
     environ = serving.environ
     if not serving.opens or not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin"):
         yield

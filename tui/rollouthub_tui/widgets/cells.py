@@ -1,4 +1,4 @@
-"""What a table shows, before anything is drawn: columns, and the words in them."""
+"""The content of a table before it is drawn: columns and cells."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -6,23 +6,23 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that is shown."""
+    """A visible column."""
 
     name: str
     title: str
     width: int
-    """In cells."""
+    """Width in cells of the terminal."""
     is_right: bool = False
 
 
 class Cell(NamedTuple):
-    """What stands in a column of a row: plain text. A tuple: hundreds are made for a frame."""
+    """The plain text of one table cell. A tuple, since a frame makes hundreds."""
 
     text: str
     style: str = ""
-    """Rich's."""
+    """A Rich style; empty for the table's own."""
     spans: bool = False
-    """Goes on to the end of the line; the columns after it are not asked for."""
+    """Whether the text extends to the end of the line, so that the columns after it are not shown."""
 
 
 EMPTY = Cell("")

@@ -1,4 +1,4 @@
-"""A widget that is handed its lines, and painted only in those that changed."""
+"""A widget that shows given lines, and repaints only those that changed."""
 
 from rich.segment import Segment
 from rich.style import Style
@@ -11,7 +11,7 @@ from rollouthub_tui.navigation import app_of
 
 
 class LinePanel(Static):
-    """Shows lines as they are: to wrap and style a text again, as other widgets do, takes several times as long."""
+    """Shows lines without wrapping or restyling them, which takes other widgets several times as long."""
 
     ALLOW_SELECT = False
 
@@ -21,7 +21,7 @@ class LinePanel(Static):
         self._base: Style | None = None
 
     def replace(self, drawing: Text) -> None:
-        """Show a drawing."""
+        """Show another text."""
         before, self._lines = self._lines, list(drawing.split("\n", allow_blank=True))
         width = self.content_size.width
         changed = [
@@ -33,12 +33,12 @@ class LinePanel(Static):
             self.refresh(*changed)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """What is to be painted."""
+        """The lines to paint."""
         self._base = None  # it goes through the styles of all that this lies in: found once a frame, not once a line
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """One line, by what it is on."""
+        """One line, with the panel's background."""
         base = self._base = self._base or self.rich_style
         width = self.content_size.width
         segments = self._lines[y].render(app_of(self).console) if y < len(self._lines) else ()
@@ -47,5 +47,5 @@ class LinePanel(Static):
 
     @property
     def text(self) -> str:
-        """What it shows, without colours."""
+        """The panel's text, without colours."""
         return "\n".join(line.plain for line in self._lines)

@@ -1,10 +1,10 @@
-"""Why the machines of a run cannot be told of."""
+"""Explains why the machines of a run cannot be shown."""
 
 from rollouthub_tui.watched_run import WatchedRun
 
 
 def why_none(run: WatchedRun) -> str:
-    """Why nothing can be told of what it plays on."""
+    """Why the machines of a run cannot be shown."""
     match run.feed.info.status:
         case "running":
             return (

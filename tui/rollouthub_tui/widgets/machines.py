@@ -1,4 +1,4 @@
-"""What a run plays on: model servers, workers, sandboxes, and what those in flight wait for."""
+"""The pane with what a run plays on: model servers, workers, sandboxes, and what rollouts in flight wait for."""
 
 from typing import ClassVar
 
@@ -16,7 +16,7 @@ from rollouthub_tui.widgets.machine_words import why_none
 
 
 class MachinesPane(VerticalScroll):
-    """Machines, as the run's hub tells of them every two seconds."""
+    """The machines of a run, as its hub reports them every two seconds."""
 
     DEFAULT_CSS = """
     MachinesPane { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
@@ -41,7 +41,7 @@ class MachinesPane(VerticalScroll):
         yield Static(markup=False)
 
     def show(self, run: WatchedRun) -> None:
-        """Show how the machines are now."""
+        """Show the machines' present state."""
         self._run = run
         width = self.scrollable_content_region.width
         if width <= 0:
@@ -53,13 +53,13 @@ class MachinesPane(VerticalScroll):
             self.query_one(Static).update(drawing.copy(), layout=not is_as_high)
 
     def on_resize(self) -> None:
-        """Fit the new width."""
+        """Lay out for the new width."""
         if self._run is not None and self._run.is_open:
             self.show(self._run)
 
 
 def machines_text(run: WatchedRun, width: int) -> Text:
-    """Every machine of a run, or why none can be told of."""
+    """Every machine of a run, or why none can be shown."""
     view, is_on = run.view, run.feed.info.status == "running"
     parts: list[Text] = []
     if is_on:

@@ -1,4 +1,4 @@
-"""A table of any length: lines are made only while they can be seen, and no object is kept for a row."""
+"""A table of any length: lines are made only while they are visible, and there is no object per row."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -19,7 +19,7 @@ from rollouthub_tui.widgets.cells import Cell, Column
 
 
 def fitted(text: str, width: int, *, is_right: bool = False) -> str:
-    """A text in exactly so many cells; what is cut ends in an ellipsis."""
+    """A text cut or padded to exactly `width` cells; what is cut ends in an ellipsis."""
     length = len(text) if text.isascii() else cell_len(text)
     if length > width:
         return set_cell_size(text, width - 1) + "…" if width > 0 else ""
@@ -29,12 +29,12 @@ def fitted(text: str, width: int, *, is_right: bool = False) -> str:
 
 @lru_cache(512)
 def parsed(style: str) -> Style:
-    """A style by its words."""
+    """The Rich style for its name."""
     return Style.parse(style)
 
 
 class Listing(ScrollView, can_focus=True):
-    """Rows under a header, and a cursor."""
+    """A header, rows and a cursor; subclasses give the cells of any row."""
 
     DEFAULT_CSS = """
     Listing { height: 1fr; overflow-x: hidden; overflow-y: auto; background: $background; color: $foreground;
@@ -54,36 +54,36 @@ class Listing(ScrollView, can_focus=True):
         Binding("enter,l", "open", "Open", show=False),
     ]
     GAP = 1
-    """Cells between columns."""
+    """Cells between two columns."""
 
     cursor: reactive[int] = reactive(0, repaint=False)
-    """The row it is at."""
+    """Index of the cursor's row."""
 
     class Opened(Message):
-        """Somebody opens a row."""
+        """Posted when a row is opened."""
 
     class Moved(Message):
-        """The cursor is at another row."""
+        """Posted when the cursor is at another row."""
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         raise NotImplementedError
 
     def columns(self, width: int) -> Sequence[Column]:
-        """The columns that fit so many cells, their gaps included."""
+        """The columns that fit a width in cells, gaps included."""
         raise NotImplementedError
 
     def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
-        """What a row shows, a cell for each column."""
+        """The cells of a row, one for each column."""
         raise NotImplementedError
 
     def mark(self, row: int) -> str:
-        """One character before a row; the cursor's is shown where there is none."""
+        """One character at the beginning of a row, after the cursor's mark."""
         return " "
 
     def update_rows(self) -> None:
-        """The rows are others, or say something else."""
+        """Redraw after rows were added, removed or changed."""
         size = Size(self.size.width, self.count + 1)
         if size != self.virtual_size:
             self.virtual_size = size
@@ -91,21 +91,21 @@ class Listing(ScrollView, can_focus=True):
         self.refresh()
 
     def on_resize(self) -> None:
-        """Columns depend on the width."""
+        """Lay out for the new width."""
         self.update_rows()
         self._reveal()
 
     def visible_rows(self) -> range:
-        """The rows that can be seen."""
+        """The range of the visible rows."""
         top = self.scroll_offset.y
         return range(min(top, self.count), min(top + max(0, self.size.height - 1), self.count))
 
     def validate_cursor(self, cursor: int) -> int:
-        """Keep it at a row."""
+        """Limit the cursor to existing rows."""
         return max(0, min(cursor, self.count - 1))
 
     def watch_cursor(self, before: int, now: int) -> None:
-        """Show it. Where nothing is scrolled two lines are drawn; scrolling draws all."""
+        """Scroll to the cursor and redraw: without scrolling, only two lines."""
         self._reveal()
         for row in (before, now):
             self.refresh_line(row + 1)  # below the header
@@ -119,11 +119,11 @@ class Listing(ScrollView, can_focus=True):
             self.scroll_to(y=self.cursor - room + 1, animate=False, force=True)
 
     def action_move(self, by: int) -> None:
-        """Go to a row near by."""
+        """Move the cursor by this many rows."""
         self.cursor += by
 
     def action_page(self, by: int) -> None:
-        """Go a page on."""
+        """Move the cursor by this many pages."""
         self.cursor += by * max(1, self.size.height - 2)
 
     def action_first(self) -> None:
@@ -140,7 +140,7 @@ class Listing(ScrollView, can_focus=True):
             self.post_message(self.Opened())
 
     def on_click(self, event: Click) -> None:
-        """Go to the row that was clicked; a second click opens it."""
+        """Move the cursor to the clicked row; a double click opens it."""
         row = self.scroll_offset.y + event.y - 1
         if event.y >= 1 and row < self.count:
             self.cursor = row
@@ -193,7 +193,7 @@ class Listing(ScrollView, can_focus=True):
 
 
 def shared_out(width: int, columns: Sequence[Column], weights: dict[str, int], gap: int = Listing.GAP) -> list[Column]:
-    """Columns widened by what is left of a width, by their weights."""
+    """The columns, with unused width distributed among them by weight."""
     left = max(0, width - sum(column.width for column in columns) - gap * max(0, len(columns) - 1))
     total = sum(weights.get(column.name, 0) for column in columns)
     made: list[Column] = []

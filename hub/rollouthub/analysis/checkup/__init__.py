@@ -1,1 +1,1 @@
-"""Looking at what a run is about to use: this machine, a model's server, an environment's tasks, a Ray cluster."""
+"""Checks of what a run needs: the machine, a model's server, an environment's tasks, a Ray cluster."""

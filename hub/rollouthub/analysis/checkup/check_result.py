@@ -1,4 +1,4 @@
-"""One thing that `hub doctor` looked at."""
+"""The result of one check of `hub doctor`."""
 
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -6,7 +6,9 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `broken` must be mended; `poor` works, badly; `missing` is only needed for what it says."""
+    """The result of one check. `broken` must be repaired; `poor` works badly; `missing` is needed only for the
+    purpose it names.
+    """
 
     name: str
     state: Literal["ok", "missing", "poor", "broken"]
@@ -14,5 +16,5 @@ class Finding:
     mend: str = ""
 
     def as_json(self) -> dict[str, str]:
-        """As plain fields."""
+        """The finding as plain JSON fields."""
         return asdict(self)

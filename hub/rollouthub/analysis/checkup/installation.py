@@ -1,4 +1,4 @@
-"""What a machine has for the hub, found out without starting anything."""
+"""Checks of this machine and installation: versions, disk, open files, extras, plug-ins, credentials."""
 
 import importlib.util
 import os
@@ -17,7 +17,8 @@ from rollouthub.analysis.checkup.machine_speed import machine_findings
 from rollouthub.analysis.checkup.ray_check import ray_findings
 from rollouthub.errors import HubError
 from rollouthub.models.credentials import load_credentials
-from rollouthub.plugins.entry_points import AGENTS, ENVIRONMENTS, find_environment, plugins
+from rollouthub.plugins.entry_points import AGENTS, ENVIRONMENTS, plugins
+from rollouthub.plugins.environments import find_environment
 from rollouthub.plugins.extras import pip_install
 from rollouthub.telemetry.trackers.tracker import tracker_packages
 
@@ -27,13 +28,13 @@ EXTRAS = {
 }
 KEYS = ("HOSTED_VLLM_API_BASE", "HOSTED_VLLM_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_KEY")
 DOCTORS = "rollouthub.doctors"
-"""Functions that each give findings of their own."""
+"""Entry-point group of functions without arguments that yield `Finding`s of their own."""
 LEAST_FREE_BYTES = 1 << 30
 LEAST_OPEN_FILES = 4096
 
 
 def examine() -> list[Finding]:
-    """Look at everything."""
+    """Run all checks of this machine and return their findings."""
     return [
         _python(),
         *machine_findings(),
@@ -114,14 +115,14 @@ def _plugins() -> Iterator[Finding]:
 
 
 def _siblings() -> Iterator[Finding]:
-    """What the other packages of the hub look at, such as container engines."""
+    """Yield the findings of other packages' checks, such as those of container engines."""
     for plugin in plugins(DOCTORS).values():
         look: Any = plugin.entry.load()
         yield from look()
 
 
 def _keys() -> Iterator[Finding]:
-    """Which variables are set; never what they hold."""
+    """Yield one finding for each known credential variable that is set; never its value."""
     try:
         credentials = load_credentials(os.environ, Path.cwd())
     except HubError as error:

@@ -1,4 +1,4 @@
-"""How fast this machine is just now: cores, load, memory, disk, event loop, clock, GPU."""
+"""Checks of this machine's current speed: cores, load, memory, disk, event loop, clock, GPU."""
 
 import os
 import shutil
@@ -15,17 +15,17 @@ from rollouthub.event_loop import run_async
 from rollouthub.statistics.quantiles import quantile
 
 LONGEST_SYNC = 0.02
-"""Seconds; every batch of records waits for one."""
+"""Longest acceptable fsync in seconds (median); every batch of records waits for one."""
 LONGEST_LAG = 0.02
-"""Seconds by which the event loop may be late; more is felt in every model call."""
+"""Longest acceptable lag of the event loop in seconds (95th percentile); every model call suffers from a longer one."""
 LEAST_MEMORY = 1 << 30
 LARGEST_SKEW = 2.0
-"""Seconds between this machine's clock and that of the disk it writes to."""
+"""Largest acceptable difference in seconds between this machine's clock and the file times of its disk."""
 _SYNCS, _LAGS = 8, 60
 
 
 def machine_findings() -> Iterator[Finding]:
-    """Look; takes a quarter of a second."""
+    """Run the checks of this machine's speed; takes about a quarter of a second."""
     yield _cores()
     yield from _memory()
     yield from _disk()
@@ -46,7 +46,7 @@ def _cores() -> Finding:
 
 
 def _quota() -> float | None:
-    """The cores that a cgroup grants; None where it does not say."""
+    """The number of cores that the container's cgroup grants; None where it sets no limit or cannot be read."""
     try:
         granted, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         return None if granted == "max" else int(granted) / int(period)
@@ -68,7 +68,7 @@ def _memory() -> Iterator[Finding]:
 
 
 def _disk() -> Iterator[Finding]:
-    """How long a commit takes where runs would be written, and whether that disk tells the same time."""
+    """Measure fsync in the current folder, and compare the disk's file times with this machine's clock."""
     here = Path.cwd()
     if not os.access(here, os.W_OK):
         yield Finding("disk speed", "missing", f"{here} cannot be written to", "hub run … -o DIR")
@@ -95,7 +95,7 @@ def _disk() -> Iterator[Finding]:
 
 
 async def _loop() -> Finding:
-    """How late the event loop wakes whoever sleeps, with nothing else to do."""
+    """Measure how late the idle event loop wakes a sleeping task."""
     late: list[float] = []
     for _ in range(_LAGS):
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Whether a model can be used: from its server's name to one call of it, each step with its own cause."""
+"""Check whether a model can be used, from resolving its server's name to calling it; each step names its own cause."""
 
 import socket
 import ssl
@@ -13,12 +13,12 @@ from yarl import URL
 from rollouthub.analysis.checkup.check_result import Finding
 from rollouthub.analysis.run_doctor.causes import cause_of
 from rollouthub.errors import HubError, UsageError
+from rollouthub.generation import Model, ModelReply, ModelRequest, Sampling
 from rollouthub.messages import Message
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import addressed, open_model
-from rollouthub.protocols import Model, ModelReply, ModelRequest, Sampling
 
 STEP_SECONDS = 5.0
 CALL_SECONDS = 60.0
@@ -36,7 +36,7 @@ _TOOL = Tool(
 
 
 async def model_findings(config: ModelConfig, credentials: Credentials) -> AsyncIterator[Finding]:
-    """Look, step by step; a step that fails is the last. Makes two short calls of the model."""
+    """Check a model step by step, ending after a failed step. Makes two short model calls."""
     found = addressed(config, credentials)
     for base_url in filter(None, (found.base_url, *found.replicas)):
         for finding in await _reach(URL(base_url)):
@@ -55,7 +55,7 @@ async def model_findings(config: ModelConfig, credentials: Credentials) -> Async
 
 
 async def _reach(url: URL) -> list[Finding]:
-    """The steps of a connection: name, port, TLS."""
+    """Check the steps of a connection: name resolution, TCP connection, TLS."""
     host, port = url.host or "", url.port or 0
     name = f"{host}:{port}"
     try:
@@ -89,7 +89,7 @@ async def _reach(url: URL) -> list[Finding]:
 
 
 async def _calls(model: Model) -> AsyncIterator[Finding]:
-    """A plain call, and one with a tool."""
+    """Make one plain model call, and one with a tool."""
     question = Message(role="user", content="What is 2 + 2? Answer with the number.")
     started = time.perf_counter()
     try:
@@ -139,7 +139,9 @@ def _request(message: Message, tools: tuple[Tool, ...]) -> ModelRequest:
 
 
 def _failed(name: str, error: HubError) -> Finding:
-    """What an error says, and what its cause asks for where it does not say that itself."""
+    """A `broken` finding for an error; its remedy comes from the error's likely cause, unless the message names one
+    itself.
+    """
     status: Any = getattr(error, "status", None)
     mend = "" if isinstance(error, UsageError) else cause_of("model", status, str(error)).mend
     return Finding(name, "broken", str(error), mend)

@@ -1,4 +1,4 @@
-"""Whether a Ray cluster can be used: the extra, the cluster's answer, and whether its versions are these."""
+"""Check whether a Ray cluster can be used: the extra is installed, the cluster answers, its versions match."""
 
 import importlib.util
 import os
@@ -23,7 +23,7 @@ _MENDS = (
 
 
 def ray_findings(address: str | None) -> list[Finding]:
-    """Look; a cluster is joined in a process of its own, and left again."""
+    """Check the Ray installation and, given an address, join that cluster from a separate process, which then exits."""
     if importlib.util.find_spec("ray") is None:
         state = "missing" if address is None else "broken"
         return [Finding("extra ray", state, "many processes and machines", pip_install("ray"))]

@@ -1,4 +1,4 @@
-"""Whether an environment's tasks can be read: how many, which rows are bad, which come twice."""
+"""Check whether an environment's tasks can be read: their number, bad rows, duplicates."""
 
 import time
 from collections.abc import AsyncIterator
@@ -12,13 +12,13 @@ from rollouthub.models.credentials import Credentials
 from rollouthub.task import BadRow
 
 MOST = 200_000
-"""Tasks that are looked at."""
+"""Maximum number of tasks to read."""
 SHOWN = 3
 SLOW = 30.0
 
 
 async def task_findings(request: RunRequest, credentials: Credentials) -> AsyncIterator[Finding]:
-    """Open the environments of a request and read all their tasks; nothing is played."""
+    """Open the environments of a request and read their tasks, up to `MOST`; no episode is played."""
     plan = make_plan(request.model_copy(update={"model": None, "agent": "oracle", "skip_bad": True, "limit": MOST}))
     try:
         async with open_plan(plan, credentials) as opened:

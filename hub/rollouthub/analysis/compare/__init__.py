@@ -1,1 +1,3 @@
-"""Runs of one set of tasks side by side: which model is better, by how much, and what the rest would cost."""
+"""Comparisons of runs on the same tasks: which model is better, by how much, and what the full set of tasks would
+cost.
+"""

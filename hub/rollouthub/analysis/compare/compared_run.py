@@ -1,4 +1,6 @@
-"""A run as a comparison reads it: its rollouts by task, where a task is what it asks and not only what it is called."""
+"""A run in the form that a comparison needs: its rollouts by task. A task is identified by its content, too, not
+only by its id.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from rollouthub.store.read_only_source import ReadOnlySource
 
 
 class ComparedTask(NamedTuple):
-    """One task, wherever it was played."""
+    """Identity of a task across runs: environment, split, id and the digest of its content."""
 
     environment: str
     split: str
@@ -21,7 +23,7 @@ class ComparedTask(NamedTuple):
 
 
 class ComparedAttempt(NamedTuple):
-    """One attempt."""
+    """One attempt of a compared run."""
 
     environment: str
     split: str
@@ -29,7 +31,9 @@ class ComparedAttempt(NamedTuple):
     digest: str
     seed: int
     environment_identity: str
-    """Of all its bytes: its code and, where it was installed, its bundle and dependencies."""
+    """Digests of the environment's code and, for an installed environment, of its bundle and dependencies, as a JSON
+    array.
+    """
     effective: int
     outcome: str
     reward: float | None
@@ -41,11 +45,11 @@ class ComparedAttempt(NamedTuple):
     started_at: float
     finished_at: float
     told: int = 0
-    """How often a person spoke to its agent."""
+    """Number of messages that a person sent to its agent."""
 
     @property
     def key(self) -> ComparedTask:
-        """Its task."""
+        """The task that the attempt played."""
         return ComparedTask(self.environment, self.split, self.task_id, self.digest)
 
 
@@ -60,24 +64,24 @@ FROM rollouts ORDER BY id
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """A run that takes part."""
+    """A run in a comparison: its label, its facts and its attempts."""
 
     label: str
-    """Its model, or its directory's name."""
+    """The run's model, agent and seats, or the name of its directory; unless the caller gave a label."""
     info: RunInfo
     attempts: tuple[ComparedAttempt, ...]
 
     @property
     def keys(self) -> set[ComparedTask]:
-        """Its tasks."""
+        """The run's tasks, by environment, split, id and digest."""
         return {attempt.key for attempt in self.attempts}
 
     def only(self, keys: set[ComparedTask]) -> "ComparedRun":
-        """The run with these tasks alone."""
+        """Return the run restricted to these tasks."""
         return ComparedRun(self.label, self.info, tuple(attempt for attempt in self.attempts if attempt.key in keys))
 
     def groups(self) -> Iterator[tuple[ComparedTask, GroupCounts]]:
-        """Each task's samples, counted by their effective attempts."""
+        """Yield each task with the counts over its samples; only effective attempts count."""
         samples: dict[ComparedTask, list[ComparedAttempt]] = {}
         for attempt in self.attempts:
             if attempt.effective:
@@ -102,10 +106,11 @@ class ComparedRun:
 
 
 def read_compared(directory: Path, label: str | None = None) -> ComparedRun:
-    """Read a run; its label is its model unless one is given.
+    """Read a run for a comparison. Without a label, it is labelled by its model, agent and seats, else by its
+    directory.
 
     Raises:
-        RunDirectoryError: there is none, or none that can be read.
+        RunDirectoryError: the directory holds no run, or the run cannot be read.
     """
     with open_run(directory) as reader:
         info = reader.info
@@ -121,4 +126,6 @@ def read_compared(directory: Path, label: str | None = None) -> ComparedRun:
 def _label(info: RunInfo) -> str:
     request = info.resolved.get("request")
     given = cast("dict[str, object]", request) if isinstance(request, dict) else {}
-    return str(given.get("model") or given.get("agent") or info.directory.name)
+    seats = [f"{seat}={player}" for seat, player in info.seats.items()]
+    own = given.get("model") or given.get("agent")
+    return ", ".join([*([str(own)] if own else []), *seats]) or info.directory.name

@@ -1,4 +1,4 @@
-"""Runs compared on the tasks they have in common, task by task against the first."""
+"""Compares runs on their common tasks; each run is paired with the first, task by task."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from rollouthub.statistics.quantiles import quantile
 
 @dataclass(frozen=True)
 class RunStanding:
-    """What one run came to on the common tasks."""
+    """One run's figures on the common tasks."""
 
     label: str
     run: str
@@ -24,41 +24,43 @@ class RunStanding:
     rollouts: int
     scored: int
     mean_reward: Estimate | None
-    """A mean over tasks, as its interval is; None where nothing was scored."""
+    """Mean over tasks of the tasks' mean rewards, with its interval; None where nothing was scored."""
     pass_rate: float | None
     difference: Estimate | None
-    """Mean reward minus the first run's, task by task over those both have scored; None for the first itself."""
+    """Mean reward minus the first run's, paired by task over the tasks that both runs scored; None for the first run
+    itself.
+    """
     prompt_tokens: float
-    """Of a rollout, attempts that broke included."""
+    """Mean prompt tokens per rollout, broken attempts included."""
     output_tokens: float
     cost: float | None
-    """US dollars of a rollout, attempts that broke included; None where no call has a price."""
+    """Mean US dollars per rollout, broken attempts included; None if no price is known."""
     seconds_p50: float | None
     seconds_p95: float | None
-    """Of a scored rollout."""
+    """95th percentile of the seconds of a scored rollout."""
     rollouts_per_second: float | None
     outcomes: dict[str, int]
     """Kind of ending → rollouts; kinds are never merged."""
     projected_cost: float | None
     projected_seconds: float | None
-    """Of the full set of tasks, at the same concurrency."""
+    """Projected time in seconds for the full set of tasks, at the same concurrency; None where it is unknown."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs side by side."""
+    """Several runs on their common tasks."""
 
     standings: tuple[RunStanding, ...]
     common: int
-    """Tasks that all of them played."""
+    """Number of tasks that all runs played."""
     left_out: dict[str, int]
-    """Label → tasks of that run which another did not play."""
+    """Label → number of tasks of that run which another run did not play."""
     remarks: tuple[str, ...]
     full_tasks: int | None
-    """Tasks that cost and time are projected for."""
+    """Number of tasks that cost and time are projected for."""
 
     def as_json(self) -> dict[str, Any]:
-        """The object `hub compare --json` prints."""
+        """The object that `hub compare --json` prints."""
         return asdict(self)
 
 
@@ -85,7 +87,7 @@ def compare_runs(runs: Sequence[ComparedRun], full_tasks: int | None = None) -> 
 
 
 def _labelled(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
-    """The runs with labels that tell them apart."""
+    """Return the runs with distinct labels: a repeated label gets the directory's name added."""
     count = Counter(run.label for run in runs)
     return [
         run
@@ -96,7 +98,7 @@ def _labelled(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
 
 
 def _mismatch(runs: Sequence[ComparedRun]) -> str:
-    """Why nothing can be compared."""
+    """The error message for runs that have no task in common: it says why."""
     names = [{key[:3] for key in run.keys} for run in runs]
     alike = len(set[tuple[str, ...]].intersection(*names))
     listing = ", ".join(f"{run.info.directory} has {len(run.keys)}" for run in runs)
@@ -113,7 +115,9 @@ def _task_means(run: ComparedRun) -> dict[ComparedTask, float]:
 
 
 def _difference(first: dict[ComparedTask, float], other: dict[ComparedTask, float]) -> Estimate:
-    """Paired by task: what a task adds by being hard or easy falls out (arXiv:2411.00640, 4.2)."""
+    """The mean difference paired by task, which cancels the tasks' differences in difficulty (arXiv:2411.00640,
+    4.2).
+    """
     paired = TaskMeans()
     for key, mean in other.items():
         if key in first:
@@ -155,7 +159,7 @@ def _standing(run: ComparedRun, difference: Estimate | None, full_tasks: int | N
 
 
 def _remarks(runs: Sequence[ComparedRun]) -> list[str]:
-    """What makes the runs less alike than their tasks are."""
+    """Remarks on what limits the comparison: other seeds or versions, messages from people, incomplete runs."""
     found: list[str] = []
     by_task = [{attempt.key: attempt for attempt in run.attempts} for run in runs]
     first = by_task[0]

@@ -1,4 +1,6 @@
-"""Two runs task by task: where the second does worse, where better, and where that is more than chance."""
+"""Compares two runs task by task: where the second is worse, where it is better, and where the difference is
+significant.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,53 +11,53 @@ from rollouthub.rollout import Outcome, OutcomeKind
 from rollouthub.statistics.permutation import Chance, adjusted, permutation_test
 
 LEVEL = 0.05
-"""The share of false ones among the differences that are called more than chance."""
+"""False discovery rate: the expected share of false positives among the differences called significant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one run's samples of a task came to."""
+    """One run's samples of a task."""
 
     samples: int
     rewards: tuple[float, ...]
-    """Of what was scored."""
+    """The rewards of the scored samples."""
     passed: int | None
-    """None where no verifier drew a pass line."""
+    """Number of samples that the verifier passed; None where it gave no pass or fail."""
     unscored: dict[OutcomeKind, int]
-    """How the others ended; kinds are never merged."""
+    """Kind of outcome → number of unscored samples; kinds are never merged."""
 
     @property
     def mean_reward(self) -> float | None:
-        """Over scored samples; None without any."""
+        """Mean reward of the scored samples; None without any."""
         return sum(self.rewards) / len(self.rewards) if self.rewards else None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDifference:
-    """One task that both runs played."""
+    """One task that both runs played, with the samples of each."""
 
     key: ComparedTask
     first: Side
     second: Side
     chance: Chance | None = None
-    """What a permutation test of the rewards says; None where it was not made, or one side has no reward."""
+    """Result of a permutation test of the rewards; None where no test was made, or one side has no reward."""
     adjusted: float | None = None
-    """Its p, adjusted for the number of tasks that were tested."""
+    """The test's p-value, adjusted for the number of tests; None where the task was not counted as a test."""
 
     @property
     def difference(self) -> float | None:
-        """The second's mean minus the first's; None where one of them was not scored at all."""
+        """The second run's mean reward minus the first's; None where either run has no scored sample."""
         one, other = self.first.mean_reward, self.second.mean_reward
         return None if one is None or other is None else other - one
 
     @property
     def is_real(self) -> bool:
-        """Whether it is more than chance, of all the tasks that were looked at."""
+        """Whether the difference is significant after the adjustment for the number of tests."""
         return self.adjusted is not None and self.adjusted <= LEVEL
 
 
 def task_differences(first: ComparedRun, second: ComparedRun) -> list[TaskDifference]:
-    """The tasks that both runs played, as the first met them; not tested yet."""
+    """Return the tasks that both runs played, in the first run's order, without tests."""
     one, other = _sides(first), _sides(second)
     return [TaskDifference(key, side, other[key]) for key, side in one.items() if key in other]
 
@@ -82,7 +84,9 @@ def _side(attempts: Sequence[ComparedAttempt]) -> Side:
 
 
 def chances(tasks: Sequence[TaskDifference]) -> Iterator[Chance | None]:
-    """Test the rewards of each task, one at a time; samples of a task are taken as alike but for the run."""
+    """Yield the permutation test of each task's rewards; the null hypothesis is that the samples of both runs are
+    alike.
+    """
     known: dict[tuple[tuple[float, ...], tuple[float, ...]], Chance | None] = {}
     for task in tasks:
         both = (tuple(sorted(task.first.rewards)), tuple(sorted(task.second.rewards)))
@@ -92,11 +96,11 @@ def chances(tasks: Sequence[TaskDifference]) -> Iterator[Chance | None]:
 
 
 def with_chances(tasks: Sequence[TaskDifference], found: Sequence[Chance | None]) -> list[TaskDifference]:
-    """The tasks with what their tests say, adjusted for how many there are (Benjamini and Hochberg 1995).
+    """Return the tasks with their test results, with p-values adjusted for multiple tests (Benjamini and Hochberg
+    1995).
 
-    A task whose rewards could not have reached the level, however they were dealt out (one sample each, or all alike),
-    is not counted among the tests: what it could show depends on the rewards alone, not on whose they are (Tarone
-    1990).
+    A task whose rewards could not reach the level under any assignment to the two runs (one sample each, or all rewards
+    equal) does not count as a test: that depends on the rewards alone, not on the runs they came from (Tarone 1990).
     """
     able = [place for place, chance in enumerate(found) if chance is not None and chance.least <= LEVEL]
     levels = adjusted([chance.p for place in able if (chance := found[place]) is not None])

@@ -1,1 +1,1 @@
-"""What is wrong or strange in a run, and why: `hub doctor RUN`."""
+"""Diagnoses a run's problems and their causes: `hub doctor RUN`."""

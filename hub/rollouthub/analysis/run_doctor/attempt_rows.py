@@ -1,4 +1,4 @@
-"""A run as the doctor reads it: every attempt in one row of plain values, read in two passes."""
+"""A run in the form that the doctor needs: one row of plain values for each attempt, read with two queries."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ LONGEST_TEXT = 300
 
 
 class AttemptRow(NamedTuple):
-    """One attempt. Cheaper than the record it stands for: a run has tens of thousands."""
+    """One attempt. A row takes less memory than the full record; a run can have tens of thousands."""
 
     rollout_id: str
     group_id: str
@@ -46,21 +46,21 @@ class AttemptRow(NamedTuple):
     fault_status: int | None
     fault_message: str | None
     answered: float | None
-    """The verifier's metric of this name, where it has one: whether it found an answer."""
+    """The verifier's metric `answered`, 0 where it found no answer; None where it has no such metric."""
     feedback: str | None
-    """The beginning of what the verifier said; None where it passed."""
+    """The beginning of the verifier's feedback; None where the attempt passed, or there is none."""
     answer: str | None
     untrainable: str | None
     retries: int
-    """Failed tries of its model calls."""
+    """Number of failed tries of its model calls."""
     cut: int
-    """Responses that the token limit cut off."""
+    """Number of responses cut off by the token limit."""
     tool_errors: int
-    """Turns with a tool call that told the model of an error."""
+    """Number of turns with a tool call that returned an error."""
     last_length: int
-    """Characters of its last response; -1 without any."""
+    """Number of characters of its last response; -1 if it has no turn."""
     last_requests: int
-    """Tool calls its last response asked for."""
+    """Number of tool calls in its last response."""
 
     @property
     def is_scored(self) -> bool:
@@ -77,7 +77,7 @@ SELECT id >> {TURN_BITS}, max(id),
     json_array_length(body, '$.response.tool_requests')
 FROM turns GROUP BY 1
 """
-"""The columns without a sum are those of an attempt's last turn."""
+"""Query of each attempt's turns. The columns without an aggregate are those of its last turn."""
 _ATTEMPTS = f"""
 SELECT id, rollout_id, group_id, environment, task_id, attempt, effective, outcome, stop, reward, passed, turns,
     tool_calls, prompt_tokens, output_tokens, seconds, queue_seconds, setup_seconds, agent_seconds, model_seconds,
@@ -92,38 +92,38 @@ SELECT id, rollout_id, group_id, environment, task_id, attempt, effective, outco
 FROM rollouts ORDER BY seq
 """
 _SILENT = (0, 0, 0, -1, 0)
-"""What an attempt without any turn has said."""
+"""The values of `_SPOKEN` for an attempt without any turn."""
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What a run holds."""
+    """A run's facts and all its attempts."""
 
     info: RunInfo
     attempts: tuple[AttemptRow, ...]
-    """In the order they were committed."""
+    """All attempts, in the order of commits."""
     live: tuple[LiveState, ...]
-    """In flight; of a run that died, those that were."""
+    """The attempts in flight; for a run that died, those in flight at that time."""
     now: float
-    """Seconds since the epoch."""
+    """The time of the examination, as Unix time in seconds."""
 
     @cached_property
     def effective(self) -> tuple[AttemptRow, ...]:
-        """The attempts that count, one for each rollout."""
+        """The effective attempts, one for each rollout."""
         return tuple(attempt for attempt in self.attempts if attempt.effective)
 
     @cached_property
     def scored(self) -> tuple[AttemptRow, ...]:
-        """The attempts that count and have a reward."""
+        """The effective attempts that have a reward."""
         return tuple(attempt for attempt in self.effective if attempt.is_scored)
 
     @property
     def planned(self) -> int:
-        """Rollouts planned, or kept where that is not known."""
+        """Number of planned rollouts, or of stored ones if the plan is unknown."""
         return self.info.planned or len(self.effective)
 
     def groups(self) -> Iterator[list[AttemptRow]]:
-        """The scored samples of each task."""
+        """Yield the scored samples of each task."""
         found: dict[str, list[AttemptRow]] = {}
         for attempt in self.scored:
             found.setdefault(attempt.group_id, []).append(attempt)
@@ -131,10 +131,10 @@ class RunRecord:
 
 
 def read_run(directory: Path, now: float) -> RunRecord:
-    """Read a run.
+    """Read a run for the doctor.
 
     Raises:
-        RunDirectoryError: there is none, or none that can be read.
+        RunDirectoryError: the directory holds no run, or the run cannot be read.
     """
     with open_run(directory) as reader:
         info, live = reader.info, tuple(reader.live())

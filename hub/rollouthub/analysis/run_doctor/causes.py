@@ -1,4 +1,4 @@
-"""What a fault's words and status say of its cause, and what to do about it."""
+"""Finds the likely cause of a fault from its message and status, and advises what to do."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from rollouthub.analysis.run_doctor.symptom import Field
 
 @dataclass(frozen=True)
 class Cause:
-    """Why something broke."""
+    """The likely cause of a fault, and advice."""
 
     field: Field
     says: str
@@ -76,7 +76,9 @@ _BY_BOUNDARY: dict[str, Cause] = {
 
 
 def cause_of(boundary: str, status: int | None, message: str) -> Cause:
-    """Why a fault happened, as far as it can be told: by its status, by its words, else by whose boundary broke."""
+    """Return the likely cause of a fault: from its HTTP status, else from its message, else from the boundary that
+    broke.
+    """
     if boundary == "model" and status in _BY_STATUS:
         return _BY_STATUS[status]
     # An agent's or a verifier's words are about its own world, not about ours.
@@ -93,5 +95,5 @@ _CHANGING = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b|\d+(?:\.\d+)?|'[^']*'|\"[^
 
 
 def gist(message: str) -> str:
-    """A message without what differs from one fault to the next: numbers, ids, and what is quoted."""
+    """Return a message without the parts that vary between like faults: numbers, ids and quoted text."""
     return _CHANGING.sub("…", message)[:120]

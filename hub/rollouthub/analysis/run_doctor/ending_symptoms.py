@@ -1,4 +1,4 @@
-"""How a run and its episodes ended: what is missing, what was cut short, what was no answer."""
+"""Symptoms in how a run and its episodes ended: missing scores, episodes ended by limits, missing answers."""
 
 import re
 from collections import Counter
@@ -10,7 +10,7 @@ from rollouthub.rollout import Stop
 
 SERIOUS_MISSING = 0.05
 STRANGE, SERIOUS = 0.05, 0.5
-"""Shares of scored rollouts from which a flaw of their endings is worth a remark, and is a problem."""
+"""Shares of the scored rollouts above which a flaw of their endings is a remark, and a problem."""
 _LIMITS: dict[str, tuple[str, str]] = {
     Stop.TURN_LIMIT: ("turns", "raise --max-turns, or see what they spend them on: hub show RUN ROLLOUT"),
     Stop.TOKEN_LIMIT: ("output tokens", "raise --max-total-tokens"),
@@ -25,7 +25,7 @@ _NO_ANSWER = re.compile(
 
 
 def status(run: RunRecord) -> Iterator[Symptom]:
-    """Whether the run came to its end, and how much of it has a score."""
+    """Yield whether the run finished, and how many of its rollouts have a score."""
     info = run.info
     mend = f"hub run --resume -o {info.directory}"
     if info.status == "dead":
@@ -69,7 +69,7 @@ def status(run: RunRecord) -> Iterator[Symptom]:
 
 
 def cut_short(run: RunRecord) -> Iterator[Symptom]:
-    """Episodes that a limit ended, and answers that the token limit cut off."""
+    """Yield the limits that ended many episodes, and the responses cut off at max_tokens."""
     whole = len(run.scored)
     stops = Counter(attempt.stop for attempt in run.scored)
     for stop, (unit, mend) in _LIMITS.items():
@@ -105,7 +105,7 @@ def cut_short(run: RunRecord) -> Iterator[Symptom]:
 
 
 def answers(run: RunRecord) -> Iterator[Symptom]:
-    """Empty last words, and answers the verifier could make nothing of."""
+    """Yield empty last responses, answers that the verifier could not read, and tool calls that mostly fail."""
     whole = len(run.scored)
     empty = [
         attempt
@@ -157,7 +157,7 @@ def answers(run: RunRecord) -> Iterator[Symptom]:
 
 
 def trainable(run: RunRecord) -> Iterator[Symptom]:
-    """What cannot be trained on, and why."""
+    """Yield how many scored rollouts cannot be trained on, with the most common reason."""
     reasons = Counter(attempt.untrainable for attempt in run.scored if attempt.untrainable)
     if reasons:
         count, (reason, _) = reasons.total(), reasons.most_common(1)[0]

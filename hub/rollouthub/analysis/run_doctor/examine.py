@@ -1,4 +1,4 @@
-"""Everything the doctor looks at in a run."""
+"""Runs all of the doctor's checks on a run."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -32,23 +32,23 @@ _ORDER = ("problem", "remark", "fact")
 
 @dataclass(frozen=True)
 class Examination:
-    """What the doctor says of a run."""
+    """The diagnosis of a run."""
 
     directory: Path
     rollouts: int
     scored: int
     symptoms: tuple[Symptom, ...]
-    """The gravest first."""
+    """Symptoms, the most severe first."""
     outliers: tuple[Outlier, ...]
-    """The strangest first."""
+    """Outlying rollouts, the furthest from the median first."""
 
     @property
     def has_problems(self) -> bool:
-        """Whether something is seriously wrong."""
+        """Whether any symptom has the weight `problem`."""
         return any(symptom.weight == "problem" for symptom in self.symptoms)
 
     def as_json(self) -> dict[str, Any]:
-        """The object `hub doctor RUN --json` prints."""
+        """The object that `hub doctor RUN --json` prints."""
         return {
             "run": str(self.directory),
             "rollouts": self.rollouts,
@@ -70,10 +70,10 @@ class Examination:
 
 
 def examine_run(directory: Path, *, now: float | None = None) -> Examination:
-    """Look through a run, live or over.
+    """Diagnose a run, live or ended.
 
     Raises:
-        RunDirectoryError: there is none, or none that can be read.
+        RunDirectoryError: the directory holds no run, or the run cannot be read.
     """
     run = read_run(directory, time.time() if now is None else now)
     found = find_outliers(run)

@@ -1,4 +1,4 @@
-"""What broke, in clusters of one cause; and what was tried again."""
+"""Symptoms of faults, grouped by cause, and of retries."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from rollouthub.rollout import Outcome
 
 MOST_CLUSTERS = 12
 STORM_SHARE = 0.1
-"""Of rollouts whose model calls were tried again: past it, the backend is under too much pressure."""
+"""Share of episodes with retried model calls above which the backend counts as overloaded."""
 RETRIED_SHARE = 0.1
 
 
@@ -21,12 +21,12 @@ class _Cluster:
 
     @property
     def lost(self) -> list[AttemptRow]:
-        """Those that cost a rollout its score."""
+        """The cluster's attempts that left their rollout without a score."""
         return [attempt for attempt in self.attempts if attempt.effective and not attempt.is_scored]
 
 
 def faults(run: RunRecord) -> Iterator[Symptom]:
-    """Faults by cause, the costliest first."""
+    """Yield the faults grouped by cause, those that cost most scores first."""
     clusters: dict[tuple[str, str | None, int | None, str], _Cluster] = {}
     for attempt in run.attempts:
         if attempt.fault is not None:
@@ -64,7 +64,7 @@ def _told(cluster: _Cluster, run: RunRecord) -> Symptom:
 
 
 def retries(run: RunRecord) -> Iterator[Symptom]:
-    """Model calls and whole episodes that were tried again."""
+    """Yield retried model calls and retried episodes."""
     storms = [attempt for attempt in run.attempts if attempt.retries]
     if storms:
         calls = sum(attempt.turns for attempt in run.attempts)

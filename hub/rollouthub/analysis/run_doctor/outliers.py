@@ -1,4 +1,4 @@
-"""Rollouts far from their fellows of the same environment: in time, stages, tokens, turns, tool calls."""
+"""Finds rollouts far from the others of their environment in time, stage times, tokens, turns or tool calls."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -9,9 +9,11 @@ from rollouthub.analysis.run_doctor.robust import scores
 from rollouthub.analysis.run_doctor.symptom import Symptom, share, some_ids
 
 FAR = 8.0
-"""Robust standard deviations; episode times have long tails, so the usual 3.5 would name one in twenty."""
+"""Distance from the median, in robust standard deviations, that makes an outlier. Episode times have long tails; the
+usual 3.5 would flag one in twenty.
+"""
 FEWEST = 20
-"""Rollouts of an environment before one can stand out."""
+"""Scored rollouts that an environment needs before outliers are looked for."""
 LISTED = 10
 
 
@@ -20,7 +22,7 @@ class _Measure:
     name: str
     of: Callable[[AttemptRow], float]
     floor: float
-    """A spread smaller than this is none."""
+    """Smallest spread assumed for the measure; where no value exceeds it, the measure is skipped."""
     unit: str = ""
 
 
@@ -40,16 +42,16 @@ _MEASURES = (
 
 @dataclass
 class Outlier:
-    """One rollout that stands out, and in what."""
+    """One outlying rollout, and the measures in which it is far from the others."""
 
     attempt: AttemptRow
     score: float = 0.0
-    """Of the measure it stands out most by, in robust standard deviations."""
+    """The largest of its distances from the medians, in robust standard deviations."""
     why: list[str] = field(default_factory=list[str])
 
 
 def find_outliers(run: RunRecord) -> list[Outlier]:
-    """The rollouts that stand out, the strangest first."""
+    """Return the outlying rollouts, the furthest from the median first."""
     by_environment: dict[str, list[AttemptRow]] = {}
     for attempt in run.scored:
         by_environment.setdefault(attempt.environment, []).append(attempt)
@@ -73,7 +75,7 @@ def find_outliers(run: RunRecord) -> list[Outlier]:
 
 
 def outliers(run: RunRecord, found: list[Outlier]) -> Iterator[Symptom]:
-    """That there are some."""
+    """Yield one symptom for the outlying rollouts, if there are any."""
     if found:
         yield Symptom(
             "outliers",

@@ -1,4 +1,4 @@
-"""Rewards that teach nothing, or stand alone."""
+"""Symptoms of rewards: constant rewards, which give no training signal, and single deviating rewards."""
 
 from collections.abc import Iterator
 
@@ -6,15 +6,15 @@ from rollouthub.analysis.run_doctor.attempt_rows import AttemptRow, RunRecord
 from rollouthub.analysis.run_doctor.symptom import Symptom, share, some_ids
 
 FEW = 20
-"""Scored rollouts below which all-equal rewards say nothing."""
+"""With fewer scored rollouts than this, equal rewards are no symptom."""
 STRANGE = 0.5
 ODD_GROUP = 6
-"""Samples a group needs for one of them to be the odd one out."""
+"""Samples that a group needs before one deviating reward is a symptom."""
 _SAME = 1e-9
 
 
 def rewards(run: RunRecord) -> Iterator[Symptom]:
-    """Rewards all alike, over the run or within the groups."""
+    """Yield equal rewards over the whole run or within most groups, and single deviating rewards."""
     given = [attempt.reward for attempt in run.scored if attempt.reward is not None]
     if len(given) >= FEW and max(given) - min(given) <= _SAME:
         is_none = given[0] <= 0
@@ -63,7 +63,7 @@ def rewards(run: RunRecord) -> Iterator[Symptom]:
 
 
 def _odd(group: list[AttemptRow]) -> list[AttemptRow]:
-    """The one whose reward differs, where all others agree."""
+    """Return the sample whose reward differs where all the others agree, as a list; empty where there is none."""
     ranked = sorted(group, key=lambda attempt: attempt.reward or 0.0)
     low, second, last, high = (ranked[place].reward or 0.0 for place in (0, 1, -2, -1))
     if second - low > _SAME and high - second <= _SAME:

@@ -1,16 +1,19 @@
-"""How far a value is from its fellows, measured by what a few wild values cannot bend: median and MAD."""
+"""Distances of values from their median in robust units (median absolute deviation), which a few outliers do not
+distort.
+"""
 
 from collections.abc import Sequence
 from statistics import median
 
 TO_SIGMA = 1.4826
-"""Makes the median absolute deviation comparable to a standard deviation, for a normal distribution."""
+"""Factor that turns the median absolute deviation into a standard deviation, for a normal distribution."""
 
 
 def scores(values: Sequence[float], *, floor: float) -> list[float]:
-    """Robust z-scores (Iglewicz and Hoaglin 1993); a spread below `floor`, or a tenth of the median, counts as that.
+    """Return the robust z-scores of values (Iglewicz and Hoaglin 1993).
 
-    Without it, values that are all but equal would make an outlier of the next digit.
+    The assumed spread is at least `floor` and at least a tenth of the median: otherwise nearly equal values would turn
+    tiny differences into outliers.
     """
     if not values:
         return []

@@ -1,18 +1,18 @@
-"""One thing that is wrong or strange in a run."""
+"""One symptom that the doctor reports of a run."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 Weight = Literal["problem", "remark", "fact"]
-"""`problem` must be looked into; `remark` is strange, or costs something; `fact` is worth knowing."""
+"""`problem` must be looked into; `remark` is unusual, or costs something; `fact` is for information."""
 Field = Literal["connection", "performance", "data", "agent", "verifier", "run"]
 EXAMPLES = 5
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """What was seen, what causes it, and what to do."""
+    """An observation about a run, its cause, and what to do."""
 
     name: str
     weight: Weight
@@ -21,12 +21,12 @@ class Symptom:
     cause: str = ""
     mend: str = ""
     count: int = 0
-    """Rollouts (or attempts) it was seen in."""
+    """Number of rollouts (or attempts) with the symptom."""
     examples: tuple[str, ...] = ()
     """Ids of rollouts to look at."""
 
     def as_json(self) -> dict[str, Any]:
-        """As plain fields."""
+        """The symptom as plain JSON fields."""
         return {
             "name": self.name,
             "weight": self.weight,
@@ -40,7 +40,7 @@ class Symptom:
 
 
 def some_ids(ids: Iterable[str]) -> tuple[str, ...]:
-    """A few of them, each once, in their order."""
+    """Return the first few distinct ids, in their order."""
     found: dict[str, None] = {}
     for name in ids:
         found[name] = None
@@ -50,5 +50,5 @@ def some_ids(ids: Iterable[str]) -> tuple[str, ...]:
 
 
 def share(count: int, whole: int) -> str:
-    """`3 of 40 (7.5 %)`."""
+    """Format a count and its share, such as `3 of 40 (7.5 %)`."""
     return f"{count:,} of {whole:,}" + (f" ({count / whole:.1%})" if whole else "")

@@ -1,4 +1,4 @@
-"""Where the time went: the stage that bounds the run, what hangs, what dragged on, and clocks that jump."""
+"""Symptoms of time: the slowest stage, hanging episodes, stragglers, and clocks that jump."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -9,12 +9,12 @@ from rollouthub.analysis.run_doctor.symptom import Symptom, share, some_ids
 from rollouthub.statistics.quantiles import quantile
 
 LEAST_SECONDS = 5.0
-"""Runs shorter than this have no bottleneck worth a word."""
+"""Runs shorter than this, in seconds, get no bottleneck or straggler symptom."""
 HANG_SECONDS, PAUSE_SECONDS, JUMP_SECONDS = 60.0, 60.0, 5.0
 FEWEST_GAPS = 20
-"""Ends of episodes before one can tell what is usual."""
+"""Intervals between episode ends needed to know the usual interval."""
 HELD_UP = 0.3
-"""The share of a run's wall time that its last twentieth may take."""
+"""Share of a run's wall time that its last 5 % of episodes may take before they count as stragglers."""
 _MENDS = {
     "model": "more replicas (--base-url again), fewer tokens, or a higher -c while the server has room",
     "tool": "look at the slow tools: hub show RUN ROLLOUT; warm sandboxes, more cores, or a lower -c",
@@ -27,7 +27,7 @@ _MENDS = {
 
 
 def bottleneck(run: RunRecord) -> Iterator[Symptom]:
-    """The stage most of the time went to."""
+    """Yield the stage in which the episodes spent most time."""
     attempts = run.attempts
     total = sum(attempt.seconds for attempt in attempts)
     if not attempts or total < LEAST_SECONDS:
@@ -59,7 +59,7 @@ def bottleneck(run: RunRecord) -> Iterator[Symptom]:
 
 
 def stuck(run: RunRecord) -> Iterator[Symptom]:
-    """Attempts in flight that have not moved for much longer than others take."""
+    """Yield attempts in flight whose state has not changed for much longer than other attempts take."""
     if run.info.status != "running" or not run.live:
         return
     ranked = sorted(attempt.seconds for attempt in run.attempts)
@@ -82,7 +82,7 @@ def stuck(run: RunRecord) -> Iterator[Symptom]:
 
 
 def stragglers(run: RunRecord) -> Iterator[Symptom]:
-    """The last few episodes that a whole run waits for."""
+    """Yield the last few episodes, if the whole run waited long for them."""
     if len(run.attempts) < 40:
         return
     ends = sorted(attempt.finished_at for attempt in run.attempts)
@@ -103,7 +103,7 @@ def stragglers(run: RunRecord) -> Iterator[Symptom]:
 
 
 def clocks(run: RunRecord) -> Iterator[Symptom]:
-    """Times that cannot be, and pauses in which nothing ended though something was in flight."""
+    """Yield impossible times; without any, a long pause in which no episode ended though some were in flight."""
     jumps = [
         attempt
         for attempt in run.attempts

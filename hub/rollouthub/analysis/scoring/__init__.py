@@ -1,1 +1,1 @@
-"""Scoring without playing: stored or foreign completions from JSON lines, and a run's rollouts once more."""
+"""Scoring without playing: scores stored or foreign completions from JSON lines, and scores a run's rollouts again."""

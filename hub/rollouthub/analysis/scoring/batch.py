@@ -1,4 +1,4 @@
-"""Scoring a stream of lines: several at once, written back in their order, in memory that does not grow."""
+"""Scores a stream of lines concurrently and writes them back in their order, in bounded memory."""
 
 from dataclasses import dataclass, field
 
@@ -21,40 +21,44 @@ from rollouthub.rollout import Outcome
 from rollouthub.score import Score
 
 _AHEAD_LINES, _AHEAD_BYTES = 64, 64 * 2**20
-"""How far scoring may run ahead of a slow line: lines for each of those in flight, and bytes in all."""
+"""How far scoring may run ahead of a slow line: finished lines per concurrent line, and bytes of waiting lines in
+all.
+"""
 _LINES_AT_A_TIME = 32
-"""Lines one worker scores before others have a turn: a verifier that never waits would let nobody else."""
+"""Lines that one worker scores before it yields to the event loop; a verifier that never awaits would block the
+other tasks.
+"""
 _TRIES = 2
 _FLUSH_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """How a batch is scored."""
+    """Settings for scoring a batch of lines."""
 
     split: str
-    """The tasks' split, where a line does not say its own."""
+    """Split of the tasks, where a line does not name one."""
     seed: int = 0
-    """The run's seed that the tasks and episodes would have had."""
+    """Seed of the run, from which the seeds of tasks and episodes are derived."""
     concurrency: int = 32
-    """Lines scored at once."""
+    """Number of lines that are scored at the same time."""
     skip_bad: bool = False
-    """Write lines that make nothing to score back with the outcome `bad_row`, instead of stopping there."""
+    """Write an unusable line with the outcome `bad_row` and go on, instead of stopping at it."""
     answer_field: str | None = None
-    """The field that holds what was submitted; None takes the last words said, or a call of `submit`."""
+    """The field that holds the submitted answer; None takes it from the completion, or from a call of `submit`."""
     deadlines: Deadlines = field(default_factory=Deadlines)
 
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A line that waits to be written."""
+    """A finished line that waits to be written in order."""
 
     entry: CompletionLine
     ending: bytes
     outcome: Outcome | None
     score: Score | None = None
     failure: DataError | None = None
-    """Why the batch ends here."""
+    """The error that ends the batch at this line."""
 
 
 class BatchScorer:
@@ -73,10 +77,10 @@ class BatchScorer:
         self._failure: DataError | None = None
 
     async def score(self, writer: LineWriter) -> None:
-        """Score every line the source still has, and write each with its score.
+        """Score every remaining line of the source, and write each with its score.
 
         Raises:
-            DataError: a line makes nothing to score, and bad lines are not skipped; those before it are written.
+            DataError: a line is unusable, and bad lines are not skipped; the lines before it are written.
             StoreError: the output could not be written.
             NotOffered: the environment does not score transcripts.
         """
@@ -110,11 +114,11 @@ class BatchScorer:
 
     @property
     def _is_far_ahead(self) -> bool:
-        """Whether so much waits for a line in front of it that nothing more may be begun."""
+        """Whether so many lines or bytes wait for an earlier line that no worker may begin another."""
         return len(self._ready) >= _AHEAD_LINES * self._settings.concurrency or self._waiting_bytes >= _AHEAD_BYTES
 
     def _write(self, writer: LineWriter) -> None:
-        """Write what is ready, in order."""
+        """Write the finished lines that are next in order."""
         if self._failure is not None:
             return
         assert self._written is not None
@@ -174,13 +178,13 @@ class BatchScorer:
 
 
 async def _flush_often(writer: LineWriter) -> None:
-    """Write what waits: a score that a judge was paid for outlasts a kill half a second later."""
+    """Flush the writer twice a second, so that a kill loses at most half a second of paid judge scores."""
     while True:
         await anyio.sleep(_FLUSH_SECONDS)
         writer.flush()
 
 
 def _ending(score: str, outcome: str, error: str | None = None) -> bytes:
-    """What scoring adds to a line."""
+    """The end of an output line: the fields that scoring adds."""
     said = b"" if error is None else b', "error": ' + to_json(error)
     return b'"score": ' + score.encode() + b', "outcome": "' + outcome.encode() + b'"' + said + b"}\n"

@@ -1,4 +1,4 @@
-"""Going on with a batch that was cut short: what is written must be the beginning of what would be written."""
+"""Resumes an interrupted batch; the existing output must be the beginning of what this input produces."""
 
 import io
 import json
@@ -37,12 +37,13 @@ _decode = msgspec.json.Decoder(_Written).decode
 async def take_up(
     output: io.FileIO, name: str, source: LineSource, reader: EntryReader, tally: BatchTally, verifier_digest: str
 ) -> int:
-    """Read output and input in step, count what is done, and cut a torn last line off; how many lines are done.
+    """Check existing output against the input, line by line; count its lines, cut off a torn last line, and return
+    their number.
 
-    The source stands after them then.
+    Afterwards the source continues with the first line that has no output.
 
     Raises:
-        RunDirectoryError: the output is not the beginning of this input's, or another verifier scored it.
+        RunDirectoryError: the output is not the beginning of this input's output, or another verifier scored it.
     """
     done, end = 0, 0
     for written, offset in whole_lines(output, name):
@@ -81,6 +82,6 @@ def _count(written: bytes, place: str, task_id: str, tally: BatchTally, verifier
 
 
 def _loose(written: bytes) -> _Written:
-    """A line whose own fields hold what strict JSON does not know, such as NaN."""
+    """Parse an output line whose input fields hold values outside strict JSON, such as NaN."""
     value: Any = json.loads(written)
     return msgspec.convert({"outcome": value["outcome"], "score": value["score"]}, _Written)

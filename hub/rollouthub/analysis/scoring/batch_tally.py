@@ -1,4 +1,4 @@
-"""What a batch came to, in memory that grows with the tasks and not with the lines."""
+"""Counts the results of a batch; memory grows with the number of tasks, not of lines."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,11 +9,11 @@ from rollouthub.rollout import Outcome
 from rollouthub.statistics import GroupCounts, RunningMeans, summarise_groups
 
 MOST_GROUPS = 200_000
-"""Tasks whose samples are counted apart; past it, figures per task are left out rather than half right."""
+"""Maximum number of tasks with figures of their own; with more, all figures per task are left out."""
 
 
 class _Group:
-    """The samples of one task."""
+    """Counts over the samples of one task."""
 
     __slots__ = ("judged", "passed", "planned", "reward_sq_sum", "reward_sum", "scored")
 
@@ -24,18 +24,18 @@ class _Group:
 
 @dataclass
 class BatchTally:
-    """Counts of lines as they are written."""
+    """Counts of the lines written."""
 
     environment: str
     means: RunningMeans = field(default_factory=RunningMeans)
     bad_rows: int = 0
     resumed: int = 0
-    """Lines that an earlier start had scored."""
+    """Lines that an earlier start of the batch had written."""
     _groups: dict[str, _Group] | None = field(default_factory=dict[str, _Group])
 
     @property
     def lines(self) -> int:
-        """Lines written, bad ones included."""
+        """Lines written, including bad ones."""
         return self.means.finished + self.bad_rows
 
     @property
@@ -46,7 +46,7 @@ class BatchTally:
     def add(
         self, task_id: str, outcome: Outcome | None, reward: float | None = None, passed: bool | None = None
     ) -> None:
-        """Count a line; one without an outcome is bad."""
+        """Count a line. The outcome None marks a bad line."""
         if outcome is None:
             self.bad_rows += 1
             return
@@ -69,7 +69,7 @@ class BatchTally:
                 group.passed += passed
 
     def groups(self) -> Iterator[GroupCounts]:
-        """The samples of each task, counted."""
+        """Yield the counts of each task; nothing once there were more than `MOST_GROUPS` tasks."""
         for task_id, group in (self._groups or {}).items():
             yield GroupCounts(
                 environment=self.environment,
@@ -83,7 +83,7 @@ class BatchTally:
             )
 
     def as_json(self) -> dict[str, Any]:
-        """The figures, under the names `hub run --json` has for them."""
+        """The figures, under the same names as in `hub run --json`."""
         means, lines = self.means, self.lines
         outcomes: dict[str, Any] = {
             outcome.value: means.outcomes[outcome] for outcome in Outcome if means.outcomes[outcome]

@@ -1,6 +1,6 @@
-"""One line to score: which task it answers, what was handed in, and how the line is written back.
+"""One input line to score: its task, its submission, and the text to write back.
 
-A line keeps its own text, so that every field a file has (and every digit of its numbers) comes out as it went in.
+The line's own text is retained, so that every field, and every digit of its numbers, is written back unchanged.
 """
 
 import json
@@ -10,34 +10,39 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from rollouthub.errors import HubError
+from rollouthub.errors import ConfigError, HubError
+from rollouthub.export.task_reference import TaskReference
+from rollouthub.export.task_rows import COLUMN
 from rollouthub.messages import Message, assistant
 from rollouthub.models.foreign_chat import ChatMessage, read_chat, submitted
+from rollouthub.models.responses_rollout import read_items, row_id
 from rollouthub.rollout import Outcome, Rollout, submission_of
 from rollouthub.score import Submission
 from rollouthub.text import one_line
 
 BAD_ROW = "bad_row"
-"""The outcome of a line that cannot be scored because of what stands in it."""
+"""The outcome of a line whose content cannot be scored."""
 ADDED = ("score", "outcome", "error")
-"""Fields that scoring writes; a line's own of these names are replaced."""
+"""Fields that scoring writes; fields of these names in the input are replaced."""
 _BOM = b"\xef\xbb\xbf"
 _SHOWN = 60
 _NOTHING = Submission()
 
 
 class BadLine(HubError):
-    """A line that makes nothing to score."""
+    """A line from which no submission can be read."""
 
 
 class _Line(Struct, gc=False):
-    """The fields that matter; the decoder skips the others without making objects of them."""
+    """The fields that scoring reads; the decoder skips all others without creating objects."""
 
     task_id: str | int | UnsetType | None = UNSET
     completion: str | UnsetType | None = UNSET
     messages: list[ChatMessage] | UnsetType | None = UNSET
     rollout_id: str | UnsetType = UNSET
     turns: Raw | UnsetType = UNSET
+    responses_create_params: Raw | UnsetType = UNSET
+    response: Raw | UnsetType = UNSET
     score: Raw | UnsetType = UNSET
     outcome: Raw | UnsetType = UNSET
     error: Raw | UnsetType = UNSET
@@ -45,25 +50,25 @@ class _Line(Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class CompletionLine:
-    """A line of the input."""
+    """An input line, parsed."""
 
     number: int
-    """1-based, blank lines counted."""
+    """Line number in the file, from 1; blank lines count."""
     beginning: bytes
-    """The output line up to what scoring adds."""
+    """The output line up to the fields that scoring adds."""
     task_id: str = ""
     submission: Submission = _NOTHING
     split: str | None = None
-    """Where the line itself says so."""
+    """The split that the line itself names; None where it names none."""
     seed: int | None = None
     unscored: Outcome | None = None
-    """How its episode ended, where that leaves nothing to score."""
+    """The outcome of the recorded rollout, where it leaves nothing to score; else None."""
     problem: str | None = None
-    """Why it cannot be scored."""
+    """Why the line cannot be scored; None where it can."""
 
     @property
     def size(self) -> int:
-        """Roughly how many bytes it keeps while it waits."""
+        """Approximate memory in bytes that the line takes while it waits."""
         return 3 * len(self.beginning) + 500
 
 
@@ -72,13 +77,13 @@ _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class EntryReader:
-    """Reads lines as entries."""
+    """Parses input lines; the constructor names the field that holds the answer."""
 
     def __init__(self, answer_field: str | None = None) -> None:
         self._answer_field = answer_field
 
     def read(self, raw: bytes, number: int) -> CompletionLine:
-        """The entry of a line that is not blank."""
+        """Parse a non-blank line. A line that cannot be scored comes back with its `problem`."""
         text = raw.strip().removeprefix(_BOM)
         try:
             line, problem = _parsed(text)
@@ -90,6 +95,8 @@ class EntryReader:
                 raise BadLine(problem)
             if line.rollout_id is not UNSET and line.turns is not UNSET:
                 return _rollout(text, number, beginning)
+            if line.task_id is UNSET and line.responses_create_params is not UNSET and line.response is not UNSET:
+                return _recorded(text, number, beginning)
             return self._entry(text, line, number, beginning)
         except (BadLine, ValueError) as error:
             return CompletionLine(number, beginning, problem=_one_line(str(error)))
@@ -118,17 +125,18 @@ class EntryReader:
 
 
 def _parsed(text: bytes) -> tuple[_Line, str | None]:
-    """The fields of a line, and what is wrong with one of them.
+    """Return the fields of a line, and the problem of an invalid field or None.
 
     Raises:
-        BadLine: it is no JSON object.
+        BadLine: the line is not a JSON object.
     """
     try:
         return _decode(text), None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         # Again by the parser that takes NaN and halves of surrogate pairs: those are nobody's to judge here.
         fields = _object(text)
-    marks = {name: Raw(b"0") for name in (*ADDED, "turns") if name in fields}
+    raw = (*ADDED, "turns", "responses_create_params", "response")
+    marks = {name: Raw(b"0") for name in raw if name in fields}
     try:
         line, problem = msgspec.convert({key: fields[key] for key in fields.keys() - marks.keys()}, _Line), None
     except (msgspec.ValidationError, RecursionError) as error:
@@ -153,7 +161,7 @@ def _object(text: bytes) -> dict[str, Any]:
 
 
 def _beginning(text: bytes, line: _Line) -> bytes:
-    """The line's own fields, up to where more can be added."""
+    """The output line with the line's own fields, ready for more fields to be added."""
     if line.score is UNSET and line.outcome is UNSET and line.error is UNSET:
         head = text[:-1].rstrip()
         return head if head == b"{" else head + b", "
@@ -166,7 +174,7 @@ def _beginning(text: bytes, line: _Line) -> bytes:
 
 
 def _rollout(text: bytes, number: int, beginning: bytes) -> CompletionLine:
-    """A line of `hub export`."""
+    """Parse a line that `hub export` wrote."""
     rollout = Rollout.model_validate_json(text)
     is_scorable = rollout.outcome in (Outcome.SCORED, Outcome.VERIFIER_FAILED)
     return CompletionLine(
@@ -178,6 +186,32 @@ def _rollout(text: bytes, number: int, beginning: bytes) -> CompletionLine:
         rollout.seed,
         None if is_scorable else rollout.outcome,
     )
+
+
+def _recorded(text: bytes, number: int, beginning: bytes) -> CompletionLine:
+    """Parse a line of NeMo Gym: its task is found by its input, and the recorded response is submitted unchanged.
+
+    Raises:
+        BadLine: the line has no request or no response.
+    """
+    fields = _object(text)
+    asked, answered = fields["responses_create_params"], fields["response"]
+    if not isinstance(asked, dict) or "input" not in asked:
+        raise BadLine("'responses_create_params' has no 'input', by which the task of the line is found")
+    if not isinstance(answered, dict) or not isinstance(cast(dict[str, Any], answered).get("output"), list):
+        raise BadLine("'response' has no 'output', so there is nothing to score")
+    try:
+        transcript = read_items(cast(dict[str, Any], answered)["output"])
+    except ValueError:
+        transcript = ()  # its verifier is given the items themselves
+    submission = Submission(answer=json.dumps(answered, ensure_ascii=False), transcript=transcript)
+    if isinstance(own := fields.get(COLUMN), str):  # an export of the hub's
+        try:
+            reference = TaskReference.parse(own)
+        except ConfigError as error:
+            raise BadLine(str(error)) from error
+        return CompletionLine(number, beginning, reference.task_id, submission, reference.split)
+    return CompletionLine(number, beginning, row_id(cast(dict[str, Any], asked)["input"]), submission)
 
 
 def _quoted(text: bytes) -> bytes:

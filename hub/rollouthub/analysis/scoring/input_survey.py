@@ -1,4 +1,4 @@
-"""A first look through an input: how many lines there are, and whether one makes nothing to score."""
+"""A first pass over an input: counts its lines, and optionally checks that each can be scored."""
 
 from rollouthub.analysis.scoring.completion_line import EntryReader
 from rollouthub.analysis.scoring.line_files import InputLines
@@ -8,15 +8,15 @@ _HINT = "Mend the line, or add --skip-bad to mark such lines and go on"
 
 
 def with_hint(problem: str) -> str:
-    """A problem of a line, and what to do about it."""
+    """A line's problem followed by advice on what to do."""
     return f"{problem.rstrip('.')}{'' if problem.endswith('?') else '.'} {_HINT}"
 
 
 def survey(source: InputLines, name: str, reader: EntryReader | None, limit: int | None = None) -> int:
-    """How many lines there are to score. With a reader every line is looked at, not only counted.
+    """Count the lines to score, up to the limit. With a reader, also check that every line can be scored.
 
     Raises:
-        DataError: a line makes nothing to score, or the input cannot be read.
+        DataError: a line cannot be scored, or the input cannot be read.
     """
     count = number = 0
     for lines in source.pieces:

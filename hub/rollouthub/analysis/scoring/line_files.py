@@ -1,6 +1,6 @@
-"""Reading and writing files of lines: plain or gzipped, in pieces, so that memory does not grow with the file.
+"""Reads and writes files of lines, plain or gzipped, in pieces, so that memory does not grow with the file.
 
-A gzipped output is a row of gzip members, each ending with a line: after a kill, all but a torn last one are whole.
+A gzipped output is a sequence of gzip members, each of which ends with a line; after a kill, only the last can be torn.
 """
 
 import contextlib
@@ -30,22 +30,24 @@ _FLUSH_BYTES = 1 << 16
 
 
 def is_gzip(name: str) -> bool:
-    """Whether a file's name says that it is gzipped."""
+    """Whether a file's name ends in `.gz`."""
     return name.lower().endswith(".gz")
 
 
 @dataclass(frozen=True)
 class InputLines:
-    """The lines of an input, a piece at a time; a piece may hold none. Reading blocks."""
+    """The lines of an input, in pieces; a piece may be empty. Reading blocks."""
 
     pieces: Iterator[list[bytes]]
     pipe: int | None = None
-    """The descriptor to wait for before each piece; None for a file, which is always there."""
+    """The file descriptor to wait for before each piece is read; None for a regular file, which never blocks for
+    long.
+    """
 
 
 @contextmanager
 def input_lines(name: str) -> Generator[InputLines]:
-    """The lines of a file, or of stdin for `-`.
+    """Open the lines of a file, or of stdin for `-`.
 
     Raises:
         DataError: the file cannot be read, or its gzip data is damaged.
@@ -91,11 +93,12 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 def _gunzipped(stream: io.FileIO) -> Iterator[tuple[bytes, int | None]]:
-    """Pieces of the contents; with each member's last piece, where the member ends in the file.
+    """Yield pieces of the decompressed contents, each with None; a member's last piece comes with the member's end in
+    the file, in bytes.
 
     Raises:
         EOFError: the file ends within a member.
-        zlib.error: it is no gzip data.
+        zlib.error: the file is not gzip data.
     """
     position, member, data = 0, None, b""
     while True:
@@ -118,9 +121,10 @@ def _gunzipped(stream: io.FileIO) -> Iterator[tuple[bytes, int | None]]:
 
 
 def whole_lines(stream: io.FileIO, name: str) -> Iterator[tuple[bytes, int]]:
-    """The complete lines of an output from its start, each with where the file may be cut off after it.
+    """Yield the complete lines of an output from its start, each with the byte offset at which the file may be cut off
+    after it.
 
-    Of a gzipped one, those of complete members.
+    Of a gzipped output, only lines of complete members are yielded.
     """
     if not is_gzip(name):
         end, rest = 0, b""
@@ -141,7 +145,7 @@ def whole_lines(stream: io.FileIO, name: str) -> Iterator[tuple[bytes, int]]:
 
 
 class LineWriter:
-    """Writes lines where they last: appended to a file, a device or stdout, a batch at a time."""
+    """Writes lines in batches to a file, a device or stdout; each gzipped batch is a gzip member."""
 
     def __init__(self, stream: BinaryIO | io.FileIO, name: str) -> None:
         self._stream, self._name = stream, name
@@ -149,10 +153,10 @@ class LineWriter:
         self._bytes = 0
 
     def write(self, line: bytes) -> None:
-        """Take a line, its newline included.
+        """Buffer a line, which includes its newline; write the buffer once it is large enough.
 
         Raises:
-            StoreError: it could not be written.
+            StoreError: the buffer could not be written.
         """
         self._waiting.append(line)
         self._bytes += len(line)
@@ -160,11 +164,11 @@ class LineWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits.
+        """Write the buffered lines.
 
         Raises:
-            StoreError: it could not be written.
-            BrokenPipeError: nobody reads it any more.
+            StoreError: the lines could not be written.
+            BrokenPipeError: the reading end of the pipe is closed.
         """
         if not self._waiting:
             return
@@ -188,17 +192,17 @@ class LineWriter:
         return packer.compress(data) + packer.flush()
 
     def sync(self) -> None:
-        """Write what waits, and make it outlast a power cut where that can be had."""
+        """Write the buffered lines, and fsync where the output supports it."""
         self.flush()
         with contextlib.suppress(OSError):
             os.fsync(self._stream.fileno())
 
 
 def check_output_file(name: str, *, resume: bool) -> None:
-    """Find out whether `output_file` would open an output, before the work for it is done.
+    """Check beforehand whether `output_file` could open an output.
 
     Raises:
-        ConfigError: it would not.
+        ConfigError: it could not.
     """
     if name == STDIO:
         return
@@ -209,11 +213,11 @@ def check_output_file(name: str, *, resume: bool) -> None:
 
 @contextmanager
 def output_file(name: str, *, resume: bool) -> Generator[io.FileIO]:
-    """Open an output to be read and appended to; one that is there is refused unless resumed.
+    """Open an output for reading and appending; an existing file is refused unless `resume` is set.
 
     Raises:
-        ConfigError: it is there, or cannot be made.
-        RunDirectoryError: another process writes it.
+        ConfigError: the file exists already, or cannot be created.
+        RunDirectoryError: another process is writing the file.
     """
     if name == STDIO:
         yield io.FileIO(1, "wb", closefd=False)

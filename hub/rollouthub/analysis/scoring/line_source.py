@@ -1,4 +1,4 @@
-"""The lines of an input, handed to whoever is free next; a pipe may keep one waiting, and can be given up."""
+"""Hands the lines of an input to concurrent workers; waiting for a slow pipe can be cancelled."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from rollouthub.analysis.scoring.line_files import InputLines
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """One line that is not blank."""
+    """One input line that is not blank."""
 
     place: int
-    """0-based, among those that are not blank."""
+    """Index of the line among the lines that are not blank, from 0."""
     number: int
-    """1-based, among all."""
+    """Number of the line in the file, from 1."""
     raw: bytes
 
 
 class LineSource:
-    """Lines up to a limit, until they end or it is stopped."""
+    """The lines of an input up to a limit, until they end or `stop` is called."""
 
     def __init__(self, source: InputLines, limit: int | None = None) -> None:
         self._input, self._limit = source, limit
@@ -32,13 +32,13 @@ class LineSource:
         self._scope: anyio.CancelScope | None = None
 
     def stop(self) -> None:
-        """Hand out no more."""
+        """Hand out no more lines, and stop waiting for input."""
         self._is_over = True
         if self._scope is not None:
             self._scope.cancel()
 
     async def next(self) -> SourceLine | None:
-        """The next line; None when there are no more.
+        """Return the next line; None when there are no more.
 
         Raises:
             DataError: the input cannot be read any further.

@@ -1,4 +1,6 @@
-"""Scoring a run's rollouts again, by a verifier that changed: into a new run, without a model, nothing lost."""
+"""Scores a run's rollouts again with a changed verifier and writes them to a new run; no model is called, and the
+old run stays.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,49 +10,51 @@ from typing import Any
 import anyio
 from anyio.lowlevel import checkpoint
 from pydantic import JsonValue
+from pydantic_core import from_json
 
 from rollouthub.analysis.scoring.task_lookup import TaskIndex
-from rollouthub.engine.attribution import OUTCOMES, fault_of
-from rollouthub.engine.open_plan import OpenEnvironment
-from rollouthub.engine.trainable import why_not_trainable
-from rollouthub.errors import EpisodeError, RunDirectoryError, UnknownNameError, VerifierError
-from rollouthub.messages import Media, Message
+from rollouthub.engine.new_verdict import scored_again, without_verdict
+from rollouthub.engine.open_environment import OpenEnvironment
+from rollouthub.errors import AgentError, EpisodeError, RunDirectoryError, UnknownNameError, VerifierError
+from rollouthub.hosting.local.shown_media import showing
+from rollouthub.messages import holding, media_of
 from rollouthub.protocols import EnvironmentHost
-from rollouthub.rollout import Outcome, Rollout, submission_of
-from rollouthub.score import Score
+from rollouthub.rollout import UNKEPT, Outcome, Rollout, submission_of
+from rollouthub.score import STATE
 from rollouthub.store import RunReader, RunWriter, open_writer
 
-ORACLE = "played the reference solution"
 _RESCORED = (Outcome.SCORED, Outcome.VERIFIER_FAILED)
 
 
 @dataclass(frozen=True)
 class RescoreSettings:
-    """How a run is scored again."""
+    """Settings for scoring a run again."""
 
     seed: int
-    """The run's own."""
+    """The seed of the run that is scored again."""
     concurrency: int = 32
     skip_bad: bool = False
-    """Keep a rollout whose task is gone as a verifier fault, instead of stopping."""
+    """Store a rollout whose task no longer exists as a verifier fault, instead of stopping."""
 
 
 class Rescorer:
-    """Reads rollouts from one run and writes them, scored again, to another."""
+    """Reads rollouts from one run, scores them again and writes them to another run."""
 
     def __init__(
         self, reader: RunReader, environments: Mapping[str, OpenEnvironment], settings: RescoreSettings, resolved: Any
     ) -> None:
-        """`environments` has those whose verifiers score, by the names that the run's rollouts carry."""
+        """`environments` maps environment names, as the run's rollouts record them, to the environments whose
+        verifiers score.
+        """
         self._reader, self._environments = reader, environments
         self._settings, self._resolved = settings, resolved
         self._indexes: dict[tuple[str, str], TaskIndex] = {}
         self._is_stopped = False
         self.changed_tasks = 0
-        """Rollouts of tasks that have changed since they were played."""
+        """Number of rollouts whose tasks have changed since they were played."""
 
     def stop(self) -> None:
-        """Begin no more; what is in flight is finished and kept."""
+        """Start no more scoring; rollouts in progress are finished and stored."""
         self._is_stopped = True
 
     async def run(
@@ -61,11 +65,11 @@ class Rescorer:
         begin: Callable[[int, int], None],
         on_commit: Callable[[Sequence[Rollout]], None],
     ) -> None:
-        """Write the new run; the one that is read stays as it is. `begin` hears how many there are, and are done.
+        """Write the new run. `begin` is called once with the number of rollouts and the number already done.
 
         Raises:
-            RunDirectoryError: the directory cannot be used as asked.
-            UnknownNameError: a task is gone, and such are not skipped.
+            RunDirectoryError: the directory cannot be used as requested.
+            UnknownNameError: a task no longer exists, and `skip_bad` is off.
         """
         info = self._reader.info
         resolved: dict[str, JsonValue] = {**info.resolved, "rescored": self._resolved}
@@ -112,14 +116,47 @@ class Rescorer:
         except UnknownNameError as error:
             if not self._settings.skip_bad:
                 raise
-            return _failed(rollout, VerifierError(str(error), retryable=False))
+            return without_verdict(rollout, VerifierError(str(error), retryable=False))
         self.changed_tasks += card.digest != rollout.task.digest
-        submission = submission_of(rollout, host.info.seats[0])
+        info = host.info
+        if not info.scores_transcripts and _is_zero_of_its_own(rollout):
+            return rollout  # it ended its own sandbox, which no verifier was asked about
+        submission = submission_of(rollout, info.seats[0], with_turns=info.reads_turns)
+        submission = showing(submission, lambda said: holding(said, self._media(rollout)))
         try:
-            score = await host.score(card, submission, seed=rollout.seed, deadlines=environment.deadlines)
+            if info.scores_transcripts:
+                score = await host.score(card, submission, seed=rollout.seed, deadlines=environment.deadlines)
+            else:
+                state, deadlines = self._state(rollout), environment.deadlines
+                async with host.open(card, seed=rollout.seed, deadlines=deadlines, state=state) as episode:
+                    score = await episode.verify(submission)
+            return scored_again(rollout, score, info.seats)
         except EpisodeError as error:
-            return _failed(rollout, error)
-        return _with(rollout, Outcome.SCORED, score)
+            return without_verdict(rollout, error)
+
+    def _state(self, rollout: Rollout) -> JsonValue:
+        """The stored final state of a rollout.
+
+        Raises:
+            AgentError: the state could not be stored because of what the agent left in it.
+            VerifierError: the state is missing or altered, so the rollout cannot be scored.
+        """
+        found = next((artifact for artifact in rollout.artifacts if artifact.name == STATE), None)
+        if found is None and UNKEPT in rollout.gaps:
+            raise AgentError(
+                "the state it ended in could not be kept because of what its agent left (a pipe, a device, too much "
+                "…), so it cannot be scored again",
+                retryable=False,
+            )
+        if found is None:
+            raise VerifierError("the state it ended in was not kept, so it cannot be scored again", retryable=False)
+        try:
+            data = self._reader.media(found.digest)
+            return from_json(data)
+        except UnknownNameError as error:
+            raise VerifierError(f"the state it ended in is gone: {error}", retryable=False) from error
+        except (RunDirectoryError, ValueError) as error:
+            raise VerifierError(f"the state it ended in cannot be read: {error}", retryable=False) from error
 
     def _index(self, host: EnvironmentHost, split: str) -> TaskIndex:
         key = (host.info.name, split)
@@ -134,51 +171,28 @@ class Rescorer:
         for digest in digests:
             try:
                 found[digest] = self._reader.media(digest)
-            except UnknownNameError:
-                continue  # lost before; the record still says what it was
+            except (UnknownNameError, RunDirectoryError):
+                continue  # lost or altered before; the record still says what it was
         return found
 
 
+def _is_zero_of_its_own(rollout: Rollout) -> bool:
+    return bool(rollout.faults) and rollout.outcome is Outcome.SCORED and not rollout.artifacts and rollout.reward == 0
+
+
 def _digests(rollout: Rollout) -> Iterator[str]:
-    """Everything a record names that lies in the run's `media/`."""
+    """Yield the digest of every file in the run's `media/` that a rollout refers to."""
+    said = [message for call in rollout.role_calls for message in call.messages]
     for turn in rollout.turns:
-        for message in (*turn.messages, turn.response):
-            yield from _media_of(message)
+        said += (*turn.messages, turn.response)
         for call in turn.tool_calls:
             for block in call.result.content:
                 data = getattr(block, "data", None)
                 if isinstance(data, str) and data.startswith("sha256:"):
                     yield data
+    yield from (part.digest for part in media_of(said))
     for artifact in rollout.artifacts:
         yield artifact.digest
-
-
-def _media_of(message: Message) -> Iterator[str]:
-    if not isinstance(message.content, str):
-        yield from (part.digest for part in message.content if isinstance(part, Media))
-
-
-def _failed(rollout: Rollout, error: EpisodeError) -> Rollout:
-    fault = fault_of(error, "verify")
-    broken = _with(rollout, OUTCOMES[fault.boundary], None)
-    return broken.model_copy(update={"faults": (*broken.faults, fault)})
-
-
-def _with(rollout: Rollout, outcome: Outcome, score: Score | None) -> Rollout:
-    """The record with a new verdict, and without the faults of the old one."""
-    was_privileged = rollout.trainable_reason == ORACLE or rollout.agent.name == "oracle"
-    reason = why_not_trainable(
-        outcome, rollout.turns, was_privileged, is_told=bool(rollout.told), suspect=score and score.suspect
-    )
-    return rollout.model_copy(
-        update={
-            "outcome": outcome,
-            "score": score,
-            "faults": tuple(fault for fault in rollout.faults if fault.phase != "verify"),
-            "trainable": reason is None,
-            "trainable_reason": reason,
-        }
-    )
 
 
 def _identity(resolved: Mapping[str, Any]) -> tuple[Any, Any]:

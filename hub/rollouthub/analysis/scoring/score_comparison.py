@@ -1,4 +1,4 @@
-"""What scoring a run again changed: two runs of the same rollouts, read side by side."""
+"""Compares a run with its rescored copy, rollout by rollout."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,17 +10,17 @@ from rollouthub.store import AttemptSummary, RunReader
 
 EXAMPLES = 10
 _SAME = 1e-9
-"""Rewards no further apart than this are the same."""
+"""Rewards that differ by at most this count as equal."""
 
 
 @dataclass(frozen=True)
 class ScoreChange:
-    """One rollout whose verdict changed."""
+    """One rollout whose reward or outcome changed."""
 
     rollout_id: str
     task_id: str
     before: float | str
-    """The reward, or the outcome where there was none."""
+    """The old reward, or the old outcome where there was no reward."""
     after: float | str
 
 
@@ -35,15 +35,15 @@ class ScoreComparison:
     newly_scored: int = 0
     newly_unscored: int = 0
     examples: list[ScoreChange] = field(default_factory=list[ScoreChange])
-    """The first few that changed."""
+    """The first few changed rollouts."""
 
     @property
     def changed(self) -> int:
-        """Rollouts whose reward or outcome changed."""
+        """Number of rollouts whose reward or outcome changed."""
         return self.raised + self.lowered + self.newly_scored + self.newly_unscored
 
     def add(self, old: AttemptSummary, new: AttemptSummary) -> None:
-        """Count one rollout."""
+        """Count one rollout by its old and its new verdict."""
         self.before.add(old.outcome, old.reward, old.passed)
         self.after.add(new.outcome, new.reward, new.passed)
         if old.reward is None or new.reward is None:
@@ -61,7 +61,7 @@ class ScoreComparison:
             self.examples.append(ScoreChange(old.rollout_id, old.task_id, _verdict(old), _verdict(new)))
 
     def as_json(self) -> dict[str, Any]:
-        """The object `hub score RUN --json` prints."""
+        """The object that `hub score RUN --json` prints."""
         return {
             "rollouts": self.before.finished,
             "changed": self.changed,

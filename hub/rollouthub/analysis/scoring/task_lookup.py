@@ -1,4 +1,4 @@
-"""Finding tasks by id in whatever order a file names them."""
+"""Finds tasks by id, in any order of ids."""
 
 from collections.abc import AsyncIterator
 
@@ -9,13 +9,15 @@ from rollouthub.protocols import EnvironmentHost, TaskCard
 from rollouthub.task import BadRow
 
 CAPACITY = 250_000
-"""Cards kept; beyond it the host finds them, which may read the split again."""
+"""Maximum number of task cards held in memory; tasks beyond it are looked up at the host, which may read the split
+again.
+"""
 _NEAREST = 5000
-"""Ids among which a misspelt one is looked for."""
+"""Number of ids that are searched for the nearest match of an unknown id."""
 
 
 class TaskIndex:
-    """The cards of one split, read as far as was asked for."""
+    """The task cards of one split, read as far as needed."""
 
     def __init__(self, host: EnvironmentHost, split: str, seed: int, *, skip_bad: bool) -> None:
         self._host, self._split, self._seed, self._skip_bad = host, split, seed, skip_bad
@@ -25,15 +27,16 @@ class TaskIndex:
         self._lock = anyio.Lock()
 
     def kept(self, task_id: str) -> TaskCard | None:
-        """The card, if it has been read."""
+        """The task's card, if it has been read already; else None."""
         return self._kept.get(task_id)
 
     async def find(self, task_id: str) -> TaskCard:
-        """The card of a task.
+        """Return the card of a task, reading on in the split as needed.
 
         Raises:
-            UnknownNameError: there is none.
-            DataError: a row before it makes no task, and bad rows are not skipped.
+            UnknownNameError: the split has no task of this id.
+            ConfigError: the split has no tasks.
+            DataError: a row before the task is bad, and bad rows are not skipped.
         """
         async with self._lock:
             card = self._kept.get(task_id) or await self._read_on(task_id)

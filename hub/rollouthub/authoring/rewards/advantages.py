@@ -1,6 +1,6 @@
-"""Advantages within a group: how much better each sample of a task did than its fellows.
+"""Advantages within a group: how much better each sample of a task did than the others.
 
-A member without a score (`None`) has no advantage and is no part of anyone's baseline.
+A member without a score (`None`) has no advantage and does not count in any baseline.
 """
 
 import math
@@ -15,11 +15,12 @@ GroupMethod = Literal["mean", "mean_std", "leave_one_out"]
 
 
 def group_advantages(rewards: Sequence[float | None], method: GroupMethod, *, eps: float = 1e-6) -> list[float | None]:
-    """Rewards [sample] of one task, less their baseline; `None` stays where it was.
+    """Rewards [sample] of one task minus their baseline; `None` stays `None`.
 
-    `mean_std` divides by the sample standard deviation (n - 1, as TRL and verl take it) plus `eps`; `mean` leaves the
-    scale alone, since dividing weighs up the tasks that are nearly always or nearly never solved. A constant group
-    gives exact zeros, and so does a single scored member under every method: alone, it is neither better nor worse.
+    `mean_std` divides by the sample standard deviation (n - 1, as TRL and verl do) plus `eps`; `mean` does not, because
+    the
+    division gives more weight to tasks that are nearly always or nearly never solved. A group of equal rewards, or with
+    a single scored member, has advantages of exactly 0 under every method.
 
     Raises:
         ValueError: a reward is not finite.
@@ -40,9 +41,9 @@ def group_advantages(rewards: Sequence[float | None], method: GroupMethod, *, ep
 
 
 def group_baseline(rewards: Sequence[float | None], method: GroupMethod) -> list[float | None]:
-    """What each member is measured against: the mean of all scored members, or of all others under `leave_one_out`.
+    """The baseline of each member: the mean of all scored members, or of all others under `leave_one_out`.
 
-    A single scored member is its own baseline. `None` stays where it was.
+    A single scored member is its own baseline. `None` stays `None`.
 
     Raises:
         ValueError: a reward is not finite.
@@ -57,7 +58,8 @@ def group_baseline(rewards: Sequence[float | None], method: GroupMethod) -> list
 
 
 def is_constant(rewards: Sequence[float | None]) -> bool:
-    """Whether the scored members all have one reward (or fewer than two are scored): nothing to learn from them.
+    """Whether all scored members have the same reward (or fewer than two are scored): there is nothing to learn from
+    them.
 
     Raises:
         ValueError: a reward is not finite.

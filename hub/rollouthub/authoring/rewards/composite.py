@@ -1,11 +1,11 @@
-"""Composite rewards: named parts, added up by weight or multiplied, as they are; nothing is renormalised."""
+"""Composite rewards: named parts, added by weight or multiplied, without normalisation."""
 
 from collections.abc import Mapping
 from math import prod
 from typing import Any
 
 from rollouthub.authoring.rewards.reward_function import RewardFunction, apply, finite
-from rollouthub.score import Component, Score, Submission
+from rollouthub.score import Component, Score, SpanReward, Submission
 from rollouthub.task import Task
 
 _ROUNDING = 1e-9
@@ -25,8 +25,8 @@ def composite(
         composite({"correct": 1.0, "format": 0.5, "tokens": 210}, {"correct": 1.0, "format": 0.2, "tokens": -0.001})
 
     A negative weight makes its part a penalty; a part of weight 0 is recorded and does not count. The weights need not
-    add up to 1. `pass_at` is the reward from which the task counts as solved, rounding forgiven (0.1 + 0.2 reaches
-    0.3); where another rule decides, give `passed`; with neither, no pass line is drawn.
+    add up to 1. `pass_at` is the reward from which the task counts as solved, with a tolerance for rounding (0.1 + 0.2
+    reaches 0.3); if another rule decides, give `passed`; with neither, the score has no pass mark.
 
     Raises:
         ValueError: names without a weight or weights without a value, a number that is not finite, all weights zero,
@@ -77,13 +77,13 @@ def product(
 
 
 def _reaches(reward: float, pass_at: float) -> bool:
-    """Whether a reward reaches the line, rounding forgiven."""
+    """Whether a reward reaches the pass mark, with a tolerance for rounding."""
     line = finite(pass_at, "pass_at")
     return reward >= line - _ROUNDING * max(1.0, abs(line))
 
 
 def check_weights(weights: Mapping[str, float]) -> None:
-    """Refuse weights that cannot be meant.
+    """Refuse weights that give no reward.
 
     Raises:
         ValueError: there are none, one is not finite, or all are zero.
@@ -104,14 +104,14 @@ def _check_same_names(things: Mapping[str, object], weights: Mapping[str, float]
 
 
 class WeightedReward:
-    """Named reward functions and their weights, checked when it is made; itself a reward function.
+    """Named reward functions with weights; itself a reward function. Names and weights are checked when it is made.
 
         reward = WeightedReward({"correct": f, "brief": g}, {"correct": 1.0, "brief": 0.1}, passed_by="correct")
         score = await reward(task, submission)
 
-    The functions run in order, one at a time. A part that gives a whole `Score` counts with its reward; its metrics,
-    components, feedback and metadata are kept under the part's name, its judge calls in order, and its turn rewards
-    are weighted and added up turn by turn.
+    The functions run in order, one at a time. Of a part that returns a `Score`, the reward counts; its metrics,
+    components, feedback and metadata are kept under the part's name, its judge calls in order; its rewards of turns,
+    spans and seats are weighted and added. If a part gives a seat no reward of its own, the part's reward is used.
 
     Raises:
         ValueError: functions and weights have different names, a weight is not finite, all are zero, or the pass rule
@@ -139,10 +139,10 @@ class WeightedReward:
         self._pass_at, self._passed_by = pass_at, passed_by
 
     async def __call__(self, task: Task[Any, Any], submission: Submission) -> Score:
-        """Score a submission by every part.
+        """Score a submission by every part. Errors that a part raises are passed on unchanged.
 
         Raises:
-            ValueError: a part returned no finite reward. What a part raises comes through as it is.
+            ValueError: a part returned no finite reward.
         """
         parts = {name: await apply(each, name, task, submission) for name, each in self._functions.items()}
         score = composite(
@@ -157,6 +157,8 @@ class WeightedReward:
             update={
                 "suspect": "; ".join(f"{name}: {part.suspect}" for name, part in parts.items() if part.suspect) or None,
                 "turn_rewards": self._turn_rewards(parts),
+                "span_rewards": self._span_rewards(parts),
+                "seat_rewards": self._seat_rewards(parts),
                 "judge_calls": tuple(call for part in parts.values() for call in part.judge_calls),
                 "metadata": {name: part.metadata for name, part in parts.items() if part.metadata},
             }
@@ -169,6 +171,23 @@ class WeightedReward:
                 weighted = rewards.get(turn, 0.0) + self._weights[name] * reward
                 rewards[turn] = finite(weighted, f"the weighted reward of turn {turn}")
         return rewards
+
+    def _span_rewards(self, parts: Mapping[str, Score]) -> tuple[SpanReward, ...]:
+        return tuple(
+            span.model_copy(update={"reward": finite(self._weights[name] * span.reward, f"a span of turn {span.turn}")})
+            for name, part in parts.items()
+            for span in part.span_rewards
+        )
+
+    def _seat_rewards(self, parts: Mapping[str, Score]) -> dict[str, float]:
+        seats = dict.fromkeys(seat for part in parts.values() for seat in part.seat_rewards)
+        return {
+            seat: finite(
+                sum(self._weights[name] * part.seat_rewards.get(seat, part.reward) for name, part in parts.items()),
+                f"the weighted reward of seat {seat!r}",
+            )
+            for seat in seats
+        }
 
 
 def _metrics(parts: Mapping[str, Score]) -> dict[str, float]:

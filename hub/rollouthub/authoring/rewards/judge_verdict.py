@@ -1,4 +1,4 @@
-"""A judge's verdict: what it is asked to judge by, and reading its answer strictly."""
+"""A judge's criteria, and the strict parsing of its answer."""
 
 import json
 import math
@@ -7,31 +7,33 @@ from typing import Any, NoReturn
 
 from pydantic import Field, model_validator
 
-from rollouthub.frozen import Frozen
 from rollouthub.score import FiniteFloat
+from rollouthub.values import Frozen
 
 REASONING = "reasoning"
-"""The key beside the criteria's, for the judge's own words."""
+"""The key of the judge's explanation, beside the criteria's keys."""
 
 MOST_CHARACTERS = 200_000
-"""Of an answer, thoughts included: it is read by the loop that all episodes wait for."""
+"""Most characters of a judge's answer, thinking included, because it is parsed on the event loop."""
 _FENCES = ("```json", "```")
 _THOUGHTS = ("<think>", "</think>")
 
 
 class Criterion(Frozen):
-    """One question to the judge: yes or no, unless it has a scale."""
+    """One question to the judge: yes or no, or with a scale."""
 
     name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,40}$")
-    """The key of the verdict, and the component of the score."""
+    """The key in the verdict, and the name of the score's component."""
     question: str
-    """What is judged, in words: what earns a yes, or the top of the scale."""
+    """What is judged: what earns a yes, or the top of the scale."""
     weight: FiniteFloat = 1.0
-    """In the sum; negative makes it a penalty, 0 only records it."""
+    """Weight in the sum; negative is a penalty, 0 only records the grade."""
     lowest: float = 0.0
     """The bottom of the scale."""
     highest: float | None = None
-    """The top of the scale; None asks yes or no. `lowest=1, highest=5` takes whole numbers, 0 to 1 any number."""
+    """The top of the scale; None is a yes-or-no question. `lowest=1, highest=5` takes whole numbers, 0 to 1 any
+    number.
+    """
 
     @model_validator(mode="after")
     def _holds(self) -> "Criterion":
@@ -43,12 +45,12 @@ class Criterion(Frozen):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the scale is counted in whole numbers: all but those no longer than 1."""
+        """Whether grades must be whole numbers: on scales longer than 1."""
         return self.highest is not None and self.highest - self.lowest > 1
 
     @property
     def form(self) -> str:
-        """How the verdict is to be written, in words for the judge."""
+        """The form of the verdict, described for the judge."""
         if self.highest is None:
             return "true or false"
         return f"a {'whole ' if self.is_whole else ''}number from {self.lowest:g} to {self.highest:g}"
@@ -57,7 +59,7 @@ class Criterion(Frozen):
         """A verdict as a share of the scale: 0 to 1.
 
         Raises:
-            ValueError: it is not of the form asked for.
+            ValueError: the value has not the form asked for.
         """
         if self.highest is None:
             if isinstance(value, bool):
@@ -66,11 +68,11 @@ class Criterion(Frozen):
             is_on_scale = self.lowest <= value <= self.highest and (not self.is_whole or value == int(value))
             if is_on_scale:
                 return (value - self.lowest) / (self.highest - self.lowest)
-        raise ValueError(f"{self.name!r} must be {self.form}, not {_shown(value)}")
+        raise ValueError(f"{self.name!r} must be {self.form}, not {shown_value(value)}")
 
 
 class JudgeVerdict(Frozen):
-    """One answer of a judge that holds."""
+    """A valid answer of a judge."""
 
     reasoning: str
     grades: dict[str, FiniteFloat]
@@ -78,18 +80,33 @@ class JudgeVerdict(Frozen):
 
 
 def form_of(criteria: Sequence[Criterion]) -> str:
-    """The JSON object a judge is asked for, in words."""
+    """The JSON object that the judge is to answer with, described for the judge."""
     keys = [f'"{REASONING}": a few sentences', *(f'"{each.name}": {each.form}' for each in criteria)]
     return "{" + ", ".join(keys) + "}"
 
 
 def read_verdict(text: str, criteria: Sequence[Criterion]) -> JudgeVerdict:
-    """Read a judge's whole answer as one JSON object, alone or in one code fence.
+    """Parse a judge's whole answer as one JSON object, alone or in one code fence.
 
-    An object quoted amid other words is never looked for: it may be the candidate's.
+    An object inside other text is not accepted: it may be quoted from the candidate.
 
     Raises:
-        ValueError: it is none; the message can be sent back to the judge.
+        ValueError: the text is no verdict; the message can be sent back to the judge.
+    """
+    values = read_object(text, [each.name for each in criteria])
+    return JudgeVerdict(
+        reasoning=values[REASONING], grades={each.name: each.grade(values[each.name]) for each in criteria}
+    )
+
+
+def read_object(text: str, keys: Sequence[str]) -> dict[str, Any]:
+    """Parse a judge's whole answer as one JSON object with exactly these keys, and optionally `reasoning` (a text).
+
+    Nested objects are `JudgedObject`s. An object inside other text is not accepted: it may be quoted from the
+    candidate.
+
+    Raises:
+        ValueError: the answer is no such object; the message can be sent back to the judge.
     """
     if len(text) > MOST_CHARACTERS:
         raise ValueError(f"it is longer than {MOST_CHARACTERS:,} characters")
@@ -99,23 +116,23 @@ def read_verdict(text: str, criteria: Sequence[Criterion]) -> JudgeVerdict:
         raise ValueError("it nests too deeply") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not one JSON object and nothing else ({error.msg})") from None
-    if not isinstance(found, _Object):
+    if not isinstance(found, JudgedObject):
         raise ValueError("it is not a JSON object")
-    values = found.values
-    expected = {REASONING, *(each.name for each in criteria)}
-    if odd := [key for key in values if key not in expected]:
-        raise ValueError(f"it has keys nobody asked for: {', '.join(map(repr, odd))[:200]}")
-    if missing := [each.name for each in criteria if each.name not in values]:
-        raise ValueError(f"it lacks {', '.join(map(repr, missing))}")
+    values = found.only(keys, optional=(REASONING,))
     reasoning = values.get(REASONING, "")
     if not isinstance(reasoning, str):
         raise ValueError(f"{REASONING!r} must be text")
-    reasoning = reasoning.encode(errors="replace").decode()  # half a surrogate pair could not be stored
-    return JudgeVerdict(reasoning=reasoning, grades={each.name: each.grade(values[each.name]) for each in criteria})
+    values[REASONING] = storable(reasoning)
+    return values
+
+
+def storable(text: str) -> str:
+    """The text with lone surrogates replaced, which could not be stored."""
+    return text.encode(errors="replace").decode()
 
 
 def _unwrapped(text: str) -> str:
-    """The answer without thoughts before it and a code fence around it."""
+    """The answer without a thinking block before it and a code fence around it."""
     text = text.strip()
     opening, closing = _THOUGHTS
     if text.startswith(opening):
@@ -127,22 +144,36 @@ def _unwrapped(text: str) -> str:
     return text
 
 
-class _Object:
-    """A decoded JSON object, told apart from whatever else JSON may be."""
+class JudgedObject:
+    """A decoded JSON object of a judge's answer; a type of its own, to tell it from other JSON values."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.values = values
 
+    def only(self, keys: Sequence[str], *, optional: Sequence[str] = ()) -> dict[str, Any]:
+        """Its values, after a check that it has these keys and no others.
 
-def _unique(pairs: list[tuple[str, Any]]) -> _Object:
+        Raises:
+            ValueError: it has others, or lacks one.
+        """
+        expected = {*keys, *optional}
+        if odd := [key for key in self.values if key not in expected]:
+            raise ValueError(f"it has keys nobody asked for: {', '.join(map(repr, odd))[:200]}")
+        if missing := [key for key in keys if key not in self.values]:
+            raise ValueError(f"it lacks {', '.join(map(repr, missing))[:200]}")
+        return dict(self.values)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> JudgedObject:
     values = dict(pairs)
     if len(values) != len(pairs):
         raise ValueError("it says one key twice")
-    return _Object(values)
+    return JudgedObject(values)
 
 
-def _shown(value: object) -> str:
-    return "an object" if isinstance(value, _Object) else repr(value)[:80]
+def shown_value(value: object) -> str:
+    """A value of a judge's answer in the form in which error messages quote it."""
+    return "an object" if isinstance(value, JudgedObject) else repr(value)[:80]
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""A reward function: a task and a submission in, a number, a yes or no, or a whole `Score` out."""
+"""Reward functions: take a task and a submission, return a number, a bool, or a `Score`."""
 
 import inspect
 import math
@@ -9,14 +9,14 @@ from rollouthub.score import Score, Submission
 from rollouthub.task import Task
 
 RewardFunction = Callable[[Task[Any, Any], Submission], float | Score | Awaitable[float | Score]]
-"""Sync or async. A sync one runs on the event loop: keep it quick, and take slow work to a worker."""
+"""Sync or async. A sync function runs on the event loop: keep it fast, and run slow work in a worker thread."""
 
 
 def binary(passed: bool, *, feedback: str | None = None, metrics: Mapping[str, float] | None = None) -> Score:
-    """All or nothing: 1.0 when passed, else 0.0.
+    """A reward of 1.0 if passed, else 0.0.
 
     Raises:
-        ValueError: `passed` is no bool; a check that came to no verdict is a fault, not a failure.
+        ValueError: `passed` is no bool; a check without a result is a fault, not a failure.
     """
     _check_verdict(passed)
     return Score(reward=1.0 if passed else 0.0, passed=passed, metrics=dict(metrics or {}), feedback=feedback)
@@ -28,10 +28,10 @@ def _check_verdict(passed: object) -> None:
 
 
 def as_score(value: object, name: str) -> Score:
-    """What a reward function returned, as a `Score`: a bool is `binary`, a number draws no pass line.
+    """A reward function's return value as a `Score`: a bool is `binary`, a number has no pass mark.
 
     Raises:
-        ValueError: it is none of these, or not finite; `name` says whose it is.
+        ValueError: the value is no score, or not finite; `name` says where it came from.
     """
     if isinstance(value, Score):
         return value
@@ -41,10 +41,10 @@ def as_score(value: object, name: str) -> Score:
 
 
 def finite(value: object, what: str) -> float:
-    """A finite float, from anything that is a number (NumPy's and torch's scalars included).
+    """Convert a number (also a NumPy or torch scalar) to a finite float.
 
     Raises:
-        ValueError: it is no number, NaN or infinite.
+        ValueError: the value is no number, NaN or infinite.
     """
     try:
         if math.isfinite(value):  # pyright: ignore[reportArgumentType]  # what is no number raises TypeError
@@ -55,7 +55,7 @@ def finite(value: object, what: str) -> float:
 
 
 async def apply(function: RewardFunction, name: str, task: Task[Any, Any], submission: Submission) -> Score:
-    """Call a reward function, awaiting it where it is async.
+    """Call a sync or async reward function.
 
     Raises:
         ValueError: it returned no reward.

@@ -14,8 +14,9 @@ class RewardBySource:
 
         reward = RewardBySource({"gsm8k": number, "humaneval": unit_tests})
 
-    There is no silent fallback: a source nobody named is refused, unless a `default` is given in so many words. Call
-    `choose` while tasks are made, so that a gap shows before a rollout is paid for.
+    A source without a reward function is refused, unless a `default` is given. Call `choose` while tasks are made, so
+    that
+    a missing function is found before any rollout.
 
     Raises:
         ValueError: it has neither a source nor a default.
@@ -31,7 +32,7 @@ class RewardBySource:
         """The reward function of a task.
 
         Raises:
-            UnknownNameError: there is no reward for its source, and no default.
+            UnknownNameError: its source has no reward function, and there is no default.
             ConfigError: it names no source, and there is no default.
         """
         source = public.source

@@ -1,4 +1,4 @@
-"""Reading rows of Hugging Face data sets: `hf:NAME[:CONFIG][@COMMIT]`, or a local folder in their layout."""
+"""Reads rows of Hugging Face data sets: `hf:NAME[:CONFIG][@COMMIT]`, or a local folder in their layout."""
 
 import logging
 import re
@@ -24,7 +24,7 @@ def hugging_face_splits(source: str) -> tuple[str, ...]:
     """The splits of a data set, `test` first.
 
     Raises:
-        ConfigError: it cannot be fetched.
+        ConfigError: the data set cannot be fetched.
     """
     name, config, revision = _parse(source)
     datasets = _library(source)
@@ -38,20 +38,32 @@ def read_hugging_face(source: str, split: str) -> Iterator[Row | BadRow]:
 
     Raises:
         ConfigError: the data set cannot be fetched.
-        DataError: it holds no row.
+        DataError: the split holds no rows.
     """
     name, config, revision = _parse(source)
     datasets = _library(source)
     with _reachable(source):
-        rows = datasets.load_dataset(name, config, split=split, revision=revision)
+        rows = _with_raw_pictures(datasets, datasets.load_dataset(name, config, split=split, revision=revision))
+    folder = Path(name) if Path(name).is_dir() else Path(datasets.config.HF_CACHE_HOME)
     if not len(rows):
         raise DataError(f"split {split!r} holds no rows", source)
     for index, values in enumerate(rows):
-        yield Row(values, f"{source} ({split})", None, index)
+        yield Row(values, f"{source} ({split})", None, index, folder)
+
+
+def _with_raw_pictures(datasets: Any, rows: Any) -> Any:
+    """The rows with pictures as stored bytes, not decoded."""
+    raw = datasets.Image(decode=False)
+    for column, feature in rows.features.items():
+        if isinstance(feature, datasets.Image):
+            rows = rows.cast_column(column, raw)
+        elif isinstance(getattr(feature, "feature", None), datasets.Image):
+            rows = rows.cast_column(column, type(feature)(raw))
+    return rows
 
 
 def _parse(source: str) -> tuple[str, str | None, str | None]:
-    """Name, configuration and commit."""
+    """The name, configuration and commit in a source."""
     named = source.removeprefix(PREFIX)
     revision = None
     if pinned := _AT_COMMIT.fullmatch(named):
@@ -79,7 +91,7 @@ def _library(source: str) -> Any:
 
 
 def _is_known(address: SplitResult) -> bool:
-    """Whether a server's name leads somewhere from here, as far as this machine is the one to ask."""
+    """Whether a server's host name resolves here; True behind a proxy, which would resolve it."""
     if address.hostname is None or getproxies():
         return True
     try:
@@ -91,7 +103,7 @@ def _is_known(address: SplitResult) -> bool:
 
 @contextmanager
 def _reachable(source: str) -> Generator[None]:
-    """Say what to do when a data set cannot be fetched, whatever the library and its network layers raise."""
+    """Turn any error of fetching a data set into one that says what to do."""
     name, _, _ = _parse(source)
     try:
         yield

@@ -1,27 +1,38 @@
-"""`Row`: one row of a data set, and where it stands."""
+"""`Row`: one row of a data set, with its file and line."""
 
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rollouthub.errors import DataError
 
+METADATA = "metadata"
+"""Stem of the file that describes the pictures of a folder."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a data set, and where it stands. A dataclass: it is made and dropped while tasks are read."""
+    """One row of a data set, with its file and line. A dataclass, because many are made while tasks are read."""
 
     values: Mapping[str, Any]
-    """Column → value: JSON's types, from Parquet also dates and the like."""
+    """Column → value: JSON types; from Parquet also dates and other types."""
     file: str
     line: int | None
-    """1-based; None where a file has no lines (Parquet, Hugging Face)."""
+    """Line number from 1; None if the file has no lines (Parquet, Hugging Face)."""
     index: int
-    """0-based place in the file, bad rows counted."""
+    """Index in the file from 0, bad rows counted."""
+    folder: Path | None = None
+    """The folder that must contain files which the row names; None if it may name none."""
+
+    @property
+    def is_of_picture_folder(self) -> bool:
+        """Whether the row is from the `metadata` file of a folder of pictures."""
+        return Path(self.file).stem == METADATA
 
     def error(self, problem: str) -> DataError:
-        """This problem, with the row's place in front."""
+        """An error with the row's file and line in front."""
         where = "" if self.line is not None else f"row {self.index}: "
         return DataError(where + problem, self.file, self.line)
 
@@ -36,7 +47,7 @@ class Row:
     def named(
         self, name: str | None, candidates: Sequence[str], setting: str, taken: Sequence[str] = ()
     ) -> tuple[str, Any]:
-        """The column the user named, else the first of the candidates that is there; by name and value.
+        """Name and value of the column the user named, else of the first candidate that exists.
 
         `taken` are columns that already serve another purpose, and are not suggested.
 
@@ -50,7 +61,7 @@ class Row:
         raise self.missing(names, setting, taken)
 
     def missing(self, names: Sequence[str], setting: str, taken: Sequence[str] = ()) -> DataError:
-        """That the row has none of these columns, what it has, and how to name the right one."""
+        """The error that the row has none of these columns; says which it has, and how to name the right one."""
         known = [str(column) for column in self.values]
         wanted = " or ".join(repr(name) for name in names)
         free = [column for column in known if column not in taken]

@@ -1,5 +1,6 @@
-"""Reading rows from one file, lazily: JSON lines, JSON arrays, both gzipped, and Parquet."""
+"""Reads rows from one file, lazily: JSON lines, JSON arrays, both optionally gzipped, Parquet, and CSV metadata."""
 
+import csv
 import gzip
 import json
 import re
@@ -10,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
-from rollouthub.authoring.rows.row import Row
+from rollouthub.authoring.rows.row import METADATA, Row
 from rollouthub.errors import ConfigError, DataError
 from rollouthub.plugins.extras import pip_install
 from rollouthub.task import BadRow
@@ -20,22 +21,30 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def suffix_of(path: Path) -> str | None:
-    """The part of a file's name that says its format; None for a format that is not read."""
+    """The suffix that gives a file's format; None for a format that is not supported."""
     name = path.name.lower()
     return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), None)
+
+
+def is_metadata(path: Path) -> bool:
+    """Whether a file describes the pictures beside it: `metadata.jsonl` or `metadata.csv`."""
+    return path.stem == METADATA and path.suffix.lower() in (".jsonl", ".csv")
 
 
 def read_file(path: Path) -> Iterator[Row | BadRow]:
     """The rows of a file; a `BadRow` for each that cannot be read.
 
     Raises:
-        DataError: the file cannot be read, or not beyond some point, or holds no row.
-        ConfigError: it is of a format that is not read, or reading it needs an extra.
+        DataError: the file cannot be read, or only in part, or holds no rows.
+        ConfigError: the format is not supported, or needs an extra.
     """
-    suffix = suffix_of(path)
+    suffix = ".csv" if is_metadata(path) and path.suffix.lower() == ".csv" else suffix_of(path)
     if suffix is None:
         raise ConfigError(f"{path}: not a data file; it must end in {', '.join(SUFFIXES)}")
-    rows = _read_parquet(path) if suffix == ".parquet" else _read_json(path, suffix)
+    if suffix == ".parquet":
+        rows: Iterator[Row | BadRow] = _read_parquet(path)
+    else:
+        rows = _read_csv(path) if suffix == ".csv" else _read_json(path, suffix)
     is_empty = True
     for row in rows:
         is_empty = False
@@ -56,7 +65,7 @@ def _read_json(path: Path, suffix: str) -> Iterator[Row | BadRow]:
 
 @contextmanager
 def _readable(path: Path) -> Generator[None]:
-    """Name the file when it is missing, damaged or not to be read."""
+    """Turn errors of a missing, damaged or unreadable file into ones that name the file."""
     try:
         yield
     except FileNotFoundError as error:
@@ -91,7 +100,7 @@ def _read_lines(path: Path, file: BinaryIO) -> Iterator[Row | BadRow]:
 
 
 def _read_array(path: Path, file: BinaryIO) -> Iterator[Row | BadRow]:
-    """Element by element, so that each has its line and a broken one does not hide those before it."""
+    """Read an array element by element, so that each has its line, and elements before a broken one are still read."""
     raw = file.read()
     try:
         text = raw.decode("utf-8-sig")
@@ -122,17 +131,30 @@ def _row(value: object, path: Path, line: int, index: int) -> Row | BadRow:
     if (half := _half_pair(value)) is not None:
         return BadRow(DataError(f"not Unicode: a string holds half of a surrogate pair, \\u{half:04x}", path, line))
     if isinstance(value, dict):
-        return Row(cast(dict[str, Any], value), str(path), line, index)
+        return Row(cast(dict[str, Any], value), str(path), line, index, path.parent)
     return BadRow(DataError(f"a row must be an object of columns, this is {_kind(value)}", path, line))
 
 
 def _half_pair(value: object) -> int | None:
-    """A lone surrogate, which JSON can write and no file, server or database takes."""
+    """The code of a lone surrogate in a value, which JSON can write but UTF-8 cannot; None if there is none."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         return ord(error.object[error.start])
     return None
+
+
+def _read_csv(path: Path) -> Iterator[Row | BadRow]:
+    with _readable(path), path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(file, strict=True)
+        try:
+            for index, values in enumerate(reader):
+                if None in values or None in values.values():
+                    yield BadRow(DataError("the row has another number of columns", path, reader.line_num))
+                else:
+                    yield Row(values, str(path), reader.line_num, index, path.parent)
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise DataError(f"the CSV file cannot be read: {error}", path, reader.line_num) from error
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:
@@ -147,7 +169,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
         try:
             for batch in parquet.ParquetFile(file).iter_batches(batch_size=256):
                 for values in batch.to_pylist():
-                    yield Row(values, str(path), None, index)
+                    yield Row(values, str(path), None, index, path.parent)
                     index += 1
         except arrow.ArrowException as error:
             raise DataError(f"the Parquet file cannot be read: {error}", path) from error

@@ -1,4 +1,4 @@
-"""`RowSource`: what `--set data=…` names, its splits, its rows, and the id of each."""
+"""`RowSource`: the data that `--set data=…` names, with its splits, rows and task ids."""
 
 import hashlib
 import re
@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.authoring.rows.hugging_face import PREFIX, hugging_face_splits, read_hugging_face
-from rollouthub.authoring.rows.row import Row
-from rollouthub.authoring.rows.row_files import SUFFIXES, read_file, suffix_of
+from rollouthub.authoring.rows.row import METADATA, Row
+from rollouthub.authoring.rows.row_files import SUFFIXES, is_metadata, read_file, suffix_of
 from rollouthub.errors import ConfigError, DataError, UnknownNameError
 from rollouthub.task import BadRow
 
 _HUGGING_FACE = re.compile(r"[\w][\w.-]*/[\w][\w.-]*(:[\w.-]+)?")
-"""What a data set is called there."""
+"""A data set's name at Hugging Face."""
 ID_COLUMNS = ("id", "task_id", "unique_id")
-"""Columns taken for a row's own id where none is named."""
+"""Columns that may hold a row's own id, if none is named."""
 
 
 class RowSource:
     """A data file, a folder with a file per split, or a Hugging Face data set (`hf:NAME[:CONFIG]`).
+
+    A folder of pictures has a `metadata.jsonl` or `.csv`, or a folder for each split with one.
 
     In a folder, `aime.json` and `test_aime.json` are the split `aime`; `train.json`, or the only `train_….json`, is
     `train`. A bare file is the split `test`, unless `split_column` names the column that says each row's split.
@@ -31,7 +33,7 @@ class RowSource:
         self._split_column = split_column
 
     def splits(self) -> tuple[str, ...]:
-        """The splits there are, the default one first.
+        """The splits, the default one first.
 
         Raises:
             ConfigError: there is no such data, or it cannot be fetched.
@@ -47,9 +49,9 @@ class RowSource:
         return _default_first(tuple(_split_files(path))) if path.is_dir() else ("test",)
 
     def rows(self, split: str) -> Iterator[tuple[str, Row] | BadRow]:
-        """The rows of a split, lazily, each with its task id; a `BadRow` where one cannot be read.
+        """The rows of a split, lazily, each with its task id; a `BadRow` for each that cannot be read.
 
-        The id is the row's own, else `SPLIT/INDEX` with the row's 0-based place in its file, bad rows counted.
+        The id is the row's own, else `SPLIT/INDEX` with the row's index in its file from 0, bad rows counted.
 
         Raises:
             ConfigError: there is no such data.
@@ -134,6 +136,12 @@ def _split_files(folder: Path) -> dict[str, Path]:
     except OSError as error:
         raise ConfigError(f"data = {str(folder)!r}: the folder cannot be read: {error.strerror}") from error
     for path in entries:
+        if is_metadata(path):
+            files["test"] = path
+            continue
+        if path.is_dir() and (described := _metadata_in(path)) is not None:
+            files[path.name] = described
+            continue
         suffix = suffix_of(path)
         if suffix is None or not path.is_file():
             continue
@@ -149,6 +157,12 @@ def _split_files(folder: Path) -> dict[str, Path]:
     return files
 
 
+def _metadata_in(folder: Path) -> Path | None:
+    """The `metadata` file of a folder of pictures; None if there is none."""
+    places = (folder / f"{METADATA}.jsonl", folder / f"{METADATA}.csv")
+    return next((path for path in places if path.is_file()), None)
+
+
 def _default_first(splits: tuple[str, ...]) -> tuple[str, ...]:
-    """`test` first, `train` last, the rest as they come: the first is what is run when none is named."""
+    """The splits with `test` first and `train` last; the first is the default."""
     return tuple(sorted(splits, key=lambda split: (split != "test", split == "train")))

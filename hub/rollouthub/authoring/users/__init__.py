@@ -1,4 +1,4 @@
-"""Simulated users: who answers an agent in a multi-turn environment, from a script or through a model."""
+"""Simulated users, who answer an agent in a multi-turn environment: from a script, or played by a model."""
 
 from rollouthub.authoring.users.model_user import ModelUser, UserSheet
 from rollouthub.authoring.users.scripted_user import Cue, ScriptedUser, Stage, UserScript

@@ -1,18 +1,18 @@
-"""`ModelUser`: a user played by a model, from a sheet that the agent never sees."""
+"""`ModelUser`: a user played by a model, from instructions that the agent never sees."""
 
 from collections.abc import Sequence
 
 import anyio
 from pydantic import Field, JsonValue
 
-from rollouthub.authoring.users.simulated_user import words_of
+from rollouthub.authoring.users.simulated_user import said_aloud, words_of
 from rollouthub.errors import ModelError
-from rollouthub.frozen import Frozen
+from rollouthub.generation import Model, ModelRequest, Sampling
 from rollouthub.messages import Message, assistant, system, user
-from rollouthub.protocols import Model, ModelRequest, Sampling
+from rollouthub.values import Frozen
 
 STOP = "###DONE###"
-"""What the model says, alone, to leave."""
+"""The text by which the model ends the conversation."""
 
 _INSTRUCTIONS = """\
 You play a person who talks to an assistant. Stay in this part; you are never the assistant yourself.
@@ -38,19 +38,21 @@ _BEGIN = "(The chat begins. You speak first.)"
 
 
 class UserSheet(Frozen):
-    """All that a played user is told."""
+    """The knowledge and goals of a simulated user."""
 
     persona: str
     goals: tuple[str, ...] = Field(min_length=1)
-    """What the user wants, in order, addressed as "you"."""
+    """The user's goals, in order, addressed as "you"."""
     facts: dict[str, str] = {}
-    """What the user can tell when asked."""
+    """Facts that the user can give when asked."""
     rules: tuple[str, ...] = ()
-    """Further rules of play, such as what to get wrong at first."""
+    """Further instructions, such as a mistake to make at first."""
 
 
 class ModelUser:
-    """Keeps the conversation as the model sees it: its own words are the assistant's, the agent's the user's."""
+    """Plays the user with a model: in the model's conversation, the user's words are the assistant's, and the
+    agent's the user's.
+    """
 
     def __init__(
         self,
@@ -62,8 +64,10 @@ class ModelUser:
         timeout_seconds: float = 90.0,
         most_replies: int = 40,
     ) -> None:
-        """`opening` is what the user has said already; `timeout_seconds` should stay below the deadline of a tool call,
-        so that a slow model is the model's fault. The `sampling` is temperature 0 unless given."""
+        """`opening` is the user's first message, already sent; `timeout_seconds` should be below the tool call
+        deadline, so that
+        a slow model is recorded as the model's fault. `sampling` defaults to temperature 0.
+        """
         self._model, self._sampling = model, sampling or Sampling(temperature=0.0)
         self._timeout, self._most = timeout_seconds, most_replies
         self._instructions = system(_instructions(sheet))
@@ -74,7 +78,7 @@ class ModelUser:
         self.is_done = False
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
-        """Answer what the agent has said since; None when the user leaves.
+        """The user's answer to the agent's new messages; None when the user leaves.
 
         Raises:
             ModelError: the model failed, or said nothing.
@@ -90,7 +94,7 @@ class ModelUser:
         heard = user(words_of(messages).replace(STOP, "") or "(The assistant says nothing.)")
         asked = [self._instructions, *self._said, heard]
         reply = await self._model.generate(ModelRequest(asked, sampling=self._sampling, timeout_seconds=self._timeout))
-        text = _spoken(reply.message.text)
+        text = said_aloud(reply.message.text)
         if not text:
             raise ModelError(f"the model {self._model.name!r} plays the user, and said nothing")
         # Only what went through is remembered, so that a failed call can be tried again.
@@ -102,12 +106,12 @@ class ModelUser:
         return [user(text)]
 
     def snapshot(self) -> JsonValue:
-        """The conversation so far."""
+        """The conversation so far, as JSON."""
         said: list[JsonValue] = [message.text for message in self._said[1:]]
         return {"said": said, "replies": self._replies, "is_done": self.is_done}
 
     def restore(self, state: JsonValue) -> None:
-        """Go back to a conversation."""
+        """Continue from a snapshot."""
         memory = _Memory.model_validate(state)
         spoken = [assistant(text) if place % 2 == 0 else user(text) for place, text in enumerate(memory.said)]
         self._said = [user(_BEGIN), *spoken]
@@ -128,11 +132,3 @@ def _instructions(sheet: UserSheet) -> str:
         rules="".join(f"- {rule}\n" for rule in sheet.rules),
         stop=STOP,
     )
-
-
-def _spoken(text: str) -> str:
-    """What is said aloud: without the thoughts some servers leave before it."""
-    text = text.strip()
-    if text.startswith("<think>"):
-        text = text.rpartition("</think>")[2].strip()
-    return text

@@ -1,4 +1,4 @@
-"""`ScriptedUser`: a user without a model, who answers the same to the same words."""
+"""`ScriptedUser`: a user without a model, who gives the same answers to the same messages."""
 
 import re
 from collections.abc import Sequence
@@ -7,49 +7,53 @@ from functools import cache
 from pydantic import Field, JsonValue
 
 from rollouthub.authoring.users.simulated_user import words_of
-from rollouthub.frozen import Frozen
 from rollouthub.messages import Message, user
+from rollouthub.values import Frozen
 
 MOST_HEARD = 20_000
-"""Characters of what an agent says at a time: patterns are looked for in no more."""
+"""Most characters of the agent's messages that patterns are searched in."""
 
 
 class Cue(Frozen):
-    """What the user says when the agent's words match; all cues that match are answered at once, in order."""
+    """Lines that the user says when a pattern matches the agent's message; all matching cues are answered at once,
+    in order.
+    """
 
     when: str
-    """A regular expression, searched in the agent's words without regard to case."""
+    """A regular expression, searched in the agent's message, ignoring case."""
     says: tuple[str, ...] = Field(min_length=1)
-    """The first time, the second …; the last line is said again, unless the cue is `once`."""
+    """The line for the first match, the second, and so on; the last line is repeated, unless the cue is `once`."""
     once: bool = False
-    """Whether the cue is spent when its lines are said."""
+    """Whether the cue is no longer used after its last line."""
     in_requests: bool = False
-    """Whether only sentences count in which the agent asks for something."""
+    """Whether the pattern is searched only in sentences that ask for something."""
 
 
 class Stage(Frozen):
-    """One thing the user wants."""
+    """One request of the user."""
 
     says: str
-    """How the user brings it up. That of the first stage opens the conversation."""
+    """The line with which the user makes the request; the first stage's opens the conversation."""
     cues: tuple[Cue, ...] = ()
-    """Beside those of the script, and before them."""
+    """Cues of this stage, used before those of the script."""
 
 
 class UserScript(Frozen):
-    """All that a scripted user may say."""
+    """All lines of a scripted user."""
 
     stages: tuple[Stage, ...] = Field(min_length=1)
     closing: str
-    """When the agent's words match this, the user goes on to the next stage; after the last one, the user leaves."""
+    """A regular expression: if the agent's message matches it, the user goes on to the next stage, or leaves after
+    the last.
+    """
     cues: tuple[Cue, ...] = ()
-    """Answered in every stage."""
+    """Cues that are used in every stage."""
     fallback: str = "I'm not sure what you mean. What do you need from me?"
-    """What the user says to words that match nothing."""
+    """The user's answer to a message that matches no cue."""
     patience: int = Field(default=4, ge=1)
-    """So many words in a row that match nothing make the user leave."""
+    """Number of unmatched messages in a row at which the user leaves."""
     most_replies: int = Field(default=40, ge=1)
-    """So many replies, and the user leaves."""
+    """Most replies of the user, who then leaves."""
 
 
 class ScriptedUser:
@@ -62,7 +66,7 @@ class ScriptedUser:
         self.is_done = False
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
-        """Answer what the agent has said since; None when the user leaves."""
+        """The user's answer to the agent's new messages; None when the user leaves."""
         said = None if self.is_done else self._answer(words_of(messages)[:MOST_HEARD])
         if said is None:
             self.is_done = True
@@ -101,7 +105,7 @@ class ScriptedUser:
         return lines
 
     def snapshot(self) -> JsonValue:
-        """Where in the script the user is."""
+        """The user's position in the script, as JSON."""
         said: dict[str, JsonValue] = dict(self._said)
         return {
             "stage": self._stage,
@@ -112,7 +116,7 @@ class ScriptedUser:
         }
 
     def restore(self, state: JsonValue) -> None:
-        """Go to a place in the script."""
+        """Continue from a snapshot."""
         place = _Place.model_validate(state)
         self._stage, self._strayed, self._replies = place.stage, place.strayed, place.replies
         self._said, self.is_done = dict(place.said), place.is_done
@@ -134,7 +138,7 @@ _REQUEST = re.compile(
 
 
 def _requests(words: str) -> str:
-    """The sentences in which something is asked for."""
+    """The sentences that ask for something."""
     return "\n".join(sentence for sentence in _SENTENCE.findall(words) if _REQUEST.search(sentence))
 
 

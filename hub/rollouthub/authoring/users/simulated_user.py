@@ -1,4 +1,4 @@
-"""`SimulatedUser`: what an environment asks for its `reply`, whoever plays the user."""
+"""`SimulatedUser`: the protocol of simulated users, for an environment's `reply`."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,7 +9,7 @@ from rollouthub.messages import Message
 
 
 class SimulatedUser(Protocol):
-    """A user of one episode; it remembers what was said."""
+    """The user of one episode; remembers the conversation."""
 
     @property
     def is_done(self) -> bool:
@@ -17,7 +17,7 @@ class SimulatedUser(Protocol):
         ...
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
-        """Answer what the agent has said since; None when the user leaves.
+        """The user's answer to the agent's new messages; None when the user leaves.
 
         Raises:
             ModelError: the model that plays the user failed.
@@ -25,14 +25,22 @@ class SimulatedUser(Protocol):
         ...
 
     def snapshot(self) -> JsonValue:
-        """What the user remembers, as JSON."""
+        """The user's state, as JSON."""
         ...
 
     def restore(self, state: JsonValue) -> None:
-        """Remember a snapshot instead."""
+        """Continue from a snapshot."""
         ...
 
 
 def words_of(messages: Sequence[Message]) -> str:
-    """What an agent said aloud: its thoughts and tool calls are not for the user."""
+    """The text of the agent's messages, without thinking and tool calls."""
     return "\n\n".join(message.text for message in messages if message.role == "assistant" and message.text)
+
+
+def said_aloud(text: str) -> str:
+    """What a model that plays a user says: without the thoughts some servers leave before it."""
+    text = text.strip()
+    if text.startswith("<think>"):
+        text = text.rpartition("</think>")[2].strip()
+    return text

@@ -1,1 +1,1 @@
-"""`hub bench`: what the hub itself costs."""
+"""`hub bench`: measures the CPU, memory and time that the hub itself takes."""

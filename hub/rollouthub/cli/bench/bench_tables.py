@@ -1,4 +1,4 @@
-"""The tables of `hub bench`."""
+"""Prints the results of `hub bench` as tables."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from rollouthub.bench.schedule import ScheduleRow
 
 
 def print_overhead(console: Console, report: OverheadReport) -> None:
-    """CPU per rollout beside the floor, and where it goes."""
+    """Print CPU per rollout in each lane, beside a bare client's floor, and the share of each part of the hub."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("lane")
     for title in ("in flight", "CPU ms per rollout", "rollouts/s", "rollouts"):
@@ -48,7 +48,7 @@ def print_overhead(console: Console, report: OverheadReport) -> None:
 
 
 def print_serving(console: Console, rows: Sequence[ServingRow]) -> None:
-    """CPU of the server's process, for each kind of work."""
+    """Print the CPU that the environment server's process takes for each kind of request."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("work")
     for title in ("clients", "server CPU ms each", "per second", "count"):
@@ -59,7 +59,7 @@ def print_serving(console: Console, rows: Sequence[ServingRow]) -> None:
 
 
 def print_gateway(console: Console, report: GatewayReport) -> None:
-    """CPU of the gateway's process for each kind of call, and what waits costs."""
+    """Print the gateway's CPU for each kind of call, the delay it adds to streams, and its memory for idle episodes."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("work")
     for title in ("episodes", "gateway CPU ms each", "per second", "count"):
@@ -76,7 +76,7 @@ def print_gateway(console: Console, report: GatewayReport) -> None:
 
 
 def print_ray(console: Console, report: RayReport) -> None:
-    """The same run in one process and on a cluster."""
+    """The table of `hub bench ray`: one run in one process and on a cluster."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("CPU ms per rollout")
     for title in ("one process", f"Ray, {report.workers} workers"):
@@ -96,7 +96,7 @@ def print_ray(console: Console, report: RayReport) -> None:
 
 
 def print_latency(console: Console, report: LatencyReport) -> None:
-    """How near one process came to what the model allows."""
+    """Print the rollout rate as a share of what the model's latency allows, and the delays of the event loop."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     table.add_column("measured", justify="right")
@@ -113,7 +113,7 @@ def print_latency(console: Console, report: LatencyReport) -> None:
 
 
 def print_schedule(console: Console, rows: Sequence[ScheduleRow]) -> None:
-    """What the schedule costs, however much there is to play."""
+    """Print CPU, memory growth and efficiency of the scheduler for each number of samples."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("samples", "CPU µs each", "memory grew, MB", "retried", "lost workers", "set aside", "efficiency"):
         table.add_column(title, justify="right")
@@ -131,7 +131,7 @@ def print_schedule(console: Console, rows: Sequence[ScheduleRow]) -> None:
 
 
 def print_layers(console: Console, report: LayersReport) -> None:
-    """Every layer alone, whole runs, and what holds each of them back."""
+    """Print each layer measured alone, whole runs, and which layer limits each run's rate."""
     for model, layers in report.layers.items():
         table = Table(box=None, pad_edge=False, header_style="bold", title=f"alone, {model}", title_justify="left")
         table.add_column("layer")
@@ -177,7 +177,7 @@ def print_layers(console: Console, report: LayersReport) -> None:
 
 
 def print_export(console: Console, report: ExportReport) -> None:
-    """How fast a run becomes each format, and what memory that takes."""
+    """Print turns per second and memory of the export to each format."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(f"{report.turns:,} turns, {report.content_mb:,.0f} MB of records")
     for title in ("rows", "turns/s", "CPU µs a turn", "MB written", "MB/s", "peak MB", "grew by MB"):

@@ -1,4 +1,4 @@
-"""What `hub compare` does: each model's run in a folder of its own, by the engine of `hub run`; then the comparison."""
+"""What `hub compare` does: runs each model in a folder of its own with the engine of `hub run`, then compares."""
 
 import os
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from typing import Any
 
 from rollouthub.analysis.compare.compared_run import read_compared
 from rollouthub.analysis.compare.comparison import Comparison, compare_runs
+from rollouthub.cli.compare.command import CompareOptions
 from rollouthub.cli.console import remarks
 from rollouthub.cli.find_run import find_run
 from rollouthub.cli.logs import log_to_run
@@ -18,18 +19,18 @@ from rollouthub.engine.plan import Plan, make_plan
 from rollouthub.engine.run_request import RunRequest, as_toml, build_request
 from rollouthub.errors import ConfigError, HubError, RunDirectoryError
 from rollouthub.event_loop import run_async
-from rollouthub.frozen import Frozen
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import open_model
+from rollouthub.values import Frozen
 
 FILE = "compare.json"
 MOST_TASKS = 1_000_000
-"""Tasks of a split that are counted."""
+"""The most tasks of a split that are counted."""
 
 
 class _Entry(Frozen):
-    """One model of a comparison."""
+    """One model of a comparison: its name, its servers, and the folder of its run."""
 
     model: str
     base_url: tuple[str, ...] = ()
@@ -37,7 +38,7 @@ class _Entry(Frozen):
 
 
 class _Compare(Frozen):
-    """What a comparison was asked for: `compare.json`."""
+    """The request of a comparison, stored as `compare.json` so that it can be resumed."""
 
     request: dict[str, Any]
     models: tuple[_Entry, ...]
@@ -45,7 +46,7 @@ class _Compare(Frozen):
 
 
 def read_runs(names: Sequence[str], root: Path, full_tasks: int | None) -> Comparison:
-    """Compare runs that are there; the one folder of a comparison stands for its runs.
+    """Compare existing runs; a comparison's folder names all runs in it.
 
     Raises:
         UsageError: there are no such runs, or they have no task in common.
@@ -57,51 +58,41 @@ def read_runs(names: Sequence[str], root: Path, full_tasks: int | None) -> Compa
     return compare_runs([read_compared(find_run(name, root)) for name in names], full_tasks)
 
 
-def play_models(
-    given: dict[str, Any],
-    models: list[str],
-    base_urls: list[str],
-    config: Path | None,
-    output: Path | None,
-    resume: bool,
-    full_tasks: int | None,
-    *,
-    is_quiet: bool,
-) -> tuple[Comparison | None, int]:
-    """Play the tasks with each model, one after the other; the comparison, and the exit code.
+def play_models(given: dict[str, Any], options: CompareOptions, output: Path | None) -> tuple[Comparison | None, int]:
+    """Run each model on the same tasks; return the comparison (None if too little was played) and the exit code.
 
     Raises:
         UsageError: a setting does not hold, a model cannot be reached, a folder cannot be used.
     """
-    if resume and output is None:
+    if options.resume and output is None:
         raise ConfigError("--resume needs the comparison's folder: add -o DIR")
     credentials = load_credentials(os.environ, Path.cwd())
-    if resume and output is not None and (output / FILE).is_file():
-        if models or given.get("environments"):
+    if options.resume and output is not None and (output / FILE).is_file():
+        if options.model or given.get("environments"):
             raise ConfigError(f"the comparison in {output} has its models and environments; leave them out")
         asked, directory = _read(output), output
     else:
-        asked = _asked(given, models, base_urls, config)
+        asked = _asked(given, list(options.model), options.base_url, options.config)
         names = "+".join(Path(name).stem.replace("/", "_") for name in asked.request["environments"])
         directory = output or fresh_directory(f"compare-{names}")
     plans = [make_plan(_request(asked, entry)) for entry in asked.models]
     run_async(_check, plans, credentials)
     if asked.full_tasks is None:
         asked = asked.model_copy(update={"full_tasks": run_async(_count, plans[0], credentials)})
-    if not resume and directory.exists() and any(directory.iterdir()):
+    if not options.resume and directory.exists() and any(directory.iterdir()):
         raise RunDirectoryError(f"{directory} is not empty; go on with what is there by --resume, or choose another -o")
     directory.mkdir(parents=True, exist_ok=True)
     (directory / FILE).write_text(asked.model_dump_json(indent=1))
     code = 0
     for number, (entry, plan) in enumerate(zip(asked.models, plans, strict=True), 1):
         title = f"{number}/{len(plans)} {entry.model}"
-        code = max(code, _play(title, plan, directory / entry.folder, credentials, is_quiet))
+        code = max(code, _play(title, plan, directory / entry.folder, credentials, options.quiet))
         if code == INTERRUPTED:
             break
-    if code == INTERRUPTED and not is_quiet:
+    if code == INTERRUPTED and not options.quiet:
         remarks().print(f"Go on with: hub compare --resume -o {directory}", style="yellow")
     try:
-        comparison = _compared(directory, asked, full_tasks)
+        comparison = _compared(directory, asked, options.project)
     except ConfigError:
         if code:
             return None, code  # too little was played to compare, and what ended it has been said
@@ -110,11 +101,11 @@ def play_models(
     return comparison, max(code, int(unscored))
 
 
-def _asked(given: dict[str, Any], models: list[str], base_urls: list[str], config: Path | None) -> _Compare:
-    """What is to be compared, from the command line.
+def _asked(given: dict[str, Any], models: list[str], base_urls: Sequence[str], config: Path | None) -> _Compare:
+    """Build the comparison's request from the command line.
 
     Raises:
-        ConfigError: fewer than two models, one twice, or a server of none of them.
+        ConfigError: fewer than two models, a model given twice, or a --base-url for a model that is not compared.
     """
     if len(set(models)) < 2 or len(set(models)) < len(models):
         raise ConfigError("a comparison needs two models or more, each once: hub compare ENV -m A -m B")
@@ -158,7 +149,7 @@ def _request(asked: _Compare, entry: _Entry) -> RunRequest:
 
 
 async def _check(plans: Sequence[Plan], credentials: Credentials) -> None:
-    """See that every model is there before the first one plays."""
+    """Check that every model answers before the first run starts."""
     for plan in plans:
         assert plan.model is not None
         async with open_model(plan.model, credentials) as model:
@@ -166,7 +157,7 @@ async def _check(plans: Sequence[Plan], credentials: Credentials) -> None:
 
 
 async def _count(plan: Plan, credentials: Credentials) -> int | None:
-    """How many tasks the whole split has; None where that cannot be found out."""
+    """Count the tasks of the whole split; None if they cannot be counted."""
     update: dict[str, Any] = {
         "model": None,
         "base_url": (),
@@ -185,7 +176,7 @@ async def _count(plan: Plan, credentials: Credentials) -> int | None:
 
 
 def _play(title: str, plan: Plan, directory: Path, credentials: Credentials, is_quiet: bool) -> int:
-    """Play one model's run, or the rest of it; what goes wrong with it leaves the others alone."""
+    """Run or resume one model's run; an error is printed and becomes exit code 1, so that other models still run."""
     view = LiveView(remarks(), plan, is_quiet=is_quiet)
     view.note(title)
     is_there = (directory / "run.db").exists()

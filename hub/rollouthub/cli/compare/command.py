@@ -1,20 +1,54 @@
-"""`hub compare`: one set of tasks played by several models, or runs that are there, side by side."""
+"""`hub compare`: runs several models on the same tasks, or compares existing runs."""
 
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import Field
 
-from rollouthub.cli.options import ConfigOption, QuietOption
-from rollouthub.cli.settings_command import SettingsCommand, given_settings
+from rollouthub.cli.find_run import RUNS
+from rollouthub.cli.options import ConfigField, JsonField, QuietField, RootField
+from rollouthub.cli.settings_command import SettingsCommand, given_options, given_settings
 from rollouthub.errors import ConfigError
+from rollouthub.settings import Option
+from rollouthub.values import Frozen
+
+if TYPE_CHECKING:
+    from rollouthub.analysis.compare.comparison import Comparison
+
+
+class CompareOptions(Frozen):
+    """Options of `hub compare`: the models, and where their runs are stored."""
+
+    model: Annotated[tuple[str, ...], Option(short="-m", metavar="MODEL")] = Field(
+        default=(), description="A model to compare. The first is the baseline."
+    )
+    base_url: Annotated[tuple[str, ...], Option(metavar="[MODEL=]URL")] = Field(
+        default=(), description="A model's server; without MODEL=, the server of all models that need one."
+    )
+    config: ConfigField = None
+    project: int | None = Field(
+        default=None,
+        ge=1,
+        description="Project cost and time to N tasks; when models play, by default to the whole split.",
+    )
+    output: Annotated[Path | None, Option(short="-o")] = Field(
+        default=None,
+        description="Where the models' runs go; runs/compare-ENV-TIME by default. FILE.html or FILE.md writes a "
+        "report.",
+    )
+    resume: bool = Field(default=False, description="Continue the comparison that -o names.")
+    root: RootField = RUNS
+    as_json: JsonField = False
+    quiet: QuietField = False
 
 
 class CompareCommand(SettingsCommand):
-    """`hub compare`: the settings that mean the same for every model."""
+    """`hub compare`: takes the run settings that apply to all models alike."""
 
+    options = CompareOptions
     taken = (
         "agent",
         "split",
@@ -46,76 +80,49 @@ def compare(
             metavar="[ENV…] | RUN RUN…", help="With -m, the environments to play; without it, existing runs."
         ),
     ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-m", "--model", metavar="MODEL", help="A model to compare; repeatable. The first is the baseline."
-        ),
-    ] = None,
-    base_url: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[MODEL=]URL", help="A model's server; without MODEL=, the server of all models that need one."
-        ),
-    ] = None,
-    config: ConfigOption = None,
-    project: Annotated[
-        int | None, typer.Option(min=1, help="Project cost and time to N tasks; the full split where it is played.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            help="Where the models' runs go; runs/compare-ENV-TIME by default. Or FILE.html or FILE.md: a report.",
-        ),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the comparison in -o.")] = False,
-    root: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    quiet: QuietOption = False,
 ) -> None:
-    """Compare models on the same tasks and seeds before money is spent, or runs on the tasks they have in common.
+    """Compare models on the same tasks and seeds, or finished runs on the tasks they have in common.
 
     Differences are paired by task, with their 95 % interval. Ctrl-C keeps and compares what is there.
 
     Exit codes: 0 every rollout scored, 1 some unscored, 2 usage, 130 interrupted.
     """
     from rollouthub.cli.compare.action import play_models, read_runs
-    from rollouthub.cli.compare.compare_tables import print_comparison
-    from rollouthub.cli.console import results, warn
     from rollouthub.store.atomic_files import check_output
     from rollouthub.views.report.write import is_report
 
-    code, file = 0, output if is_report(output) else None
+    options, code = given_options(ctx, CompareOptions), 0
+    plays, file = bool(options.model or options.resume), options.output if is_report(options.output) else None
     if file is not None:
         check_output(file)  # before models are paid for
-    elif output is not None and not (model or resume):
+    elif options.output is not None and not plays:
         raise ConfigError(
-            f"{output} is no report; name one that ends in .html, .md or .json, or models with -m to play"
+            f"{options.output} is no report; name one that ends in .html, .md or .json, or models with -m to play"
         )
-    if model or resume:
-        given = given_settings(ctx)
-        if what:
-            given["environments"] = what
-        comparison, code = play_models(
-            given, model or [], base_url or [], config, None if file else output, resume, project, is_quiet=quiet
-        )
+    if plays:
+        given = given_settings(ctx) | ({"environments": what} if what else {})
+        comparison, code = play_models(given, options, None if file else options.output)
     else:
-        comparison = read_runs(what or [], root, project)
-    if comparison is None:
-        raise typer.Exit(code)
+        comparison = read_runs(what or [], options.root, options.project)
+    if comparison is not None:
+        _show(comparison, options, file)
+    raise typer.Exit(code)
+
+
+def _show(comparison: "Comparison", options: CompareOptions, file: Path | None) -> None:
+    from rollouthub.cli.compare.compare_tables import print_comparison
+    from rollouthub.cli.console import results, warn
+
     if file is not None:
         from rollouthub.cli.report.command import write_comparison
 
-        write_comparison(comparison, file, is_quiet=quiet)
-    if as_json:
+        write_comparison(comparison, file, is_quiet=options.quiet)
+    if options.as_json:
         sys.stdout.write(json.dumps(comparison.as_json()) + "\n")
-    elif not quiet:
+    elif not options.quiet:
         print_comparison(results(), comparison)
     else:
         for standing in comparison.standings:
             if standing.scored < standing.rollouts:
                 unscored = standing.rollouts - standing.scored
                 warn(f"{standing.label}: {unscored:,} of {standing.rollouts:,} rollouts have no score")
-    raise typer.Exit(code)

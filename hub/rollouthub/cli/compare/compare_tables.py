@@ -1,4 +1,4 @@
-"""The tables of `hub compare`: verdicts, what they cost, and what broke; each fits 80 columns."""
+"""The tables of `hub compare`: verdicts, costs and unscored rollouts; each fits 80 columns."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,13 @@ from rollouthub.analysis.compare.comparison import Comparison, RunStanding
 from rollouthub.statistics import Estimate
 
 BESIDE = 68
-"""Columns that the widest table needs beside the models' names; longer names get numbers, and a legend."""
+"""Terminal columns that the widest table needs beside model names; longer names are replaced by numbers and a
+legend.
+"""
 
 
 def print_comparison(console: Console, comparison: Comparison) -> None:
-    """Print everything."""
+    """Print all tables of a comparison."""
     labels = [standing.label for standing in comparison.standings]
     names = labels
     if max(map(len, labels)) > console.width - BESIDE:
@@ -100,7 +102,7 @@ def _estimate(estimate: Estimate | None) -> str:
 
 
 def _difference(estimate: Estimate) -> Text:
-    """Coloured where the interval leaves zero out."""
+    """Format a difference with its interval, coloured if the interval excludes zero."""
     if estimate.value is None:
         return Text("–")
     if estimate.low is None or estimate.high is None:

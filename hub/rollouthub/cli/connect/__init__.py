@@ -1,1 +1,1 @@
-"""`hub connect`: an episode for apps that start MCP servers."""
+"""`hub connect`: serves an episode to apps that start MCP servers."""

@@ -1,4 +1,4 @@
-"""What `hub connect` does: choose the place, keep stdout to MCP, and open the episode where no kill reaches it."""
+"""What `hub connect` does: reserves stdout for MCP, and serves from a process that the app's kill does not end."""
 
 import gc
 import os
@@ -9,11 +9,12 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import typer
 
+from rollouthub.cli.connect.command import ConnectOptions
 from rollouthub.cli.find_run import user_store
-from rollouthub.cli.options import run_settings, some
 from rollouthub.errors import ConfigError
 from rollouthub.gateway.app_configs import App, app_config
 from rollouthub.gateway.connect_keeper import outlive
@@ -28,17 +29,13 @@ _LONGEST_NAME = 40
 
 @dataclass(frozen=True)
 class Chosen:
-    """The command line's options."""
+    """The environment, options and settings given to `hub connect`."""
 
     environment: str
-    task: str | None
-    split: str | None
-    settings: list[str]
-    seed: int | None
-    roles: list[str]
-    max_turns: int | None
-    max_seconds: float | None
-    output: Path | None
+    options: ConnectOptions
+    settings: dict[str, Any]
+    words: list[str]
+    """The settings as words of a command line."""
 
     @property
     def target(self) -> str:
@@ -47,7 +44,7 @@ class Chosen:
 
     @property
     def version(self) -> str | None:
-        """The version asked for."""
+        """The version given as `ENV@VERSION`; None if none was given."""
         return self._parts[1]
 
     @property
@@ -61,7 +58,7 @@ class Chosen:
 
     @property
     def short_name(self) -> str:
-        """The environment, as file names and apps take it."""
+        """A short form of the environment's name for file names and app configurations."""
         stem = Path(self.target).stem if self.is_file else self.target
         return re.sub(r"[^A-Za-z0-9]+", "_", stem).strip("_")[:_LONGEST_NAME] or "environment"
 
@@ -74,15 +71,15 @@ class Chosen:
 
 
 def connect_command(chosen: Chosen) -> int:
-    """Be an app's MCP server; the exit code."""
+    """Serve an app as its MCP server; returns the exit code."""
     _ = chosen.target  # refused before there is a second process
-    root = user_store(os.environ) if chosen.output is None else chosen.output
+    root = user_store(os.environ) if chosen.options.output is None else chosen.options.output
     directory = root / f"{chosen.short_name}-desktop-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     return outlive(partial(_serve, chosen, directory))
 
 
 def _serve(chosen: Chosen, directory: Path, lifeline: int) -> int:
-    """In the process that no app can kill before it is done."""
+    """Serve the episode, in the process that survives when the app kills its MCP server, until it is scored."""
     stdin, stdout = keep_to_ourselves()
     gc.disable()  # nothing of what is loaded now is ever garbage: a tenth of the time an app waits
     # MCP, HTTP and the engine: only here, as the process that waits needs none of it.
@@ -97,13 +94,13 @@ def _serve(chosen: Chosen, directory: Path, lifeline: int) -> int:
 
     gc.enable()
 
-    def up(visit: AgentSession) -> None:
-        task = visit.item.task_ref
-        _say(f"{visit.item.cast.environment.name}, {task.split} {task.id}; the record goes to {directory}")
+    def up(session: AgentSession) -> None:
+        task = session.sample.task_ref
+        _say(f"{session.sample.context.environment.name}, {task.split} {task.id}; the record goes to {directory}")
 
     order = ConnectOrder(
         request=build_request(_settings(chosen), "command line"),
-        task=EpisodeRequest(task=chosen.task, split=chosen.split, pick="random"),
+        task=EpisodeRequest(task=chosen.options.task, split=chosen.settings.get("split"), pick="random"),
         version=chosen.version,
         directory=directory,
         credentials=load_credentials(os.environ, Path.cwd()),
@@ -116,40 +113,32 @@ def _serve(chosen: Chosen, directory: Path, lifeline: int) -> int:
     return code or (_UNSCORED if connection.is_unscored else 0)
 
 
-def _settings(chosen: Chosen) -> dict[str, object]:
-    return run_settings(
-        environments=[chosen.target],
-        split=chosen.split,
-        set=chosen.settings,
-        seed=chosen.seed,
-        roles=chosen.roles,
-        limits=some(max_turns=chosen.max_turns, max_seconds=chosen.max_seconds),
-        skip_bad=True,
-    )
+def _settings(chosen: Chosen) -> dict[str, Any]:
+    return {**chosen.settings, "environments": [chosen.target], "skip_bad": True}
 
 
 def _say(text: str) -> None:
-    """To the app's log: stdout is MCP's."""
+    """Write to stderr, which the app logs; stdout carries only MCP messages."""
     typer.echo(f"hub connect: {plain(text)}", err=True)
 
 
 def print_app_config(chosen: Chosen, app: App) -> None:
-    """Print what makes an app start this command: the form on stdout, where it goes on stderr.
+    """Print the app's configuration for this command on stdout, and the file that it belongs in on stderr.
 
     Raises:
-        UsageError: there is no such environment, or a setting of it does not hold: the app would only find out later.
+        UsageError: the environment does not exist, or one of its settings is invalid.
     """
     from rollouthub.engine.plan import make_plan
     from rollouthub.engine.run_request import build_request
 
-    make_plan(build_request(_settings(chosen), "command line"))
+    make_plan(build_request(_settings(chosen), "command line"), external_agents=True)
     form = app_config(app, chosen.short_name, [*_hub(), "connect", *_arguments(chosen)])
     typer.echo(form.text)
     typer.echo(f"# {form.place}", err=True)
 
 
 def _hub() -> list[str]:
-    """This command, as a program that knows no PATH starts it."""
+    """The words that start `hub` by absolute path, for programs that have no PATH."""
     started = Path(sys.argv[0])
     if started.name == "hub" and (found := shutil.which(started)):
         return [str(Path(found).absolute())]
@@ -160,24 +149,15 @@ def _hub() -> list[str]:
 
 
 def _arguments(chosen: Chosen) -> list[str]:
-    """The options as given, with paths that hold wherever an app starts."""
+    """The arguments of `hub connect` with absolute paths, since an app may start it in any folder."""
     environment = chosen.environment
     if chosen.is_file:
         environment = str(Path(chosen.target).expanduser().absolute()) + (
             f"@{chosen.version}" if chosen.version else ""
         )
-    output = chosen.output
+    output = chosen.options.output
     if output is None and "XDG_DATA_HOME" in os.environ:
         output = user_store(os.environ)  # an app may be started without the variable
-    pairs = {
-        "--task": chosen.task,
-        "--split": chosen.split,
-        "--seed": chosen.seed,
-        "--max-turns": chosen.max_turns,
-        "--max-seconds": chosen.max_seconds,
-        "-o": None if output is None else output.expanduser().absolute(),
-    }
-    arguments = [environment]
-    for option, values in (("--set", chosen.settings), ("--role", chosen.roles)):
-        arguments += [word for value in values for word in (option, value)]
-    return arguments + [word for option, value in pairs.items() if value is not None for word in (option, str(value))]
+    task = [] if chosen.options.task is None else ["--task", chosen.options.task]
+    place = [] if output is None else ["-o", str(output.expanduser().absolute())]
+    return [environment, *chosen.words, *task, *place]

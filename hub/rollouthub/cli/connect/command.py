@@ -4,14 +4,38 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import Field
 
 from rollouthub.cli import completion
-from rollouthub.cli.options import MaxSecondsOption, MaxTurnsOption, RoleOption, SeedOption, SetOption
-from rollouthub.cli.play.command import SplitOption
+from rollouthub.cli.settings_command import SettingsCommand, given_options, given_settings, given_words
 from rollouthub.gateway.app_configs import App
+from rollouthub.settings import Option
+from rollouthub.values import Frozen
+
+
+class ConnectOptions(Frozen):
+    """Options of `hub connect`: the task, and where the record goes."""
+
+    task: str | None = Field(default=None, description="The task's id; a random task by default.")
+    output: Annotated[Path | None, Option(short="-o")] = Field(
+        default=None,
+        description="Where runs are kept, a folder for each start; the user's own store by default.",
+    )
+    print_config: App | None = Field(
+        default=None,
+        description="Print the configuration that makes an app start this server, instead of starting it.",
+    )
+
+
+class ConnectCommand(SettingsCommand):
+    """`hub connect`: takes the run settings that apply to one episode of an external agent."""
+
+    options = ConnectOptions
+    taken = ("split", "set", "seed", "roles", "seats", "limits.max_turns", "limits.max_seconds")
 
 
 def connect(
+    ctx: typer.Context,
     environment: Annotated[
         str,
         typer.Argument(
@@ -20,28 +44,8 @@ def connect(
             help="An environment by name (`hub list`), a file, or a server's address.",
         ),
     ],
-    task: Annotated[str | None, typer.Option("--task", help="The task's id; a random task by default.")] = None,
-    split: SplitOption = None,
-    settings: SetOption = None,
-    seed: SeedOption = None,
-    role: RoleOption = None,
-    max_turns: MaxTurnsOption = None,
-    max_seconds: MaxSecondsOption = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--output", help="Where runs are kept, a folder for each start; the user's own store by default."
-        ),
-    ] = None,
-    print_config: Annotated[
-        App | None,
-        typer.Option(
-            "--print-config",
-            help="Print the configuration that makes an app start this server, instead of starting it.",
-        ),
-    ] = None,
 ) -> None:
-    """Open an episode and be its MCP server on stdin and stdout; score it at submit, or when the app leaves.
+    """Serve one episode to an MCP app on stdin and stdout; score it at submit, or when the app leaves.
 
     The score goes to the user's store, never to the app: `hub runs` lists it.
 
@@ -49,18 +53,9 @@ def connect(
     """
     from rollouthub.cli.connect.action import Chosen, connect_command, print_app_config
 
-    chosen = Chosen(
-        environment=environment,
-        task=task,
-        split=split,
-        settings=settings or [],
-        seed=seed,
-        roles=role or [],
-        max_turns=max_turns,
-        max_seconds=max_seconds,
-        output=output,
-    )
-    if print_config is not None:
-        print_app_config(chosen, print_config)
+    options = given_options(ctx, ConnectOptions)
+    chosen = Chosen(environment, options, given_settings(ctx), given_words(ctx))
+    if options.print_config is not None:
+        print_app_config(chosen, options.print_config)
         return
     raise typer.Exit(connect_command(chosen))

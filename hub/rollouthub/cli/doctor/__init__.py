@@ -1,1 +1,1 @@
-"""`hub doctor`: what a machine, a model, an environment or a run lacks."""
+"""`hub doctor`: diagnoses a machine, a model, an environment or a run."""

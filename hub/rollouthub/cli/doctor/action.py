@@ -1,10 +1,10 @@
-"""What `hub doctor` looks at, and how it says what it found."""
+"""What `hub doctor` checks, and how it prints its findings."""
 
 import json
 import os
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -15,7 +15,6 @@ from rollouthub.analysis.checkup.check_result import Finding
 from rollouthub.analysis.run_doctor.examine import LISTED, Examination
 from rollouthub.analysis.run_doctor.symptom import Symptom
 from rollouthub.cli.console import results
-from rollouthub.cli.options import run_settings
 from rollouthub.errors import ConfigError
 from rollouthub.event_loop import run_async
 from rollouthub.text import one_line
@@ -29,21 +28,8 @@ _MARKS = {
 _WEIGHTS = {"problem": ("problem", "bold red"), "remark": ("remark ", "yellow"), "fact": ("fact   ", "dim")}
 
 
-@dataclass(frozen=True)
-class DoctorOptions:
-    """What the doctor is to try; nothing means this machine."""
-
-    model: str | None
-    base_url: list[str] | None
-    lane: str | None
-    environments: list[str] | None
-    settings: list[str] | None
-    split: str | None
-    ray: str | None
-
-
-def examine_things(asked: DoctorOptions) -> list[Finding]:
-    """Look at what is asked for, else at this machine.
+def examine_things(given: dict[str, Any], environments: Sequence[str], ray: str | None) -> list[Finding]:
+    """Check the model, environments and Ray cluster that were named; if none was, check this machine.
 
     Raises:
         UsageError: a name or a setting does not hold.
@@ -51,35 +37,27 @@ def examine_things(asked: DoctorOptions) -> list[Finding]:
     from rollouthub.analysis.checkup.installation import examine
     from rollouthub.analysis.checkup.ray_check import ray_findings
 
-    if asked.model is None and (asked.base_url or asked.lane):
+    if "model" not in given and given.keys() & {"base_url", "lane"}:
         raise ConfigError("--base-url and --lane are a model's; name it: hub doctor -m hosted_vllm/NAME")
-    if not asked.environments and (asked.settings or asked.split):
+    if not environments and given.keys() & {"set", "split"}:
         raise ConfigError("--set and --split are an environment's; name it: hub doctor -e ENV")
-    if not (asked.model or asked.environments or asked.ray):
+    if not ("model" in given or environments or ray):
         return examine()
     found: list[Finding] = []
-    if asked.model or asked.environments:
-        found += run_async(_tried, asked)
-    if asked.ray:
-        found += ray_findings(asked.ray)
+    if "model" in given or environments:
+        found += run_async(_tried, {**given, "environments": environments})
+    if ray:
+        found += ray_findings(ray)
     return found
 
 
-async def _tried(asked: DoctorOptions) -> list[Finding]:
+async def _tried(given: dict[str, Any]) -> list[Finding]:
     from rollouthub.analysis.checkup.model_check import model_findings
     from rollouthub.analysis.checkup.task_check import task_findings
-    from rollouthub.engine.plan import policy_model
+    from rollouthub.engine.policy_model import policy_model
     from rollouthub.engine.run_request import build_request
     from rollouthub.models.credentials import load_credentials
 
-    given = run_settings(
-        environments=asked.environments or [],
-        model=asked.model,
-        base_url=asked.base_url,
-        lane=asked.lane,
-        set=asked.settings,
-        split=asked.split,
-    )
     request = build_request(given, "command line")
     credentials = load_credentials(os.environ, Path.cwd())
     found: list[Finding] = []
@@ -95,7 +73,7 @@ async def _tried(asked: DoctorOptions) -> list[Finding]:
 
 
 def print_findings(findings: Sequence[Finding], as_json: bool) -> None:
-    """A line for each, with what to do below it."""
+    """Print the findings as JSON, or as one row each with its remedy below."""
     if as_json:
         typer.echo(json.dumps([finding.as_json() for finding in findings]))
         return
@@ -113,7 +91,7 @@ def print_findings(findings: Sequence[Finding], as_json: bool) -> None:
 
 
 def print_examination(console: Console, examination: Examination) -> None:
-    """What ails a run, the gravest first; then the rollouts that stand out."""
+    """Print what is wrong with a run, the most serious first, then its outlier rollouts."""
     console.print(
         Text.assemble(
             (str(examination.directory), "bold"), f": {examination.scored:,} of {examination.rollouts:,} scored"

@@ -1,1 +1,1 @@
-"""`hub estimate`: what a run will use."""
+"""`hub estimate`: estimates the tokens, cost, time and disk of a run."""

@@ -1,10 +1,10 @@
-"""What `hub estimate` does: choose a sample, play it or take a run for it, project, and show."""
+"""What `hub estimate` does: chooses a sample of tasks, plays it or reads it from a run, projects and prints."""
 
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -19,6 +19,7 @@ from rollouthub.cli.find_run import RUNS, find_run
 from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.run.action import INTERRUPTED, TerminalRun, request_of
 from rollouthub.cli.run.run_progress import LiveView
+from rollouthub.engine.foreign_run import refuse_named_code
 from rollouthub.engine.plan import Plan, make_plan
 from rollouthub.engine.run_request import as_toml
 from rollouthub.engine.sampling_plan import SamplePlan, choose_sample
@@ -27,13 +28,12 @@ from rollouthub.event_loop import run_async
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.prices import Price, find_price
 from rollouthub.models.resolve import addressed
-from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
 from rollouthub.store import RunReader, open_run
 from rollouthub.store.sql_schema import MEDIA
-from rollouthub.text import one_line, plain_name
+from rollouthub.text import one_line
 
 ROW_BYTES, PAGE_FILL = 700, 1.2
-"""What a database of many rollouts takes beside its records: columns and indexes of each, and room left in pages."""
+"""Bytes of columns and indexes per rollout in a large database, and its growth factor for unfilled pages."""
 
 
 def estimate_command(
@@ -46,7 +46,7 @@ def estimate_command(
     sample: int,
     source: str | None,
 ) -> int:
-    """Estimate and report; the exit code."""
+    """Estimate a run and print the estimate; returns the exit code."""
     stored = None if source is None else find_run(source, RUNS)
     if stored is not None and output is not None:
         raise ConfigError("--from plays nothing, so there is nothing to keep in -o; leave one of them out")
@@ -54,7 +54,7 @@ def estimate_command(
         config = stored / "resolved.json"
     request = request_of(given, config, None, False)
     if stored is not None and config == stored / "resolved.json":
-        _check_names(request.environments, stored)
+        refuse_named_code(request.environments, stored, "`hub estimate ENV --from RUN`")
     if output is None:
         request = request.model_copy(update={"track": ()})
     plan = make_plan(request)
@@ -64,7 +64,7 @@ def estimate_command(
         directory = stored or output
         if directory is None:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hub-estimate-"))) / "sample"
-        if stored is None and not _play(replace(plan, part=chosen.part), directory, credentials, quiet):
+        if stored is None and not _play(replace(plan, subset=chosen.subset), directory, credentials, quiet):
             return INTERRUPTED
         with open_run(directory) as reader:
             price = None if stored is None else _price(plan, reader, credentials)
@@ -79,18 +79,8 @@ def estimate_command(
     return 0 if estimate.scored == estimate.sampled else 1
 
 
-def _check_names(environments: Sequence[str], stored: Path) -> None:
-    """What the run itself names by a path is not imported: only who estimates says whose code runs."""
-    for name in environments:
-        if name not in plugins(ENVIRONMENTS) and (".py" in name or Path(name).exists()):
-            raise ConfigError(
-                f"the run in {stored} names the environment {plain_name(name)!r}, whose code an estimate imports; "
-                "name it yourself if you trust it: `hub estimate ENV --from RUN`"
-            )
-
-
 def _play(plan: Plan, directory: Path, credentials: Credentials, quiet: bool) -> bool:
-    """Play the sample; False where that was interrupted."""
+    """Play the sample; return False if it was interrupted."""
     view = LiveView(remarks(), plan, is_quiet=quiet)
     run = TerminalRun(plan, directory, as_toml(plan.request), False, credentials, view)
     with view, log_to_run(directory):
@@ -99,7 +89,7 @@ def _play(plan: Plan, directory: Path, credentials: Credentials, quiet: bool) ->
 
 
 def _price(plan: Plan, reader: RunReader, credentials: Credentials) -> Price | None:
-    """What the plan's model would take for another's tokens; None where it is the same one at the same price."""
+    """The price of the planned model if the sample was played with another model or price; otherwise None."""
     stored = reader.info.resolved.get("request")
     before: Mapping[str, Any] = stored if isinstance(stored, dict) else {}
     if plan.model is None:

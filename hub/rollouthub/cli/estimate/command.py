@@ -1,4 +1,4 @@
-"""`hub estimate`: what a run will use, from a small sample of it."""
+"""`hub estimate`: estimates a run from a small sample of its tasks."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ from rollouthub.cli.settings_command import SettingsCommand
 
 
 class EstimateCommand(SettingsCommand):
-    """`hub estimate`: the settings of a run, but for `sample`, which is that of the estimate."""
+    """`hub estimate`: takes all settings of a run except `sample`, which here is the number of tasks to sample."""
 
     left_out = ("sample",)
 
@@ -40,7 +40,8 @@ def estimate(
         typer.Option(
             "-o",
             "--output",
-            help="Keep the sample as a run there, for `hub run --resume -o DIR` to go on with; else it is thrown away.",
+            help="Keep the sampled rollouts as a run in this folder, which `hub run --resume -o DIR` continues; "
+            "by default they are thrown away.",
             rich_help_panel="Output",
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""An estimate on the terminal."""
+"""Prints an estimate on the terminal."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +26,7 @@ _BOUNDS = {
 
 
 def print_estimate(console: Console, estimate: RunEstimate, request: RunRequest, output: Path | None) -> None:
-    """Print the projection, what it takes of limits, and what to know before trusting it."""
+    """Print the projection, its share of the run's limits, and remarks on its accuracy."""
     console.print(
         f"{estimate.rollouts:,} rollouts of {estimate.tasks:,} tasks are planned. The sample: {estimate.sampled:,} of "
         f"{estimate.sampled_tasks:,} tasks, {estimate.scored:,} scored"

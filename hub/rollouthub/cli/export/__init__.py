@@ -1,1 +1,1 @@
-"""`hub export`: rollouts for other programs, and data sets for trainers."""
+"""`hub export`: writes rollouts for other programs, and data sets for trainers."""

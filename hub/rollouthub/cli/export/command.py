@@ -1,334 +1,218 @@
-"""`hub export`: a run's rollouts for other programs, and data sets for trainers."""
+"""`hub export`: writes a run's rollouts for other programs, and data sets for trainers."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from pydantic import Field
+from typer.core import TyperOption
 
+from rollouthub.authoring.rewards import GroupMethod
 from rollouthub.cli import completion
-from rollouthub.cli.find_run import RUNS, RootOption, find_run
+from rollouthub.cli.find_run import RUNS, find_run
+from rollouthub.cli.settings_command import OptionsCommand, given_options
 from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.export.pairs import PairMethod
+from rollouthub.settings import Option, settings_of
+from rollouthub.values import Frozen
 
 RECORDS = ("jsonl", "parquet", "csv")
 _FILTERS, _CHOICE = "Which rollouts (of training formats)", "How they are chosen (of training formats)"
 
 _TO = (
-    "jsonl (full records), parquet (columns) or csv (a row a rollout, for spreadsheets), by default what the file's "
+    "jsonl (full records), parquet (columns) or csv (one row per rollout), by default what the file's "
     "name ends in, else jsonl; for trainers"
 )
 
 
-def _completing(*names: str) -> Callable[[str], list[str]]:
-    """What a shell completes an option's value to."""
-
-    def completed(incomplete: str) -> list[str]:
-        return [name for name in names if name.startswith(incomplete)]
-
-    return completed
-
-
-def _training_formats() -> list[str]:
-    """The names that are registered, ours and installed distributions'."""
-    from rollouthub.export.export_format import EXPORT_FORMATS
-    from rollouthub.plugins.entry_points import plugins
+def training_formats() -> list[str]:
+    """Names of the registered training formats, those of other installed distributions included."""
+    from rollouthub.plugins.entry_points import EXPORT_FORMATS, plugins
 
     return list(plugins(EXPORT_FORMATS))
 
 
-def _formats_completed(incomplete: str) -> list[str]:
-    return _completing(*RECORDS, *_training_formats())(incomplete)
+class FilterOptions(Frozen):
+    """Options that select rollouts; the fields are those of `Filters`."""
+
+    environments: Annotated[tuple[str, ...], Option("--env", short="-e", metavar="ENV", names="environment")] = Field(
+        default=(), description="Only rollouts of this environment."
+    )
+    tasks: Annotated[tuple[str, ...], Option("--task", metavar="ID")] = Field(
+        default=(), description="Only rollouts of this task; * matches anything."
+    )
+    passed: Annotated[bool | None, Option("--passed/--failed")] = Field(
+        default=None, description="Only rollouts that passed, or only those that failed."
+    )
+    min_reward: float | None = Field(default=None, description="Only rollouts with at least this reward.")
+    max_reward: float | None = Field(default=None, description="Only rollouts with at most this reward.")
+    min_spread: Annotated[float | None, Option("--spread")] = Field(
+        default=None, description="Only groups whose best and worst reward differ by at least this much."
+    )
+    min_deviation: Annotated[float | None, Option("--deviation")] = Field(
+        default=None, description="Only groups whose rewards have at least this standard deviation."
+    )
+    stops: Annotated[tuple[str, ...], Option("--stop", metavar="STOP")] = Field(
+        default=(), description="Only rollouts that stopped for this reason: finished, submitted …"
+    )
+    min_turns: int | None = Field(default=None, ge=0, description="Only rollouts with at least this many turns.")
+    max_turns: int | None = Field(default=None, ge=0, description="Only rollouts with at most this many turns.")
+    max_tokens: int | None = Field(
+        default=None, ge=1, description="Only rollouts without a turn longer than this (prompt and answer)."
+    )
+    trainable: bool = Field(default=False, description="Only rollouts that are marked as trainable.")
 
 
-class ExportCommand(TyperCommand):
-    """`hub export`, whose help names the formats that are registered; the context is of typer's own click."""
+class ChoiceOptions(Frozen):
+    """Options on how training rows are made of the selected rollouts; the fields are those of `Recipe`."""
+
+    best: Annotated[int | None, Option(metavar="N")] = Field(
+        default=None, ge=1, description="sft, kto, groups: the best N of each group."
+    )
+    pairs: PairMethod | None = Field(
+        default=None, description="dpo: how pairs of a group are chosen; by default its best with its worst."
+    )
+    most_pairs: Annotated[int | None, Option("--max-pairs", metavar="N")] = Field(
+        default=None, ge=1, description="dpo: at most this many pairs of a group."
+    )
+    margin: float | None = Field(
+        default=None, ge=0, description="dpo: only pairs whose rewards differ by at least this much."
+    )
+    threshold: float | None = Field(
+        default=None, description="kto: the least reward of a good example; by default those that passed are good."
+    )
+    advantage: GroupMethod | None = Field(
+        default=None, description="groups: how rewards are centred; mean_std by default."
+    )
+    incomplete: bool = Field(default=False, description="groups: also groups with missing members.")
+    seat: str | None = Field(
+        default=None, description="Export only this agent's conversation (default: the first agent)."
+    )
+    mixed_models: bool = Field(default=False, description="Allow responses of several models in one data set.")
+    untrainable: bool = Field(
+        default=False, description="atif: also rollouts that must not be learnt from, marked as such."
+    )
+    suspect: bool = Field(default=False, description="Also rollouts whose score their verifier marked as suspect.")
+
+
+class ExportOptions(Frozen):
+    """Options of `hub export`: the format, the file, and what the records contain."""
+
+    to: Annotated[str | None, Option(names="format")] = Field(
+        default=None, description=f"{_TO} a registered export format."
+    )
+    output: Annotated[Path | None, Option(short="-o")] = Field(
+        default=None,
+        description="The file; lines go to stdout by default, or for -. Its ending, if any, must fit the format "
+        "(.jsonl, .ndjson, .parquet, .csv). An existing file is replaced only after the new one is complete.",
+    )
+    file_format: Annotated[str | None, Option("--format", metavar="jsonl|parquet")] = Field(
+        default=None,
+        description="For training formats: the file format; by default what the file's name ends in, else jsonl.",
+    )
+    turns: bool = Field(default=False, description="Parquet: one row per turn, with its token ids.")
+    segments: bool = Field(default=False, description="Parquet: one row per training sequence.")
+    all_attempts: bool = Field(
+        default=False, description="Records and atif: also attempts that were replaced by later ones."
+    )
+    tokens: Annotated[bool | None, Option("--tokens/--no-tokens")] = Field(
+        default=None,
+        description="With the engine's token ids. Records, groups and atif have them by default; sft, dpo and kto hold "
+        "text by default, and with --tokens leave out rollouts that have no ids.",
+    )
+    as_json: Annotated[bool, Option("--json")] = Field(
+        default=False, description="For training formats: print what was written and left out as JSON."
+    )
+    filters: Annotated[FilterOptions, Option(panel=_FILTERS)] = FilterOptions()
+    choice: Annotated[ChoiceOptions, Option(panel=_CHOICE)] = ChoiceOptions()
+    root: Annotated[Path, Field(description="Where runs are kept; runs/ and the user's own store by default.")] = RUNS
+
+    def asked_of_trainers(self) -> list[str]:
+        """The flags given on the command line that apply only to training formats."""
+        tables: dict[str, Frozen] = {"filters": self.filters, "choice": self.choice}
+        return [
+            setting.flag
+            for setting in settings_of(ExportOptions)
+            if (
+                setting.path[-1] in tables[setting.path[0]].model_fields_set
+                if setting.path[0] in tables
+                else setting.path[0] in {"as_json", "file_format"} & self.model_fields_set
+            )
+        ]
+
+
+class ExportCommand(OptionsCommand):
+    """`hub export`, whose help lists the registered formats."""
+
+    options = ExportOptions
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help."""
-        for option in self.params:
+        """Write the help text, with the registered formats in it."""
+        for option in self.get_params(ctx):
             if isinstance(option, TyperOption) and option.name == "to":
-                option.help = f"{_TO} {', '.join(_training_formats())}."
+                option.help = f"{_TO} {', '.join(training_formats())}."
         super().format_help(ctx, formatter)
 
 
-RunsArgument = Annotated[
-    list[str],
-    typer.Argument(
-        autocompletion=completion.runs, metavar="RUN…", help="Runs: a directory, a name under runs/, or 'last'."
-    ),
-]
-FormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--to",
-        help=f"{_TO} a registered export format.",
-        autocompletion=_formats_completed,
-    ),
-]
-OutputOption = Annotated[
-    Path | None,
-    typer.Option(
-        "-o",
-        "--output",
-        help="The file; lines go to stdout by default, or for -. Its ending, if any, must fit the format (.jsonl, "
-        ".ndjson, .parquet, .csv). An existing file is replaced only after the new one is complete.",
-    ),
-]
-FileFormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="jsonl|parquet",
-        help="For training formats: the file format; by default what the file's name ends in, else jsonl.",
-        autocompletion=_completing("jsonl", "parquet"),
-    ),
-]
-TokensOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--tokens/--no-tokens",
-        help="With the engine's token ids. Records, groups and atif have them by default; sft, dpo and kto hold text "
-        "by default, and with --tokens leave out rollouts that have no ids.",
-    ),
-]
-EnvironmentOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-e",
-        "--env",
-        autocompletion=completion.environments,
-        metavar="ENV",
-        help="Only rollouts of this environment.",
-        rich_help_panel=_FILTERS,
-    ),
-]
-TaskOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--task", metavar="ID", help="Only rollouts of this task; * matches anything.", rich_help_panel=_FILTERS
-    ),
-]
-PassedOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--passed/--failed", help="Only rollouts that passed, or only those that failed.", rich_help_panel=_FILTERS
-    ),
-]
-MinRewardOption = Annotated[
-    float | None, typer.Option(help="Only rollouts with at least this reward.", rich_help_panel=_FILTERS)
-]
-MaxRewardOption = Annotated[
-    float | None, typer.Option(help="Only rollouts with at most this reward.", rich_help_panel=_FILTERS)
-]
-SpreadOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Only groups whose best and worst reward differ by at least this much.", rich_help_panel=_FILTERS
-    ),
-]
-DeviationOption = Annotated[
-    float | None,
-    typer.Option(help="Only groups whose rewards have at least this standard deviation.", rich_help_panel=_FILTERS),
-]
-StopOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--stop",
-        metavar="STOP",
-        help="Only rollouts that stopped for this reason: finished, submitted …",
-        rich_help_panel=_FILTERS,
-    ),
-]
-MinTurnsOption = Annotated[
-    int | None, typer.Option(min=0, help="Only rollouts with at least this many turns.", rich_help_panel=_FILTERS)
-]
-MaxTurnsOption = Annotated[
-    int | None, typer.Option(min=0, help="Only rollouts with at most this many turns.", rich_help_panel=_FILTERS)
-]
-MaxTokensOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="Only rollouts without a turn longer than this (prompt and answer).", rich_help_panel=_FILTERS
-    ),
-]
-TrainableOption = Annotated[
-    bool, typer.Option("--trainable", help="Only rollouts that are marked as trainable.", rich_help_panel=_FILTERS)
-]
-BestOption = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="sft, kto, groups: the best N of each group.", rich_help_panel=_CHOICE),
-]
-PairsOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="best_worst|all",
-        help="dpo: how pairs of a group are chosen; by default its best with its worst.",
-        rich_help_panel=_CHOICE,
-        autocompletion=_completing("best_worst", "all"),
-    ),
-]
-MostPairsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--max-pairs", min=1, metavar="N", help="dpo: at most this many pairs of a group.", rich_help_panel=_CHOICE
-    ),
-]
-MarginOption = Annotated[
-    float | None,
-    typer.Option(min=0.0, help="dpo: only pairs whose rewards differ by at least this much.", rich_help_panel=_CHOICE),
-]
-ThresholdOption = Annotated[
-    float | None,
-    typer.Option(
-        help="kto: the least reward of a good example; by default those that passed are good.", rich_help_panel=_CHOICE
-    ),
-]
-AdvantageOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="mean|mean_std|leave_one_out",
-        help="groups: how rewards are centred; mean_std by default.",
-        rich_help_panel=_CHOICE,
-        autocompletion=_completing("mean", "mean_std", "leave_one_out"),
-    ),
-]
-IncompleteOption = Annotated[
-    bool,
-    typer.Option("--incomplete", help="groups: also groups with missing members.", rich_help_panel=_CHOICE),
-]
-SeatOption = Annotated[
-    str | None,
-    typer.Option(help="Export only this agent's conversation (default: the first agent).", rich_help_panel=_CHOICE),
-]
-MixedOption = Annotated[
-    bool,
-    typer.Option("--mixed-models", help="Allow responses of several models in one data set.", rich_help_panel=_CHOICE),
-]
-SuspectOption = Annotated[
-    bool,
-    typer.Option(
-        "--suspect", help="Also rollouts whose score their verifier marked as suspect.", rich_help_panel=_CHOICE
-    ),
-]
-UntrainableOption = Annotated[
-    bool,
-    typer.Option(
-        "--untrainable",
-        help="atif: also rollouts that must not be learnt from, marked as such.",
-        rich_help_panel=_CHOICE,
-    ),
-]
-
-
-_FLAGS = {
-    "environments": "--env",
-    "tasks": "--task",
-    "passed": "--passed/--failed",
-    "min_spread": "--spread",
-    "most_pairs": "--max-pairs",
-    "min_deviation": "--deviation",
-    "stops": "--stop",
-}
-"""What options are called here, where that is not their own name."""
-
-
 def export(
-    runs: RunsArgument,
-    to: FormatOption = None,
-    output: OutputOption = None,
-    file_format: FileFormatOption = None,
-    turns: Annotated[bool, typer.Option("--turns", help="Parquet: one row per turn, with its token ids.")] = False,
-    segments: Annotated[bool, typer.Option("--segments", help="Parquet: one row per training sequence.")] = False,
-    all_attempts: Annotated[
-        bool,
-        typer.Option("--all-attempts", help="Records and atif: also attempts that were replaced by later ones."),
-    ] = False,
-    tokens: TokensOption = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="For training formats: print what was written and left out as JSON.")
-    ] = False,
-    env: EnvironmentOption = None,
-    task: TaskOption = None,
-    passed: PassedOption = None,
-    min_reward: MinRewardOption = None,
-    max_reward: MaxRewardOption = None,
-    spread: SpreadOption = None,
-    deviation: DeviationOption = None,
-    stop: StopOption = None,
-    min_turns: MinTurnsOption = None,
-    max_turns: MaxTurnsOption = None,
-    max_tokens: MaxTokensOption = None,
-    trainable: TrainableOption = False,
-    best: BestOption = None,
-    pairs: PairsOption = None,
-    most_pairs: MostPairsOption = None,
-    margin: MarginOption = None,
-    threshold: ThresholdOption = None,
-    advantage: AdvantageOption = None,
-    incomplete: IncompleteOption = False,
-    seat: SeatOption = None,
-    mixed_models: MixedOption = False,
-    untrainable: UntrainableOption = False,
-    suspect: SuspectOption = False,
-    root: RootOption = RUNS,
+    ctx: typer.Context,
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            autocompletion=completion.runs, metavar="RUN…", help="Runs: a directory, a name under runs/, or 'last'."
+        ),
+    ],
 ) -> None:
     """Write rollouts to a file: full records, or a data set for a trainer.
 
-    Training formats leave out what must not be learnt from (unscored, helped, privileged, damaged …) and what filters
-    leave out, and say of how many and why. Exit code: 0 written; 1 nothing was, or a record was damaged; 2 usage.
+    Training formats leave out rollouts that must not be learnt from (unscored, helped, privileged, damaged …), and
+    report how many and why.
+
+    Exit codes: 0 written, 1 nothing was written or a record was damaged, 2 usage.
     """
+    options, training = given_options(ctx, ExportOptions), training_formats()
+    if options.to not in (None, *RECORDS, *training):
+        raise UnknownNameError("export format", str(options.to), (*RECORDS, *training))
+    directories = [find_run(run, options.root) for run in runs]
+    output = None if options.output == Path("-") else options.output
+    if options.to not in training:
+        _export_records(directories, options, output, training)
+        return
+    from rollouthub.cli.export.training_files import export_data_set
+
+    if options.turns or options.segments:
+        raise ConfigError("--turns and --segments choose a table of Parquet: --to parquet -o turns.parquet")
+    filters = options.filters.model_dump(exclude_unset=True)
+    recipe = options.choice.model_dump(exclude_unset=True) | {
+        "format": options.to,
+        "tokens": options.tokens,
+        "all_attempts": options.all_attempts,
+    }
+    raise typer.Exit(
+        export_data_set(directories, recipe, filters, output, options.file_format, as_json=options.as_json)
+    )
+
+
+def _export_records(
+    directories: Sequence[Path], options: ExportOptions, output: Path | None, training: Sequence[str]
+) -> None:
     from rollouthub.cli.export.record_files import export_records, record_format
 
-    training = _training_formats()
-    if to not in (None, *RECORDS, *training):
-        raise UnknownNameError("export format", to, (*RECORDS, *training))
-    output = None if output == Path("-") else output
-    form = None if to in training else record_format(output, to)
-    if (turns or segments) and form != "parquet":
+    form = record_format(output, options.to)
+    if (options.turns or options.segments) and form != "parquet":
         raise ConfigError("--turns and --segments choose a table of Parquet: --to parquet -o turns.parquet")
-    if turns and segments:
+    if options.turns and options.segments:
         raise ConfigError("--turns and --segments are two tables; export one after the other")
-    filters: dict[str, Any] = {
-        "environments": tuple(env or ()),
-        "tasks": tuple(task or ()),
-        "passed": passed,
-        "min_reward": min_reward,
-        "max_reward": max_reward,
-        "min_spread": spread,
-        "min_deviation": deviation,
-        "stops": tuple(stop or ()),
-        "min_turns": min_turns,
-        "max_turns": max_turns,
-        "max_tokens": max_tokens,
-        "trainable": trainable,
-    }
-    choice: dict[str, Any] = {
-        "best": best,
-        "pairs": pairs,
-        "most_pairs": most_pairs,
-        "margin": margin,
-        "threshold": threshold,
-        "advantage": advantage,
-        "incomplete": incomplete,
-        "seat": seat,
-        "mixed_models": mixed_models,
-        "untrainable": untrainable,
-        "suspect": suspect,
-    }
-    directories = [find_run(run, root) for run in runs]
-    if form is None:
-        from rollouthub.cli.export.training_files import export_data_set
-
-        recipe = {"format": to, "tokens": tokens, "all_attempts": all_attempts, **choice}
-        raise typer.Exit(export_data_set(directories, recipe, filters, output, file_format, as_json=as_json))
-    given = {**filters, **choice, "json": as_json, "format": file_format}
-    if asked := [name for name, value in given.items() if value not in (None, False, ())]:
-        flag = _FLAGS.get(asked[0], "--" + asked[0].replace("_", "-"))
-        raise ConfigError(f"{flag} means nothing to {form}, which has every record; it is for {', '.join(training)}")
+    if asked := options.asked_of_trainers():
+        raise ConfigError(
+            f"{asked[0]} means nothing to {form}, which has every record; it is for {', '.join(training)}"
+        )
     if len(directories) > 1:
         raise ConfigError(f"{form} is of one run; export them one after the other")
-    if tokens is not None and form != "jsonl":
+    if options.tokens is not None and form != "jsonl":
         raise ConfigError(f"--tokens and --no-tokens mean nothing to {form}, whose columns are always the same")
-    table = "turns" if turns else "segments" if segments else "rollouts"
-    export_records(directories[0], form, output, table, effective=not all_attempts, tokens=tokens is not False)
+    table = "turns" if options.turns else "segments" if options.segments else "rollouts"
+    export_records(
+        directories[0], form, output, table, effective=not options.all_attempts, tokens=options.tokens is not False
+    )

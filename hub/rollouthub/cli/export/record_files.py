@@ -1,4 +1,4 @@
-"""What `hub export` does with a run's records: whole ones as lines of JSON, their columns as Parquet or as cells."""
+"""Full records for `hub export`: as lines of JSON, as Parquet columns or as CSV rows."""
 
 import io
 import sys
@@ -18,10 +18,10 @@ FORMATS: tuple[FileFormat, ...] = ("jsonl", "parquet", "csv")
 
 
 def record_format(output: Path | None, asked: str | None) -> FileFormat:
-    """What records are written as: what was asked for, else what the file's name says, else lines of JSON.
+    """The file format of full records: the one asked for, else the one that the file name ends in, else lines of JSON.
 
     Raises:
-        UsageError: the file cannot be written, or its name says another format.
+        UsageError: the file cannot be written, or its name contradicts the format.
     """
     if output is not None:
         check_output(output)
@@ -34,11 +34,11 @@ def record_format(output: Path | None, asked: str | None) -> FileFormat:
 def export_records(
     run: Path, form: FileFormat, output: Path | None, table: Table, *, effective: bool, tokens: bool
 ) -> None:
-    """Write a run's records, and say how many.
+    """Write a run's records; if they go to a file, print how many were written.
 
     Raises:
         ConfigError: pyarrow is not installed.
-        StoreError: the run could not be read, or the file not be written.
+        StoreError: the run cannot be read, or the file cannot be written.
     """
     with open_run(run) as reader:
         count = _written(reader, form, output, table, effective, tokens)
@@ -65,7 +65,7 @@ def _written(
 
 
 class _Shown(io.StringIO):
-    """stdout, on which no record drives a terminal: JSON says the same in escapes; cells are as they are but there."""
+    """stdout without control characters: escaped in JSON lines, and removed from CSV on a terminal."""
 
     def __init__(self, form: FileFormat) -> None:
         super().__init__()

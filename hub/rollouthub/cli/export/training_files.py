@@ -1,4 +1,4 @@
-"""What `hub export` does for trainers: a data set to a file, and a word for every rollout that is not in it."""
+"""Training data for `hub export`: writes the data set, and reports how many rollouts were left out and why."""
 
 import json
 import sys
@@ -37,11 +37,11 @@ def export_data_set(
     *,
     as_json: bool,
 ) -> int:
-    """Write a data set; the exit code.
+    """Write a data set and report on it; returns the exit code.
 
     Raises:
-        UsageError: what was asked for cannot be done as asked.
-        StoreError: a run could not be read, or the file not be written.
+        UsageError: the options contradict each other or the data.
+        StoreError: a run cannot be read, or the file cannot be written.
     """
     target = _target(output, form, as_json)
     wanted = Recipe(**recipe, filters=Filters(**filters))
@@ -72,7 +72,7 @@ def export_data_set(
 
 
 def _target(output: Path | None, form: str | None, as_json: bool) -> FileFormat:
-    """What kind of file is written."""
+    """The file format to write, after checking that it fits the output."""
     if output is not None:
         check_output(output)
     found = file_format(output, FILE_FORMATS, form)
@@ -85,7 +85,7 @@ def _target(output: Path | None, form: str | None, as_json: bool) -> FileFormat:
 
 @dataclass(frozen=True)
 class _Summary:
-    """What became of the rollouts."""
+    """Counts of an export: rows written, rollouts used, and rollouts left out by reason."""
 
     data_set: DataSet
     output: Path | None
@@ -93,7 +93,7 @@ class _Summary:
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
-        """As `--json` prints it."""
+        """The summary as `--json` prints it."""
         progress = self.data_set.progress
         is_there = self.output is not None and bool(progress.rows)
         return {
@@ -113,7 +113,7 @@ class _Summary:
         }
 
     def print(self, console: Console) -> None:
-        """In words, beside the data."""
+        """Print the summary in words."""
         progress, left_out = self.data_set.progress, self.data_set.progress.left_out
         if progress.rows:
             where = f" written to {self.output}" if self.output is not None else ""
@@ -127,7 +127,7 @@ class _Summary:
 
 
 class _View:
-    """How far the reading is: a bar where there is a terminal, a line now and then elsewhere."""
+    """The progress of reading records: a bar on a terminal, a line every ten seconds elsewhere."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -149,11 +149,11 @@ class _View:
             self._bar.stop()
 
     def begin(self, total: int) -> None:
-        """There are so many records to read."""
+        """Set the number of records that will be read."""
         self._total = total
 
     def tick(self, progress: ReadProgress) -> None:
-        """A group was read."""
+        """Show the progress after a group of rollouts was read."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + self._wait

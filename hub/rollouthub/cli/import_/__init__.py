@@ -1,1 +1,1 @@
-"""`hub import`: environments from foreign formats."""
+"""`hub import`: makes environments from foreign formats."""

@@ -1,1 +1,1 @@
-"""`hub list`: what can be run here."""
+"""`hub list`: lists environments and plug-ins."""

@@ -1,4 +1,4 @@
-"""`hub list`: what can be run here."""
+"""`hub list`: lists environments and plug-ins."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -16,24 +16,30 @@ if TYPE_CHECKING:
 def list_environments(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """List what is installed: environments, agents, export formats, adapters for training systems.
+    """List what is installed: environments, and plug-ins of every other kind.
 
-    Exit codes: 0 all of them, 1 all but the installed ones that are damaged, which are named.
+    Exit codes: 0 all are listed, 1 some installed ones are damaged: they are named and left out.
     """
     from rich.text import Text
 
     from rollouthub.cli.console import remarks
-    from rollouthub.export.export_format import EXPORT_FORMATS
-    from rollouthub.plugins.entry_points import AGENTS, plugins
+    from rollouthub.plugins.entry_points import AGENTS, EXPORT_FORMATS, SANDBOXES, TRACKERS, TRAINER_ADAPTERS, plugins
+    from rollouthub.plugins.importers import IMPORTERS
     from rollouthub.plugins.installed import installations
-    from rollouthub.trainers.trainer_adapter import TRAINER_ADAPTERS
 
     environments = _registered()
     readable, damaged = installations().readable()
     installed = [_row(each) for each in readable]
     others = {
         kind: [{"name": name, "distribution": plugin.distribution} for name, plugin in plugins(group).items()]
-        for kind, group in (("agents", AGENTS), ("export_formats", EXPORT_FORMATS), ("trainers", TRAINER_ADAPTERS))
+        for kind, group in (
+            ("agents", AGENTS),
+            ("export_formats", EXPORT_FORMATS),
+            ("trainers", TRAINER_ADAPTERS),
+            ("sandboxes", SANDBOXES),
+            ("importers", IMPORTERS),
+            ("trackers", TRACKERS),
+        )
     }
     if as_json:
         said = {"environments": environments, "installed": installed, **others}
@@ -73,12 +79,16 @@ def _show(
     console.print(f"\nagents: {', '.join(others['agents'])}; each environment's own plays unless -a names another")
     console.print(f"export formats: {', '.join(others['export_formats'])} (hub export --to)")
     console.print(f"training systems: {', '.join(others['trainers'])}")
+    console.print(f"sandbox providers: {', '.join(others['sandboxes'])} (--set sandbox=NAME)")
+    console.print(f"importers: {', '.join(others['importers'])} (hub import NAME)")
+    console.print(f"trackers: {', '.join(others['trackers'])} (hub run --track)")
 
 
 def _registered() -> list[dict[str, str | None]]:
-    """What ships with the hub, and what distributions in its own interpreter register."""
+    """Rows for the shipped environments, and for those that other distributions in this interpreter register."""
     from rollouthub.errors import HubError
-    from rollouthub.plugins.entry_points import ENVIRONMENTS, find_environment, plugins
+    from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
+    from rollouthub.plugins.environments import find_environment
 
     environments: list[dict[str, str | None]] = []
     for name, plugin in plugins(ENVIRONMENTS).items():
@@ -96,7 +106,7 @@ def _registered() -> list[dict[str, str | None]]:
 
 
 def _row(installation: "Installation") -> dict[str, str | None]:
-    """One version of an environment that was installed from a bundle."""
+    """The row for one version of an environment installed from a bundle."""
     locked = installation.locked
     return {
         "name": locked.name,

@@ -1,1 +1,1 @@
-"""`hub live`: looking in at runs that play, and steering them."""
+"""`hub live`: inspects and controls runs in progress."""

@@ -20,7 +20,7 @@ NOTHING = "No hub of yours plays here. Start one (hub run …) and look again wh
 
 
 async def show_running(run: str | None, limit: int, as_json: bool) -> None:
-    """The runs, or one of them, and their rollouts."""
+    """Print the runs in progress, or one of them, and their rollouts in flight."""
     running, problems = await find_running(os.environ, limit)
     if run is not None:
         running = [choose_run(running, run)]
@@ -44,7 +44,7 @@ async def show_running(run: str | None, limit: int, as_json: bool) -> None:
 
 
 async def follow(run: str | None, as_json: bool) -> None:
-    """Print events until the last."""
+    """Print a run's events until it ends."""
     running, _ = await find_running(os.environ, 0)
     hub = choose_run(running, run)
     console = results()
@@ -58,7 +58,7 @@ async def follow(run: str | None, as_json: bool) -> None:
 
 
 async def show_rollout(rollout: str, run: str | None, content: bool, as_json: bool) -> None:
-    """One rollout in full."""
+    """Print one rollout in flight in full."""
     hub, rollout_id = await _find(rollout, run)
     async with knock(hub.path) as client:
         shown = await client.show(rollout_id or rollout, content=content)
@@ -69,7 +69,7 @@ async def show_rollout(rollout: str, run: str | None, content: bool, as_json: bo
 
 
 async def end(how: Literal["cancel", "interrupt"], rollout: str | None, run: str | None, as_json: bool) -> None:
-    """Cancel or interrupt a rollout, or the run where none is named."""
+    """Cancel or interrupt a rollout; without one, the whole run."""
     hub, rollout_id = await _find(rollout, run)
     async with knock(hub.path) as client:
         done = await (client.cancel(rollout_id) if how == "cancel" else client.interrupt(rollout_id))
@@ -77,7 +77,7 @@ async def end(how: Literal["cancel", "interrupt"], rollout: str | None, run: str
 
 
 async def hold(how: Literal["pause", "resume"], run: str | None, as_json: bool) -> None:
-    """Let a run start nothing new for now, or go on."""
+    """Pause or resume a run; a paused run starts no new episodes."""
     hub, _ = await _find(None, run)
     async with knock(hub.path) as client:
         done = await (client.pause() if how == "pause" else client.resume())
@@ -85,7 +85,7 @@ async def hold(how: Literal["pause", "resume"], run: str | None, as_json: bool) 
 
 
 async def say(rollout: str, text: str, run: str | None, as_json: bool) -> None:
-    """Say something to an agent."""
+    """Send a user message to a rollout's agent."""
     hub, rollout_id = await _find(rollout, run)
     async with knock(hub.path) as client:
         done = await client.tell(rollout_id or rollout, text)
@@ -93,7 +93,7 @@ async def say(rollout: str, text: str, run: str | None, as_json: bool) -> None:
 
 
 async def play_again(rollout: str, run: str | None, as_json: bool) -> None:
-    """Play a sample again; the hub knows which have ended."""
+    """Ask a run to play a sample again."""
     hub, _ = await _find(None, run)
     async with knock(hub.path) as client:
         done = await client.retry(rollout)
@@ -108,7 +108,7 @@ async def change(
     limits: Mapping[str, float | None],
     as_json: bool,
 ) -> None:
-    """Retune the run, or one rollout."""
+    """Change the limits of a rollout; without one, the run's concurrency or number of workers."""
     hub, rollout_id = await _find(rollout, run)
     async with knock(hub.path) as client:
         if rollout_id:
@@ -122,10 +122,10 @@ async def change(
 
 
 async def _find(rollout: str | None, run: str | None) -> tuple[RunningHub, str | None]:
-    """The hub meant, and the whole id of the rollout that is meant by its beginning.
+    """The hub that plays the run or rollout, and the rollout's full id, which may be given by its beginning.
 
     Raises:
-        UsageError: none or several.
+        UsageError: no run or rollout matches, or several do.
     """
     running, _ = await find_running(os.environ, MOST_CONCURRENT if rollout else 0)
     if rollout is None or run is not None or len(running) < 2:

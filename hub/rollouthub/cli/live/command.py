@@ -1,4 +1,4 @@
-"""`hub live`: look in at hubs that play, and steer them."""
+"""`hub live`: lists and controls runs in progress."""
 
 from typing import Annotated
 
@@ -158,7 +158,7 @@ def retune(
     max_turns: Annotated[int | None, typer.Option(min=1, help="For a rollout: its limit of responses.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="For a rollout: its limit of output tokens.")] = None,
     max_seconds: Annotated[
-        float | None, typer.Option(min=0.001, help="For a rollout: its limit of the agent's seconds.")
+        float | None, typer.Option(min=0.001, help="For a rollout: the most seconds its agent may take.")
     ] = None,
     max_cost: Annotated[
         float | None, typer.Option(min=0.0, help="For a rollout: its limit of cost, in US dollars.")
@@ -202,7 +202,7 @@ def _check_target(rollout: str | None, whole: bool) -> None:
 
 
 def _confirm(is_needed: bool, question: str) -> None:
-    """Ask where somebody is there to answer."""
+    """Ask for confirmation if stdin is a terminal."""
     import sys
 
     if is_needed and sys.stdin.isatty() and not typer.confirm(question):

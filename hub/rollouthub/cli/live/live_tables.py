@@ -1,4 +1,4 @@
-"""Running hubs, rollouts in flight and events, on the terminal. Text is plain when it comes here, and never markup."""
+"""Prints runs, rollouts in flight and events. The text that arrives is free of control characters and is not markup."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rollouthub.cli.live.machine_lines import machine_lines, shell_line
-from rollouthub.live.control.live_protocol import CallView, Event, RolloutDetails, RolloutView, RunView, TurnView
+from rollouthub.live.control.live_protocol import Event
+from rollouthub.live.control.live_views import CallView, RolloutDetails, RolloutView, RunView, TurnView
 
 _STATUS = {"running": "cyan", "paused": "yellow", "finishing": "yellow", "stopping": "red"}
 _ID_COLUMNS = 14
@@ -16,7 +17,7 @@ MARGIN = " " * 10
 
 
 def run_lines(run: RunView) -> Iterator[Text]:
-    """A run in a few lines."""
+    """Format a run's status, progress, figures and machines in a few lines."""
     yield Text.assemble((run.directory, "bold"), f"  {run.run_id}  ", (run.status, _STATUS[run.status]))
     model = f" with {run.model}" if run.model else ""
     yield Text(f"  {'+'.join(run.environments)} played by {run.agent}{model}, process {run.pid}")
@@ -49,7 +50,7 @@ def _count(value: int | None) -> str:
 
 
 def rollouts_table(rollouts: Sequence[RolloutView]) -> Table:
-    """A line per rollout in flight, those longest in flight first."""
+    """A table of rollouts in flight, one row each, in the given order."""
     table = Table(box=None, pad_edge=True, header_style="bold")
     table.add_column("rollout", no_wrap=True)
     table.add_column("environment", no_wrap=True)
@@ -75,7 +76,7 @@ def rollouts_table(rollouts: Sequence[RolloutView]) -> Table:
 
 
 def event_line(event: Event) -> Text:
-    """An event on one line."""
+    """Format an event in one line."""
     match event.kind:
         case "dropped":
             return Text(f"{event.count} events are missing here: they came faster than they were read", "yellow")
@@ -100,7 +101,7 @@ def event_line(event: Event) -> Text:
 
 
 def print_rollout(console: Console, shown: RolloutDetails) -> None:
-    """One rollout: its facts, then its turns."""
+    """Print a rollout's facts, then its turns."""
     console.print(Text(f"{shown.rollout_id}  attempt {shown.attempt}  {shown.state}", style="bold"))
     console.print(Text(f"{shown.environment}, task {shown.task_id}, sample {shown.sample}, seed {shown.seed}"))
     console.print(Text(f"agent {shown.agent}, model {shown.model or 'none'}"))

@@ -1,19 +1,19 @@
-"""What a run plays on, and the way into a rollout's sandbox, in lines. Text is plain when it comes here."""
+"""Formats a run's model servers, workers and sandboxes as lines, and the command that opens a shell in a sandbox."""
 
 import shlex
 from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from rollouthub.live.control.live_protocol import BackendView, RolloutDetails, RunView, SandboxesView, WorkerView
+from rollouthub.live.control.live_views import BackendView, RolloutDetails, RunView, SandboxesView, WorkerView
 
 MOST_BACKENDS = 4
-"""Told one by one; of more, only those that are not up."""
+"""Up to this many model servers get a line each; more get a summary, and lines for those that are not up."""
 _STANDING = {"up": "dim", "cooling": "yellow", "open": "red"}
 
 
 def machine_lines(run: RunView) -> Iterator[Text]:
-    """Model servers, workers and sandboxes, as far as there is anything to say of them."""
+    """Lines on the run's model servers, workers and sandboxes; none for what it does not use."""
     backends = run.backends
     if len(backends) > MOST_BACKENDS:
         yield _all_backends(backends)
@@ -65,7 +65,7 @@ def _sandboxes_line(sandboxes: SandboxesView) -> Text:
 
 
 def shell_line(shown: RolloutDetails) -> Text:
-    """What to run to be where its programs are; else why there is no way."""
+    """The commands that open a shell in the rollout's sandboxes, or the reason why there are none."""
     if not shown.shells:
         return Text(f"no shell: {shown.no_shell or 'this hub tells no way in'}", "dim")
     lines = [f"shell: {shlex.join(shell.command)}  ({shell.label})" for shell in shown.shells]

@@ -1,1 +1,1 @@
-"""`hub model`: model servers on a Ray cluster."""
+"""`hub model`: lists and stops model servers."""

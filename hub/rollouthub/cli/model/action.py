@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rollouthub.cli.console import remarks, results
+from rollouthub.cli.serve.model.command import ServeModelOptions
 from rollouthub.cluster.models.fleet import Fleet, RunningModel, find_source, is_lost, usual_name
 from rollouthub.cluster.models.local_head import find_head
 from rollouthub.cluster.models.model_spec import (
@@ -40,39 +40,33 @@ from rollouthub.models.registered import (
 )
 
 INTERRUPTED = 130
+_SPECIFIED = {"replicas", "tensor_parallel", "cpus", "command", "host", "port", "restarts"}
 _WATCH_SECONDS = 1.0
 _STYLES = {"healthy": "green", "failed": "bold red", "unhealthy": "yellow", "restarting": "yellow"}
 NOTHING = "No model is up. Bring one up (hub serve model MODEL)."
 
 
-async def bring_up(
-    source: str,
-    name: str | None,
-    settings: Mapping[str, Any],
-    start_seconds: float,
-    address: str | None,
-    is_foreground: bool,
-    as_json: bool,
-) -> int:
-    """Bring a model up; the exit code."""
+async def bring_up(source: str, arguments: tuple[str, ...], options: ServeModelOptions) -> int:
+    """Start a model's servers; returns the exit code."""
     credentials = load_credentials(os.environ, Path.cwd())
     folder = registry_folder(os.environ.get)
-    check_arguments(settings["arguments"])
+    check_arguments(arguments)
     spec = ModelSpec(
-        name=name or usual_name(source),
+        name=options.name or usual_name(source),
         source=find_source(source),
         variables=passed_on(os.environ),
         directory=str(Path.cwd()),
         folder=str(folder),
         cluster="",
-        patience=ServerTimeouts(start=start_seconds),
-        **settings,
+        patience=ServerTimeouts(start=options.start_seconds),
+        arguments=arguments,
+        **options.model_dump(include=_SPECIFIED),
     )
     if "#" in spec.name or not spec.name.strip("./"):
         raise UsageError(f"{spec.name!r} is no name to serve a model under; give --name one without #")
     secrets = _secrets(credentials)
     fleet = Fleet(folder, _note)
-    work = _Bringing(fleet, spec, secrets, address, is_foreground, as_json)
+    work = _Bringing(fleet, spec, secrets, options)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(work.end_on_signal, tasks.cancel_scope)
@@ -84,41 +78,38 @@ async def bring_up(
 
 
 class _Bringing:
-    """One `hub serve model`."""
+    """One call of `hub serve model`."""
 
     def __init__(
         self,
         fleet: Fleet,
         spec: ModelSpec,
         secrets: Secrets,
-        address: str | None,
-        is_foreground: bool,
-        as_json: bool,
+        options: ServeModelOptions,
     ) -> None:
-        self._fleet, self._spec, self._secrets, self._address = fleet, spec, secrets, address
-        self._is_foreground, self._as_json = is_foreground, as_json
+        self._fleet, self._spec, self._secrets, self._options = fleet, spec, secrets, options
         self._told: dict[int, tuple[str, int]] = {}
         self.is_up = self.was_interrupted = False
 
     async def end_on_signal(self, everything: anyio.CancelScope) -> None:
-        """Ctrl-C and SIGTERM end what is under way; a model that is up in the background stays."""
+        """On Ctrl-C or SIGTERM cancel the work in progress; a model that already serves in the background stays up."""
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async for _ in signals:
                 self.was_interrupted = True
                 everything.cancel()
 
     async def run(self) -> None:
-        """Until the model is up, or with --foreground until the end."""
+        """Start the servers and wait until the model is up; with --foreground, until its servers end."""
         started = time.monotonic()
-        async with self._fleet.up(self._spec, self._secrets, self._address, self._tell) as model:
+        async with self._fleet.up(self._spec, self._secrets, self._options.address, self._tell) as model:
             self.is_up = True
             found = await model.look()
             _note(f"{found.model} is up after {time.monotonic() - started:.0f} s")
-            if self._as_json:
+            if self._options.as_json:
                 _print_json(_shown(found, is_lost=False))
             else:
                 self._explain(found)
-            if self._is_foreground:
+            if self._options.foreground:
                 try:
                     await self._watch(model)
                 finally:
@@ -126,7 +117,11 @@ class _Bringing:
                         await model.end()
 
     async def _watch(self, model: RunningModel) -> None:
-        """Say what happens to the servers, until all have failed."""
+        """Print changes of the servers' states.
+
+        Raises:
+            HubError: all servers have failed.
+        """
         while True:
             found = await model.look()
             self._tell(found)
@@ -135,7 +130,7 @@ class _Bringing:
             await anyio.sleep(_WATCH_SECONDS)
 
     def _tell(self, found: Registration) -> None:
-        """A line for every change of a server."""
+        """Print a line for each server whose state or number of restarts changed."""
         for server in found.servers:
             if self._told.get(server.number) == (now := (server.state, server.restarts)):
                 continue
@@ -160,7 +155,7 @@ class _Bringing:
 
 
 def show_models(as_json: bool) -> None:
-    """The models that are up."""
+    """Print the models that are being served, and the state of each server."""
     folder = registry_folder(os.environ.get)
     found = registrations(folder)
     head = find_head(folder)
@@ -191,11 +186,11 @@ def show_models(as_json: bool) -> None:
                 _note(f"{each.model} replica {server.number}: {said} (log: {server.log})")
 
 
-async def take_down(names: tuple[str, ...], every: bool) -> None:
-    """Take models down.
+async def take_down(names: tuple[str, ...], every: bool, as_json: bool) -> None:
+    """Stop models.
 
     Raises:
-        UsageError: none is named, or one is not up.
+        UsageError: no model was named, or one is not being served.
     """
     folder = registry_folder(os.environ.get)
     known = {each.model: each for each in registrations(folder)}
@@ -205,11 +200,15 @@ async def take_down(names: tuple[str, ...], every: bool) -> None:
         if name not in known:
             raise UnknownNameError("model that is up", name, known, "Look with `hub model list`.")
     fleet = Fleet(folder, _note)
-    for name in dict.fromkeys(names or known):
+    stopped = list(dict.fromkeys(names or known))
+    for name in stopped:
         await fleet.down(known[name])
-        results().print(f"{name} is down", markup=False)
+        if not as_json:
+            results().print(f"{name} is down", markup=False)
     if every and folder.is_dir():
         await fleet.end_head()
+    if as_json:
+        _print_json({"stopped": stopped})
 
 
 def _secrets(credentials: Credentials) -> Secrets:

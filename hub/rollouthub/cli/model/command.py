@@ -25,9 +25,10 @@ def stop_models(
     every: Annotated[
         bool, typer.Option("--all", help="Stop every model, and the cluster that was started for them here.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Take models off the list, let their servers finish open requests, and stop them."""
     from rollouthub.cli.model.action import take_down
     from rollouthub.event_loop import run_async
 
-    run_async(take_down, tuple(names or ()), every)
+    run_async(take_down, tuple(names or ()), every, as_json)

@@ -1,4 +1,4 @@
-"""What `hub play` does: one sample, played by whoever sits at the terminal, and what came of it."""
+"""What `hub play` does: one sample is played by the person at the terminal, and its result printed."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from rollouthub.store import open_run
 
 
 def play_command(given: dict[str, Any], output: Path | None, as_json: bool) -> int:
-    """Play and report; the exit code."""
+    """Play one sample and print its result; returns the exit code."""
     request = build_request(given, "command line")
     plan = make_plan(request)
     directory = output or default_directory(plan)
@@ -55,7 +55,7 @@ def _record(directory: Path) -> Rollout | None:
 
 
 def facts(rollout: Rollout, directory: Path) -> dict[str, JsonValue]:
-    """What came of an episode, as JSON."""
+    """The result of an episode, as JSON."""
     score = rollout.score
     return {
         "run": str(directory),

@@ -16,16 +16,12 @@ EnvironmentArgument = Annotated[
         help="An environment by name (`hub list`), a file, or a server's address.",
     ),
 ]
-SplitOption = Annotated[
-    str | None, typer.Option("--split", help="The split of tasks; the environment's first by default.")
-]
-
 PATIENT = {"agent": 86400.0, "episode": 90000.0}
-"""Seconds a person may take; past an agent's hour, nothing is broken."""
+"""Deadlines in seconds for a person, in place of the shorter ones for agents."""
 
 
 class PlayCommand(SettingsCommand):
-    """`hub play`: the settings that concern a person's one episode."""
+    """`hub play`: takes the run settings that apply to one episode played by a person."""
 
     taken = ("split", "seed", "set", "roles", "limits.max_turns", "limits.max_seconds")
 

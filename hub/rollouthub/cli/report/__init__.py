@@ -1,1 +1,1 @@
-"""`hub report`: what runs came to, in a file to share."""
+"""`hub report`: writes the results of runs into one file to share."""

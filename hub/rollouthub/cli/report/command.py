@@ -1,4 +1,4 @@
-"""`hub report`: what runs came to, in a file to share."""
+"""`hub report`: writes the results of runs into one file to share."""
 
 import os
 import sys
@@ -36,7 +36,7 @@ def report(
         typer.Option(
             min=0,
             max=50,
-            help="How many transcripts of the best and of the worst rollouts to include, each; 0 for none.",
+            help="Include the transcripts of this many of the best and as many of the worst rollouts; 0 for none.",
         ),
     ] = 3,
     root: RootOption = RUNS,
@@ -62,10 +62,10 @@ def report(
 
 
 def write_comparison(comparison: "Comparison", output: Path, *, is_quiet: bool) -> None:
-    """The report of a comparison.
+    """Write the report of a comparison.
 
     Raises:
-        StoreError: the file could not be written.
+        StoreError: the file cannot be written.
     """
     from rollouthub.views.report.gather import ReportedRun, gather
     from rollouthub.views.report.write import format_of, write_report
@@ -78,10 +78,10 @@ def write_comparison(comparison: "Comparison", output: Path, *, is_quiet: bool) 
 
 
 def wanted(names: Sequence[str], root: Path) -> "list[ReportedRun]":
-    """The runs that arguments mean, each once.
+    """The runs that the arguments name, without duplicates.
 
     Raises:
-        UsageError: there is none of a name.
+        UsageError: no run has one of these names.
     """
     from rollouthub.views.report.gather import ReportedRun
 
@@ -90,7 +90,7 @@ def wanted(names: Sequence[str], root: Path) -> "list[ReportedRun]":
 
 
 def plainness_here() -> "Plainness":
-    """Masks the secrets that this environment names, and whatever looks like a key."""
+    """A text filter that masks this environment's secrets and whatever looks like a key."""
     from rollouthub.models.credentials import load_credentials
     from rollouthub.views.report.redacted_text import Plainness
 
@@ -98,7 +98,7 @@ def plainness_here() -> "Plainness":
 
 
 def _shown(directory: Path) -> str:
-    """A run's path where it is within reach; else its name alone, for the rest is this machine's."""
+    """A run's path for the report: relative paths below the working folder in full, otherwise only the name."""
     return directory.name if directory.is_absolute() or ".." in directory.parts else str(directory)
 
 

@@ -1,4 +1,4 @@
-"""What `hub run` does: merge the settings, choose the directory, play, show, and sum up."""
+"""What `hub run` does: merges the settings, chooses the directory, plays the tasks, and prints progress and results."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ConfigError, RunDirectoryError, StoreError, first_error
 from rollouthub.event_loop import run_async
 from rollouthub.hosting.launch import is_address
-from rollouthub.live.control.live_server import live_door
+from rollouthub.live.control.live_server import open_live_server
 from rollouthub.live.control.observers import observed
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.registered import found_servers
@@ -38,7 +38,7 @@ from rollouthub.telemetry.trackers.tracked_run import Tracking
 
 SECOND_SIGNAL = 2
 TIDYING_SECONDS = 2.0
-"""How long, beyond the deadline of closing an episode, a run that is stopped at once may take."""
+"""Seconds, beyond the deadline for closing an episode, that clean-up may take when a run is stopped at once."""
 INTERRUPTED = 130
 _ELSEWHERE = "play it with --served (--servers N), in processes of its own"
 NO_MODEL = (
@@ -49,7 +49,7 @@ NO_MODEL = (
 def collect_command(
     given: dict[str, Any], config: Path | None, output: Path | None, resume: bool, as_json: bool, quiet: bool
 ) -> int:
-    """Run and report; the exit code."""
+    """Run the tasks and print the results; returns the exit code."""
     started, cpu = time.perf_counter(), cpu_seconds()
     request = request_of(given, config, output, resume)
     plan = make_plan(request)
@@ -57,7 +57,11 @@ def collect_command(
     credentials = load_credentials(os.environ, Path.cwd())
     view = LiveView(remarks(), plan, is_quiet=quiet, directory=directory)
     run = TerminalRun(plan, directory, as_toml(request), resume, credentials, view)
-    models = [model for model in (plan.model, *request.roles.values()) if model is not None]
+    models = [
+        model
+        for model in (plan.model, *(seat.model for seat in plan.seats.values()), *request.roles.values())
+        if model is not None
+    ]
     for line in found_servers(models, credentials.get):
         view.note(line)
     failure: StoreError | None = None
@@ -88,7 +92,7 @@ def collect_command(
 
 
 class TerminalRun:
-    """The asynchronous part: the run itself, and the signals and the live control that end it early."""
+    """A run started from the terminal, with the signals and the live control that can end it early."""
 
     def __init__(
         self, plan: Plan, directory: Path, given: str, resume: bool, credentials: Credentials, view: LiveView
@@ -103,11 +107,11 @@ class TerminalRun:
 
     @property
     def is_held_up(self) -> bool:
-        """Whether a tracker's thread would hold up the end of this process."""
+        """Whether a tracker's thread that does not end would keep this process from exiting."""
         return self._tracking is not None and self._tracking.is_stuck
 
     async def play(self) -> None:
-        """Collect, until done or interrupted twice."""
+        """Play the tasks until all are done or the run is cancelled."""
         try:
             await self._play()
         except BaseExceptionGroup as group:
@@ -118,7 +122,7 @@ class TerminalRun:
 
     async def _play(self) -> None:
         live = LiveRun(self._stop, self)
-        async with live_door(live, os.environ, self._view.note):
+        async with open_live_server(live, os.environ, self._view.note):
             async with anyio.create_task_group() as watchers:
                 self._everything = watchers.cancel_scope
                 watchers.start_soon(self._watch_signals)
@@ -149,13 +153,13 @@ class TerminalRun:
                 self._patience.cancel()  # all is tidied up; only those who follow have yet to hear of it
 
     def interrupt(self) -> None:
-        """Start nothing new; what is in flight finishes."""
+        """Start no new episodes; those in flight finish."""
         self.is_interrupted = True
         self._stop.set()
         self._view.note("finishing what is in flight; Ctrl-C again stops at once")
 
     def cancel(self) -> None:
-        """End everything now, and tidy up."""
+        """Cancel all episodes now and clean up; if clean-up takes too long, exit without it."""
         self.is_interrupted = True
         self._stop.set()
         self._view.note("stopping now")
@@ -166,9 +170,9 @@ class TerminalRun:
             self._everything.cancel()
 
     async def _watch_signals(self) -> None:
-        """The first Ctrl-C lets what is in flight finish; the second, or a SIGTERM, ends it now. Both tidy up.
+        """The first Ctrl-C lets episodes in flight finish; the second, or a SIGTERM, cancels them. Both clean up.
 
-        One more, and the run leaves without tidying up.
+        One more signal exits without clean-up. Before the first episode, one Ctrl-C cancels.
         """
         count = 0
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
@@ -186,7 +190,7 @@ class TerminalRun:
                     self.interrupt()
 
     def _leave(self) -> None:
-        """Go without those who will not: code that ignores its cancellation cannot be ended inside one process."""
+        """Exit the process at once, since code that ignores its cancellation cannot be ended inside this process."""
         self._view.warn("something ignores that it is cancelled; leaving without it. What is committed is kept.")
         if servers := sys.modules.get("rollouthub.hosting.client.server_process"):  # loaded where a server was started
             servers.kill_running()
@@ -194,10 +198,10 @@ class TerminalRun:
 
 
 def request_of(given: dict[str, Any], config: Path | None, output: Path | None, resume: bool) -> RunRequest:
-    """The request: a file's, or a stored run's own when resuming without an environment, with the options on top.
+    """Build the request from a file, or from the stored run if resuming without an environment, and the given options.
 
     Raises:
-        UsageError: the file, a setting or the directory does not hold.
+        UsageError: the file, a setting or the directory is invalid.
     """
     values: dict[str, Any] = request_from_file(config) if config else {}
     if resume and output is None:
@@ -214,7 +218,7 @@ def request_of(given: dict[str, Any], config: Path | None, output: Path | None, 
 
 
 def _require_files(values: dict[str, Any], output: Path, stored: Path) -> None:
-    """Say what to do where a run was made with an environment's file that is not here, on another machine perhaps."""
+    """Raise an error with advice if an environment file of the stored run does not exist, as on another machine."""
     named = (re.fullmatch(r"(.+\.(?:py|toml))(?::\w+)?", target) for target in values.get("environments", ()))
     gone = [found[1] for found in named if found and not is_address(found[0]) and not Path(found[1]).exists()]
     if gone:
@@ -225,7 +229,7 @@ def _require_files(values: dict[str, Any], output: Path, stored: Path) -> None:
 
 
 def _outspoken(stored: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Stored settings without those that a bare key given now would lose to: `ENV.key` is the stronger form."""
+    """Stored settings without the `ENV.key` forms of keys given now: `ENV.key` would override a bare `key`."""
     return {name: value for name, value in stored.items() if name.partition(".")[2] not in given}
 
 

@@ -1,4 +1,4 @@
-"""`hub run`: play an environment's tasks and keep the scored rollouts."""
+"""`hub run`: plays an environment's tasks and records the scored rollouts."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,10 +46,10 @@ def run(
 
 
 def run_settings_of(ctx: typer.Context, network: str | None, *, is_locked: bool) -> dict[str, Any]:
-    """The settings that were given, with those that `--build-network` and `--locked` stand for.
+    """The given settings, with `--build-network` and `--locked` turned into settings.
 
     Raises:
-        ConfigError: there is no such network, or no lock.
+        ConfigError: the network is unknown, or there is no lock file.
     """
     given = given_settings(ctx)
     if network is not None:

@@ -1,4 +1,4 @@
-"""The final tables of a run on the terminal."""
+"""Prints the results of a run on the terminal."""
 
 import time
 
@@ -12,13 +12,12 @@ from rollouthub.rollout import Outcome
 from rollouthub.statistics import Estimate, GroupSummary
 from rollouthub.text import one_line
 
-EXAMPLE_LENGTH = 300
 SAME = 1e-9
 UNEVEN = "tasks have unlike numbers of samples: avg@k weighs tasks alike, the mean reward weighs samples"
 
 
 def print_summary(console: Console, summary: RunSummary, *, is_served: bool = False) -> None:
-    """Print everything a run came to; `is_served` says that `hub serve` made it."""
+    """Print the results of a run; `is_served` is true if `hub serve` made the run."""
     console.print(_environments(summary))
     if len(summary.tables.overall.at_k) > 1:
         console.print()
@@ -41,7 +40,7 @@ def print_summary(console: Console, summary: RunSummary, *, is_served: bool = Fa
 
 
 def warn_of_unscored(summary: RunSummary) -> None:
-    """Say how many have no score, and why, where nothing else is printed."""
+    """Warn how many rollouts have no score, and why, under `--quiet`."""
     unscored = summary.rollouts - summary.scored
     if not unscored:
         return
@@ -51,7 +50,7 @@ def warn_of_unscored(summary: RunSummary) -> None:
 
 
 def _print_resumptions(console: Console, summary: RunSummary) -> None:
-    """When the run was taken up again, where, and what was set otherwise from then on."""
+    """Print when and on which host the run was resumed, and which settings changed then."""
     if summary.resumptions:
         console.print()
     for resumption in summary.resumptions:
@@ -82,7 +81,7 @@ def _environments(summary: RunSummary) -> Table:
 
 
 def _at_k(group: GroupSummary) -> Table:
-    """By k. avg@k is the mean reward in every row, and left out, unless tasks differ in how many samples they have."""
+    """The table of pass@k by k; avg@k is shown only if tasks have different numbers of samples."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     is_uneven = is_uneven_group(group)
     for title in ("k", "pass@k (95 %)", *(("avg@k (95 %)",) if is_uneven else ()), "tasks"):
@@ -99,7 +98,7 @@ def _at_k(group: GroupSummary) -> Table:
 
 
 def is_uneven_group(group: GroupSummary) -> bool:
-    """Whether avg@k says another thing than the mean reward: tasks differ in how many samples they have."""
+    """Whether avg@k differs from the mean reward, because tasks have different numbers of samples."""
     mean = group.mean_reward
     if mean is None:
         return False
@@ -120,7 +119,7 @@ def _stages(summary: RunSummary) -> Table:
 
 
 def _problems(summary: RunSummary) -> Table | None:
-    """What was not scored, by class; and what broke attempts that were tried again."""
+    """A table of unscored rollouts by outcome, and of faults in attempts that were retried; None if there are none."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("not scored")
     table.add_column("kind")
@@ -129,8 +128,10 @@ def _problems(summary: RunSummary) -> Table | None:
         count = summary.means.outcomes[outcome]
         if count and outcome is not Outcome.SCORED:
             table.add_row(outcome.value, outcome.kind.replace("_", " "), str(count))
-    if summary.missing:
-        table.add_row("not played", "", str(summary.missing))
+    if summary.waiting:
+        table.add_row("played, waiting for the group's verdict", "", str(summary.waiting))
+    if not_played := max(0, summary.missing - summary.waiting):
+        table.add_row("not played", "", str(not_played))
     for fault, count in sorted(summary.attempt_faults.items()):
         table.add_row(f"attempts broken by {fault}", "", str(count), style="dim")
     return table if table.row_count else None
@@ -150,6 +151,8 @@ def _closing(summary: RunSummary, is_served: bool) -> Text:
     if summary.bad_rows:
         facts.append(f"{summary.bad_rows} bad rows left out")
     lines = Text(" · ".join(facts) + "\n" * bool(facts))
+    for seat, player in summary.seats.items():
+        lines.append(one_line(f"seat {seat}: {player}") + "\n")
     if summary.stopped:
         lines.append(f"stopped: {one_line(summary.stopped)}\n", style="yellow")
     lines.append(summary.directory, style="bold")

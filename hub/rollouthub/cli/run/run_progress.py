@@ -1,4 +1,4 @@
-"""The progress of a run on the terminal: a few lines drawn in place where there is one, plain lines elsewhere."""
+"""The progress of a run: a few lines redrawn in place on a terminal, plain lines elsewhere."""
 
 import shlex
 import time
@@ -29,19 +29,19 @@ FRAME_SECONDS, LINE_SECONDS = 0.2, 10.0
 MEDIAN_SECONDS = 1.0
 _WIDEST, _WIDEST_BAR, _WIDEST_SPARK = 120, 48, 40
 _OTHER_LINES = 2
-"""Of the terminal, that are left to what is above."""
+"""Lines of the terminal that stay free for the output above the progress."""
 
 
 class LiveView:
-    """Counts what is committed, a few additions a rollout, and draws it on a timer."""
+    """Counts committed rollouts and draws the progress on a timer."""
 
     def __init__(self, console: Console, plan: Plan, *, is_quiet: bool = False, directory: Path | None = None) -> None:
-        """`directory` is where the run can be watched meanwhile; None where nobody should."""
+        """`directory` is named in a hint on how to watch the run; None prints no hint."""
         self._console, self._directory = console, directory
         self._is_drawn = console.is_terminal and not console.is_dumb_terminal and not is_quiet
         self._is_quiet = is_quiet
         self.has_started = False
-        """Whether the run plays."""
+        """Whether the run has begun to play episodes."""
         self._played = PlayedSoFar()
         self._foot = Foot(console)
         self._medians: tuple[float, dict[str, float]] = (0.0, {})
@@ -65,7 +65,7 @@ class LiveView:
             self._console.print(self._line(), highlight=False)
 
     def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
-        """The run is about to play."""
+        """Record that the run begins to play, and print what is already done or left out."""
         self.has_started = True
         self._played.start(planned, done)
         if bad_rows:
@@ -76,15 +76,15 @@ class LiveView:
             self.note(f"watch it: hub watch {shlex.quote(str(self._directory))}")
 
     def committed(self, rollouts: Sequence[Rollout]) -> None:
-        """These records are durable."""
+        """Count rollouts that the store has committed."""
         self._played.add(rollouts)
 
     def stopped(self, reason: str) -> None:
-        """The run ends before everything planned was played."""
+        """Warn that the run ends before all planned samples were played."""
         self.warn(f"stopped: {reason}")
 
     async def refresh(self) -> None:
-        """Draw until cancelled."""
+        """Redraw on a timer until cancelled."""
         while not self._is_quiet:
             await anyio.sleep(FRAME_SECONDS if self._is_drawn else LINE_SECONDS)
             if self._is_drawn:
@@ -93,19 +93,19 @@ class LiveView:
                 self._console.print(self._line(), highlight=False)
 
     def note(self, text: str) -> None:
-        """Say something once, above what is drawn."""
+        """Print a line once, above the progress; nothing under `--quiet`."""
         if not self._is_quiet:
             self._console.print(Text(text, style="dim"))
 
     def warn(self, text: str) -> None:
-        """The same, also to those who asked for quiet."""
+        """Print a warning, also under `--quiet`."""
         if self._is_quiet:
             warn(text)
         else:
             self.note(text)
 
     def _lines(self) -> list[Text]:
-        """What is drawn: as many lines as the terminal has room for, the most important first."""
+        """The lines of the progress: as many as the terminal has room for, the most important first."""
         # One cell is left free: what fills the last one would be two rows in some terminals.
         width = max(10, min(self._console.width - 1, _WIDEST))
         played = self._played
@@ -126,7 +126,7 @@ class LiveView:
         return legend if room < 8 else Text(GAP).join([outcome_bar(kinds, room), legend])
 
     def _sparks(self, width: int) -> Text:
-        """How rewards are distributed, and how speed went."""
+        """The distribution of rewards, and the speed over time, as sparklines."""
         played = self._played
         rewards = Text.assemble(("rewards ", LABEL), reward_spark(played.rewards.bins, width // 2))
         points = played.points[-_WIDEST_SPARK:]
@@ -137,7 +137,7 @@ class LiveView:
         return both if both.cell_len <= width else rewards
 
     def _stages(self) -> dict[str, float]:
-        """Medians, not older than a second."""
+        """Median seconds by stage, computed again when they are more than a second old."""
         at, medians = self._medians
         now = time.monotonic()
         if now - at > MEDIAN_SECONDS:

@@ -1,1 +1,1 @@
-"""`hub runs`: the runs that are kept, newest first."""
+"""`hub runs`: lists the stored runs, newest first."""

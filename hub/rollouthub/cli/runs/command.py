@@ -1,4 +1,4 @@
-"""`hub runs`: the runs that are kept."""
+"""`hub runs`: lists the stored runs."""
 
 import json
 import sys

@@ -1,1 +1,1 @@
-"""`hub score`: scores for completions that exist, and new scores for runs."""
+"""`hub score`: scores stored completions, and rescores runs."""

@@ -1,4 +1,4 @@
-"""What `hub score` does: open the environment, score, show, and sum up."""
+"""What `hub score FILE` does: opens the environment, scores each line, and prints progress and results."""
 
 import json
 import os
@@ -21,6 +21,7 @@ from rollouthub.analysis.scoring.input_survey import survey
 from rollouthub.analysis.scoring.line_files import STDIO, LineWriter, check_output_file, input_lines, output_file
 from rollouthub.analysis.scoring.line_source import LineSource
 from rollouthub.cli.console import remarks, results, warn
+from rollouthub.cli.score.command import ScoreOptions
 from rollouthub.cli.score.score_view import ScoreView, print_tally, unscored_lines
 from rollouthub.cli.signals import INTERRUPTED, Interruptible
 from rollouthub.engine.open_plan import OpenPlan, open_plan
@@ -34,47 +35,40 @@ from rollouthub.telemetry.cpu import cpu_seconds
 
 
 @dataclass(frozen=True)
-class ScoreOptions:
-    """The command as it was given."""
+class ScoreOrder:
+    """The arguments of `hub score`."""
 
     source: str
-    environment: str | None
-    output: str | None
-    resume: bool
-    split: str | None
-    seed: int | None
-    settings: dict[str, Any]
-    roles: dict[str, Any]
-    answer_field: str | None
-    concurrency: int
-    limit: int | None
-    skip_bad: bool
-    in_process: bool
-    deadlines: dict[str, float]
-    as_json: bool
-    quiet: bool
+    options: ScoreOptions
+    given: dict[str, Any]
+    """Settings of a run, as a tree."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the environment that scores."""
+        return self.given.get("set", {})
 
 
-def score_file(order: ScoreOptions) -> int:
-    """Score the lines of a file; the exit code."""
+def score_file(order: ScoreOrder) -> int:
+    """Score the lines of a file; returns the exit code."""
     if order.source != STDIO and not Path(order.source).exists():
         raise DataError("there is no such file", order.source)
-    if order.environment is None:
+    if order.options.environment is None:
         raise ConfigError("name the environment whose verifier scores the lines: add --env ENV (`hub list` shows all)")
-    output = order.output or (STDIO if order.source == STDIO else default_output(order.source))
-    if order.resume and STDIO in (output, order.source):
+    output = order.options.output or (STDIO if order.source == STDIO else default_output(order.source))
+    if order.options.resume and STDIO in (output, order.source):
         raise ConfigError("--resume reads input and output again, which stdin and stdout do not allow; name files")
-    if order.as_json and output == STDIO:
+    if order.options.as_json and output == STDIO:
         raise ConfigError("--json prints its figures on stdout, where the scored lines go; name a file with -o")
     if output != STDIO and Path(output).exists() and order.source != STDIO and Path(output).samefile(order.source):
         raise ConfigError(f"{output} is the input itself; name another file with -o")
-    check_output_file(output, resume=order.resume)
+    check_output_file(output, resume=order.options.resume)
     batch = _Batch(order, output)
     return batch.run()
 
 
 def default_output(source: str) -> str:
-    """`completions.jsonl.gz` → `completions.scored.jsonl.gz`."""
+    """The default output file for a source: `completions.jsonl.gz` → `completions.scored.jsonl.gz`."""
     gzip = ".gz" if source.lower().endswith(".gz") else ""
     stem = source[: len(source) - len(gzip)]
     for suffix in (".jsonl", ".ndjson", ".json"):
@@ -83,12 +77,12 @@ def default_output(source: str) -> str:
 
 
 class _Batch:
-    """One file from the first look to the table."""
+    """The scoring of one file, from counting its lines to printing the results."""
 
-    def __init__(self, order: ScoreOptions, output: str) -> None:
+    def __init__(self, order: ScoreOrder, output: str) -> None:
         self._order, self._output = order, output
-        self._tally = BatchTally(order.environment or "")
-        self._view = ScoreView(remarks(), order.source, self._tally.means, is_quiet=order.quiet)
+        self._tally = BatchTally(order.options.environment or "")
+        self._view = ScoreView(remarks(), order.source, self._tally.means, is_quiet=order.options.quiet)
         self._sources: list[LineSource] = []
         self._interruptible = Interruptible(self._stop, self._view.note)
         self._seconds = self._cpu = 0.0
@@ -98,7 +92,7 @@ class _Batch:
             source.stop()
 
     def run(self) -> int:
-        """Score, and report; the exit code."""
+        """Score the file and print the results; returns the exit code."""
         failure: HubError | None = None
         cpu = cpu_seconds()
         with self._view:
@@ -121,25 +115,25 @@ class _Batch:
 
     async def _score(self) -> None:
         order = self._order
-        reader = EntryReader(order.answer_field)
+        reader = EntryReader(order.options.answer_field)
         total = await anyio.to_thread.run_sync(self._survey, reader)
-        async with open_scorer(order, (str(order.environment),)) as opened:
+        async with open_scorer(order, (str(order.options.environment),)) as opened:
             host, split = opened.environments[0].host, opened.environments[0].split
             require_transcripts(host)
             self._tally.environment = host.info.name
             settings = BatchSettings(
                 split=split,
-                seed=order.seed or 0,
-                concurrency=order.concurrency,
-                skip_bad=order.skip_bad,
-                answer_field=order.answer_field,
+                seed=order.options.seed or 0,
+                concurrency=order.options.concurrency,
+                skip_bad=order.options.skip_bad,
+                answer_field=order.options.answer_field,
                 deadlines=opened.environments[0].deadlines,
             )
-            with input_lines(order.source) as pieces, output_file(self._output, resume=order.resume) as file:
-                source = LineSource(pieces, order.limit)
+            with input_lines(order.source) as pieces, output_file(self._output, resume=order.options.resume) as file:
+                source = LineSource(pieces, order.options.limit)
                 self._sources.append(source)
                 done = 0
-                if order.resume:
+                if order.options.resume:
                     done = await take_up(file, self._output, source, reader, self._tally, host.info.digest)
                 self._view.begin(total, done)
                 started, writer = time.perf_counter(), LineWriter(file, self._output)
@@ -155,10 +149,10 @@ class _Batch:
         if order.source == STDIO or not stat.S_ISREG(Path(order.source).stat().st_mode):
             return None
         with input_lines(order.source) as pieces:
-            return survey(pieces, order.source, None if order.skip_bad else reader, order.limit)
+            return survey(pieces, order.source, None if order.options.skip_bad else reader, order.options.limit)
 
     def _show(self) -> None:
-        if self._order.as_json:
+        if self._order.options.as_json:
             facts = {
                 "environment": self._tally.environment,
                 "output": self._output,
@@ -167,7 +161,7 @@ class _Batch:
                 "cpu_seconds": round(self._cpu, 4),
             }
             sys.stdout.write(json.dumps(facts) + os.linesep)
-        elif self._order.quiet:
+        elif self._order.options.quiet:
             for line in unscored_lines(self._tally):
                 warn(line)
         else:
@@ -176,31 +170,31 @@ class _Batch:
 
 
 def require_transcripts(host: EnvironmentHost) -> None:
-    """Refuse an environment that scores more than what was said.
+    """Refuse an environment that cannot score a stored text alone.
 
     Raises:
-        ConfigError: names it, and says what to do.
+        ConfigError: the environment scores whole groups, or needs the state that an episode leaves.
     """
+    name = host.info.name
+    if host.info.scores_groups:
+        raise ConfigError(
+            f"environment {name!r} scores all samples of a task together, when they are played: "
+            f"play its tasks with `hub run {name}`"
+        )
     if not host.info.scores_transcripts:
-        name = host.info.name
         raise ConfigError(
             f"environment {name!r} scores the world an episode leaves behind, which a stored text does not have; "
             f"play its tasks with `hub run {name}` (its own class says `scores_transcripts = True` where text is all)"
         )
 
 
-def open_scorer(
-    order: ScoreOptions, environments: tuple[str, ...], **more: Any
-) -> AbstractAsyncContextManager[OpenPlan]:
-    """The environments, hosted as `hub run` would; nobody plays in them."""
+def open_scorer(order: ScoreOrder, environments: tuple[str, ...], **more: Any) -> AbstractAsyncContextManager[OpenPlan]:
+    """Open the environments that score, hosted as in `hub run`; no agent plays in them."""
     asked: dict[str, Any] = {
+        **order.given,
         "environments": environments,
-        "split": order.split,
-        "seed": order.seed,
-        "set": order.settings,
-        "roles": order.roles,
-        "in_process": order.in_process,
-        "deadlines": order.deadlines,
+        "split": order.options.split,
+        "seed": order.options.seed,
         **more,
     }
     request = build_request({key: value for key, value in asked.items() if value}, "command line")

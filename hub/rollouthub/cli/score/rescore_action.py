@@ -1,4 +1,4 @@
-"""What `hub score RUN` does: a new run with the same rollouts and new scores, and what that changed."""
+"""What `hub score RUN` does: writes a new run with the same rollouts and new scores, and prints what changed."""
 
 import json
 import os
@@ -16,12 +16,15 @@ from rollouthub.analysis.scoring.rescore import Rescorer, RescoreSettings
 from rollouthub.analysis.scoring.score_comparison import ScoreComparison, compare
 from rollouthub.cli.console import remarks, results, warn
 from rollouthub.cli.find_run import find_run
-from rollouthub.cli.score.action import ScoreOptions, open_scorer, require_transcripts
+from rollouthub.cli.score.action import ScoreOrder, open_scorer, require_transcripts
 from rollouthub.cli.score.score_view import ScoreView
 from rollouthub.cli.signals import INTERRUPTED, Interruptible
+from rollouthub.engine.foreign_run import refuse_named_code, refuse_named_servers
+from rollouthub.engine.run_request import build_request
 from rollouthub.errors import ConfigError
 from rollouthub.event_loop import run_async
-from rollouthub.plugins.entry_points import ENVIRONMENTS, find_environment, plugins
+from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
+from rollouthub.plugins.environments import find_environment
 from rollouthub.plugins.installed import find_installation
 from rollouthub.plugins.lock import FILE_NAME as LOCK
 from rollouthub.plugins.lock import write_lock
@@ -31,13 +34,19 @@ from rollouthub.statistics import RunningMeans
 from rollouthub.store import RunReader, open_run
 
 
-def rescore_run(order: ScoreOptions, root: Path) -> int:
-    """Score a run's rollouts again into a new run; the exit code."""
-    for name, value in {"--split": order.split, "--limit": order.limit, "--answer-field": order.answer_field}.items():
+def rescore_run(order: ScoreOrder) -> int:
+    """Rescore a run's rollouts into a new run; returns the exit code."""
+    for name, value in {
+        "--split": order.options.split,
+        "--limit": order.options.limit,
+        "--answer-field": order.options.answer_field,
+    }.items():
         if value is not None:
             raise ConfigError(f"{name} is for files; a run's rollouts say themselves what they answer")
-    source = find_run(order.source, root)
-    directory = Path(order.output) if order.output else source.with_name(f"{source.resolve().name}-rescored")
+    source = find_run(order.source, order.options.root)
+    directory = (
+        Path(order.options.output) if order.options.output else source.with_name(f"{source.resolve().name}-rescored")
+    )
     if directory.exists() and directory.resolve() == source.resolve():
         raise ConfigError(f"{directory} is the run itself, which stays as it is; name another directory with -o")
     started = time.perf_counter()
@@ -49,10 +58,10 @@ def rescore_run(order: ScoreOptions, root: Path) -> int:
         with open_run(directory) as new:
             comparison = compare(reader, new)
     seconds = time.perf_counter() - started
-    if order.as_json:
+    if order.options.as_json:
         facts = {"run": str(directory), **comparison.as_json(), "changed_tasks": rescoring.changed_tasks}
         sys.stdout.write(json.dumps({**facts, "seconds": round(seconds, 4)}) + os.linesep)
-    elif not order.quiet:
+    elif not order.options.quiet:
         _print(results(), comparison, rescoring, directory, seconds)
     elif unscored := comparison.after.finished - comparison.after.scored:
         warn(f"{unscored:,} of {comparison.after.finished:,} rollouts have no score; hub show {directory}")
@@ -62,12 +71,12 @@ def rescore_run(order: ScoreOptions, root: Path) -> int:
 
 
 class _Rescoring:
-    """The asynchronous part."""
+    """The asynchronous part of rescoring a run."""
 
-    def __init__(self, order: ScoreOptions, reader: RunReader, directory: Path) -> None:
+    def __init__(self, order: ScoreOrder, reader: RunReader, directory: Path) -> None:
         self._order, self._reader, self._directory = order, reader, directory
         self._means = RunningMeans()
-        self._view = ScoreView(remarks(), order.source, self._means, is_quiet=order.quiet)
+        self._view = ScoreView(remarks(), order.source, self._means, is_quiet=order.options.quiet)
         self._interruptible = Interruptible(self._stop, self._view.note)
         self._rescorer: Rescorer | None = None
         self._is_stopped = False
@@ -75,16 +84,16 @@ class _Rescoring:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether it was cut short."""
+        """Whether rescoring was interrupted."""
         return self._interruptible.is_interrupted
 
     @property
     def changed_tasks(self) -> int:
-        """Rollouts of tasks that are not what they were."""
+        """Number of rollouts whose task has changed since they were played."""
         return 0 if self._rescorer is None else self._rescorer.changed_tasks
 
     def run(self) -> None:
-        """Score, until done or interrupted."""
+        """Rescore until done or interrupted."""
         with self._view:
             run_async(self._interruptible.run, self._rescore, self._view.refresh)
 
@@ -98,21 +107,28 @@ class _Rescoring:
         request = cast(dict[str, Any], resolved.get("request") or {})
         targets = tuple(str(target) for target in request.get("environments") or ())
         played = _played(resolved)
-        if order.environment is not None:
+        if order.options.environment is not None:
             if len(played) > 1:
                 raise ConfigError(
                     f"the run has several environments ({', '.join(played)}), and --env names one; leave it out"
                 )
-            targets = (order.environment,)
+            targets = (order.options.environment,)
+        else:
+            refuse_named_code(targets, self._reader.directory, "`hub score RUN --env ENV`")
         stored = _stored_settings(request.get("set") or {}, played, order)
-        roles: dict[str, Any] = {**(request.get("roles") or {}), **order.roles}
-        seed = order.seed if order.seed is not None else int(request.get("seed") or 0)
+        named = build_request({"roles": request.get("roles", {})}, str(self._reader.directory)).roles
+        given = order.given.get("roles", {})
+        kept = [model for role, model in named.items() if role not in given]
+        refuse_named_servers(kept, self._reader.directory, "name the model yourself with --role ROLE=MODEL")
+        roles: dict[str, Any] = {**named, **given}
+        seed = order.options.seed if order.options.seed is not None else int(request.get("seed") or 0)
         more = {"set": {**stored, **order.settings}, "roles": roles, "seed": seed}
         async with open_scorer(order, targets, **more) as opened:
             hosts = [environment.host for environment in opened.environments]
             for host in hosts:
-                require_transcripts(host)
-            settings = RescoreSettings(seed, order.concurrency, order.skip_bad)
+                if not host.info.scores_states:
+                    require_transcripts(host)
+            settings = RescoreSettings(seed, order.options.concurrency, order.options.skip_bad)
             by_name = dict(zip(played, opened.environments, strict=True))
             self.is_same_verifier = _versions(resolved) == {
                 name: environment.host.info.digest for name, environment in by_name.items()
@@ -121,12 +137,12 @@ class _Rescoring:
             if self._is_stopped:
                 self._rescorer.stop()
             await self._rescorer.run(
-                self._directory, resume=order.resume, begin=self._view.begin, on_commit=self._committed
+                self._directory, resume=order.options.resume, begin=self._view.begin, on_commit=self._committed
             )
             write_lock(opened.lock, self._directory / LOCK)
 
     def _origin(self, hosts: Sequence[EnvironmentHost]) -> dict[str, Any]:
-        """What the new run remembers of how it was made."""
+        """What the new run records of its origin: the old run, and the environments that scored."""
         return {
             "from": str(self._reader.directory),
             "run_id": self._reader.info.run_id,
@@ -142,7 +158,7 @@ class _Rescoring:
 
 
 def _played(resolved: Any) -> tuple[str, ...]:
-    """The environments of a run, by the names its rollouts carry."""
+    """Names of the run's environments, as its rollouts record them."""
     return tuple(str(environment["name"]) for environment in resolved.get("environments") or ())
 
 
@@ -151,25 +167,25 @@ def _versions(resolved: Any) -> dict[str, str]:
     return {str(item["name"]): str(item["digest"]) for item in latest}
 
 
-def _stored_settings(stored: dict[str, Any], played: tuple[str, ...], order: ScoreOptions) -> dict[str, Any]:
-    """The run's own settings: under its environment's new name where there is one, and where that knows them."""
+def _stored_settings(stored: dict[str, Any], played: tuple[str, ...], order: ScoreOrder) -> dict[str, Any]:
+    """The run's environment settings, without those given now; for another environment, only those it knows."""
     kept = {key: value for key, value in stored.items() if key.partition(".")[2] not in order.settings}
-    if order.environment is None or not played:
+    if order.options.environment is None or not played:
         return kept
     known = _known_settings(order)
     bare = {key.removeprefix(f"{played[0]}."): value for key, value in kept.items()}
     return {key: value for key, value in bare.items() if known is None or key in known}
 
 
-def _known_settings(order: ScoreOptions) -> set[str] | None:
-    """The settings the named environment has; None where its code is not to be run here."""
-    assert order.environment is not None
-    if find_installation(order.environment) is not None:
+def _known_settings(order: ScoreOrder) -> set[str] | None:
+    """The names of the environment's settings; None if its code must not be loaded in this process."""
+    assert order.options.environment is not None
+    if find_installation(order.options.environment) is not None:
         return None
-    plugin = plugins(ENVIRONMENTS).get(order.environment)
-    if plugin is not None and not plugin.is_shipped and not order.in_process:
+    plugin = plugins(ENVIRONMENTS).get(order.options.environment)
+    if plugin is not None and not plugin.is_shipped and "in_process" not in order.given:
         return None
-    return set(find_environment(order.environment).environment.config_type.model_fields)
+    return set(find_environment(order.options.environment).environment.config_type.model_fields)
 
 
 def _print(

@@ -1,4 +1,4 @@
-"""The progress of `hub score`: a bar where there is a terminal, plain lines elsewhere; and its closing table."""
+"""The progress of `hub score` (a bar on a terminal, plain lines elsewhere) and its final table."""
 
 import time
 from types import TracebackType
@@ -20,7 +20,7 @@ BAR_SECONDS, LINE_SECONDS = 0.2, 10.0
 
 
 class ScoreView:
-    """Draws how far a batch is, on a timer."""
+    """Draws the progress of a batch on a timer."""
 
     def __init__(self, console: Console, name: str, means: RunningMeans, *, is_quiet: bool) -> None:
         self._console, self._means, self._is_quiet = console, means, is_quiet
@@ -52,18 +52,18 @@ class ScoreView:
             self._bar.stop()
 
     def begin(self, total: int | None, done: int) -> None:
-        """The scoring starts now, with so many done before."""
+        """Start the clock; `done` lines were scored before, of `total` (None if unknown)."""
         self._started, self._before, self._total = time.monotonic(), done, total
         if done:
             self.note(f"resuming after {done:,} lines that are done")
 
     @property
     def rate(self) -> float:
-        """Lines a second."""
+        """Lines scored per second since `begin`."""
         return (self._means.finished - self._before) / max(1e-9, time.monotonic() - self._started)
 
     async def refresh(self) -> None:
-        """Draw until cancelled."""
+        """Redraw on a timer until cancelled."""
         while not self._is_quiet:
             await anyio.sleep(BAR_SECONDS if self._is_bar else LINE_SECONDS)
             if self._is_bar:
@@ -73,7 +73,7 @@ class ScoreView:
                 self._console.print(f"{self._means.finished:,}{total} · {self._facts()}", highlight=False)
 
     def note(self, text: str) -> None:
-        """Say something once."""
+        """Print a line once; nothing under `--quiet`."""
         if not self._is_quiet:
             self._console.print(Text(text, style="dim"))
 
@@ -88,7 +88,7 @@ class ScoreView:
 
 
 def print_tally(console: Console, tally: BatchTally, output: str, seconds: float, cpu_seconds: float) -> None:
-    """Print what a batch came to."""
+    """Print the results of a batch."""
     overall = summarise_groups(tally.groups()).overall
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("environment")
@@ -123,7 +123,7 @@ def print_tally(console: Console, tally: BatchTally, output: str, seconds: float
 
 
 def unscored_lines(tally: BatchTally) -> list[str]:
-    """What was written without a score, by kind."""
+    """One line of text for each kind of unscored row, with its count."""
     counts = {outcome.value: tally.means.outcomes[outcome] for outcome in Outcome if outcome is not Outcome.SCORED}
     counts[BAD_ROW] = tally.bad_rows
     return [f"{name}: {count:,}, written without a score" for name, count in counts.items() if count]

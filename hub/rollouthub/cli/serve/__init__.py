@@ -1,1 +1,1 @@
-"""`hub serve`: everything that the hub serves, a command each."""
+"""`hub serve`: one subcommand for each kind of server."""

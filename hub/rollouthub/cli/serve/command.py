@@ -1,4 +1,4 @@
-"""`hub serve`: the family of everything that the hub serves. A name of no command is an environment to serve."""
+"""The group of `hub serve` commands. A word that is none of its commands is taken as an environment to serve."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ _USUAL = "agents"
 
 
 class ServeFamily(LazyGroup):
-    """The commands of the family; `hub serve NAME` means `hub serve agents NAME`."""
+    """The group `hub serve`; `hub serve NAME` means `hub serve agents NAME`."""
 
     places = {
         "agents": "rollouthub.cli.serve.agents.command:serve_agents:ServeAgentsCommand",
-        "env": "rollouthub.cli.serve.env.command:serve_env",
-        "model": "rollouthub.cli.serve.model.command:serve_model",
+        "env": "rollouthub.cli.serve.env.command:serve_env:ServeEnvCommand",
+        "model": "rollouthub.cli.serve.model.command:serve_model:ServeModelCommand",
         "mock": "rollouthub.cli.serve.mock.command:serve_mock",
         "rewards": "rollouthub.cli.serve.rewards.command:serve_rewards:ServeRewardsCommand",
         "stdio": "rollouthub.cli.serve.stdio.command:serve_stdio",
@@ -24,7 +24,7 @@ class ServeFamily(LazyGroup):
     entry_group = "rollouthub.commands.serve"
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the line; what names no command of the family is for agents."""
+        """Parse the line; if its first word is none of the group's commands, insert `agents` before it."""
         if not args and not ctx.resilient_parsing:
             raise UsageError(
                 "what is to be served? name environments (hub serve arithmetic), or see hub serve --help for the rest"
@@ -34,7 +34,7 @@ class ServeFamily(LazyGroup):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """The family's commands, and what `hub serve agents` takes."""
+        """Complete the group's commands and the arguments of `hub serve agents`."""
         agents = self.commands[_USUAL]
         with agents.make_context(_USUAL, [], parent=ctx, resilient_parsing=True) as below:
             if incomplete.startswith("-"):

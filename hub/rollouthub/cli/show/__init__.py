@@ -1,1 +1,1 @@
-"""`hub show`: a run's figures and rollouts, or one rollout in full."""
+"""`hub show`: shows a run's figures and rollouts, or one rollout in full."""

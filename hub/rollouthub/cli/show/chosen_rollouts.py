@@ -1,4 +1,4 @@
-"""`hub show RUN --where … --sort … --by …`: the rollouts that a filter wants, or a line for each group of them."""
+"""`hub show RUN --where … --sort … --by …`: the rollouts that match a filter, or one row per group of them."""
 
 import json
 import sys
@@ -23,14 +23,14 @@ _USUAL = 20
 
 @dataclass(frozen=True)
 class Group:
-    """Chosen rollouts that have one value in a column."""
+    """Figures of the selected rollouts that share one value in a column."""
 
     value: Value
     rollouts: int
     scored: int
     passed: int
     mean_reward: float | None
-    """Over scored rollouts; None without any."""
+    """Mean over scored rollouts; None if none is scored."""
     output_tokens: int
 
 
@@ -41,10 +41,10 @@ _GROUP_ALIASES = {"reward": "mean_reward", "tokens": "output_tokens"}
 def print_chosen(
     directory: Path, *, where: str, sort: str | None, by: str | None, limit: int | None, as_json: bool
 ) -> None:
-    """Print what was asked for.
+    """Print the selected rollouts, or their groups if `by` names a column.
 
     Raises:
-        UsageError: the filter or a column means nothing, or there is no such run.
+        UsageError: the filter or a column is invalid, or there is no such run.
     """
     name, is_descending = (sort or "").removeprefix("-"), (sort or "").startswith("-")
     if sort is not None and not name:
@@ -69,7 +69,7 @@ def _column(name: str) -> str:
 
 
 def _groups(columns: AttemptColumns, places: Iterable[int], column: str) -> list[Group]:
-    """The groups, in the order in which their values were met."""
+    """The groups, in the order in which their values first occur."""
     members: dict[Value, list[int]] = {}
     for place in places:
         members.setdefault(columns.value(column, place), []).append(place)
@@ -89,7 +89,7 @@ def _group(columns: AttemptColumns, value: Value, places: Sequence[int]) -> Grou
 
 
 def _sorted(groups: list[Group], name: str, column: str, is_descending: bool) -> list[Group]:
-    """Groups in the order of a figure or of their values; those without one come last, either way."""
+    """Groups sorted by a figure or by their value; groups without a value come last in either direction."""
     if not name:
         return groups
     figure = _GROUP_ALIASES.get(name, name)
@@ -135,7 +135,7 @@ def _print_groups(groups: list[Group], column: str, limit: int | None, as_json: 
 
 
 def _most(limit: int | None, as_json: bool) -> int | None:
-    """How many are shown; None for all."""
+    """How many rows to print; None for all."""
     return (None if as_json else _USUAL) if limit is None else limit or None
 
 

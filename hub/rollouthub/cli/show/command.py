@@ -1,4 +1,4 @@
-"""`hub show`: a run's figures and rollouts, or one rollout in full."""
+"""`hub show`: shows a run's figures and rollouts, or one rollout in full."""
 
 import json
 import sys
@@ -52,10 +52,16 @@ TrainerLogsOption = Annotated[
     Path | None,
     typer.Option(metavar="PATH", help="Show the loss and KL of a trainer's logs beside the run's rewards."),
 ]
+ArtifactsOption = Annotated[
+    bool, typer.Option("--artifacts", help="List the files that were collected when ROLLOUT ended.")
+]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="DIR", help="Write the artifacts of ROLLOUT to this folder.")
+]
 
 _USUAL = 20
 _FAILED = 'outcome != "scored" or passed == false'
-"""What --failed means beside other filters."""
+"""The filter expression that --failed adds to other filters."""
 
 
 def show(
@@ -68,6 +74,8 @@ def show(
     limit: LimitOption = None,
     failed: FailedOption = False,
     trainer_logs: TrainerLogsOption = None,
+    artifacts: ArtifactsOption = False,
+    output: OutputOption = None,
     root: RootOption = RUNS,
     as_json: JsonOption = False,
 ) -> None:
@@ -76,59 +84,72 @@ def show(
     --where, --sort and --by choose what is listed, in the filter language of `hub watch`; with --json the list is
     printed as JSON. Without them --json prints the run's figures.
     """
+    if rollout is None and (artifacts or output is not None):
+        raise ConfigError("artifacts are of one rollout: hub show RUN ROLLOUT --artifacts")
     if rollout is None and trainer_logs is None and (where or sort or by):
         from rollouthub.cli.show.chosen_rollouts import print_chosen
 
         wanted = _FAILED if failed and not where else f"({where}) and ({_FAILED})" if failed else where
         print_chosen(find_run(run, root), where=wanted, sort=sort, by=by, limit=limit, as_json=as_json)
         return
-    shown = _USUAL if limit is None else limit
+    shown, directory = _USUAL if limit is None else limit, find_run(run, root)
     from rollouthub.cli.console import results
-    from rollouthub.cli.run.final_tables import print_summary
-    from rollouthub.cli.run_tables import rollouts_table
-    from rollouthub.cli.show.transcript_view import print_rollout
-    from rollouthub.engine.run_summary import summarise
     from rollouthub.store import open_run
 
-    console = results()
     if trainer_logs is not None:
         from rollouthub.cli.show.trainer_view import show_beside
 
-        show_beside(console, find_run(run, root), trainer_logs, limit=shown, as_json=as_json)
+        show_beside(results(), directory, trainer_logs, limit=shown, as_json=as_json)
         return
-    with open_run(find_run(run, root)) as reader:
-        if rollout is not None:
-            record = find_rollout(reader, rollout, attempt)
-            if as_json:
-                sys.stdout.write(escaped(record.model_dump_json()) + "\n")
-            else:
-                print_rollout(console, record)
+    with open_run(directory) as reader:
+        if rollout is None:
+            _show_run(reader, shown, only_failed=failed, as_json=as_json)
             return
-        summary = summarise(reader)
-        if as_json:
-            sys.stdout.write(json.dumps(summary.as_json()) + "\n")
-            return
-        table, left_out = rollouts_table(reader, limit=shown, only_failed=failed, width=console.width)
-        console.print(table)
-        if left_out:
-            console.print(f"… and {left_out} more (--limit 0 lists all)", style="dim", highlight=False)
-        console.print()
-        print_summary(console, summary, is_served=_is_served(reader))
+        record = find_rollout(reader, rollout, attempt)
+        if artifacts or output is not None:
+            from rollouthub.cli.show.artifact_files import show_artifacts
+
+            show_artifacts(results(), reader, record, output, as_json=as_json)
+        elif as_json:
+            sys.stdout.write(escaped(record.model_dump_json()) + "\n")
+        else:
+            from rollouthub.cli.show.transcript_view import print_rollout
+
+            print_rollout(results(), record)
+
+
+def _show_run(reader: "RunReader", limit: int, *, only_failed: bool, as_json: bool) -> None:
+    from rollouthub.cli.console import results
+    from rollouthub.cli.run.final_tables import print_summary
+    from rollouthub.cli.run_tables import rollouts_table
+    from rollouthub.engine.run_summary import summarise
+
+    summary = summarise(reader)
+    if as_json:
+        sys.stdout.write(json.dumps(summary.as_json()) + "\n")
+        return
+    console = results()
+    table, left_out = rollouts_table(reader, limit=limit, only_failed=only_failed, width=console.width)
+    console.print(table)
+    if left_out:
+        console.print(f"… and {left_out} more (--limit 0 lists all)", style="dim", highlight=False)
+    console.print()
+    print_summary(console, summary, is_served=_is_served(reader))
 
 
 def _is_served(reader: "RunReader") -> bool:
-    """Whether `hub serve` made the run, which `hub run` cannot go on with."""
-    from rollouthub.gateway.sessions.external_agent import VISITOR
+    """Whether `hub serve` made the run, so that `hub run` cannot resume it."""
+    from rollouthub.gateway.sessions.external_agent import EXTERNAL_AGENT
 
     request = reader.info.resolved.get("request")
-    return isinstance(request, dict) and request.get("agent") == VISITOR
+    return isinstance(request, dict) and request.get("agent") == EXTERNAL_AGENT
 
 
 def find_rollout(reader: "RunReader", name: str, attempt: int | None) -> "Rollout":
-    """The record a ROLLOUT argument means.
+    """The rollout that a ROLLOUT argument names, by its id or its task's id.
 
     Raises:
-        UsageError: there is none, or several.
+        UsageError: no rollout matches, or several do.
     """
     try:
         return reader.rollout(name, attempt)

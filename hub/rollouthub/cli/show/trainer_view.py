@@ -1,4 +1,4 @@
-"""`hub show RUN --trainer-logs DIR`: a trainer's curves beside the run's, as a table or JSON."""
+"""`hub show RUN --trainer-logs DIR`: prints a trainer's logged values beside the run's figures, as a table or JSON."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ _REMARKS = {
 
 
 def show_beside(console: Console, directory: Path, logs: Path, *, limit: int, as_json: bool) -> None:
-    """Print the steps, evenly thinned to `limit` (0 prints all).
+    """Print the training steps; if there are more than `limit`, an evenly spaced selection (0 prints all).
 
     Raises:
         UsageError: there are no such logs, or no such run.

@@ -1,14 +1,16 @@
-"""One rollout in full on the terminal. What models and tools said is shown as text, never as markup or escapes."""
+"""Prints one rollout in full. Text of models and tools is printed literally, never as markup or control codes."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
-from rollouthub.messages import Message
+from rollouthub.messages import Message, media_of
 from rollouthub.rollout import Rollout, ToolCall, Turn
+from rollouthub.score import SpanReward
 from rollouthub.text import escaped
+from rollouthub.views.terminal.span_words import span_words
 
 _STYLE = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
 MARGIN = " " * 10
@@ -23,11 +25,14 @@ def print_rollout(console: Console, rollout: Rollout) -> None:
         console.print(Text(f"bundle {environment.bundle}", style="dim"))
     console.print(Text(f"task {task.id}  split {task.split}  {task.digest}  seed {rollout.seed}"))
     console.print(Text(f"agent {rollout.agent.name} {rollout.agent.version}  model {rollout.model or 'none'}"))
+    for seat, player in rollout.seats.items():
+        console.print(Text(f"seat {seat}: {player.agent.name} {player.agent.version}  model {player.model or 'none'}"))
     for ref in rollout.sandboxes:
         where = f"{ref.provider}, {ref.walls}" + (f", {ref.engine}" if ref.engine else "")
         console.print(Text(f"sandbox {where}  {ref.profile}  network {ref.network}  {ref.image or ''}".rstrip()))
+    spans = () if rollout.score is None else rollout.score.span_rewards
     for turn in rollout.turns:
-        _print_turn(console, turn)
+        _print_turn(console, turn, [span for span in spans if span.turn == turn.index])
     console.print()
     console.print(Text(f"{rollout.outcome.value}, stopped: {rollout.stop.value}", style="bold"))
     for line in verdict(rollout):
@@ -40,7 +45,7 @@ def print_rollout(console: Console, rollout: Rollout) -> None:
     console.print(Text(f"{total * 1000:.2f} ms: {stages}", style="dim"))
 
 
-def _print_turn(console: Console, turn: Turn) -> None:
+def _print_turn(console: Console, turn: Turn, spans: Sequence[SpanReward]) -> None:
     parent = "" if turn.parent_turn is None else f", after turn {turn.parent_turn}"
     console.print()
     console.print(Text(f"── turn {turn.index} ({turn.agent}{parent})", style="dim"))
@@ -55,6 +60,9 @@ def _print_turn(console: Console, turn: Turn) -> None:
         facts.append(f"{len(turn.output_token_ids)} ids from the engine")
     if turn.retries:
         facts.append(f"{turn.retries} retries")
+    if turn.reward is not None:
+        facts.append(f"reward {turn.reward:+g}")
+    facts += span_words(spans)
     if facts:
         console.print(Text(MARGIN + ", ".join(facts), style="dim"))
 
@@ -62,8 +70,9 @@ def _print_turn(console: Console, turn: Turn) -> None:
 def _print_message(console: Console, message: Message) -> None:
     if message.reasoning:
         _print_block(console, "thinks", message.reasoning, "dim")
-    if message.text or not message.tool_requests:
-        _print_block(console, message.role, message.text, _STYLE[message.role])
+    shown = "\n".join([message.text, *(f"[{part.mime_type} {part.digest[:19]}…]" for part in media_of([message]))])
+    if shown or not message.tool_requests:
+        _print_block(console, message.role, shown.strip("\n"), _STYLE[message.role])
 
 
 def _print_call(console: Console, call: ToolCall) -> None:
@@ -76,7 +85,7 @@ def _print_call(console: Console, call: ToolCall) -> None:
 
 
 def _print_block(console: Console, label: str, text: str, style: str) -> None:
-    """Print a label and, beside it, the text; long lines go on below their beginning."""
+    """Print a label with the text beside it; continuation lines are indented to the text."""
     words = Text(escaped(text), style=style)
     for index, line in enumerate(words.wrap(console, max(20, console.width - len(MARGIN)))):
         line.rstrip()
@@ -85,13 +94,15 @@ def _print_block(console: Console, label: str, text: str, style: str) -> None:
 
 
 def verdict(rollout: Rollout) -> Iterable[str]:
-    """How a rollout was scored, what was handed in and what broke, a line each."""
+    """Lines on the rollout's score, its answer and its errors."""
     score = rollout.score
     if score is not None:
         passed = "" if score.passed is None else ", passed" if score.passed else ", not passed"
         yield f"reward {score.reward:g}{passed}"
         if score.suspect:
             yield f"suspect: {escaped(score.suspect)}"
+        for seat, reward in score.seat_rewards.items():
+            yield f"  seat {escaped(seat)}: {reward:g}"
         for name, part in score.components.items():
             yield f"  {name}: {part.value:g} × {part.weight:g}"
         for name, value in score.metrics.items():

@@ -1,7 +1,7 @@
-"""The Ray actors of a model: a keeper of each server where it runs, and one of the whole, which registers it.
+"""Ray actors that serve a model: one `ServerKeeper` per server, and one `ModelKeeper` that registers the model.
 
-Both are detached: they outlive the command that made them, and Ray starts them again where they die. Imported where
-Ray is wanted alone.
+Both are detached: they outlive the command that started them, and Ray restarts them if they die. This module imports
+Ray, so it is imported only where Ray is needed.
 """
 
 import logging
@@ -25,17 +25,17 @@ ray: Any = untyped_ray
 
 NAMESPACE = "rollouthub-models"
 BEAT_SECONDS = 3.0
-"""Between two writings of a registration in which nothing has changed but the counters."""
+"""Most seconds between two writes of a registration, so that readers see that its keeper is alive."""
 _GONE_SECONDS = 0.5
 _STOP_SECONDS = 20.0
-"""Beyond draining and ending: for a keeper to answer."""
+"""Seconds that a keeper may take to answer `stop`, beyond draining and ending its server."""
 
 
 class ServerKeeper:
-    """An actor around a `ModelServerSupervisor`, on the node of its server and with that server's share of it."""
+    """An actor that runs a `ModelServerSupervisor` on its server's node, and holds that server's CPUs and GPUs."""
 
     def __init__(self, spec: str, number: int, secrets: Secrets, is_alone: bool) -> None:
-        """`is_alone`: the cluster is one node, so that servers need not be reached from others."""
+        """`is_alone`: whether the cluster has one node, so that its servers can listen on loopback."""
         address = ray.util.get_node_ip_address()
         settings = ModelSpec.model_validate_json(spec)
         if settings.host is None and not is_alone:
@@ -49,18 +49,18 @@ class ServerKeeper:
         ray.get_runtime_context().current_actor.run.remote()
 
     async def run(self) -> None:
-        """Keep the server up, until it is to stop or has failed for good."""
+        """Keep the server running until it is stopped or has failed for good."""
         await self._supervisor.run()
 
     async def row(self, seen: int = -1, seconds: float = 0.0) -> tuple[int, str]:
-        """How the server stands, once that is newer than what was `seen`, or after so long."""
+        """The version and JSON of the server's state; waits up to `seconds` for a version other than `seen`."""
         if self._version == seen:
             with anyio.move_on_after(seconds):
                 await self._changed.wait()
         return self._version, self._supervisor.row.model_dump_json()
 
     async def stop(self) -> None:
-        """Let requests finish for a while, and end the server."""
+        """Let requests in flight finish for a limited time, then end the server."""
         await self._supervisor.stop()
 
     def _on_change(self) -> None:
@@ -70,7 +70,7 @@ class ServerKeeper:
 
 
 class ModelKeeper:
-    """An actor that has a place for every server of a model, knows how they stand, and writes it down."""
+    """An actor that reserves the resources of a model's servers, follows their states, and writes the registration."""
 
     def __init__(self, spec: str, secrets: Secrets, is_alone: bool) -> None:
         self._spec = ModelSpec.model_validate_json(spec)
@@ -83,7 +83,7 @@ class ModelKeeper:
         ray.get_runtime_context().current_actor.run.remote()
 
     async def run(self) -> None:
-        """Place the servers, and keep the registration true, until the model is to stop."""
+        """Place the servers, and keep the registration up to date until the model is stopped."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._write)
             group = _place(self._spec)
@@ -95,11 +95,11 @@ class ModelKeeper:
             tasks.cancel_scope.cancel()
 
     async def registration(self) -> str:
-        """The model as it stands."""
+        """The model's current registration, as JSON."""
         return self._registration().model_dump_json()
 
     async def stop(self) -> str:
-        """Take the model off the list, let its servers finish what they answer, and end them; how they stood last."""
+        """Remove the registration, let the servers finish requests, and end them; returns their last state as JSON."""
         self._is_registered = False
         remove_registration(Path(self._spec.folder), self._spec.name)
         patience = self._spec.patience
@@ -119,7 +119,7 @@ class ModelKeeper:
             await keeper.stop.remote()
 
     async def _follow(self, number: int) -> None:
-        """Know how one server stands, whatever becomes of its keeper."""
+        """Follow one server's state, also while its keeper is dead and restarted."""
         version = -1
         while True:
             try:
@@ -135,7 +135,7 @@ class ModelKeeper:
             self._changed.set()
 
     async def _write(self) -> None:
-        """Write the registration whenever something has changed, and now and then to show that somebody does."""
+        """Write the registration on every change, and at least every `BEAT_SECONDS`."""
         while True:
             if self._is_registered:
                 try:
@@ -158,7 +158,7 @@ class ModelKeeper:
         )
 
     def _keeper(self, group: Any, number: int) -> Any:
-        """The keeper of one server: that which is there, should this actor have been started again."""
+        """The keeper of one server; an existing one is found again after this actor was restarted."""
         spec = self._spec
         strategy = strategies.PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=number)
         return (
@@ -179,10 +179,10 @@ class ModelKeeper:
 
 
 def start_keeper(spec: ModelSpec, secrets: Secrets, *, is_alone: bool) -> Any:
-    """Start the keeper of a model, on this node where that is possible: the registration is for those who are here.
+    """Start a model's keeper, on this node if possible, since the registration is a file on this machine.
 
     Raises:
-        ValueError: the model has one.
+        ValueError: the model already has a keeper.
     """
     here = strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
     return (
@@ -201,7 +201,7 @@ def start_keeper(spec: ModelSpec, secrets: Secrets, *, is_alone: bool) -> Any:
 
 
 def find_keeper(name: str) -> Any | None:
-    """The keeper of a model; None where there is none."""
+    """A model's keeper; None if it has none."""
     try:
         return ray.get_actor(name, namespace=NAMESPACE)
     except ValueError:
@@ -209,13 +209,13 @@ def find_keeper(name: str) -> Any | None:
 
 
 def models_kept() -> list[str]:
-    """The names of the models that are kept in the cluster."""
+    """The names of the models that are served on the cluster."""
     named = ray.util.list_named_actors(all_namespaces=True)
     return sorted({str(each["name"]).partition("#")[0] for each in named if each["namespace"] == NAMESPACE})
 
 
 def kill_all(name: str) -> None:
-    """End a model whose keeper does not answer; the guards of its servers end those."""
+    """Kill all actors of a model whose keeper does not answer; the guards of its servers then end the servers."""
     for each in ray.util.list_named_actors(all_namespaces=True):
         if each["namespace"] == NAMESPACE and str(each["name"]).partition("#")[0] == name:
             with suppress(ValueError):
@@ -225,7 +225,7 @@ def kill_all(name: str) -> None:
 
 
 def _place(spec: ModelSpec) -> Any:
-    """A place for every server, all or none; that which is there, should this actor have been started again."""
+    """The placement group for all servers, reserved together; an existing one is found again after a restart."""
     with suppress(ValueError):
         return ray.util.get_placement_group(spec.name)
     share = {"CPU": spec.cpus} | ({"GPU": float(spec.gpus)} if spec.gpus else {})

@@ -1,4 +1,4 @@
-"""Bringing a model up on a cluster, and taking it down again."""
+"""Starts models on a cluster, and stops them."""
 
 import os
 import re
@@ -26,20 +26,20 @@ from rollouthub.models.registered import (
 Note = Callable[[str], None]
 Seen = Callable[[Registration], None]
 Resources = Mapping[str, float]
-"""Ray's: name → amount."""
+"""Ray resources: name → amount."""
 
 _LOOK_SECONDS = 0.5
 _PLACE_SECONDS = 120.0
-"""For places in the cluster and the keepers there, beyond what a server may take to come up."""
+"""Seconds for reserving resources and starting keepers, in addition to a server's own start."""
 _ANSWER_SECONDS = 60.0
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 
 
 def find_source(given: str) -> str:
-    """What a server is to load: a folder by its absolute path, or a name for the server to look up.
+    """Resolve what a server loads: a local folder to its absolute path; a name on the model hub stays as it is.
 
     Raises:
-        UsageError: it is a path, and nothing that can be loaded is there.
+        UsageError: a path was given, and there is no model that can be loaded.
     """
     path = Path(given).expanduser()
     if path.is_dir():
@@ -54,16 +54,16 @@ def find_source(given: str) -> str:
 
 
 def usual_name(given: str) -> str:
-    """What a model is served as if no name is given: a folder's own name, or all of one on the hub."""
+    """The default name of a served model: a local folder's name, or the full name on the model hub."""
     path = Path(given).expanduser()
     return path.resolve().name if path.is_dir() else given
 
 
 class Fleet:
-    """The models of one user on this machine."""
+    """The models that one user serves from this machine."""
 
     def __init__(self, folder: Path, note: Note) -> None:
-        """`folder` is where registrations are; `note` hears of what takes a while."""
+        """`folder` holds the registrations; `note` is called with messages on slow steps."""
         self.folder = folder
         self._note = note
 
@@ -71,13 +71,14 @@ class Fleet:
     async def up(
         self, spec: ModelSpec, secrets: Secrets, address: str | None, seen: Seen
     ) -> AsyncGenerator["RunningModel"]:
-        """Bring a model up, and wait until every server is healthy. Stays connected to the cluster meanwhile.
+        """Start a model and wait until every server is healthy; stay connected to the cluster inside the block.
 
-        If it fails or is cancelled before that, what was started is taken down again.
+        If that fails or is cancelled, everything that was started is stopped again.
 
         Raises:
-            UsageError: it is up, it does not fit into the cluster, no server program is there, no cluster answers.
-            HubError: a server did not come up, with its last words.
+            UsageError: the model is served already or does not fit into the cluster, no server program was found, or no
+                cluster answers.
+            HubError: a server did not become healthy; the message has its last output.
         """
         prepare_folder(self.folder)
         is_ours = address is None
@@ -104,7 +105,7 @@ class Fleet:
     async def _start(
         self, spec: ModelSpec, secrets: Secrets, address: str | None, cluster: AsyncExitStack
     ) -> "RunningModel":
-        """Have the model's keeper start, in a cluster this process then is connected to."""
+        """Connect to the cluster and start the model's keeper there."""
         self._refuse_twice(spec.name)
         is_ours = address is None
         if address is None:
@@ -130,7 +131,7 @@ class Fleet:
         return RunningModel(self, spec, actors.start_keeper(spec, secrets, is_alone=len(nodes) == 1))
 
     async def down(self, registration: Registration) -> None:
-        """Take a model down: off the list first, then its servers, then the cluster where it was there for it."""
+        """Stop a model: remove its registration, end its servers, and stop the hub's own cluster if it is idle."""
         name = registration.model
         async with changing(self.folder):
             head = find_head(self.folder)
@@ -152,14 +153,14 @@ class Fleet:
                     await self._end_head_if_idle(holds_lock=True)
 
     async def end_head(self) -> None:
-        """End the cluster of ours, whatever is in it."""
+        """Stop the hub's own cluster on this machine, with everything in it."""
         async with changing(self.folder):
             if find_head(self.folder) is not None:
                 self._note("stopping the Ray cluster on this machine")
                 await stop_head(self.folder)
 
     async def _end(self, name: str) -> None:
-        """End a model whose cluster this process is connected to."""
+        """End a model's servers and keepers in the cluster that this process is connected to."""
         from rollouthub.cluster.models import actors
 
         keeper = actors.find_keeper(name)
@@ -170,7 +171,7 @@ class Fleet:
         actors.kill_all(name)
 
     async def _end_head_if_idle(self, *, holds_lock: bool = False) -> None:
-        """End the cluster of ours once no model is in it."""
+        """Stop the hub's own cluster if it serves no model."""
         if not holds_lock:
             async with changing(self.folder):
                 await self._end_head_if_idle(holds_lock=True)
@@ -198,16 +199,16 @@ class Fleet:
 
 
 class RunningModel:
-    """A model that was brought up by this process."""
+    """A model that this process started."""
 
     def __init__(self, fleet: Fleet, spec: ModelSpec, keeper: Any) -> None:
         self.spec = spec
         self.has_ended = False
-        """Whether it was taken down again."""
+        """Whether the model was stopped again."""
         self._fleet, self._keeper = fleet, keeper
 
     async def look(self) -> Registration:
-        """How it stands.
+        """The model's current registration.
 
         Raises:
             HubError: its keeper does not answer.
@@ -224,10 +225,10 @@ class RunningModel:
             ) from error
 
     async def until_healthy(self, seen: Seen) -> None:
-        """Wait until every server takes calls.
+        """Wait until every server is healthy; `seen` is called with each state on the way.
 
         Raises:
-            HubError: one will not.
+            HubError: a server has failed, or is not healthy in time.
         """
         patience = self.spec.patience.start + _PLACE_SECONDS
         with anyio.move_on_after(patience):
@@ -249,28 +250,28 @@ class RunningModel:
         )
 
     async def end(self) -> None:
-        """Take it down."""
+        """Stop the model."""
         self.has_ended = True
         await self._fleet._end(self.spec.name)  # pyright: ignore[reportPrivateUsage] - its own
         remove_registration(self._fleet.folder, self.spec.name)
 
 
 def is_lost(registration: Registration, head: Head | None) -> bool:
-    """Whether a model's cluster is known to have gone."""
+    """Whether the model ran in the hub's own cluster, and that cluster no longer runs."""
     return registration.is_ours and (head is None or head.address != registration.cluster)
 
 
 def _join(head: Head) -> str:
-    """What this process needs to connect to the cluster of ours; its address."""
+    """Set the authentication mode for the hub's own cluster in this process; returns the cluster's address."""
     os.environ["RAY_AUTH_MODE"] = head.auth
     return head.address
 
 
 def placed(spec: ModelSpec, nodes: Mapping[str, Resources], free: Resources, *, may_use_gpus: bool = True) -> ModelSpec:
-    """The spec with what each replica takes of the cluster: GPUs where any node has them, CPUs alone elsewhere.
+    """The spec with the GPUs and CPUs of each replica: GPUs if any node has them, otherwise CPUs alone.
 
     Raises:
-        UsageError: the cluster has no place for them all.
+        UsageError: the cluster has no room for all replicas.
     """
     size = spec.tensor_parallel
     has_gpus = may_use_gpus and any(has.get("GPU", 0) > 0 for has in nodes.values())
@@ -288,7 +289,7 @@ def placed(spec: ModelSpec, nodes: Mapping[str, Resources], free: Resources, *, 
 
 
 def _places(resources: Resources, share: Resources) -> int:
-    """How many shares fit into so much."""
+    """How many shares fit into the resources."""
     most = [int(resources.get(name, 0.0) / amount) for name, amount in share.items() if amount]
     return min(most) if most else 10**6
 

@@ -1,4 +1,4 @@
-"""One server process, from its start to its end: kept by a guard, heard, asked whether it is well."""
+"""One model server process under a guard: its output, its health, its counters and its end."""
 
 import logging
 import signal
@@ -18,10 +18,10 @@ from rollouthub.cluster.models.vllm_counters import VllmCounts, read_counts
 from rollouthub.processes import descendants, guarded
 
 TAIL_LINES = 30
-"""Of its last words, so many are told."""
+"""Number of last output lines that an error message quotes."""
 _KEPT_LINES = 300
 _CHATTER = (" INFO ", " DEBUG ")
-"""Marks lines that are told only where there are no others: a server lists its routes, and how busy it is."""
+"""Marks of routine log lines, which are quoted only if there are no other lines."""
 _MAX_LINE = 2000
 _LOG_BYTES = 8 * 2**20
 _LAST_WORDS_SECONDS = 2.0
@@ -29,7 +29,7 @@ _KILL_SECONDS = 15.0
 
 
 class KeptServer:
-    """A running server. `open_server` makes one."""
+    """A running model server; made by `open_server`."""
 
     def __init__(self, process: Process, base_url: str, session: aiohttp.ClientSession, mask: Callable[[str], str]):
         self.base_url = base_url
@@ -39,32 +39,32 @@ class KeptServer:
 
     @property
     def pid(self) -> int | None:
-        """The server's own process, below its guard; None once it has gone."""
+        """The process id of the server itself, a child of its guard; None after it has ended."""
         return next(iter(descendants(self._process.pid)), None)
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """The exit code of the server's guard, which ends as the server did; None while it runs."""
         return self._process.returncode
 
     async def wait(self) -> None:
-        """Until it has gone, and all it started with it."""
+        """Wait until the server and all processes it started have ended."""
         await self._process.wait()
 
     async def last_words(self) -> str:
-        """How it ended and what it wrote last, without secrets."""
+        """How the server ended and its last output lines, without secrets."""
         with anyio.move_on_after(_LAST_WORDS_SECONDS):
             await self._has_said_all.wait()
         return f"{_ending(self.exit_code)}" + (f"; its last words:\n{self.said}" if self.said else "; it wrote nothing")
 
     @property
     def said(self) -> str:
-        """Its latest lines, without secrets."""
+        """The last output lines, without secrets and, if possible, without routine log lines."""
         lines = [line for line in self._said if not any(mark in line for mark in _CHATTER)] or list(self._said)
         return self._mask("\n".join(lines[-TAIL_LINES:]).strip())
 
     async def is_well(self, seconds: float) -> bool:
-        """Whether it answers that it is."""
+        """Whether the server answers its health check within so many seconds."""
         try:
             async with self._session.get(self._at("/health"), timeout=aiohttp.ClientTimeout(total=seconds)) as answer:
                 return answer.status == 200
@@ -72,7 +72,7 @@ class KeptServer:
             return False
 
     async def counts(self, seconds: float) -> VllmCounts:
-        """What it counts; nothing where it does not say."""
+        """The server's counters from `/metrics`; all None if they cannot be read."""
         try:
             async with self._session.get(self._at("/metrics"), timeout=aiohttp.ClientTimeout(total=seconds)) as answer:
                 return read_counts(await answer.text()) if answer.status == 200 else VllmCounts()
@@ -83,7 +83,7 @@ class KeptServer:
         return self.base_url.removesuffix("/v1") + path
 
     async def hear(self, log: Path) -> None:
-        """Keep its last lines, and all of late in a file."""
+        """Read the server's output until its end: keep the last lines, and write all lines to a rotating log file."""
         assert self._process.stdout is not None
         written = _log(log)
         rest = b""
@@ -102,7 +102,7 @@ class KeptServer:
             written.close()
 
     async def end(self, seconds: float) -> None:
-        """Ask it to go; the guard kills what is left after its grace."""
+        """Ask the server to end by closing its guard's stdin; what is left after the grace period is killed."""
         with anyio.CancelScope(shield=True):
             assert self._process.stdin is not None
             with suppress(anyio.BrokenResourceError, ConnectionError):
@@ -114,7 +114,7 @@ class KeptServer:
 
 
 def _ending(code: int | None) -> str:
-    """How a server ended, as its guard does."""
+    """Describe an exit code of a server's guard, with the signal's name if a signal ended the server."""
     if code is None:
         return "it still runs"
     code = 128 - code if code < 0 else code
@@ -125,7 +125,7 @@ def _ending(code: int | None) -> str:
 
 
 def _log(path: Path) -> RotatingFileHandler:
-    """The log, its user's alone, and never larger than twice a bound."""
+    """A log file that only its user can read; with its one backup it takes at most twice `_LOG_BYTES`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600)
     return RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8")
@@ -135,7 +135,7 @@ def _log(path: Path) -> RotatingFileHandler:
 async def open_server(
     command: Command, base_url: str, log: Path, grace_seconds: float, mask: Callable[[str], str]
 ) -> AsyncGenerator[KeptServer]:
-    """Start a server; on the way out it is ended, with whatever it started."""
+    """Start a model server; at the end of the block it is ended with all processes it started."""
     process = await anyio.open_process(
         guarded(command.argv, grace_seconds),
         stdin=subprocess.PIPE,

@@ -1,8 +1,8 @@
-"""A Ray cluster of this machine alone, for models brought up where no cluster is named.
+"""The hub's own Ray cluster on this machine, for model servers that are started without naming a cluster.
 
-A background process (`python -m rollouthub.cluster.models.local_head FOLDER`) that has the cluster as long as a model
-is kept in it, holds a lock while it lives, and has written down where the cluster is. Under a guard: nothing of it is
-left behind, however it ends.
+A background process (`python -m rollouthub.cluster.models.local_head FOLDER`) runs the cluster while a model is served
+on it. It holds a lock while it lives, and writes the cluster's address to a file. It runs under a guard, so that no
+process is left behind however it ends.
 """
 
 import json
@@ -23,30 +23,30 @@ from rollouthub.cluster.open_cluster import open_cluster
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.errors import HubError, UsageError
 from rollouthub.event_loop import run_async
-from rollouthub.frozen import Frozen
 from rollouthub.processes import PYTHON, clean_environment, guarded, stat_fields
+from rollouthub.values import Frozen
 
 START_SECONDS = 120.0
 STOP_SECONDS = 30.0
 IDLE_SECONDS = 60.0
-"""A cluster in which no model is kept for so long ends itself."""
+"""Seconds without a served model after which the cluster ends itself."""
 _LOOK_SECONDS = 5.0
 _POLL_SECONDS = 0.1
 _GRACE_SECONDS = 15.0
 
 
 class Head(Frozen):
-    """A cluster of ours that runs."""
+    """The running cluster, as its file describes it."""
 
     pid: int
-    """Of its guard."""
+    """Process id of the guard."""
     address: str
     auth: str
-    """Ray's RAY_AUTH_MODE, which has to be the same for all who join."""
+    """Value of RAY_AUTH_MODE that every process joining the cluster must use."""
 
 
 def find_head(folder: Path) -> Head | None:
-    """The cluster of ours on this machine; None where none runs."""
+    """The hub's own cluster on this machine; None if it does not run."""
     lock = FileLock(_lock_path(folder))
     if not _lock_path(folder).exists():
         return None
@@ -62,10 +62,10 @@ def find_head(folder: Path) -> Head | None:
 
 
 async def ensure_head(folder: Path, note: Callable[[str], None]) -> Head:
-    """The cluster of ours, started where it does not run.
+    """Find the hub's own Ray cluster on this machine, or start it.
 
     Raises:
-        HubError: it does not come up.
+        HubError: it does not start.
     """
     head = find_head(folder)
     if head is not None:
@@ -100,7 +100,11 @@ async def ensure_head(folder: Path, note: Callable[[str], None]) -> Head:
 
 
 async def stop_head(folder: Path) -> None:
-    """End the cluster of ours, and everything in it; nothing where none runs."""
+    """Stop the hub's own cluster, with everything in it; does nothing if it does not run.
+
+    Raises:
+        HubError: it does not end in time.
+    """
     head = find_head(folder)
     if head is None:
         return
@@ -115,10 +119,10 @@ async def stop_head(folder: Path) -> None:
 
 @asynccontextmanager
 async def changing(folder: Path) -> AsyncGenerator[None]:
-    """Nobody else starts or ends a model or the cluster meanwhile.
+    """Hold the lock under which models and the cluster are started and stopped.
 
     Raises:
-        UsageError: somebody else does, for minutes.
+        UsageError: another process held it for minutes.
     """
     lock = FileLock(folder / "changing.lock", thread_local=False)
     with anyio.move_on_after(START_SECONDS):
@@ -143,7 +147,7 @@ def _is_running(pid: int) -> bool:
 
 
 def _rays_own(environ: Mapping[str, str]) -> dict[str, str]:
-    """Secrets the cluster shares with those who join it."""
+    """Variables with Ray's authentication token, which the cluster shares with processes that join it."""
     return {name: environ[name] for name in ("RAY_AUTH_TOKEN",) if name in environ}
 
 
@@ -156,7 +160,7 @@ def _head_path(folder: Path) -> Path:
 
 
 async def serve(folder: Path) -> None:
-    """Have a cluster until SIGTERM, or until no model has been kept in it for a while."""
+    """Run the cluster until SIGTERM, or until no model has been served on it for `IDLE_SECONDS`."""
     auth = os.environ.setdefault("RAY_AUTH_MODE", "token")  # it lives long, on a machine others may use
     lock = FileLock(_lock_path(folder), mode=0o600)
     with lock.acquire(timeout=0):

@@ -1,4 +1,4 @@
-"""`ModelSpec`: what `hub serve model` was asked for, as it travels to those who keep the servers."""
+"""`ModelSpec`: the arguments of `hub serve model`, as they are sent to the actors that run the servers."""
 
 import os
 from collections.abc import Mapping
@@ -6,76 +6,76 @@ from typing import Any
 
 from pydantic import Field
 
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 
 KEY_VARIABLE = "HOSTED_VLLM_API_KEY"
-"""Where the key that servers ask for comes from, and where `hub run` finds it."""
+"""Variable with the API key that servers require; `hub run` reads the same variable."""
 SERVER_KEY_VARIABLE = "VLLM_API_KEY"
-"""How a server is told its key: arguments can be read by everyone on the machine."""
+"""Variable that gives a server its key; an argument could be read by everyone on the machine."""
 HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
-"""What a server may need to fetch a model."""
+"""Variables with tokens that a server may need to download a model."""
 
 
 class ServerTimeouts(Frozen):
-    """How long is waited for what. Seconds."""
+    """Timeouts of a model server, in seconds."""
 
     start: float = Field(default=600.0, gt=0)
-    """From a server's start to its first good answer; large models take minutes to load."""
+    """Seconds from a server's start to its first passed health check; large models take minutes to load."""
     check: float = Field(default=2.0, gt=0)
-    """Between two looks at its health."""
+    """Seconds between two health checks."""
     answer: float = Field(default=10.0, gt=0)
-    """For one look."""
+    """Seconds that one health check may take."""
     unhealthy: float = Field(default=60.0, gt=0)
-    """How long a server that does not answer is left alive."""
+    """Seconds without a passed health check after which a server is restarted."""
     pause: float = Field(default=1.0, ge=0)
-    """Before the first restart; twice as long before each further one, up to a minute."""
+    """Seconds before the first restart in a row; doubled for each further one, up to a minute."""
     steady: float = Field(default=600.0, gt=0)
-    """A server that was healthy for this long has its restarts given back."""
+    """Seconds that a server must have run for its count of restarts in a row to be reset."""
     drain: float = Field(default=30.0, ge=0)
-    """For requests in flight when the model is taken down."""
+    """Seconds that requests in flight get when the model is stopped."""
     leave: float = Field(default=15.0, ge=0)
-    """For the server to end once it was asked to; then it is killed."""
+    """Seconds that a server gets to end before it is killed."""
 
 
 class ModelSpec(Frozen):
-    """One model with its replicas."""
+    """A model to serve, with its number of servers (replicas) and their resources."""
 
     name: str
-    """Served under this name."""
+    """The name under which the model is served."""
     source: str
-    """What to load: an absolute folder, or a name on the hub that the server knows."""
+    """The model to load: the absolute path of a folder, or a name on the model hub."""
     replicas: int = Field(default=1, ge=1)
     tensor_parallel: int = Field(default=1, ge=1)
-    """GPUs a replica is spread over, all of one node."""
+    """Number of GPUs that each replica is spread over, all on one node."""
     gpus: int = Field(default=0, ge=0)
-    """Of each replica; 0 where it computes on CPUs."""
+    """GPUs of each replica; 0 if it computes on CPUs."""
     cpus: float = Field(default=1.0, ge=0)
-    """Of each replica, as Ray counts them."""
+    """CPUs of each replica, as Ray counts them."""
     command: str | None = None
-    """The server's program; None finds `vllm` on each node."""
+    """The server program; None looks for `vllm` on each node."""
     arguments: tuple[str, ...] = ()
-    """Further ones for the server, as given."""
+    """Further arguments of the server program."""
     variables: dict[str, str] = {}
-    """For the server's environment; no secret is among them."""
+    """Environment variables of the server, without secrets."""
     host: str | None = None
-    """Where servers listen; None is loopback, or the node's address in a cluster of several."""
+    """The address to listen on; None means loopback, or the node's address in a cluster of several nodes."""
     port: int | None = Field(default=None, ge=1, le=65535)
-    """Of the first replica, the next one's is one more; None takes free ones."""
+    """Port of the first replica, each further one takes the next port; None chooses free ports."""
     restarts: int = Field(default=5, ge=0)
-    """Restarts in a row that a failed server gets."""
+    """The most restarts in a row of a failed server."""
     patience: ServerTimeouts = ServerTimeouts()
     directory: str = "/"
-    """Where the servers start, for relative names among their arguments; the root where a node has no such folder."""
+    """Working directory of the servers, for relative paths in their arguments; nodes without it use `/`."""
     folder: str
-    """Where the registration goes, on the node `hub serve model` ran on; and the logs, on each node."""
+    """Folder of the registration (on the node where `hub serve model` ran) and of the logs (on each node)."""
     cluster: str
     """The address of the Ray cluster."""
     is_ours: bool = False
-    """Whether the cluster is there for models alone, and ends with the last of them."""
+    """Whether the cluster is the hub's own, which ends with the last of its models."""
 
 
 class Secrets:
-    """Variables for servers that nobody else is to read. Its text holds none."""
+    """Environment variables with secrets for servers; its `repr` does not show them."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self.values = dict(values)
@@ -88,18 +88,18 @@ class Secrets:
 
     @property
     def has_key(self) -> bool:
-        """Whether servers ask for a key."""
+        """Whether servers require an API key."""
         return SERVER_KEY_VARIABLE in self.values
 
     def mask(self, text: str) -> str:
-        """The text without them."""
+        """The text with every secret's value replaced."""
         for value in self.values.values():
             text = text.replace(value, "[redacted]")
         return text
 
 
 def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the caller's that steer a server: vLLM's, Hugging Face's and PyTorch's own."""
+    """The caller's variables that configure a server (vLLM, Hugging Face, PyTorch), without secrets."""
     beginnings = ("VLLM_", "HF_", "TRANSFORMERS_", "TORCH", "NCCL_", "OMP_")
     hidden = {SERVER_KEY_VARIABLE, *HUB_TOKENS}
     return {
@@ -110,5 +110,5 @@ def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def log_path(folder: str, name: str, number: int) -> str:
-    """The file that has what one server writes."""
+    """Path of the log file of one server."""
     return os.path.join(folder, "logs", f"{name.replace('/', '_')}-{number}.log")  # noqa: PTH118

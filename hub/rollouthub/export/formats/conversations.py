@@ -1,4 +1,4 @@
-"""What formats of words share: a rollout's longest conversation, its tools and pictures, or why it has none."""
+"""Shared by text formats: a rollout's longest conversation with its tools and pictures, or why it has none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,6 @@ from rollouthub.export.conversation import (
     chat_message,
     has_engine_ids,
     longest_chain,
-    media_of,
     messages_of,
 )
 from rollouthub.export.formats.data_columns import Columns
@@ -19,49 +18,49 @@ from rollouthub.export.not_trainable import Need, Refusal
 from rollouthub.export.recipe import Recipe
 from rollouthub.export.scored_group import ScoredGroup
 from rollouthub.export.segment import Segment
-from rollouthub.messages import Message
-from rollouthub.packed import Int32s
+from rollouthub.messages import Message, media_of
 from rollouthub.rollout import Rollout, Turn
+from rollouthub.values import Int32s
 
 OTHER_MEDIA, OTHER_SEAT = "other_media", "other_seat"
-"""Names of what is left out: something that is neither words nor a picture; a seat that never spoke."""
+"""Reasons of left-out rollouts: a message holds media other than pictures; the requested seat never spoke."""
 IMAGES: Columns = [("images", "texts")]
 
 
 class WordRows:
-    """What formats of words have in common: rollouts are taken one by one, with token ids where they are asked for."""
+    """Base of text formats: rollouts are taken one by one, with token ids if requested."""
 
     takes_whole_groups = False
     line_column = None
 
     def has_tokens(self, recipe: Recipe) -> bool:
-        """Only if asked: a trainer tokenises words for whatever model it trains."""
+        """Only if requested, because a trainer tokenises text for the model that it trains."""
         return bool(recipe.tokens)
 
     def need(self, recipe: Recipe) -> Need:
-        """The engine's ids, where they are to be in the rows."""
+        """The engine's token ids if rows are to have them; otherwise text."""
         return "tokens" if recipe.tokens else "text"
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenConversation:
-    """A conversation to be written."""
+    """A conversation that is to be written as a row."""
 
     rollout: Rollout
     chain: tuple[Turn, ...]
     tools: str | None
     images: list[str]
     segment: Segment | None
-    """With tokens: the ids of the same."""
+    """The conversation's token ids, if requested."""
 
     @property
     def is_exact(self) -> bool:
-        """Whether the engine's ids of it are known."""
+        """Whether every turn has its engine's token ids."""
         return has_engine_ids(self.chain)
 
 
 def words_of(rollout: Rollout, group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> WrittenConversation | None:
-    """A rollout's longest conversation; None where it has none to be learnt from, which is counted."""
+    """A rollout's longest conversation; None if it has none that can be written, which is counted in `left_out`."""
     try:
         chain = longest_chain(rollout, recipe.seat)
         if not chain:
@@ -82,10 +81,10 @@ def words_of(rollout: Rollout, group: ScoredGroup, recipe: Recipe, left_out: Lef
 
 
 def chat(messages: Sequence[Message]) -> list[ChatMessage]:
-    """Messages as they stand in a row."""
+    """Messages in the form of a row."""
     return [chat_message(message) for message in messages]
 
 
 def cut(segment: Segment, place: int) -> tuple[Int32s, Int32s, Int32s]:
-    """A token row before a place, and from it on; and the mask from there."""
+    """The token ids before an index, those from it on, and the mask from it on."""
     return segment.token_ids[:place], segment.token_ids[place:], segment.loss_mask[place:]

@@ -1,11 +1,13 @@
-"""Columns of data sets: what they are called and what stands in them."""
+"""The columns of data sets: names and kinds of values."""
 
 from typing import Any, Literal
 
 from rollouthub.rollout import Rollout
 
 Kind = Literal["text", "whole", "small", "real", "truth", "ids", "reals", "texts", "json", "jsons"]
-"""`ids` and `reals` are packed numbers; `json` is an object and `jsons` a list of them, which tables keep as JSON."""
+"""The kind of a column's values. `ids` and `reals` are packed numbers; `json` is an object and `jsons` a list of
+objects, stored as JSON in tables.
+"""
 Columns = list[tuple[str, Kind]]
 Row = dict[str, Any]
 
@@ -18,11 +20,13 @@ IDENTITY: Columns = [
     ("model", "text"),
     ("token_exact", "truth"),
 ]
-"""Where a row comes from. `token_exact`: every turn in it has the ids that its engine read and sampled."""
+"""The columns that identify a row's origin. `token_exact`: every turn in the row has the token ids that its engine
+read and sampled.
+"""
 
 
 def identity(rollout: Rollout, *, token_exact: bool) -> Row:
-    """The values of `IDENTITY`."""
+    """The values of the `IDENTITY` columns."""
     return {
         "run_id": rollout.run_id,
         "group_id": rollout.group_id,

@@ -1,9 +1,11 @@
-"""DPO: a row a pair, `prompt`, `chosen` and `rejected`; the prompt is what both conversations begin with."""
+"""DPO: one row per pair, with `prompt`, `chosen` and `rejected`; the prompt is the common beginning of both
+conversations.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rollouthub.export.conversation import media_of, messages_of, same_words
+from rollouthub.export.conversation import messages_of, same_words
 from rollouthub.export.formats.conversations import (
     IMAGES,
     OTHER_MEDIA,
@@ -15,13 +17,13 @@ from rollouthub.export.formats.conversations import (
 )
 from rollouthub.export.formats.data_columns import IDENTITY, Columns, Row, identity
 from rollouthub.export.left_out import LeftOut
-from rollouthub.export.pairs import pairs, reward_gap
+from rollouthub.export.pairs import earned, pairs, reward_gap
 from rollouthub.export.recipe import Recipe
 from rollouthub.export.scored_group import ScoredGroup
-from rollouthub.messages import Message
+from rollouthub.messages import Message, media_of
 
 NO_PAIR, PROMPTS_DIFFER, SAME_WORDS = "no_pair", "prompts_differ", "same_words"
-"""Names of what is left out."""
+"""Reasons of left-out rollouts."""
 _REASONS = {
     NO_PAIR: "no other of its group is so much better or worse, or enough pairs are",
     PROMPTS_DIFFER: "the other of its pair was asked something else",
@@ -31,7 +33,7 @@ _REASONS = {
 
 
 class Dpo(WordRows):
-    """A row a pair of one task's samples."""
+    """One row for each pair of samples of one task."""
 
     options = frozenset({"pairs", "most_pairs", "margin"})
 
@@ -60,13 +62,17 @@ class Dpo(WordRows):
         ]
 
     def rows(self, group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> Iterator[Row]:
-        """The rows of a group. Members that no pair has are counted, once each."""
+        """The rows of a group. Members that are in no pair are counted as left out, once each."""
         found = {rollout.rollout_id: words_of(rollout, group, recipe, left_out) for rollout in group.rollouts}
         usable = [rollout for rollout in group.rollouts if found[rollout.rollout_id] is not None]
         used: set[str] = set()
         unlike: dict[str, str] = {}
         for better, worse in pairs(
-            usable, recipe.pairs or "best_worst", margin=recipe.margin or 0.0, most=recipe.most_pairs
+            usable,
+            recipe.pairs or "best_worst",
+            margin=recipe.margin or 0.0,
+            most=recipe.most_pairs,
+            seat=recipe.seat,
         ):
             chosen, rejected = found[better.rollout_id], found[worse.rollout_id]
             assert chosen is not None
@@ -75,7 +81,7 @@ class Dpo(WordRows):
             members = (better.rollout_id, worse.rollout_id)
             if isinstance(parted, _Parted):
                 used.update(members)
-                yield _row(parted, group)
+                yield _row(parted, group, recipe.seat)
             else:
                 unlike.update(dict.fromkeys(members, parted))
         for rollout in usable:
@@ -86,7 +92,7 @@ class Dpo(WordRows):
 
 @dataclass(frozen=True, slots=True)
 class _Parted:
-    """Two conversations, and the turn at which they part."""
+    """Two conversations, and the index of the turn at which they diverge."""
 
     chosen: WrittenConversation
     rejected: WrittenConversation
@@ -94,14 +100,16 @@ class _Parted:
 
     @property
     def asked(self) -> list[Message]:
-        """What both begin with."""
+        """The common messages of both conversations."""
         return [*messages_of(self.chosen.chain[: self.turn]), *self.chosen.chain[self.turn].messages]
 
 
 def _parted(chosen: WrittenConversation, rejected: WrittenConversation) -> _Parted | str:
-    """Where two conversations part: at the first answer that differs, or the last one before anything else does.
+    """Where two conversations diverge: at the first differing answer, or at the last answer before other messages
+    differ.
 
-    With token ids, what was asked there must be the same ids, too. Else the name of what keeps the pair out.
+    With token ids, the prompts of that turn must have equal ids, too. Returns the reason instead if the pair cannot be
+    used.
     """
     best, worst = chosen.chain, rejected.chain
     if not _same(best[0].messages, worst[0].messages):
@@ -130,7 +138,7 @@ def _same(one: tuple[Message, ...], other: tuple[Message, ...]) -> bool:
 
 
 def _same_ids(chosen: WrittenConversation, rejected: WrittenConversation, turn: int) -> bool:
-    """Whether both were asked the same ids at a turn, and go on from them in their rows."""
+    """Whether both conversations have the same prompt ids at a turn, and their rows begin with these."""
     assert chosen.segment is not None
     assert rejected.segment is not None
     asked = chosen.chain[turn].prompt_token_ids
@@ -142,7 +150,7 @@ def _same_ids(chosen: WrittenConversation, rejected: WrittenConversation, turn: 
     )
 
 
-def _row(parted: _Parted, group: ScoredGroup) -> Row:
+def _row(parted: _Parted, group: ScoredGroup, seat: str | None) -> Row:
     chosen, rejected = parted.chosen, parted.rejected
     asked = len(parted.asked)
     row: Row = {
@@ -163,7 +171,7 @@ def _row(parted: _Parted, group: ScoredGroup) -> Row:
         "chosen_rollout_id": chosen.rollout.rollout_id,
         "rejected_rollout_id": rejected.rollout.rollout_id,
         **identity(chosen.rollout, token_exact=chosen.is_exact and rejected.is_exact),
-        "chosen_reward": chosen.rollout.reward,
-        "rejected_reward": rejected.rollout.reward,
-        "margin": reward_gap(chosen.rollout, rejected.rollout),
+        "chosen_reward": earned(chosen.rollout, seat),
+        "rejected_reward": earned(rejected.rollout, seat),
+        "margin": reward_gap(chosen.rollout, rejected.rollout, seat),
     }

@@ -1,4 +1,6 @@
-"""KTO: a row a rollout, `prompt`, `completion` and `label`; by default the label is the verifier's verdict."""
+"""KTO: one row per rollout, with `prompt`, `completion` and `label`; by default the label is the verifier's
+`passed`.
+"""
 
 from collections.abc import Iterator
 
@@ -7,6 +9,7 @@ from rollouthub.export.formats.chosen import chosen_of
 from rollouthub.export.formats.conversations import IMAGES, WordRows, chat, cut, words_of
 from rollouthub.export.formats.data_columns import IDENTITY, Columns, Row, identity
 from rollouthub.export.left_out import LeftOut
+from rollouthub.export.pairs import earned
 from rollouthub.export.recipe import Recipe
 from rollouthub.export.scored_group import ScoredGroup
 from rollouthub.rollout import Rollout
@@ -16,7 +19,7 @@ _TOKENS = ("prompt_token_ids", "completion_token_ids", "completion_loss_mask")
 
 
 class Kto(WordRows):
-    """A row a rollout: what was asked, what was said, and whether it is good."""
+    """One row per rollout: its prompt, its completion, and whether it is good."""
 
     options = frozenset({"best", "threshold"})
 
@@ -43,7 +46,7 @@ class Kto(WordRows):
     def rows(self, group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> Iterator[Row]:
         """The rows of a group."""
         for rollout in chosen_of(group, recipe, left_out):
-            label = _label(rollout, recipe.threshold)
+            label = _label(rollout, recipe)
             if label is None:
                 left_out.add(NO_VERDICT, rollout.rollout_id, "its verifier draws no line; give a threshold of reward")
                 continue
@@ -66,10 +69,12 @@ class Kto(WordRows):
                 "rollout_id": rollout.rollout_id,
                 **identity(rollout, token_exact=words.is_exact),
                 "sample": rollout.sample,
-                "reward": rollout.reward,
+                "reward": earned(rollout, recipe.seat),
             }
 
 
-def _label(rollout: Rollout, threshold: float | None) -> bool | None:
+def _label(rollout: Rollout, recipe: Recipe) -> bool | None:
     assert rollout.score is not None
-    return rollout.score.passed if threshold is None else rollout.score.reward >= threshold
+    reward = earned(rollout, recipe.seat)
+    assert reward is not None
+    return rollout.score.passed if recipe.threshold is None else reward >= recipe.threshold

@@ -1,6 +1,6 @@
-"""Scored groups: a row a training segment, its token arrays with what the rollout was worth among its fellows."""
+"""Scored groups: one row per training segment, its token arrays and the rollout's advantage within its group."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rollouthub.export.formats.chosen import chosen_of
 from rollouthub.export.formats.conversations import OTHER_SEAT
@@ -10,25 +10,28 @@ from rollouthub.export.not_trainable import Need, NotTrainable
 from rollouthub.export.recipe import Recipe
 from rollouthub.export.scored_group import ScoredGroup
 from rollouthub.export.training_row import TrainingRow, training_rows
+from rollouthub.values import Float32s
 
 
 class ScoredGroups:
-    """A row a training segment."""
+    """One row per training segment: its token arrays, reward, and advantage within the group."""
 
     options = frozenset({"best", "advantage", "incomplete"})
     takes_whole_groups = True
     line_column = None
 
     def has_tokens(self, recipe: Recipe) -> bool:
-        """Always."""
+        """Always true."""
         return True
 
     def need(self, recipe: Recipe) -> Need:
-        """Ids with the sampler's log-probabilities."""
+        """Token ids with the sampler's log-probabilities."""
         return "logprobs"
 
     def columns(self, recipe: Recipe, has_images: bool) -> Columns:
-        """The columns of a row; pictures have none, since their places in the ids are the processor's."""
+        """The columns of a row. There is none for pictures, because only the model's processor knows their positions
+        in the ids.
+        """
         return [
             ("rollout_id", "text"),
             *IDENTITY,
@@ -48,12 +51,14 @@ class ScoredGroups:
             ("token_ids", "ids"),
             ("loss_mask", "ids"),
             ("logprobs", "reals"),
+            ("process_rewards", "reals"),
             ("versions", "ids"),
             ("turn_ids", "ids"),
         ]
 
     def rows(self, group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> Iterator[Row]:
         """The rows of a group."""
+        advantages: dict[str, Mapping[str, float]] = {}
         for rollout in chosen_of(group, recipe, left_out):
             try:
                 made = training_rows(rollout, suspect=recipe.suspect)
@@ -64,10 +69,13 @@ class ScoredGroups:
             if not wanted:
                 left_out.add(OTHER_SEAT, rollout.rollout_id, f"seat {recipe.seat!r} said nothing")
             for row in wanted:
-                yield _row(row, group)
+                seat = row.segment.agent
+                if seat not in advantages:
+                    advantages[seat] = group.advantages(seat, recipe.advantage or "mean_std")
+                yield _row(row, group, advantages[seat][rollout.rollout_id])
 
 
-def _row(row: TrainingRow, group: ScoredGroup) -> Row:
+def _row(row: TrainingRow, group: ScoredGroup, advantage: float) -> Row:
     rollout, segment = row.rollout, row.segment
     return {
         "rollout_id": rollout.rollout_id,
@@ -79,8 +87,8 @@ def _row(row: TrainingRow, group: ScoredGroup) -> Row:
         "weight": row.weight,
         "reward": row.reward,
         "components": row.components,
-        "advantage": group.advantages[rollout.rollout_id],
-        "group_size": len(group.rewards),
+        "advantage": advantage,
+        "group_size": len(group.members),
         "is_truncated": row.is_truncated,
         "policy_version_min": rollout.policy_version_min,
         "policy_version_max": rollout.policy_version_max,
@@ -88,6 +96,7 @@ def _row(row: TrainingRow, group: ScoredGroup) -> Row:
         "token_ids": segment.token_ids,
         "loss_mask": segment.loss_mask,
         "logprobs": segment.logprobs,
+        "process_rewards": Float32s([0.0] * segment.prompt_length + row.process_rewards),
         "versions": segment.versions,
         "turn_ids": segment.turn_ids,
     }

@@ -1,4 +1,4 @@
-"""SFT: a row a rollout, `messages` and `tools`; with tokens `input_ids`, `labels` and `loss_mask`, too."""
+"""SFT: one row per rollout, with `messages` and `tools`; with tokens also `input_ids`, `labels` and `loss_mask`."""
 
 from collections.abc import Iterator
 
@@ -9,13 +9,13 @@ from rollouthub.export.formats.data_columns import IDENTITY, Columns, Row, ident
 from rollouthub.export.left_out import LeftOut
 from rollouthub.export.recipe import Recipe
 from rollouthub.export.scored_group import ScoredGroup
-from rollouthub.packed import Int32s
+from rollouthub.values import Int32s
 
 _NO_LOSS = -100
 
 
 class Sft(WordRows):
-    """A row a rollout: its conversation."""
+    """One row per rollout: its conversation."""
 
     options = frozenset({"best"})
 

@@ -1,1 +1,3 @@
-"""The model seam: an API that agents know, in front of the run's model; every call of theirs is a recorded turn."""
+"""The model API for agents outside: common provider APIs in front of the run's model; every call is recorded as a
+turn.
+"""

@@ -1,7 +1,8 @@
-"""An answer as blocks, one after the other: what Responses calls items and Messages content blocks.
+"""Orders a streamed answer into consecutive blocks, called items in the Responses API and content blocks in the
+Messages API.
 
-Chat completions let the pieces of several tool requests mix; the other two APIs have clients that expect one block to
-end before the next begins. Pieces of later requests wait here until the earlier one's arguments are whole.
+In chat completions, pieces of several tool requests may interleave; clients of the other two APIs expect one block to
+end before the next begins. Pieces of later requests are held back until the arguments of the earlier one are complete.
 """
 
 from dataclasses import dataclass, field
@@ -9,33 +10,33 @@ from io import StringIO
 from typing import Literal, Protocol
 
 from rollouthub.gateway.model_api.stream_progress import SentTool, complete_tools, unsent
+from rollouthub.generation import ModelReply
 from rollouthub.messages import Delta
-from rollouthub.protocols import ModelReply
 
 
 @dataclass(slots=True)
 class AnswerBlock:
-    """One block of an answer: thinking, words, or a tool request."""
+    """One block of an answer: reasoning, text, or a tool request."""
 
     kind: Literal["reasoning", "text", "tool"]
     place: int
-    """Among the answer's blocks."""
+    """The block's index in the answer."""
     call_id: str = ""
     name: str = ""
     _written: StringIO = field(default_factory=StringIO)
 
     @property
     def text(self) -> str:
-        """What has been written of it; of a tool request, its arguments."""
+        """The block's text so far; of a tool request, its arguments."""
         return self._written.getvalue()
 
     def add(self, piece: str) -> None:
-        """Write more of it."""
+        """Append a piece to the block."""
         self._written.write(piece)
 
 
 class BlockWriter(Protocol):
-    """Writes a dialect's events of blocks; each method gives the bytes to send."""
+    """Writes a dialect's events for blocks; each method returns the bytes to send."""
 
     def open(self, block: AnswerBlock) -> bytes: ...
     def more(self, block: AnswerBlock, piece: str) -> bytes: ...
@@ -50,13 +51,13 @@ class Blocks:
         self.closed: list[AnswerBlock] = []
         self._open: AnswerBlock | None = None
         self._tool: SentTool | None = None
-        """Whose block is open."""
+        """The tool request whose block is open."""
         self._tools: dict[int, SentTool] = {}
         self._text, self._thought = StringIO(), StringIO()
         self._waits = False
 
     def delta(self, delta: Delta) -> bytes:
-        """Write a piece of the answer."""
+        """Add a piece of the answer; returns the bytes to send."""
         out = b""
         if delta.reasoning or delta.text:
             # Words amid a tool request wait for the end, as all after them.
@@ -71,7 +72,7 @@ class Blocks:
         return out + self._pump() if delta.tools else out
 
     def end(self, reply: ModelReply) -> bytes:
-        """Write what is left of the answer, and close its last block."""
+        """Write the rest of the answer, and close its last block."""
         text, thought = unsent(reply, self._text.getvalue(), self._thought.getvalue())
         complete_tools(self._tools, reply)
         if self._waits:
@@ -98,7 +99,7 @@ class Blocks:
         return out + self._more(block, piece)
 
     def _pump(self, *, is_all: bool = False) -> bytes:
-        """Write what can be written of the tool requests; with `is_all`, no more pieces are to come."""
+        """Write the tool requests that can be written now; with `is_all`, no more pieces will arrive."""
         out = b""
         while True:
             tool, block = self._tool, self._open

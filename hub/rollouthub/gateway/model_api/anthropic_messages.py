@@ -1,4 +1,4 @@
-"""The Anthropic Messages dialect."""
+"""The dialect of the Anthropic Messages API."""
 
 from typing import Any, cast
 
@@ -11,13 +11,15 @@ from rollouthub.gateway.model_api.chat_request import ChatReader
 from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem
 from rollouthub.gateway.model_api.messages_request import UNREADABLE, estimated_tokens, read_messages
 from rollouthub.gateway.model_api.sse import encode, event
+from rollouthub.generation import ModelReply
 from rollouthub.messages import Delta
-from rollouthub.protocols import ModelReply
 from rollouthub.rollout import Usage
 
 _STOPS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 _SIGNATURE = "rollouthub"
-"""On thinking. Agents send back only what is signed, and nobody but Anthropic can check it."""
+"""The signature on reasoning blocks. Agents send back only signed reasoning, and only Anthropic could verify a
+signature.
+"""
 _ERROR_TYPES = {
     "invalid": "invalid_request_error",
     "unauthorized": "authentication_error",
@@ -37,11 +39,11 @@ class AnthropicMessages:
         self._reader, self._spellings = ChatReader(), Spellings()
 
     def read(self, body: bytes, scope: bytes = b"") -> AnswerRequest:
-        """A request's body, in our words, by whose it is.
+        """Parse a request's body; `scope` identifies the conversation's owner.
 
         Raises:
-            ValueError: says what is wrong with it.
-            Refused: litellm, which translates it, is not there.
+            ValueError: the body is invalid; says what is wrong.
+            CallRefused: litellm, which translates the request, is not available.
         """
         return read_messages(body, self._reader, self._spellings, scope)
 
@@ -56,21 +58,21 @@ class AnthropicMessages:
         return MessagesEvents(asked, number, self._spellings.of(asked.scope))
 
     def problem(self, problem: CallProblem) -> bytes:
-        """The body of an answer that is none."""
+        """The body of an error answer."""
         return encode({"type": "error", **_error(problem)})
 
 
 def count_tokens(body: bytes) -> bytes:
-    """The answer to `messages/count_tokens`: an estimate, as no model is asked.
+    """The answer to `messages/count_tokens`: an estimate, without a model call.
 
     Raises:
-        ValueError: the body is no request.
+        ValueError: the body is not a valid request.
     """
     return encode({"input_tokens": estimated_tokens(body)})
 
 
 class MessagesEvents:
-    """Writes one answer as its content blocks come: each is opened, filled and closed before the next."""
+    """Streams one answer as content blocks: each is opened, filled and closed before the next."""
 
     def __init__(self, asked: AnswerRequest, number: str, spellings: Spellings) -> None:
         self._spellings = spellings
@@ -88,15 +90,15 @@ class MessagesEvents:
         }
 
     def begin(self) -> bytes:
-        """The answer's head. What the prompt took is known at the end."""
+        """The first event. Its token counts are 0; the actual ones are sent at the end."""
         return event("message_start", {"message": self.message})
 
     def delta(self, delta: Delta) -> bytes:
-        """A piece of the answer."""
+        """The events for a piece of the answer."""
         return self._blocks.delta(delta)
 
     def end(self, reply: ModelReply) -> bytes:
-        """What was not sent yet, and why and at what cost it ends."""
+        """The last events: unsent pieces, the stop reason and the usage."""
         out = self._blocks.end(reply)
         stop, usage = _STOPS[finish_reason(reply)], _usage(reply.usage)
         self.message |= {"stop_reason": stop, "usage": usage}
@@ -104,11 +106,11 @@ class MessagesEvents:
         return out + event("message_stop", {})
 
     def fail(self, problem: CallProblem) -> bytes:
-        """The error; official clients raise it."""
+        """The error event, which official clients raise."""
         return event("error", _error(problem))
 
     def open(self, block: AnswerBlock) -> bytes:
-        """Begin a content block."""
+        """The event that starts a content block."""
         if block.kind == "reasoning":
             begun: dict[str, Any] = {"type": "thinking", "thinking": "", "signature": ""}
         elif block.kind == "text":
@@ -118,7 +120,7 @@ class MessagesEvents:
         return event("content_block_start", {"index": block.place, "content_block": begun})
 
     def more(self, block: AnswerBlock, piece: str) -> bytes:
-        """A piece of a content block."""
+        """The event for a piece of a content block."""
         if block.kind == "reasoning":
             return _delta(block, {"type": "thinking_delta", "thinking": piece})
         if block.kind == "text":
@@ -127,7 +129,7 @@ class MessagesEvents:
         return event("ping", {})
 
     def close(self, block: AnswerBlock) -> bytes:
-        """End a content block."""
+        """The events that end a content block."""
         out = b""
         if block.kind == "reasoning":
             self._content.append({"type": "thinking", "thinking": block.text, "signature": _SIGNATURE})
@@ -142,7 +144,9 @@ class MessagesEvents:
         return out + event("content_block_stop", {"index": block.place})
 
     def _arguments(self, block: AnswerBlock) -> tuple[dict[str, Any], str]:
-        """A call's arguments, parsed and as JSON; how they were written is kept, for when the call comes back."""
+        """A call's arguments, parsed and as JSON. The original text is remembered for when the agent sends the call
+        back.
+        """
         try:
             given: Any = msgspec.json.decode(block.text) if block.text.strip() else {}
         except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""How models wrote their arguments: agents that are given them parsed send them back written in another way.
+"""Remembers the exact text of tool arguments: agents that get them parsed send them back formatted differently.
 
-A conversation continues a turn only where it repeats it to the letter, and the model's own letters are what it learns
-from. So what was written is kept for a while, by what it says.
+A conversation continues an earlier turn only if it repeats the turn exactly, and training needs the model's own tokens.
+So the original text is kept for a while, keyed by the arguments' meaning.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from rollouthub.gateway.model_api.decode_cache import DecodeCache
 
 
 class Spellings:
-    """Arguments as they were written, by whose they are, the call they belong to and what they say."""
+    """Original texts of tool arguments, by conversation owner, call id and meaning."""
 
     def __init__(self, known: DecodeCache[str] | None = None, scope: bytes = b"") -> None:
         self._known: DecodeCache[str] = DecodeCache(32 * 2**20) if known is None else known
@@ -20,27 +20,29 @@ class Spellings:
         self._scope = hashlib.blake2b(scope, digest_size=16).digest()
 
     def of(self, scope: bytes) -> "Spellings":
-        """Those of one scope alone; the memory is shared."""
+        """A view for one scope, over the same memory."""
         return Spellings(self._known, scope)
 
     def keep(self, call_id: str, said: object, written: str) -> None:
-        """Keep how something was written, unless it would be written so anyway."""
+        """Remember the original text, unless it equals the default formatting."""
         if written != spelled(said):
             self._known.keep(self._key(call_id, said), written, len(written))
 
     def find(self, call_id: str, said: object) -> str:
-        """How it was written; where nobody knows any more, how it is commonly written."""
+        """The original text; if it is not remembered, the default formatting."""
         written = self._known.get(self._key(call_id, said))
         return spelled(said) if written is None else written
 
     def _key(self, call_id: str, said: object) -> bytes:
-        """The call and its meaning: other languages put keys in another order and write 1.0 as 1."""
+        """A key from the call and the arguments' meaning, independent of key order and of 1 versus 1.0, which differ
+        between languages.
+        """
         meaning = json.dumps(_plain(said), sort_keys=True)
         return hashlib.blake2b(self._scope + f"{call_id}\0{meaning}".encode(), digest_size=16).digest()
 
 
 def spelled(said: object) -> str:
-    """As most models write JSON."""
+    """JSON text in the default formatting, which most models use."""
     return json.dumps(said, ensure_ascii=False)
 
 

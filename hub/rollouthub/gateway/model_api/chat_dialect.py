@@ -1,4 +1,4 @@
-"""The OpenAI chat-completions dialect. Token ids and logprobs are the record's and are not shown to the agent."""
+"""The dialect of OpenAI chat completions. Token ids and log-probabilities are recorded, and not sent to the agent."""
 
 import time
 from io import StringIO
@@ -10,8 +10,8 @@ from rollouthub.gateway.model_api.chat_request import ChatReader
 from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem
 from rollouthub.gateway.model_api.openai_error import openai_error
 from rollouthub.gateway.model_api.stream_progress import SentTool, complete_tools, unsent
+from rollouthub.generation import ModelReply
 from rollouthub.messages import Delta, ToolRequest
-from rollouthub.protocols import ModelReply
 from rollouthub.rollout import Usage
 
 _encode = msgspec.json.Encoder().encode
@@ -25,10 +25,10 @@ class Chat:
         self._reader = ChatReader()
 
     def read(self, body: bytes, scope: bytes = b"") -> AnswerRequest:
-        """A request's body, in our words, by whose it is.
+        """Parse a request's body; `scope` identifies the conversation's owner.
 
         Raises:
-            ValueError: says what is wrong with it.
+            ValueError: the body is invalid; says what is wrong.
         """
         return self._reader.read(body, scope=scope)
 
@@ -62,12 +62,12 @@ class Chat:
         return ChatEvents(asked, number)
 
     def problem(self, problem: CallProblem) -> bytes:
-        """The body of an answer that is none."""
+        """The body of an error answer."""
         return _encode(openai_error(problem))
 
 
 class ChatEvents:
-    """Writes one answer as chunks: the role, the pieces, the end, and the usage where it was asked for."""
+    """Streams one answer as chunks: the role, the pieces, the finish reason, and the usage if requested."""
 
     def __init__(self, asked: AnswerRequest, number: str) -> None:
         self._with_usage = asked.own is True
@@ -90,7 +90,7 @@ class ChatEvents:
         return self._chunk({"role": "assistant", "content": "", "refusal": None})
 
     def delta(self, delta: Delta) -> bytes:
-        """A piece of the answer."""
+        """The chunks for a piece of the answer."""
         out = b""
         if delta.reasoning:
             self._thought.write(delta.reasoning)
@@ -107,7 +107,7 @@ class ChatEvents:
         return out
 
     def end(self, reply: ModelReply) -> bytes:
-        """What was not sent yet, and the end."""
+        """The last chunks: unsent pieces, the finish reason and, if requested, the usage."""
         text, thought = unsent(reply, self._text.getvalue(), self._thought.getvalue())
         out = self.delta(Delta(text=text, reasoning=thought))
         complete_tools(self._tools, reply)
@@ -119,11 +119,11 @@ class ChatEvents:
         return out + b"data: [DONE]\n\n"
 
     def fail(self, problem: CallProblem) -> bytes:
-        """The error; official clients raise it."""
+        """The error event, which official clients raise."""
         return b"data: " + _encode(openai_error(problem)) + b"\n\n"
 
     def _pieces(self, tool: SentTool) -> bytes:
-        """What of a tool request can go out now."""
+        """The chunks for those parts of a tool request that can be sent now."""
         if tool.is_open:
             arguments = tool.let_go()
             piece: dict[str, Any] = {"index": tool.index, "function": {"arguments": arguments}}
@@ -141,7 +141,7 @@ class ChatEvents:
 
 
 def finish_reason(reply: ModelReply) -> str:
-    """Why the answer ends, in one of the words that the chat wire has for it."""
+    """The finish reason, as one of the values of the chat API."""
     given = reply.finish_reason
     if reply.message.tool_requests:
         # Some servers say `stop` beside tool calls, and agents then take the answer for the last.
@@ -157,7 +157,7 @@ def _call(request: ToolRequest) -> dict[str, Any]:
 
 
 def _reasoning(text: str) -> dict[str, str]:
-    """Under both of its names: clients of vLLM's wire read the one, of DeepSeek's the other."""
+    """The reasoning under two field names: vLLM's and DeepSeek's."""
     return {"reasoning": text, "reasoning_content": text}
 
 

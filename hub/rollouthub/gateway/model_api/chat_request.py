@@ -1,4 +1,5 @@
-"""A chat-completions request of an agent's: what our own loop would ask for the same conversation.
+"""Parses chat-completions requests of agents, into the request that the hub's own loop would make for the same
+conversation.
 
 Structs rather than pydantic models: the chat dialect is on the measured hot path.
 """
@@ -20,7 +21,7 @@ from rollouthub.models.direct.chat_wire import WireMessage, from_wire
 
 
 class AgentMessage(WireMessage):
-    """A message as agents send it back: with what providers add, and what of the past is refused."""
+    """A message as agents send it back: with fields that providers add, and obsolete fields that are refused."""
 
     refusal: str | None = None
     function_call: Any = None
@@ -28,13 +29,15 @@ class AgentMessage(WireMessage):
 
 
 class StreamOptions(Struct):
-    """What a stream is to hold beside the answer."""
+    """The options of a streamed answer."""
 
     include_usage: bool | None = False
 
 
 class ChatRequest(Struct):
-    """A request body, as far as it shapes the answer. How to sample is the run's to say, so that is not even read."""
+    """The fields of a request body that shape the answer. Sampling parameters are not read, because the run
+    determines them.
+    """
 
     messages: list[Raw]
     model: str = ""
@@ -58,17 +61,19 @@ _decode_message = msgspec.json.Decoder(AgentMessage).decode
 
 
 class ChatReader:
-    """Reads chat-completions requests. Agents send the whole conversation with each call: what is known stays read."""
+    """Parses chat-completions requests. Agents send the whole conversation with each call, so parsed messages are
+    cached.
+    """
 
     def __init__(self, most_bytes: int = 64 * 2**20) -> None:
         self._tools = KnownTools(most_bytes // 4)
         self._messages: DecodeCache[Message] = DecodeCache(most_bytes, 128 * 2**10)
 
     def read(self, body: bytes, own: Any = None, scope: bytes = b"") -> AnswerRequest:
-        """A request's body in our words; `own` and `scope` are kept for writing the answer.
+        """Parse a request's body; `own` and `scope` are stored in the result, for writing the answer.
 
         Raises:
-            ValueError: says what is wrong with it.
+            ValueError: the body is invalid; says what is wrong.
         """
         request = decoded(_decode, body)
         _check(request)
@@ -110,7 +115,7 @@ class ChatReader:
 
 
 def _size(content: object) -> int:
-    """How many parts it has; words alone count as none."""
+    """How many parts a content has; plain text counts as none."""
     return len(cast(Sized, content)) if isinstance(content, list | tuple) else 0
 
 
@@ -131,7 +136,7 @@ def _check(request: ChatRequest) -> None:
 
 
 def _check_message(message: AgentMessage) -> None:
-    """Refuse what is not served, and write a refusal as what it is: what the model said."""
+    """Refuse unsupported fields, and turn a refusal into the message's text."""
     if message.function_call:
         raise ValueError("`function_call` is not served; use `tool_calls`")
     if message.audio:
@@ -155,7 +160,7 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _constraints(request: ChatRequest, *, has_tools: bool) -> dict[str, JsonValue]:
-    """What shapes the answer; what says the same as leaving it out is left out."""
+    """Fields that constrain the answer; those that equal the default are left out."""
     constraints: dict[str, JsonValue] = {}
     if request.stop:
         constraints["stop"] = cast(JsonValue, request.stop)

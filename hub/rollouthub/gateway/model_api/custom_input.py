@@ -1,4 +1,4 @@
-"""Custom tools: their input is plain text, which a chat model writes as the one field of a JSON object."""
+"""Custom tools, whose input is plain text: a chat model writes it as the single field of a JSON object."""
 
 from typing import Any, cast
 
@@ -8,7 +8,9 @@ from rollouthub.gateway.model_api.argument_aliases import Spellings
 
 
 def custom_input(call_id: str, arguments: str, spellings: Spellings) -> str:
-    """The plain input in a call's arguments; how they were written is kept, for when the call comes back."""
+    """The plain text in a call's arguments. The original arguments are remembered for when the agent sends the call
+    back.
+    """
     try:
         read: Any = msgspec.json.decode(arguments)
     except (ValueError, RecursionError):
@@ -21,5 +23,5 @@ def custom_input(call_id: str, arguments: str, spellings: Spellings) -> str:
 
 
 def wrapped(plain: str) -> dict[str, str]:
-    """The object that stands for a plain input, in litellm's form of such tools."""
+    """The object that holds a plain text, in litellm's form of custom tools."""
     return {"content": plain}

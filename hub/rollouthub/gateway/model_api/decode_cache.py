@@ -1,4 +1,4 @@
-"""What was read lately: agents send the same tools, and nearly the same conversation, with each of their calls."""
+"""A cache of parsed values: agents send the same tools, and nearly the same conversation, with each call."""
 
 from threading import Lock
 from typing import Generic, TypeVar
@@ -7,10 +7,10 @@ _V = TypeVar("_V")
 
 
 class DecodeCache(Generic[_V]):
-    """Values by the bytes they came from; bounded, since what agents send is theirs to choose.
+    """Values by the bytes they were parsed from, bounded in bytes.
 
-    Two generations: when the younger is full it becomes the older, and what nobody asked for meanwhile is forgotten.
-    Large requests are read in worker threads, so it is safe to share between them.
+    There are two generations: when the younger is full it becomes the older, and entries of the previous older one that
+    were not used since are dropped. It is thread-safe, because large requests are parsed in worker threads.
     """
 
     def __init__(self, most_bytes: int, most_bytes_each: int = 2**20) -> None:
@@ -20,7 +20,7 @@ class DecodeCache(Generic[_V]):
         self._lock = Lock()
 
     def get(self, key: bytes) -> _V | None:
-        """The value that came from these bytes, if it is still here."""
+        """The value parsed from these bytes; None if it is not cached."""
         with self._lock:
             entry = self._younger.get(key)
             if entry is None:
@@ -31,7 +31,7 @@ class DecodeCache(Generic[_V]):
             return entry[0]
 
     def keep(self, key: bytes, value: _V, extra_bytes: int = 0) -> None:
-        """Keep a value; `extra_bytes` is what it holds beside its key."""
+        """Store a value; `extra_bytes` is its estimated size beside the key."""
         # What the objects themselves take; else nothing would bound a great many small ones.
         size = len(key) + extra_bytes + 256
         if size <= self._most_each:

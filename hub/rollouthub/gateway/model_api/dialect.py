@@ -1,4 +1,4 @@
-"""What a dialect of the model seam must do: read its requests as ours, and write our answers as its own."""
+"""The interface of a dialect of the model API: parses its requests, and writes answers in its format."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,29 +8,31 @@ import msgspec
 from mcp_types import Tool
 from pydantic import JsonValue
 
+from rollouthub.generation import ModelReply
 from rollouthub.messages import Delta, Message
-from rollouthub.protocols import ModelReply
 
 ProblemKind = Literal["invalid", "unauthorized", "closed", "limit", "context", "too_large", "busy", "failed"]
-"""`invalid`: the request is none. `closed`: the episode is over. `limit`: one of the episode's is reached. `context`:
-the conversation does not fit the model. `failed`: the model could not be reached; trying again may help."""
+"""Why a call is not answered. `invalid`: the request is malformed. `closed`: the episode is over. `limit`: a limit
+of the episode is reached. `context`: the conversation is too long for the model. `failed`: the model could not be
+reached; a retry may help.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CallProblem:
-    """Why a call of the seam is not answered; every dialect says it in its own shape."""
+    """Why a call of the model API is not answered; every dialect has its own format for it."""
 
     kind: ProblemKind
     status: int
-    """As HTTP has it. Clients try again after 408, 409, 429 and 5xx, so what is final has none of these."""
+    """The HTTP status. Clients retry after 408, 409, 429 and 5xx, so final problems have none of these."""
     message: str
     code: str | None = None
-    """A word for programs: `turn_limit`, `context_length_exceeded` …"""
+    """A machine-readable code: `turn_limit`, `context_length_exceeded` …"""
     retry_after_seconds: float | None = None
 
 
 class CallRefused(Exception):
-    """A call of the seam that is not answered."""
+    """A call of the model API is refused, with a `CallProblem`."""
 
     def __init__(self, problem: CallProblem) -> None:
         super().__init__(problem.message)
@@ -39,53 +41,55 @@ class CallRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AnswerRequest:
-    """A request for an answer, in our words."""
+    """A request for an answer, independent of the dialect."""
 
     messages: Sequence[Message]
     tools: Sequence[Tool]
     model: str
-    """As the agent named it; answers repeat it, whichever model the run has."""
+    """The model's name as the agent sent it; answers repeat it, whichever model the run has."""
     is_stream: bool = False
     max_tokens: int | None = None
-    """Of this answer; may lower the run's limit, never raise it."""
+    """Most tokens of this answer; it may lower the run's limit, but not raise it."""
     constraints: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """What shapes the answer and is no sampling, as the chat wire names it: `stop`, `tool_choice`,
-    `parallel_tool_calls`, `response_format`."""
+    """Fields that constrain the answer beside sampling, by their chat-completions names: `stop`, `tool_choice`,
+    `parallel_tool_calls`, `response_format`.
+    """
     media: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    """Digest → bytes of the media the messages name."""
+    """Bytes of the media in the messages, by digest."""
     own: Any = None
-    """The dialect's own, for writing the answer."""
+    """Data of the dialect, for writing the answer."""
     scope: bytes = field(default=b"", repr=False)
-    """Whose conversation it is: what is remembered of one is unknown in every other."""
+    """Identifies the conversation's owner: what is remembered for one scope is not visible in others."""
 
 
 class Events(Protocol):
-    """Writes one answer as a stream of server-sent events; each method gives the bytes to send, in order."""
+    """Writes one answer as a stream of server-sent events; each method returns the bytes to send, in order."""
 
     def begin(self) -> bytes: ...
     def delta(self, delta: Delta) -> bytes: ...
     def end(self, reply: ModelReply) -> bytes:
-        """The rest. Where no delta came before, the whole answer: not every model streams."""
+        """The rest of the answer; the whole answer if no piece came before, because not every model streams."""
         ...
 
     def fail(self, problem: CallProblem) -> bytes:
-        """After the stream has begun there is no status to say it with."""
+        """The error event, since the HTTP status has been sent already."""
         ...
 
 
 class Dialect(Protocol):
-    """One API of the model seam. Stateless, shared by all episodes."""
+    """One API of the model API. It holds no state of an episode, and is shared by all episodes."""
 
     def read(self, body: bytes, scope: bytes = b"") -> AnswerRequest:
-        """A request's body, in our words; `scope` says whose it is. Large ones are read in worker threads.
+        """Parse a request's body; `scope` identifies the conversation's owner. Large bodies are parsed in worker
+        threads.
 
         Raises:
-            ValueError: says what is wrong with it, in words for the agent's author.
+            ValueError: the body is invalid; the message is meant for the agent's author.
         """
         ...
 
     def whole(self, asked: AnswerRequest, reply: ModelReply, number: str) -> bytes:
-        """The whole answer as one JSON body; `number` tells answers apart."""
+        """The whole answer as one JSON body; `number` distinguishes answers."""
         ...
 
     def events(self, asked: AnswerRequest, number: str) -> Events:
@@ -93,7 +97,7 @@ class Dialect(Protocol):
         ...
 
     def problem(self, problem: CallProblem) -> bytes:
-        """The body of an answer that is none."""
+        """The body of an error answer."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Which dialect is spoken at which path of the model seam; those that need litellm are loaded when first asked for."""
+"""The dialect for each path of the model API; those that need litellm are loaded at first use."""
 
 from functools import cache
 
@@ -9,15 +9,15 @@ COUNT_TOKENS = "messages/count_tokens"
 
 
 def dialect_of(path: str) -> Dialect | None:
-    """The dialect of a path below `/v1/`; None where there is none."""
+    """The dialect for a path below `/v1/`; None if there is none."""
     return _load(path) if path in PATHS else None
 
 
 async def make_ready(path: str) -> None:
-    """Load what the dialect of a path needs to read a request, without holding up the loop.
+    """Load what the dialect of a path needs to parse a request, without blocking the event loop.
 
     Raises:
-        Refused: it is not installed.
+        CallRefused: litellm is not installed.
     """
     if path in ("responses", "messages"):
         from rollouthub.gateway.model_api.litellm_translation import prepare
@@ -41,10 +41,10 @@ def _load(path: str) -> Dialect:
 
 
 def counted_tokens(body: bytes) -> bytes:
-    """The answer to `messages/count_tokens`: an estimate, as no model is asked.
+    """The answer to `messages/count_tokens`: an estimate, without a model call.
 
     Raises:
-        ValueError: the body is no request.
+        ValueError: the body is not a valid request.
     """
     from rollouthub.gateway.model_api.anthropic_messages import count_tokens
 

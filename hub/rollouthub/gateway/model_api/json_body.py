@@ -1,4 +1,4 @@
-"""Bodies of requests: JSON of a known shape, or words for what is wrong with them."""
+"""Decodes request bodies: JSON of a given type, or an error message that says what is wrong."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,10 +11,10 @@ _T = TypeVar("_T")
 
 
 def decoded(decode: Callable[[bytes], _T], body: bytes) -> _T:
-    """A request's body.
+    """Decode a request's body.
 
     Raises:
-        ValueError: it is not what it should be.
+        ValueError: the body is not JSON, not of the expected form, or has too many values.
     """
     check_body(body)
     try:

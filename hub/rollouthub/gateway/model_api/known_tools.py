@@ -14,16 +14,16 @@ _NONE = (b"", b"null", b"[]")
 
 
 class KnownTools:
-    """Decoded tools by their JSON."""
+    """A cache of decoded tools by their JSON."""
 
     def __init__(self, most_bytes: int = 16 * 2**20) -> None:
         self._known: DecodeCache[tuple[Tool, ...]] = DecodeCache(most_bytes)
 
     def decoded(self, raw: bytes) -> tuple[Tool, ...]:
-        """The tools of a chat-completions request; equal JSON gives the same objects, which encode quickly.
+        """The tools of a chat-completions request; equal JSON gives the same objects, which are encoded quickly.
 
         Raises:
-            ValueError: they are none.
+            ValueError: the value is not a list of function tools.
         """
         if raw in _NONE:
             return ()

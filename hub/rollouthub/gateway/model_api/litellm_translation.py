@@ -1,7 +1,7 @@
-"""Requests of other APIs as chat completions, by litellm's own translation; what it would change is put right.
+"""Translates requests of other APIs to chat completions by litellm; the callers undo litellm's unwanted changes.
 
-Answers are written here and not by litellm: its Responses writer keeps every tool call by its id in a cache of the
-process, from which its reader adds calls of one conversation to another.
+Answers are written by the hub and not by litellm: litellm's Responses writer caches every tool call by its id in the
+process, and its reader adds calls of one conversation to another.
 """
 
 import importlib
@@ -32,10 +32,10 @@ _prepared: set[str] = set()
 
 
 async def prepare(path: str) -> None:
-    """Load what the dialect of a path needs, in a worker thread: litellm takes two seconds.
+    """Load what the dialect of a path needs, in a worker thread, because importing litellm takes about two seconds.
 
     Raises:
-        Refused: litellm is not there.
+        CallRefused: litellm is not available.
     """
     if path in _APIS and path not in _prepared:
         await anyio.to_thread.run_sync(_module, path)
@@ -43,11 +43,11 @@ async def prepare(path: str) -> None:
 
 
 def chat_of_responses(request: Mapping[str, Any]) -> dict[str, Any]:
-    """A request of the Responses API as one of chat completions.
+    """Translate a request of the Responses API to chat completions.
 
     Raises:
-        ValueError: it is none.
-        Refused: litellm is not there.
+        ValueError: the body is not a valid request.
+        CallRefused: litellm is not available.
     """
     config = _module("responses").LiteLLMCompletionResponsesConfig
     fields = {name: value for name, value in request.items() if name not in ("input", "stream")}
@@ -59,10 +59,10 @@ def chat_of_responses(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def namespaces_of(tools: Sequence[Mapping[str, Any]]) -> Mapping[str, tuple[str, str]]:
-    """Names of functions as the model has them → their namespace and their name in it.
+    """Map each function name that the model sees to its namespace and its name there.
 
     Raises:
-        Refused: litellm is not there.
+        CallRefused: litellm is not available.
     """
     if not any(tool.get("type") == "namespace" for tool in tools):
         return {}
@@ -71,11 +71,11 @@ def namespaces_of(tools: Sequence[Mapping[str, Any]]) -> Mapping[str, tuple[str,
 
 
 def chat_of_messages(request: Mapping[str, Any]) -> dict[str, Any]:
-    """A request of the Messages API as one of chat completions.
+    """Translate a request of the Messages API to chat completions.
 
     Raises:
-        ValueError: it is none.
-        Refused: litellm is not there.
+        ValueError: the body is not a valid request.
+        CallRefused: litellm is not available.
     """
     adapter = _module("messages").LiteLLMAnthropicMessagesAdapter()
     fields = {**request, "model": _NO_MODEL}
@@ -83,7 +83,7 @@ def chat_of_messages(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _translated(translate: Any) -> Any:
-    """litellm's code meets whatever an agent sent; what breaks it is no request."""
+    """The result of litellm's code; an exception in it means that the agent's request is invalid."""
     try:
         return translate()
     except ValueError:

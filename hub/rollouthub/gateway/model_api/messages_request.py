@@ -1,4 +1,4 @@
-"""A request of the Anthropic Messages API, as the chat completions that say the same."""
+"""Parses requests of the Anthropic Messages API, by translating them to chat completions."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -14,7 +14,7 @@ from rollouthub.gateway.model_api.litellm_translation import chat_of_messages
 from rollouthub.gateway.model_api.request_bounds import Parts, check_max_tokens, check_messages, check_tools
 
 UNREADABLE = "INVALID_JSON"
-"""The field under which arguments that are no JSON object are handed on: this API has no place for others."""
+"""The field under which arguments that are not a JSON object are passed on, because this API accepts only objects."""
 _ROLES = ("user", "assistant", "system")
 _BILLING = "x-anthropic-billing-header:"
 _PICTURE_TOKENS = 1600
@@ -22,7 +22,7 @@ _BYTES_A_TOKEN = 4
 
 
 class MessagesRequest(Struct):
-    """A request body, as far as it shapes the answer."""
+    """The fields of a request body that shape the answer."""
 
     messages: list[dict[str, Any]]
     model: str = ""
@@ -42,11 +42,11 @@ _decode_any = msgspec.json.Decoder().decode
 
 
 def read_messages(body: bytes, reader: ChatReader, spellings: Spellings, scope: bytes = b"") -> AnswerRequest:
-    """A request's body in our words.
+    """Parse a request's body.
 
     Raises:
-        ValueError: says what is wrong with it.
-        Refused: litellm is not there.
+        ValueError: the body is invalid; says what is wrong.
+        CallRefused: litellm is not available.
     """
     request = decoded(_decode, body)
     if request.mcp_servers:
@@ -73,7 +73,7 @@ def read_messages(body: bytes, reader: ChatReader, spellings: Spellings, scope: 
 
 
 def written(call_id: str, given: Any, spellings: Spellings) -> str:
-    """A call's arguments as the model wrote them."""
+    """A call's arguments in the model's original text."""
     match given:
         case {"INVALID_JSON": str(text), **rest} if not rest:  # as UNREADABLE has it
             return text
@@ -82,10 +82,10 @@ def written(call_id: str, given: Any, spellings: Spellings) -> str:
 
 
 def estimated_tokens(body: bytes) -> int:
-    """About how many tokens a request's prompt has; no model is asked.
+    """About how many tokens a request's prompt has, without a model call.
 
     Raises:
-        ValueError: the body is no request.
+        ValueError: the body is not a valid request.
     """
     request: Any = decoded(_decode_any, body)
     if not isinstance(request, dict) or "messages" not in request:
@@ -132,7 +132,7 @@ def _sizes(value: Any) -> Iterator[int]:
 
 
 def _system(system: str | list[dict[str, Any]] | None) -> str | list[dict[str, Any]] | None:
-    """The system prompt, less what Claude Code writes there for its provider's accounts, anew with each call."""
+    """The system prompt without the billing text that Claude Code adds, which changes with each call."""
     if not isinstance(system, list):
         return system
     return [block for block in system if not str(block.get("text", "")).startswith(_BILLING)]
@@ -153,7 +153,7 @@ def _message(message: dict[str, Any], place: int) -> dict[str, Any]:
 
 
 def _block(block: Any) -> dict[str, Any]:
-    """A content block, as far as a chat model can read it."""
+    """A content block in a form that a chat model can read."""
     if not isinstance(block, dict):
         raise ValueError("a content block is an object")
     known = cast(dict[str, Any], block)
@@ -190,7 +190,9 @@ def _document(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _put_calls_right(chat: dict[str, Any], messages: list[dict[str, Any]], spellings: Spellings) -> None:
-    """Restore to the letter what the model wrote: names are cut to 64 letters, and arguments written anew."""
+    """Restore tool names and arguments to the model's original text: litellm truncates names to 64 characters and
+    reformats arguments.
+    """
     asked = [
         block
         for message in messages

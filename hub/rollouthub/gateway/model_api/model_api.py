@@ -1,4 +1,6 @@
-"""The model seam's HTTP side: an agent's request in any dialect becomes a turn of its seat, and the turn its answer."""
+"""The HTTP side of the model API: an agent's request in any dialect becomes a turn of its seat, and the reply its
+answer.
+"""
 
 import hashlib
 import logging
@@ -16,26 +18,28 @@ from rollouthub.gateway.exposed_seat import Exposure
 from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem, CallRefused, Dialect, model_list
 from rollouthub.gateway.model_api.dialects import COUNT_TOKENS, counted_tokens, dialect_of, make_ready
 from rollouthub.gateway.model_api.retry_cache import PendingAnswer
+from rollouthub.generation import ModelReply, Sampling
 from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, answer, header, read_body, send_body
 from rollouthub.messages import Delta, ReplyStream, cut_delta
-from rollouthub.protocols import ModelReply, Sampling
 
 logger = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 32 * 2**20
 MOST_BYTES_READ_AT_ONCE = 256 * 2**10
-"""Larger requests are read, and larger answers written, in a worker thread: every episode waits for the loop."""
+"""Larger requests, in bytes, are parsed, and larger answers written, in a worker thread, so as not to block the
+event loop.
+"""
 MOST_CHARACTERS_AT_ONCE = 64 * 2**10
-"""Of a longer piece of an answer others have their turn in between."""
+"""Longer pieces of an answer, in characters, are split, and other tasks of the event loop run in between."""
 # More threads would take turns with the loop, and away those that others need.
 _THREADS = anyio.CapacityLimiter(2)
 MOST_CALLS = 64
-"""Model calls of one seat at once; further ones are refused."""
+"""Most concurrent model calls of one seat; further ones are refused."""
 MOST_MEDIA_BYTES = 256 * 2**20
-"""Media of one episode, which stay in memory to its end; calls that bring further ones are refused."""
+"""Most bytes of media in one episode, which stay in memory until its end; calls that add more are refused."""
 _EVENT_STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 _RETRY_HEADER = b"x-stainless-retry-count"
-"""What the official clients of OpenAI and Anthropic count their retries in."""
+"""Request header in which the official clients of OpenAI and Anthropic count their retries."""
 _KEY_HEADER = b"idempotency-key"
 
 UNAUTHORIZED = CallProblem("unauthorized", 401, "no episode has this key; it may be over")
@@ -43,7 +47,7 @@ CLOSED = CallProblem("closed", 403, "the episode is closed", "episode_closed")
 _FAILED = "the hub could not get an answer from the model"
 _Read = TypeVar("_Read")
 _NOTHING = Sampling()
-"""What most agents ask for beyond messages and tools."""
+"""Sampling settings of a request that sets none, as of most agents."""
 _LIMITS = {
     "turn_limit": "the episode's limit of model responses is reached",
     "token_limit": "the episode's limit of output tokens is reached",
@@ -53,7 +57,7 @@ _LIMITS = {
 
 
 async def refuse(path: str, send: Send, problem: CallProblem) -> None:
-    """Answer a request of the seam with a problem, in the words of its path's dialect."""
+    """Answer a request with a problem, in the format of its path's dialect."""
     dialect = dialect_of(path) or dialect_of("chat/completions")
     assert dialect is not None
     headers: list[tuple[bytes, bytes]] = []
@@ -63,7 +67,7 @@ async def refuse(path: str, send: Send, problem: CallProblem) -> None:
 
 
 async def serve_seam(exposure: Exposure, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve one request below a seat's `…/v1/`; `path` is what comes after that."""
+    """Serve one request to a seat's model API; `path` is the part after `…/v1/`."""
     try:
         await _serve(exposure, path, scope, receive, send)
     except CallRefused as refused:
@@ -110,7 +114,7 @@ async def _serve(exposure: Exposure, path: str, scope: Scope, receive: Receive, 
 
 
 async def _read(read: Callable[[bytes], _Read], body: bytes) -> _Read:
-    """What a body says; only here are an error's words for the agent."""
+    """Parse a body; only errors raised here are quoted to the agent."""
     try:
         if len(body) <= MOST_BYTES_READ_AT_ONCE:
             return read(body)
@@ -129,7 +133,7 @@ async def _written(write: Callable[[ModelReply], bytes], reply: ModelReply) -> b
 
 
 class _Call:
-    """One model call of an agent's."""
+    """One model call of an agent."""
 
     def __init__(
         self,
@@ -149,10 +153,10 @@ class _Call:
         self._key = hashlib.blake2b(path.encode() + b"\0" + (named or b"") + b"\0" + body, digest_size=16).digest()
         self._out: _Stream | None = None
         self._is_answering = False
-        """Whether the last of the answer is on its way."""
+        """Whether the end of the answer is being sent."""
 
     async def answer(self) -> None:
-        """Answer it, with the answer of an earlier try where there is one."""
+        """Answer the call, with the answer of an earlier try if there is one."""
         deliveries = self._exposure.deliveries
         reply = await deliveries.earlier(self._key, is_retry=self._is_retry)
         if reply is not None:
@@ -212,11 +216,12 @@ class _Call:
 
 
 class _Stream:
-    """An answer as server-sent events. Nothing is sent before there is something to say: a refusal needs its status."""
+    """An answer as server-sent events. Nothing is sent before the first piece, so that a refusal can still set the
+    HTTP status.
+    """
 
     def __init__(self, dialect: Dialect, asked: AnswerRequest, number: str, send: Send) -> None:
         self._events, self._send = dialect.events(asked, number), send
-        self._sending = anyio.Lock()
         self.has_begun = False
         self.stream = ReplyStream(self._write)
 
@@ -234,12 +239,12 @@ class _Stream:
             await self._say(self._events.delta(piece))
 
     async def end(self, reply: ModelReply) -> None:
-        """Send the rest."""
+        """Send the rest of the answer."""
         await self._begin()
         await self._say(await _written(self._events.end, reply), is_last=True)
 
     async def fail(self, problem: CallProblem) -> None:
-        """Break off, and say why."""
+        """End the stream with an error."""
         await self._say(self._events.fail(problem), is_last=True)
 
     async def _say(self, piece: bytes, *, is_last: bool = False) -> None:
@@ -248,7 +253,9 @@ class _Stream:
 
 
 def _take_media(known: dict[str, bytes], media: Mapping[str, bytes]) -> None:
-    """Keep what a call shows. A limit on turns does not bound it: calls past it bring media, too."""
+    """Store the media of a call, within the limit. The limit on turns does not bound them: refused calls send media,
+    too.
+    """
     new = {digest: raw for digest, raw in media.items() if digest not in known}
     if new and sum(map(len, known.values())) + sum(map(len, new.values())) > MOST_MEDIA_BYTES:
         most = f"at most {MOST_MEDIA_BYTES >> 20} MiB of media in one episode"
@@ -269,7 +276,7 @@ def _asked_for(asked: AnswerRequest) -> Sampling:
 
 
 def _problem(error: EpisodeStop | EpisodeError) -> CallProblem:
-    """What an agent is told. What broke, and where, is on the record and not for it."""
+    """The problem that the agent is told, without details of a fault, which only the record has."""
     if isinstance(error, EpisodeStop):
         if error.stop == "context_limit":
             return CallProblem(

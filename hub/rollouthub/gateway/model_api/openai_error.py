@@ -1,4 +1,4 @@
-"""Errors as OpenAI's APIs tell them; which class a client raises, the status decides."""
+"""Errors in the format of OpenAI's APIs; clients choose the exception class by the HTTP status."""
 
 from typing import Any
 
@@ -17,6 +17,6 @@ _TYPES = {
 
 
 def openai_error(problem: CallProblem) -> dict[str, Any]:
-    """The body of an answer that is none."""
+    """The body of an error answer."""
     error = {"message": problem.message, "type": _TYPES[problem.kind], "param": None, "code": problem.code}
     return {"error": error}

@@ -8,11 +8,11 @@ from rollouthub.event_loop import is_crowded
 MOST_MESSAGES = 10_000
 MOST_TOOLS = 1_000
 MOST_PARTS = 10_000
-"""Content parts and tool calls of all messages together."""
+"""Most content parts and tool calls of all messages together."""
 MOST_VALUES = 200_000
-"""In a whole body, where all that is listed here fits in; they are counted before anything is decoded."""
+"""Most values in a whole body, counted before decoding."""
 MOST_TOKENS = 2**31 - 1
-"""Of one answer: what servers can count."""
+"""Most tokens that a request may ask for in one answer: servers use 32-bit integers."""
 
 
 class Parts:
@@ -22,17 +22,17 @@ class Parts:
         self._count = 0
 
     def add(self, count: int) -> None:
-        """Count some more.
+        """Add to the count.
 
         Raises:
-            ValueError: there are too many.
+            ValueError: there are too many parts.
         """
         self._count += count
         if self._count > MOST_PARTS:
             raise ValueError(f"the request has more than {MOST_PARTS} content parts; send fewer")
 
     def add_content(self, content: object) -> None:
-        """Count the parts of a message's content, and of the tool results in it."""
+        """Count the parts of a message's content, including the parts of tool results in it."""
         if not isinstance(content, list):
             return
         parts = cast(list[Any], content)
@@ -43,30 +43,30 @@ class Parts:
 
 
 def check_body(body: bytes) -> None:
-    """Refuse, before it is decoded, what lists more than any model can read.
+    """Before decoding, refuse a body with more than `MOST_VALUES` values.
 
     Raises:
-        ValueError: it does.
+        ValueError: the body has too many values.
     """
     if is_crowded(body, MOST_VALUES):
         raise ValueError(f"the request holds more than {MOST_VALUES:,} values, which is more than a model can read")
 
 
 def check_messages(messages: Sequence[object], name: str = "messages") -> None:
-    """Refuse more messages than are read.
+    """Refuse more than `MOST_MESSAGES` messages.
 
     Raises:
-        ValueError: there are.
+        ValueError: there are more.
     """
     if len(messages) > MOST_MESSAGES:
         raise ValueError(f"{name} has {len(messages)} entries; at most {MOST_MESSAGES}")
 
 
 def check_tools(tools: Sequence[object] | None) -> None:
-    """Refuse more tools than are read; those within a namespace count as well.
+    """Refuse more than `MOST_TOOLS` tools, including those within a namespace.
 
     Raises:
-        ValueError: there are.
+        ValueError: there are more.
     """
     count = 0
     for tool in tools or ():
@@ -77,10 +77,10 @@ def check_tools(tools: Sequence[object] | None) -> None:
 
 
 def check_max_tokens(limit: int | None, name: str = "max_tokens") -> None:
-    """Refuse a length of an answer that no server could count.
+    """Refuse a `max_tokens` above `MOST_TOKENS`.
 
     Raises:
-        ValueError: it is one.
+        ValueError: it is higher.
     """
     if limit is not None and limit > MOST_TOKENS:
         raise ValueError(f"{name} is at most {MOST_TOKENS}")

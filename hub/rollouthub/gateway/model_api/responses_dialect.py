@@ -1,4 +1,4 @@
-"""The OpenAI Responses dialect, stateless: nothing is stored, and a call brings its whole conversation."""
+"""The dialect of the OpenAI Responses API, stateless: nothing is stored, and each call sends its whole conversation."""
 
 import time
 from typing import Any
@@ -11,8 +11,8 @@ from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem
 from rollouthub.gateway.model_api.openai_error import openai_error
 from rollouthub.gateway.model_api.responses_request import ResponsesShape, read_responses, sealed_thought
 from rollouthub.gateway.model_api.sse import encode, event
+from rollouthub.generation import ModelReply
 from rollouthub.messages import Delta
-from rollouthub.protocols import ModelReply
 from rollouthub.rollout import Usage
 
 _CUT = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -27,11 +27,11 @@ class Responses:
         self._reader, self._spellings = ChatReader(), Spellings()
 
     def read(self, body: bytes, scope: bytes = b"") -> AnswerRequest:
-        """A request's body, in our words, by whose it is.
+        """Parse a request's body; `scope` identifies the conversation's owner.
 
         Raises:
-            ValueError: says what is wrong with it.
-            Refused: litellm, which translates it, is not there.
+            ValueError: the body is invalid; says what is wrong.
+            CallRefused: litellm, which translates the request, is not available.
         """
         return read_responses(body, self._reader, self._spellings, scope)
 
@@ -46,12 +46,12 @@ class Responses:
         return ResponsesEvents(asked, number, self._spellings.of(asked.scope))
 
     def problem(self, problem: CallProblem) -> bytes:
-        """The body of an answer that is none."""
+        """The body of an error answer."""
         return encode(openai_error(problem))
 
 
 class ResponsesEvents:
-    """Writes one answer as its items come: each is opened, filled and closed before the next."""
+    """Streams one answer as items: each is opened, filled and closed before the next."""
 
     def __init__(self, asked: AnswerRequest, number: str, spellings: Spellings) -> None:
         self._shape: ResponsesShape = asked.own
@@ -87,15 +87,15 @@ class ResponsesEvents:
         }
 
     def begin(self) -> bytes:
-        """The answer's head."""
+        """The first events."""
         return self._event("created", response=self.response) + self._event("in_progress", response=self.response)
 
     def delta(self, delta: Delta) -> bytes:
-        """A piece of the answer."""
+        """The events for a piece of the answer."""
         return self._blocks.delta(delta)
 
     def end(self, reply: ModelReply) -> bytes:
-        """What was not sent yet, and the whole answer once more."""
+        """The last events: unsent pieces, and the whole answer once more."""
         out = self._blocks.end(reply)
         if not self._items:
             empty = AnswerBlock("text", 0)
@@ -111,13 +111,13 @@ class ResponsesEvents:
         return out + self._event(status, response=self.response)
 
     def fail(self, problem: CallProblem) -> bytes:
-        """The answer as one that failed."""
+        """The event of a failed answer."""
         error = {"code": _ERROR_CODES.get(problem.kind, "invalid_prompt"), "message": problem.message}
         self.response |= {"status": "failed", "error": error, "output": self._items}
         return self._event("failed", response=self.response)
 
     def open(self, block: AnswerBlock) -> bytes:
-        """Begin an item."""
+        """The events that start an item."""
         item = self._item(block, "in_progress")
         if block.kind == "reasoning":
             item["summary"] = []
@@ -132,7 +132,7 @@ class ResponsesEvents:
         return out
 
     def more(self, block: AnswerBlock, piece: str) -> bytes:
-        """A piece of an item."""
+        """The event for a piece of an item."""
         if block.kind == "reasoning":
             return self._of(block, "reasoning_summary_text.delta", summary_index=0, delta=piece)
         if block.kind == "text":
@@ -142,7 +142,7 @@ class ResponsesEvents:
         return self._of(block, "function_call_arguments.delta", delta=piece)
 
     def close(self, block: AnswerBlock) -> bytes:
-        """End an item."""
+        """The events that end an item."""
         item = self._item(block, "completed")
         self._items.append(item)
         if block.kind == "reasoning":
@@ -160,7 +160,7 @@ class ResponsesEvents:
         return out + self._event("output_item.done", output_index=block.place, item=item)
 
     def _item(self, block: AnswerBlock, status: str) -> dict[str, Any]:
-        """The item as it stands."""
+        """The item with its content so far."""
         identity = self._id(block)
         if block.kind == "reasoning":
             item: dict[str, Any] = {"type": "reasoning", "id": identity}

@@ -1,4 +1,4 @@
-"""A request of the OpenAI Responses API, as the chat completions that say the same."""
+"""Parses requests of the OpenAI Responses API, by translating them to chat completions."""
 
 import base64
 import binascii
@@ -17,15 +17,15 @@ from rollouthub.gateway.model_api.litellm_translation import chat_of_responses, 
 from rollouthub.gateway.model_api.request_bounds import Parts, check_max_tokens, check_messages, check_tools
 
 _TOOLS = ("function", "custom", "namespace")
-"""Tools a chat model can have; what only a provider can run is left out."""
+"""Types of tools that a chat model can use; tools that only a provider can run are left out."""
 _ITEMS = ("function_call", "custom_tool_call")
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _SEALED = "rollouthub:"
-"""Begins what we put where others put encrypted reasoning."""
+"""Prefix of the hub's text in the field for encrypted reasoning."""
 
 
 class ResponsesRequest(Struct):
-    """A request body, as far as it shapes the answer."""
+    """The fields of a request body that shape the answer."""
 
     input: str | list[dict[str, Any]]
     model: str = ""
@@ -45,24 +45,24 @@ class ResponsesRequest(Struct):
 
 @dataclass(frozen=True, slots=True)
 class ResponsesShape:
-    """What writing the answer needs of the request."""
+    """The parts of a request that are needed to write the answer."""
 
     custom: frozenset[str] = frozenset()
-    """Tools whose input is no JSON."""
+    """The names of tools whose input is plain text instead of JSON."""
     namespaces: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     with_sealed: bool = False
-    """Whether reasoning is to be given in the form that is sent back."""
+    """Whether the agent wants reasoning also in the encrypted field, to send it back."""
 
 
 _decode = msgspec.json.Decoder(ResponsesRequest).decode
 
 
 def read_responses(body: bytes, reader: ChatReader, spellings: Spellings, scope: bytes = b"") -> AnswerRequest:
-    """A request's body in our words.
+    """Parse a request's body.
 
     Raises:
-        ValueError: says what is wrong with it.
-        Refused: litellm is not there.
+        ValueError: the body is invalid; says what is wrong.
+        CallRefused: litellm is not available.
     """
     request = decoded(_decode, body)
     _check(request)
@@ -109,7 +109,9 @@ def _check(request: ResponsesRequest) -> None:
 
 
 def _items(given: str | list[dict[str, Any]]) -> tuple[str | list[dict[str, Any]], list[str]]:
-    """The items litellm is to see, and the thoughts that stand in them by number: it would trim them."""
+    """The items to pass to litellm, and the texts of the reasoning items. litellm would trim these texts, so the
+    items hold only their numbers.
+    """
     if isinstance(given, str):
         return given, []
     items: list[dict[str, Any]] = []
@@ -158,7 +160,7 @@ def _content(content: Any, place: int) -> Any:
 
 
 def _thought(item: Mapping[str, Any]) -> str:
-    """The text of a reasoning item, from where it came back whole."""
+    """The text of a reasoning item, from the first field that has it unchanged."""
     sealed = item.get("encrypted_content")
     if isinstance(sealed, str) and sealed.startswith(_SEALED):
         try:
@@ -177,7 +179,7 @@ def _thought(item: Mapping[str, Any]) -> str:
 
 
 def sealed_thought(text: str) -> str:
-    """Reasoning in the form in which agents that keep no reasoning in the clear send it back."""
+    """Reasoning for the encrypted field, which agents that keep no plain reasoning send back."""
     return _SEALED + base64.b64encode(text.encode()).decode()
 
 
@@ -192,7 +194,7 @@ def _custom_names(tools: list[dict[str, Any]]) -> frozenset[str]:
 
 
 def _choice(choice: str | dict[str, Any] | None) -> str | dict[str, Any] | None:
-    """The choice of a tool; of one that is left out there is none."""
+    """The tool choice; None if it names a type of tool that is left out."""
     if isinstance(choice, dict) and choice.get("type") not in ("function", "custom"):
         if choice.get("type") == "allowed_tools":
             raise ValueError("tool_choice of type 'allowed_tools' is not served; send only the tools that are allowed")
@@ -201,7 +203,7 @@ def _choice(choice: str | dict[str, Any] | None) -> str | dict[str, Any] | None:
 
 
 def _put_right(message: dict[str, Any], thoughts: list[str], custom: frozenset[str], spellings: Spellings) -> None:
-    """Restore to the letter what the model wrote."""
+    """Restore reasoning, text and custom tool arguments of a message to the model's original text."""
     if message.get("role") != "assistant":
         return
     if marks := message.get("reasoning_content"):

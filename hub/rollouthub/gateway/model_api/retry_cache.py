@@ -1,4 +1,4 @@
-"""Answers and those who wait for them: a call that is tried again gets the answer its first try led to."""
+"""Answers for retried calls: a retry gets the answer of its first try, instead of a second turn."""
 
 from collections import OrderedDict
 from collections.abc import Generator
@@ -6,35 +6,37 @@ from contextlib import contextmanager
 
 import anyio
 
-from rollouthub.protocols import ModelReply
+from rollouthub.generation import ModelReply
 
 KEPT = 8
-"""Answers of one seat that a late retry can still have."""
+"""How many answers of one seat are kept for late retries."""
 
 
 class PendingAnswer:
-    """One call on its way to an answer."""
+    """One call that is being answered."""
 
     def __init__(self) -> None:
         self.reply: ModelReply | None = None
         self._over: anyio.Event | None = None
 
     async def over(self) -> None:
-        """Wait for its end; few calls are tried again while they are on their way."""
+        """Wait until the call has ended; the event is created here, because few calls are retried while they are in
+        progress.
+        """
         self._over = self._over or anyio.Event()
         await self._over.wait()
 
     def end(self) -> None:
-        """Tell those who wait."""
+        """Wake the retries that wait."""
         if self._over is not None:
             self._over.set()
 
 
 class Deliveries:
-    """The calls of one seat, by what they ask for.
+    """The answered model calls of one seat, kept so that a repeated request gets the same answer.
 
-    A client whose connection broke asks again for what was answered already. Official clients count their retries in a
-    header; then, or where an answer could not be handed over, the same answer is given and no second turn is made.
+    A client whose connection broke repeats a request that was answered already. If a header marks it as a retry, or the
+    first answer could not be delivered, the same answer is sent again and no second turn is made.
     """
 
     def __init__(self) -> None:
@@ -42,7 +44,7 @@ class Deliveries:
         self._kept: OrderedDict[bytes, tuple[ModelReply, bool]] = OrderedDict()
 
     async def earlier(self, key: bytes, *, is_retry: bool) -> ModelReply | None:
-        """The answer that an earlier try of this call led to, if any."""
+        """The answer of an earlier try of this call, if any."""
         while is_retry and (on_the_way := self._on_the_way.get(key)) is not None:
             await on_the_way.over()
             if on_the_way.reply is not None:
@@ -54,7 +56,7 @@ class Deliveries:
 
     @contextmanager
     def on_the_way(self, key: bytes) -> Generator[PendingAnswer]:
-        """Held while a call is answered; its `reply` is set once there is one."""
+        """Register a call while it is being answered; the caller sets `reply` once there is one."""
         delivery = self._on_the_way[key] = PendingAnswer()
         try:
             yield delivery

@@ -1,4 +1,4 @@
-"""Server-sent events, as the dialects stream their answers."""
+"""Server-sent events of the dialects' streams."""
 
 from typing import Any
 
@@ -8,5 +8,5 @@ encode = msgspec.json.Encoder().encode
 
 
 def event(kind: str, fields: dict[str, Any]) -> bytes:
-    """One named event; its data repeat the name as `type`."""
+    """One named event; its data repeats the name as `type`."""
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), encode({"type": kind, **fields}))

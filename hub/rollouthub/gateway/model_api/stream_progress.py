@@ -1,12 +1,12 @@
-"""What of an answer has been streamed, and what is left to send once the whole is known."""
+"""Tracks which parts of an answer were streamed, and what remains to be sent once the whole answer is known."""
 
 import msgspec
 
+from rollouthub.generation import ModelReply
 from rollouthub.messages import ToolPiece
-from rollouthub.protocols import ModelReply
 
 MOST_LOOKED_INTO = 16 * 2**10
-"""Characters of arguments that are read again with each piece."""
+"""Most characters of arguments that are parsed again with each piece, to detect their end."""
 
 
 class SentTool:
@@ -20,29 +20,29 @@ class SentTool:
         self.name: str | None = None
         # Pieces, joined when they are wanted: an answer may have hundreds of thousands.
         self._out: list[str] = []
-        """The arguments that have gone out."""
+        """Pieces of the arguments that were sent."""
         self._held: list[str] = []
-        """Those that have come in and not gone out."""
+        """Pieces of the arguments that were received and not sent yet."""
         self._size = 0
         self.is_open = False
-        """Whether its id and name have gone out."""
+        """Whether the tool request's id and name were sent."""
 
     def take(self, piece: ToolPiece) -> None:
-        """Note a piece; nothing goes out before its id and name are known."""
+        """Add a piece; nothing is sent before id and name are known."""
         self.id = self.id or piece.id
         self.name = self.name or piece.name
         self._held.append(piece.arguments)
         self._size += len(piece.arguments)
 
     def complete(self, arguments: str) -> None:
-        """Note all of the arguments. Where something else was streamed, that stands: it is out."""
+        """Set the whole arguments. If something different was streamed already, that is not changed."""
         out = "".join(self._out)
         if arguments.startswith(out):
             self._held = [arguments[len(out) :]]
             self._size = len(arguments)
 
     def let_go(self) -> str:
-        """The arguments to send now."""
+        """The arguments to send now; they count as sent."""
         held = "".join(self._held)
         self._held = []
         if held:
@@ -51,7 +51,9 @@ class SentTool:
 
     @property
     def is_whole(self) -> bool:
-        """Whether what has come in reads as JSON, so that no more is to come; of much, only the answer's end tells."""
+        """Whether the arguments received so far are complete JSON; False for long ones, which only the end of the
+        answer completes.
+        """
         if self._size > MOST_LOOKED_INTO:
             return False
         try:
@@ -62,7 +64,7 @@ class SentTool:
 
 
 def unsent(reply: ModelReply, text: str, reasoning: str) -> tuple[str, str]:
-    """What `reply` says after the text and the reasoning that have gone out."""
+    """The text and reasoning of `reply` after the parts that were sent."""
     message = reply.message
     whole, thought = message.text, message.reasoning or ""
     return (
@@ -72,7 +74,7 @@ def unsent(reply: ModelReply, text: str, reasoning: str) -> tuple[str, str]:
 
 
 def complete_tools(tools: dict[int, SentTool], reply: ModelReply) -> None:
-    """Note the tool requests of the whole answer beside what has come of them."""
+    """Complete the streamed tool requests by those of the whole answer."""
     for index, request in enumerate(reply.message.tool_requests):
         tool = tools.get(index)
         if tool is None:

@@ -1,1 +1,1 @@
-"""A serving hub: a run whose episodes are opened on demand, for agents outside."""
+"""A serving hub: a run whose episodes are opened on demand, for agents outside the hub."""

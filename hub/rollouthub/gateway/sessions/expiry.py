@@ -1,4 +1,4 @@
-"""Closing episodes that nobody has ended in their time."""
+"""Closes episodes whose time to live is over."""
 
 import logging
 import time
@@ -13,25 +13,25 @@ logger = logging.getLogger(__name__)
 
 
 class SessionExpiry:
-    """Ends each visit at its expiry, unscored: whoever played it may be gone. One task for all of them."""
+    """Ends each session at its expiry, unscored, because its agent may be gone. One task serves all sessions."""
 
     def __init__(self) -> None:
         self.count = 0
-        """Episodes closed for their age."""
+        """How many episodes were closed because their time to live was over."""
         self._queue: list[tuple[float, int, AgentSession]] = []
         self._added = 0
         self._news = anyio.Event()
 
-    def expect(self, visit: AgentSession) -> None:
-        """Watch a visit that is open now."""
-        assert visit.expires_at is not None
+    def expect(self, session: AgentSession) -> None:
+        """Watch a session that has been opened."""
+        assert session.expires_at is not None
         self._added += 1
-        heappush(self._queue, (visit.expires_at, self._added, visit))
-        if self._queue[0][2] is visit:
+        heappush(self._queue, (session.expires_at, self._added, session))
+        if self._queue[0][2] is session:
             self._news.set()
 
     async def run(self) -> None:
-        """Reap until cancelled."""
+        """Close expired sessions until cancelled."""
         while True:
             self._news = anyio.Event()
             left = self._queue[0][0] - time.time() if self._queue else None
@@ -42,15 +42,15 @@ class SessionExpiry:
 
     def _reap(self, now: float) -> None:
         while self._queue and (self._queue[0][0] <= now or self._queue[0][2].state == "ended"):
-            _, _, visit = heappop(self._queue)
-            if visit.state == "open":
+            _, _, session = heappop(self._queue)
+            if session.state == "open":
                 self.count += 1
-                logger.warning("episode %s was open for %g s; closing it", visit.id, visit.ttl_seconds)
-                visit.cancel(
+                logger.warning("episode %s was open for %g s; closing it", session.id, session.ttl_seconds)
+                session.cancel(
                     Fault(
                         boundary="hub",
                         phase="agent",
                         type="Expired",
-                        message=f"nobody had ended the episode after {visit.ttl_seconds:g} s, its time to live",
+                        message=f"nobody had ended the episode after {session.ttl_seconds:g} s, its time to live",
                     )
                 )

@@ -1,4 +1,4 @@
-"""Who plays for the engine while the agent is outside."""
+"""The agent objects that stand for agents outside the hub."""
 
 from typing import Any, Protocol
 
@@ -6,41 +6,40 @@ from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.protocols import Seat, SeatAddress
 from rollouthub.rollout import Stop
 
-VISITOR, PRACTICE = "visitor", "practice"
-"""As records name who played; nothing that practice is recorded as has a reward."""
+EXTERNAL_AGENT, PRACTICE = "visitor", "practice"
+"""The agents' names in records; rollouts of `practice` never have a reward."""
 
 
 class Awaiting(Protocol):
-    """What keeps a seat for its agent."""
+    """An object that keeps a seat open for its outside agent."""
 
-    async def host(self, seat: EpisodeSeat, address: SeatAddress) -> None:
-        """Return once the agent's time is over."""
+    async def host(self, seat: EpisodeSeat, address: SeatAddress) -> Stop:
+        """Return once the agent's time is over, with the reason."""
         ...
 
 
-class Absent:
-    """Stands in a plan for agents that come later, one for each episode."""
+class AbsentAgent:
+    """A placeholder in a plan whose agents connect later, one for each episode."""
 
     version = "1"
 
-    def __init__(self, name: str = VISITOR) -> None:
+    def __init__(self, name: str = EXTERNAL_AGENT) -> None:
         self.name = name
         self.config: dict[str, Any] = {}
 
     async def play(self, seat: Seat) -> Stop:
-        """Nobody is inside."""
-        raise AssertionError("a visitor plays from outside")
+        """Never called: the agent plays from outside."""
+        raise AssertionError("an external agent plays from outside")
 
 
-class ExternalAgent(Absent):
-    """Somebody's agent, in one episode."""
+class ExternalAgent(AbsentAgent):
+    """An outside agent in one episode."""
 
-    def __init__(self, visit: Awaiting, name: str = VISITOR) -> None:
+    def __init__(self, session: Awaiting, name: str = EXTERNAL_AGENT) -> None:
         super().__init__(name)
-        self._visit = visit
+        self._session = session
 
-    async def play_exposed(self, seat: Seat, address: SeatAddress) -> Stop:
-        """Wait until its time is over."""
+    async def play_listening(self, seat: Seat, address: SeatAddress) -> Stop:
+        """Keep the seat open until the agent's time is over."""
         assert isinstance(seat, EpisodeSeat)
-        await self._visit.host(seat, address)
-        return Stop.FINISHED
+        return await self._session.host(seat, address)

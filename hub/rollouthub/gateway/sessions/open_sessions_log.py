@@ -1,4 +1,4 @@
-"""What a serving hub has opened, written before anyone is told: so that a hub started again knows what it had open."""
+"""A log of the episodes that a serving hub has opened, written before their addresses are given out."""
 
 import io
 import logging
@@ -13,17 +13,17 @@ from pydantic import ValidationError
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.trainable import why_not_trainable
 from rollouthub.errors import StoreError
-from rollouthub.frozen import Frozen
 from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, Isolation, Outcome, Rollout, Stop, TaskRef
+from rollouthub.values import Frozen
 
 logger = logging.getLogger(__name__)
 
-JOURNAL = "episodes.jsonl"
-"""In the run's directory, a line for each attempt, in the order they were begun."""
+LOG_FILE = "episodes.jsonl"
+"""The log's file name in the run's directory; it has one line for each attempt, in the order they were begun."""
 
 
 class OpenAttempt(Frozen):
-    """An attempt that was begun. It holds no token: those of before open nothing."""
+    """An attempt that was begun. It holds no token, because tokens of an earlier process are invalid."""
 
     rollout_id: str
     attempt: int
@@ -38,12 +38,12 @@ class OpenAttempt(Frozen):
     isolation: Isolation
     begun_at: float
     key: str | None = None
-    """The idempotency key it was asked for with."""
+    """The idempotency key of the request that opened it."""
     fingerprint: str | None = None
-    """Of the request that carried the key."""
+    """A hash of the request that had the key."""
 
     def lost(self, run_id: str) -> Rollout:
-        """The record of an attempt that was in flight when the hub was killed."""
+        """The record for an attempt that was in flight when the hub was killed."""
         fault = Fault(
             boundary="hub",
             phase="agent",
@@ -74,21 +74,21 @@ class OpenAttempt(Frozen):
 
 
 def entry_of(attempt: Attempt, begun_at: float, key: str | None, fingerprint: str | None) -> OpenAttempt:
-    """The entry of an attempt about to be played."""
-    item = attempt.item
-    cast = item.cast
+    """The log entry of an attempt that is about to be played."""
+    sample = attempt.sample
+    context = sample.context
     return OpenAttempt(
-        rollout_id=item.rollout_id,
+        rollout_id=sample.rollout_id,
         attempt=attempt.number,
-        group_id=item.group_id,
-        sample=item.sample,
-        environment=cast.environment,
-        task=item.task_ref,
-        seed=item.seed,
-        agent=cast.agent_ref,
-        model=cast.model.name if cast.model else None,
-        tools_digest=cast.host.info.tools_digest,
-        isolation=cast.host.info.isolation,
+        group_id=sample.group_id,
+        sample=sample.index,
+        environment=context.environment,
+        task=sample.task_ref,
+        seed=sample.seed,
+        agent=context.agent_ref,
+        model=context.model.name if context.model else None,
+        tools_digest=context.host.info.tools_digest,
+        isolation=context.host.info.isolation,
         begun_at=begun_at,
         key=key,
         fingerprint=fingerprint,
@@ -96,17 +96,17 @@ def entry_of(attempt: Attempt, begun_at: float, key: str | None, fingerprint: st
 
 
 class OpenSessionsLog:
-    """The file, open for writing under the run's lock."""
+    """The log file, open for writing under the run's lock."""
 
     def __init__(self, path: Path, file: io.FileIO) -> None:
         self._path, self._file = path, file
         self._thread = anyio.CapacityLimiter(1)
 
     async def note(self, entry: OpenAttempt) -> None:
-        """Write an entry; once this returns it survives that the hub is killed.
+        """Write an entry; once this returns, the entry survives a kill of the hub's process.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the entry cannot be written.
         """
         line = entry.model_dump_json(exclude_none=True).encode() + b"\n"
         try:
@@ -119,8 +119,8 @@ class OpenSessionsLog:
     @classmethod
     @asynccontextmanager
     async def open(cls, directory: Path) -> AsyncGenerator["OpenSessionsLog"]:
-        """Go on with a run's journal, or begin it."""
-        path = directory / JOURNAL
+        """Open a run's log for appending, or create it."""
+        path = directory / LOG_FILE
 
         def opened() -> io.FileIO:
             _end_last_line(path)
@@ -133,10 +133,10 @@ class OpenSessionsLog:
             file.close()
 
 
-def read_journal(directory: Path) -> Iterator[OpenAttempt]:
-    """The entries of before. A line that was cut off by a full disk is left out: nobody was told of its episode."""
+def read_sessions_log(directory: Path) -> Iterator[OpenAttempt]:
+    """The entries that earlier processes wrote; invalid lines, such as one truncated by a full disk, are skipped."""
     try:
-        lines = (directory / JOURNAL).open("rb")
+        lines = (directory / LOG_FILE).open("rb")
     except FileNotFoundError:
         return
     with lines:
@@ -144,11 +144,11 @@ def read_journal(directory: Path) -> Iterator[OpenAttempt]:
             try:
                 yield OpenAttempt.model_validate_json(line)
             except ValidationError:
-                logger.warning("a line of %s is no entry; it is left out", directory / JOURNAL)
+                logger.warning("a line of %s is no entry; it is left out", directory / LOG_FILE)
 
 
 def _end_last_line(path: Path) -> None:
-    """A line that was cut off must not spoil the next one."""
+    """End a truncated last line, so that it does not spoil the next entry."""
     if not path.is_file() or not path.stat().st_size:
         return
     with path.open("r+b") as file:

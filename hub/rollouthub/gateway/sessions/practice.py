@@ -1,4 +1,4 @@
-"""Practice: fixed URLs for trying an environment, one task after the other, recorded and never scored."""
+"""Practice: fixed URLs to try an environment, one task after another, recorded and never scored."""
 
 import logging
 import re
@@ -30,12 +30,12 @@ from rollouthub.tools import text_result
 logger = logging.getLogger(__name__)
 
 MOST_TABLES = 200
-"""Places to practise; the one that was left alone longest makes room for another."""
+"""Most practice clients at once; the least recently used one without an open task is dropped for a new one."""
 NEXT = "This was practice, and is not scored. Call get_task for the next task."
 OVER = "This task is over. Call get_task for the next one."
 _KEY = re.compile(r"[A-Za-z0-9._~-]{8,128}")
 _DEALING = ("initialize", "server/discover")
-"""Methods whose answers tell the task."""
+"""MCP methods whose answers contain the task, so that they start a new task if the last is over."""
 _FULL = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"No task can be opened now; try again later."}}'
 _BAD_KEY = (
     b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":'
@@ -51,7 +51,7 @@ _requests = msgspec.json.Decoder(_Request)
 
 
 class Unexposed:
-    """Opens no seat to the outside: a practice table has it."""
+    """A gateway that exposes no seat: a practice episode's seat is served by its practice table."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -60,33 +60,38 @@ class Unexposed:
     async def expose(
         self, seat: EpisodeSeat, info: EnvironmentInfo, close_seconds: float
     ) -> AsyncGenerator[SeatAddress]:
-        """The practice URL, which holds no token of this seat."""
+        """Yield the practice URL, without a token of the seat."""
         yield SeatAddress(agent_url=self._url, llm_url=None, api_key="", model=None, over=seat.over)
 
 
 class _Endless:
-    """What practice is served as: an episode that never ends, whatever becomes of those within."""
+    """The episode under which a practice table is served: it never ends, while practice episodes within it come and
+    go.
+    """
 
     is_sealed = False
     answer = None
-    faults = role_calls = sandboxes = ()
+    faults = role_calls = sandboxes = artifacts = missing_artifacts = ()
 
     def __init__(self, name: str) -> None:
         self.id = name
         self.seats: dict[str, Any] = {}
 
-    async def reference(self) -> Sequence[Message]:
-        """None of its own."""
+    async def reference(self, seat: str | None = None) -> Sequence[Message]:
+        """There is no reference solution."""
         return ()
 
     async def snapshot(self) -> None:
-        """None of its own."""
+        """There is no snapshot."""
+
+    async def leave(self, seat: str) -> None:
+        """Nothing to do: no other seat waits."""
 
     async def seal(self) -> None:
-        """It cannot be."""
+        """Nothing to do: it is never sealed."""
 
     async def verify(self, submission: object) -> Any:
-        """Practice is not scored."""
+        """Never called: practice is not scored."""
         raise AssertionError("practice is never verified")
 
     conclude = verify
@@ -96,13 +101,13 @@ class _Endless:
 
 
 class Table:
-    """One place to practise, whoever sits there; its seat's plane is that of the task on it."""
+    """One practice client's place, found by its URL; its tools and task are those of the present practice episode."""
 
     def __init__(self, service: HubService, environment: str, key: str) -> None:
         self._service, self._environment = service, environment
         self.token = ""
-        """It is found by its URL."""
-        self._visit: AgentSession | None = None
+        """Empty: the table is found by its URL, without a token."""
+        self._session: AgentSession | None = None
         self._plane: RecordedPlane | None = None
         self._dealing = anyio.Lock()
         info = service.environment(environment).opened.host.info
@@ -111,7 +116,7 @@ class Table:
         self.served = ServedEpisode(
             _Endless(name),
             service.gateway.metrics,
-            close_seconds=service.environment(environment).cast.deadlines.close,
+            close_seconds=service.environment(environment).context.deadlines.close,
             expires_at=0.0,
             seed=0,
             digest=info.tools_digest,
@@ -120,34 +125,34 @@ class Table:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is no task on it that can still be played."""
-        visit = self._visit
-        return visit is None or visit.state != "open" or any(seat.is_sealed for seat in visit.seats.values())
+        """Whether there is no task that can still be played."""
+        session = self._session
+        return session is None or session.state != "open" or any(seat.is_sealed for seat in session.seats.values())
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was ever dealt here."""
-        return self._visit is None
+        """Whether no task was ever opened here."""
+        return self._session is None
 
     async def deal(self) -> None:
-        """Deal the next task, where the last is over.
+        """Open the next task if the last is over.
 
         Raises:
-            HubError: none can be opened.
+            HubError: no task can be opened.
         """
         async with self._dealing:
             if self.is_over:
                 url = practice_url(self._service.gateway.base_url, self._environment)
-                visit = await self._service.practise(self._environment, Unexposed(url))
-                seat = next(iter(visit.seats.values()))
+                session = await self._service.practise(self._environment, Unexposed(url))
+                seat = next(iter(session.seats.values()))
                 self._plane = RecordedPlane(seat, OutsideCalls(seat))
-                self._visit = visit
+                self._session = session
 
     # --- the seat's side of whatever is played ----------------------------------------------------------------------
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The task."""
+        """The task's messages."""
         return () if self._plane is None else self._plane.messages
 
     @property
@@ -155,8 +160,13 @@ class Table:
         """The task's tools."""
         return () if self._plane is None else self._plane.tools
 
+    @property
+    def task_tools(self) -> frozenset[str]:
+        """The tools that only this task has."""
+        return frozenset() if self._plane is None else self._plane.task_tools
+
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """Call a tool of the task; once that is over, asking for the task deals another."""
+        """Call a tool of the task; once the task is over, `get_task` opens the next one."""
         if name == GET_TASK and self.is_over:
             try:
                 await self.deal()
@@ -172,24 +182,26 @@ class Table:
         return result
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
-        """The environment's next user messages; clients meet them as a tool."""
+        """The environment's next user messages; clients get them through the tool `reply`."""
         return None if self.is_over or self._plane is None else await self._plane.reply(messages)
 
 
 class Practice:
-    """An ASGI application: `/practice/{environment}/mcp`, and `/practice/{environment}/{key}/mcp` for one's own."""
+    """An ASGI application: `/practice/{environment}/mcp`, and `/practice/{environment}/{key}/mcp` for a client's own
+    place.
+    """
 
     def __init__(self, service: HubService) -> None:
         self._service = service
         rate = service.rules.requests_per_second
         self._bucket = None if rate is None else TokenBucket(rate)
-        """Of all who practise, together: nobody here holds a credential."""
+        """The rate limit of all practice clients together, because they have no credentials."""
         self._tables: OrderedDict[tuple[str, str], Table] = OrderedDict()
         self._names = {name for name, served in service.served.items() if len(served.opened.host.info.seats) == 1}
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Where to practise. Environments with several seats are not for one client."""
+        """The practice URLs. Environments with several seats are left out, because one client plays one seat."""
         return tuple(practice_url(self._service.gateway.base_url, name) for name in sorted(self._names))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -234,7 +246,7 @@ class Practice:
         return await self._service.gateway.plane_of(self._service.environment(name).opened.host.info)
 
     def _place(self, scope: Scope) -> tuple[str, str] | None:
-        """The environment and the key that a path names."""
+        """The environment and key in a request's path; None if the path is not valid."""
         parts = [unquote(part) for part in scope["raw_path"].decode("latin-1").split("/")[2:]]
         match parts:
             case [name, "mcp"] if name in self._names:
@@ -245,7 +257,7 @@ class Practice:
                 return None
 
     async def _table(self, name: str, key: str) -> Table | None:
-        """A client's table; None where there is no room for another."""
+        """A client's table; None if there is no room for another."""
         table = self._tables.get((name, key))
         if table is None:
             if len(self._tables) >= MOST_TABLES:
@@ -261,7 +273,7 @@ class Practice:
 
 
 def practice_url(base_url: str, environment: str) -> str:
-    """Where an environment is practised."""
+    """The practice URL of an environment."""
     return f"{base_url}/practice/{quote(environment, safe='')}/mcp"
 
 

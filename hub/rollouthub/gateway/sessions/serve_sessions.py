@@ -1,4 +1,4 @@
-"""`hub serve`: a service and its control plane, until told to leave."""
+"""`hub serve`: runs a service and its control plane until asked to stop."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,7 +11,6 @@ import anyio
 from rollouthub.engine.plan import Plan
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.frozen import Frozen
 from rollouthub.gateway.sessions.open_service import STOP_SECONDS, open_service
 from rollouthub.gateway.sessions.practice import Practice
 from rollouthub.gateway.sessions.service import HubService
@@ -19,51 +18,52 @@ from rollouthub.gateway.sessions.service_rules import GatewayPlace, ServiceRules
 from rollouthub.gateway.sessions.sessions_control import ServiceControl
 from rollouthub.hosting.server.control_socket import control_guard, control_socket
 from rollouthub.http.listener import listening
-from rollouthub.live.control.live_server import live_door
+from rollouthub.live.control.live_server import open_live_server
 from rollouthub.models.credentials import Credentials
+from rollouthub.values import Frozen
 
 
 @dataclass(frozen=True)
 class HubOrder:
-    """What to serve, where, and for whom."""
+    """The settings of a serving hub."""
 
     plan: Plan
     directory: Path
     credentials: Credentials
     control_token: str = field(repr=False)
     control: str
-    """`unix:PATH` or `HOST:PORT`."""
+    """The control plane's address: `unix:PATH` or `HOST:PORT`."""
     given: str = ""
-    """The request as TOML, for the run's directory."""
+    """The request as TOML, to be saved in the run's directory."""
     resume: bool = False
     rules: ServiceRules = field(default_factory=ServiceRules)
     place: GatewayPlace = field(default_factory=GatewayPlace)
     metrics_token: str | None = field(default=None, repr=False)
-    """What a scraper of the plan's metrics must give; None where it need not."""
+    """The token for scraping metrics; None if none is required."""
     door: Mapping[str, str] | None = None
-    """The environment variables that say where live control may be had; None opens none."""
+    """The environment variables that name where live control is offered; None offers none."""
 
 
 class HubReady(Frozen):
-    """The hub is up."""
+    """Reported when the hub accepts requests."""
 
     environments: tuple[str, ...]
     gateway_url: str
-    """Where agents are: the URLs of seats are below it."""
+    """The gateway's base URL, under which the URLs of seats are."""
     control_url: str
-    """`http://HOST:PORT`, or `unix:PATH`."""
+    """The control plane's address: `http://HOST:PORT`, or `unix:PATH`."""
     run: str
     """The run's directory."""
     run_id: str
     pid: int
     practice: tuple[str, ...] = ()
-    """Fixed URLs for trying an environment, unscored."""
+    """Fixed URLs to try an environment, unscored."""
     metrics_url: str | None = None
-    """Where Prometheus finds its metrics; None where they are not asked for."""
+    """The URL of the Prometheus metrics; None if they are off."""
 
 
 class _Leaving:
-    """When to leave: when told to by who started the hub, or by who watches it."""
+    """When to stop: at the request of the process that started the hub, or of live control."""
 
     def __init__(self) -> None:
         self._is_draining = False
@@ -71,17 +71,17 @@ class _Leaving:
         self._changed = anyio.Event()
 
     def interrupt(self) -> None:
-        """Open nothing new; leave when what is open has ended."""
+        """Open nothing new; stop when all open episodes have ended."""
         self._is_draining = True
         self._changed.set()
 
     def cancel(self) -> None:
-        """Leave now."""
+        """Stop now."""
         self._is_told = True
         self._changed.set()
 
     async def wait(self, stopped: Callable[[], Awaitable[None]], service: HubService) -> None:
-        """Until it is time."""
+        """Wait until the hub is to stop."""
 
         async def heed() -> None:
             await stopped()
@@ -107,18 +107,18 @@ async def serve_hub(
     stopped: Callable[[], Awaitable[None]],
     give_up: Callable[[], None],
 ) -> None:
-    """Serve until `stopped` returns; `give_up` is called where episodes do not close in time.
+    """Serve until `stopped` returns; `give_up` is called if episodes do not close in time.
 
     Raises:
-        UsageError: an environment, a model, an address or the directory does not hold.
-        StoreError: the store failed; what it had committed stays.
+        UsageError: an environment, a model, an address or the directory is invalid.
+        StoreError: the store failed; records committed before are safe.
     """
     leaving = _Leaving()
     live = LiveRun(StopSignal(), leaving)
     async with AsyncExitStack() as stack:
         bound, control_url = stack.enter_context(control_socket(order.control))
         if order.door is not None:
-            await stack.enter_async_context(live_door(live, order.door))
+            await stack.enter_async_context(open_live_server(live, order.door))
         monitor = None
         if (metrics := order.plan.request.metrics) is not None:
             from rollouthub.telemetry.metrics.metrics_endpoint import (

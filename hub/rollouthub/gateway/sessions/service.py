@@ -1,4 +1,4 @@
-"""The service: opens episodes for agents outside, finds them again, and ends them all."""
+"""The service: opens episodes for agents outside the hub, finds them by id, and ends them all."""
 
 import hashlib
 import logging
@@ -10,7 +10,8 @@ import anyio
 import anyio.to_thread
 
 from rollouthub.engine.cost_limits import check_limits
-from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan
+from rollouthub.engine.open_environment import OpenEnvironment
+from rollouthub.engine.open_plan import OpenPlan
 from rollouthub.engine.sample import Exposing, Sample, SampleContext
 from rollouthub.errors import ConfigError, HubError, StoreError, TaskError, UnknownNameError
 from rollouthub.gateway.gateway import Gateway
@@ -35,22 +36,22 @@ _DIGEST_BYTES = 16
 
 
 class TooMany(HubError):
-    """As many episodes are open as may be."""
+    """The maximum of open episodes is reached."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """An environment that episodes are opened in."""
+    """An environment in which the service opens episodes."""
 
     opened: OpenEnvironment
-    cast: SampleContext
-    dealer: TaskPicker
+    context: SampleContext
+    task_picker: TaskPicker
     practice: TaskPicker
-    """Deals what is practised, so that practice moves nothing that is scored."""
+    """Picks tasks for practice, separately, so that practice does not change which tasks are scored."""
 
     @property
     def card(self) -> EnvironmentCard:
-        """As clients are told of it."""
+        """The environment's description for clients."""
         info = self.opened.host.info
         return EnvironmentCard(
             name=info.name,
@@ -67,11 +68,11 @@ class Served:
 
 @dataclass(slots=True)
 class _Keyed:
-    """What an idempotency key opened."""
+    """The episode that an idempotency key has opened."""
 
     fingerprint: bytes
-    visit: AgentSession | None = None
-    """Until it has ended; the store has it then."""
+    session: AgentSession | None = None
+    """The running session; None once it has ended and is in the store."""
     rollout_id: str | None = None
 
 
@@ -91,31 +92,31 @@ class HubService:
         self.gateway, self.directory, self.rules = gateway, directory, rules
         self.run_id = writer.run_id
         self.served = served
-        """By name."""
-        self.reaper = SessionExpiry()
+        """The environments by name."""
+        self.expiry = SessionExpiry()
         self._opened, self._player, self._writer = opened, player, writer
-        self._visits: dict[AgentSession, None] = {}
+        self._sessions: dict[AgentSession, None] = {}
         self._practising: set[AgentSession] = set()
         self._by_id: dict[str, AgentSession] = {}
         self._keys: dict[bytes, _Keyed] = {}
         self._samples: dict[str, int] = {}
-        """The next free sample of a group."""
+        """The next free sample number by group id."""
         self._gone = anyio.Event()
 
     # --- looking ----------------------------------------------------------------------------------------------------
 
     @property
-    def visits(self) -> tuple[AgentSession, ...]:
+    def sessions(self) -> tuple[AgentSession, ...]:
         """The episodes that have not ended, oldest first."""
         return tuple(self._by_id.values())
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it opens no more."""
+        """Whether the service opens no more episodes."""
         return self._player.is_stopping
 
     def environment(self, name: str | None) -> Served:
-        """A served environment; the only one, where none is named.
+        """A served environment by name; without a name, the only one.
 
         Raises:
             UsageError: there is none of this name, or several to choose from.
@@ -129,18 +130,18 @@ class HubService:
         return self.served[name]
 
     def find(self, episode_id: str) -> AgentSession | None:
-        """An episode that has not ended."""
+        """An episode that has not ended; None if there is none with this id."""
         return self._by_id.get(episode_id)
 
     async def report(self, episode_id: str) -> EpisodeReport:
-        """How an episode stands, or ended.
+        """The state of an episode, or how it ended.
 
         Raises:
-            UnknownNameError: there never was one.
+            UnknownNameError: there is no such episode.
         """
-        visit = self._by_id.get(episode_id)
-        if visit is not None:
-            return visit.report()
+        session = self._by_id.get(episode_id)
+        if session is not None:
+            return session.report()
         rollout = await self._stored(episode_id)
         if rollout is None:
             raise UnknownNameError("episode", episode_id[:100], self._by_id)
@@ -164,64 +165,70 @@ class HubService:
     async def open(self, request: EpisodeRequest) -> AgentSession:
         """Open an episode; once this returns, its seats wait for their agents.
 
-        Where the request's idempotency key opened one before, it is that one: open, or ended with a verdict. One that
-        broke or was cut short is tried again.
+        If the request's idempotency key opened an episode before, that episode is returned, open or ended with a
+        result. An episode that failed by a fault or was cut short is tried again.
 
         Raises:
-            HubError: it cannot be opened as asked.
+            HubError: the episode cannot be opened.
         """
         keyed = self._keyed(request)
-        if keyed is not None and keyed.visit is not None:
-            await keyed.visit.opened()
-            return keyed.visit
+        if keyed is not None and keyed.session is not None:
+            await keyed.session.opened()
+            return keyed.session
         served = self.environment(request.environment)
         ttl = min(request.ttl_seconds or self.rules.ttl_seconds, self.rules.ttl_seconds)
-        cast = replace(served.cast, limits=self._limits(request, served, ttl))
-        return await self._open(request, AgentSession(ttl, self.reaper.expect), served, cast, keyed)
+        context = replace(served.context, limits=self._limits(request, served, ttl))
+        session = AgentSession(ttl, self.expiry.expect, turn_seconds=self.rules.turn_seconds)
+        return await self._open(request, session, served, context, keyed)
 
     async def practise(self, environment: str, gateway: Exposing) -> AgentSession:
-        """Open an episode whose seats `gateway` has, without a model, and which is never scored.
+        """Open an unscored practice episode without a model, whose seats `gateway` exposes.
 
         Raises:
-            HubError: it cannot be opened.
+            HubError: the episode cannot be opened.
         """
         served = self.environment(environment)
-        agent = AgentRef(name=PRACTICE, version=served.cast.agent_ref.version)
-        cast = replace(served.cast, agent_ref=agent, model=None, gateway=gateway)
-        visit = AgentSession(self.rules.ttl_seconds, self.reaper.expect, is_practice=True)
-        return await self._open(EpisodeRequest(environment=environment), visit, served, cast, None)
+        agent = AgentRef(name=PRACTICE, version=served.context.agent_ref.version)
+        context = replace(served.context, agent_ref=agent, model=None, gateway=gateway)
+        session = AgentSession(self.rules.ttl_seconds, self.expiry.expect, is_practice=True)
+        return await self._open(EpisodeRequest(environment=environment), session, served, context, None)
 
     async def _open(
-        self, request: EpisodeRequest, visit: AgentSession, served: Served, cast: SampleContext, keyed: _Keyed | None
+        self,
+        request: EpisodeRequest,
+        session: AgentSession,
+        served: Served,
+        context: SampleContext,
+        keyed: _Keyed | None,
     ) -> AgentSession:
-        self._admit(visit)
-        self._visits[visit] = None
-        if visit.is_practice:
-            self._practising.add(visit)
+        self._admit(session)
+        self._sessions[session] = None
+        if session.is_practice:
+            self._practising.add(session)
         if keyed is not None:
-            keyed.visit = visit
+            keyed.session = session
         try:
             again = await self._stored(keyed.rollout_id) if keyed is not None and keyed.rollout_id else None
             if again is not None and again.outcome in _DECIDED:
-                self._forget(visit, keyed)
-                visit.end(again)
-                return visit
-            if visit.is_practice:
+                self._forget(session, keyed)
+                session.end(again)
+                return session
+            if session.is_practice:
                 card = await served.practice.following(None)
-                item = self._practice_item(cast, card, served.practice.seed)
+                sample = self._practice_sample(context, card, served.practice.seed)
             else:
                 card = await self._deal(request, served, again)
-                item = self._item(cast, card, request.seed, again)
-            self._play(visit, item, 0 if again is None else again.attempt + 1, request, keyed)
-            await visit.opened()
+                sample = self._sample(context, card, request.seed, again)
+            self._play(session, sample, 0 if again is None else again.attempt + 1, request, keyed)
+            await session.opened()
         except BaseException as error:
-            if visit.attempt is None:
-                self._forget(visit, keyed)
-                visit.end(None, error if isinstance(error, HubError) else TaskError("who asked for it has left"))
+            if session.attempt is None:
+                self._forget(session, keyed)
+                session.end(None, error if isinstance(error, HubError) else TaskError("who asked for it has left"))
             elif keyed is None:  # nobody will ever know its id
-                visit.cancel(hub_fault("OpenerLeft", "who asked for this episode left before it was open", "setup"))
+                session.cancel(hub_fault("OpenerLeft", "who asked for this episode left before it was open", "setup"))
             raise
-        return visit
+        return session
 
     def _keyed(self, request: EpisodeRequest) -> _Keyed | None:
         if request.idempotency_key is None:
@@ -232,18 +239,18 @@ class HubService:
             raise Conflict("this idempotency key was used for another request; send a new key with a new request")
         return keyed
 
-    def _admit(self, visit: AgentSession) -> None:
+    def _admit(self, session: AgentSession) -> None:
         if self.is_stopping:
             raise TaskError("the hub is about to leave, and opens no more episodes")
-        if visit.is_practice:
+        if session.is_practice:
             if len(self._practising) >= self.rules.most_practising:
                 raise TooMany(f"{self.rules.most_practising} episodes are open for practice, the most at once")
-        elif len(self._visits) - len(self._practising) >= self.rules.most_open:
+        elif len(self._sessions) - len(self._practising) >= self.rules.most_open:
             raise TooMany(f"{self.rules.most_open} episodes are open, which is the most this hub allows at once")
 
     def _limits(self, request: EpisodeRequest, served: Served, ttl: float) -> Limits:
-        limits = request.limits.or_else(served.cast.limits)
-        check_limits(limits, served.cast.deadlines, self._opened.is_priced)
+        limits = request.limits.or_else(served.context.limits)
+        check_limits(limits, served.context.deadlines, self._opened.is_priced)
         if limits.max_seconds is not None and limits.max_seconds > ttl:
             raise ConfigError(
                 f"max_seconds = {limits.max_seconds:g} is past the episode's TTL of {ttl:g} s, which ends it unscored"
@@ -252,27 +259,27 @@ class HubService:
 
     async def _deal(self, request: EpisodeRequest, served: Served, again: Rollout | None) -> TaskCard:
         if again is not None:
-            return await served.dealer.find(again.task.split, again.task.id)
+            return await served.task_picker.find(again.task.split, again.task.id)
         if request.task is not None:
-            return await served.dealer.find(request.split, request.task)
-        deal = served.dealer.any if request.pick == "random" else served.dealer.following
+            return await served.task_picker.find(request.split, request.task)
+        deal = served.task_picker.any if request.pick == "random" else served.task_picker.following
         return await deal(request.split)
 
-    def _item(self, cast: SampleContext, card: TaskCard, seed: int | None, again: Rollout | None) -> Sample:
-        """The next free sample of a task; or one that was begun before."""
+    def _sample(self, context: SampleContext, card: TaskCard, seed: int | None, again: Rollout | None) -> Sample:
+        """The next free sample of a task; or the sample of the earlier attempt `again`."""
         if again is not None:
-            item = self._opened.sample(cast, card, again.sample)
-            return replace(item, group_id=again.group_id, rollout_id=again.rollout_id, seed=again.seed)
-        item = self._opened.sample(cast, card, 0, seed)
-        return self._opened.sample(cast, card, self._next_sample(item.group_id), seed)
+            sample = self._opened.sample(context, card, again.sample)
+            return replace(sample, group_id=again.group_id, rollout_id=again.rollout_id, seed=again.seed)
+        sample = self._opened.sample(context, card, 0, seed)
+        return self._opened.sample(context, card, self._next_sample(sample.group_id), seed)
 
-    def _practice_item(self, cast: SampleContext, card: TaskCard, seed: int) -> Sample:
-        """The next sample of a task for practice: in a group of its own, with a seed that no scored one has."""
-        item = self._opened.sample(cast, card, 0)
-        group_id = f"{PRACTICE}-{item.group_id}"
+    def _practice_sample(self, context: SampleContext, card: TaskCard, seed: int) -> Sample:
+        """The next practice sample of a task, in a separate group and with a seed that no scored sample has."""
+        sample = self._opened.sample(context, card, 0)
+        group_id = f"{PRACTICE}-{sample.group_id}"
         number = self._next_sample(group_id)
-        seed = practice_seed(f"{seed}\0{item.seed}")
-        return replace(item, group_id=group_id, rollout_id=f"{group_id}-{number}", sample=number, seed=seed)
+        seed = practice_seed(f"{seed}\0{sample.seed}")
+        return replace(sample, group_id=group_id, rollout_id=f"{group_id}-{number}", index=number, seed=seed)
 
     def _next_sample(self, group_id: str) -> int:
         number = self._samples.get(group_id, 0)
@@ -280,63 +287,63 @@ class HubService:
         return number
 
     def _play(
-        self, visit: AgentSession, item: Sample, number: int, request: EpisodeRequest, keyed: _Keyed | None
+        self, session: AgentSession, sample: Sample, number: int, request: EpisodeRequest, keyed: _Keyed | None
     ) -> None:
         asked = IdempotencyKey()
         if keyed is not None:
-            keyed.rollout_id = item.rollout_id
+            keyed.rollout_id = sample.rollout_id
             asked = IdempotencyKey(request.idempotency_key, keyed.fingerprint.hex())
-        self._by_id[item.rollout_id] = visit
-        self._player.begin(visit, item, number, asked, lambda: self._forget(visit, keyed))
+        self._by_id[sample.rollout_id] = session
+        self._player.begin(session, sample, number, asked, lambda: self._forget(session, keyed))
 
-    def _forget(self, visit: AgentSession, keyed: _Keyed | None) -> None:
-        self._visits.pop(visit, None)
-        self._practising.discard(visit)
-        if visit.attempt is not None:
-            self._by_id.pop(visit.id, None)
-        if keyed is not None and keyed.visit is visit:
-            keyed.visit = None
+    def _forget(self, session: AgentSession, keyed: _Keyed | None) -> None:
+        self._sessions.pop(session, None)
+        self._practising.discard(session)
+        if session.attempt is not None:
+            self._by_id.pop(session.id, None)
+        if keyed is not None and keyed.session is session:
+            keyed.session = None
         self._gone.set()
         self._gone = anyio.Event()
 
     # --- before and after -------------------------------------------------------------------------------------------
 
     def remember(self, entry: OpenAttempt) -> None:
-        """Take over what was begun before the hub was started again."""
+        """Restore one log entry of an earlier process: its sample number and idempotency key."""
         self._samples[entry.group_id] = max(self._samples.get(entry.group_id, 0), entry.sample + 1)
         if entry.key is not None and entry.fingerprint is not None:
             keyed = _Keyed(bytes.fromhex(entry.fingerprint), None, entry.rollout_id)
             self._keys[_digest(entry.key)] = keyed
 
     async def drain(self) -> None:
-        """Open no more, and wait until what is open has ended."""
+        """Open no more episodes, and wait until the open ones have ended."""
         self._player.is_stopping = True
-        while self._visits:
+        while self._sessions:
             await self._gone.wait()
 
     async def stop(self, seconds: float) -> bool:
-        """Open no more, and end what is open, unscored; whether that was done in time."""
+        """Open no more episodes, and end the open ones, unscored. Returns whether that was done within `seconds`."""
         self._player.is_stopping = True
-        for visit in tuple(self._visits):
-            visit.cancel(hub_fault("HubStopped", "the hub was stopped while this episode was open", "agent"))
+        for session in tuple(self._sessions):
+            session.cancel(hub_fault("HubStopped", "the hub was stopped while this episode was open", "agent"))
         with anyio.move_on_after(seconds) as patience:
-            while self._visits:
+            while self._sessions:
                 await self._gone.wait()
         if patience.cancelled_caught:
             logger.warning("%d episodes were not closed within %g s; leaving them", len(self._by_id), seconds)
-            for visit in self.visits:
-                await self._player.keep_as_it_is(visit)
+            for session in self.sessions:
+                await self._player.keep_as_it_is(session)
             await self._writer.flush()
         return not patience.cancelled_caught
 
 
 def hub_fault(kind: str, message: str, phase: Phase) -> Fault:
-    """Why the hub cut an episode short."""
+    """A fault of the hub, as the reason why it cut an episode short."""
     return Fault(boundary="hub", phase=phase, type=kind, message=message)
 
 
 def practice_seed(seed: int | str) -> int:
-    """The seed of practice, which tells nothing of the one it follows from."""
+    """A seed for practice, from which the run's own seed cannot be derived."""
     return int.from_bytes(_digest(f"{PRACTICE}\0{seed}")[:4], "little") >> 1
 
 
@@ -345,5 +352,5 @@ def _digest(text: str) -> bytes:
 
 
 def _fingerprint(request: EpisodeRequest) -> bytes:
-    """Tells requests apart that carry one key."""
+    """A hash of a request, to detect that an idempotency key is reused for a different one."""
     return _digest(request.model_dump_json(exclude={"idempotency_key"}))

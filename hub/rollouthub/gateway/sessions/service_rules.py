@@ -1,33 +1,39 @@
-"""What bounds a service, and where it is reached."""
+"""The limits of a service, and its address."""
 
 from dataclasses import dataclass
 
 from rollouthub.limits import Deadlines
 
 GRACE_SECONDS = 60.0
-"""By how much the engine's own deadlines lie behind an episode's TTL, which is the one to end it."""
+"""Seconds by which the engine's deadlines exceed an episode's time to live, so that the latter ends it first."""
 
 
 @dataclass(frozen=True)
 class ServiceRules:
-    """What bounds a service."""
+    """The bounds of a service: open episodes, their time to live, requests per second, and practice."""
 
     ttl_seconds: float = 3600.0
-    """An episode that nobody has ended by then is closed, unscored; openers may ask for less."""
+    """Time to live in seconds: an episode still open then is closed, unscored. A request may set a shorter time."""
+    turn_seconds: float | None = 600.0
+    """Where seats take turns: a seat that is silent for this many seconds counts as gone; None waits for the time to
+    live.
+    """
     most_open: int = 1000
     """Most episodes open at once."""
     requests_per_second: float | None = None
-    """Of one seat, tool and model calls alike, on the long run; None leaves it to the bounds on calls in flight."""
+    """Most requests of one seat per second on average, tool and model calls together; None limits only calls in
+    flight.
+    """
 
     practice: bool = False
-    """Whether each environment has a fixed URL to try it at, unscored."""
+    """Whether each environment has a fixed URL for unscored practice."""
     practice_split: str | None = None
-    """Whose tasks it shows; by default an environment's first split that is not the one being served."""
+    """The split whose tasks are practised; by default an environment's first split that is not being served."""
     most_practising: int = 16
-    """Practice episodes open at once; they take no room of the others."""
+    """Most practice episodes open at once, beside `most_open`."""
 
     def deadlines(self, given: Deadlines) -> Deadlines:
-        """Deadlines that do not come before the TTL."""
+        """The deadlines, extended where they would end an episode before its time to live."""
         agent = max(given.agent, self.ttl_seconds + GRACE_SECONDS)
         around = given.setup + agent + given.verify + given.close
         return given.model_copy(update={"agent": agent, "episode": max(given.episode, around)})
@@ -35,10 +41,10 @@ class ServiceRules:
 
 @dataclass(frozen=True)
 class GatewayPlace:
-    """Where agents reach the service."""
+    """The address at which agents reach the service."""
 
     host: str = "127.0.0.1"
     port: int = 0
-    """0 takes a free one."""
+    """The port; 0 picks a free one."""
     public_url: str | None = None
-    """As agents reach it, where that is not where it listens."""
+    """The URL by which agents reach the gateway, if it differs from the listening address."""

@@ -1,7 +1,7 @@
-"""One episode that somebody outside plays, from its opening to its record."""
+"""One episode that an outside agent plays, from its opening to its record."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import anyio
@@ -15,38 +15,44 @@ from rollouthub.gateway.sessions.external_agent import PRACTICE
 from rollouthub.gateway.sessions.sessions_wire import EpisodeReport, EpisodeState, EpisodeTicket, SeatTicket
 from rollouthub.hosting.server.event_log import EventLog
 from rollouthub.protocols import SeatAddress
-from rollouthub.rollout import Fault, Outcome, Rollout
+from rollouthub.rollout import Fault, Outcome, Rollout, Stop
 
 UNSCORED = Fault(
     boundary="hub", phase="agent", type="Practice", message="it was played for practice, which is never scored"
 )
-"""Why what was practised has no reward."""
+"""The fault in the record of a practice episode, as the reason why it has no reward."""
 
 
 @dataclass(frozen=True)
 class _Taken:
-    """A seat that waits for its agent."""
+    """A seat that is open for its agent."""
 
     seat: EpisodeSeat
     address: SeatAddress
     patience: anyio.CancelScope
-    """Cancelled to end the agent's time."""
+    """The scope to cancel in order to end the agent's time."""
 
 
 class AgentSession:
-    """An episode on its way. Its own task plays it; requests look at it, and ask for its end."""
+    """A session of one episode. A separate task plays the episode; requests inspect the session, and ask it to end."""
 
     def __init__(
-        self, ttl_seconds: float, on_open: "Callable[[AgentSession], None]", *, is_practice: bool = False
+        self,
+        ttl_seconds: float,
+        on_open: "Callable[[AgentSession], None]",
+        *,
+        is_practice: bool = False,
+        turn_seconds: float | None = None,
     ) -> None:
-        self.ttl_seconds, self.is_practice = ttl_seconds, is_practice
+        """Where seats take turns, a seat that is silent for `turn_seconds` counts as gone."""
+        self.ttl_seconds, self.is_practice, self._turn_seconds = ttl_seconds, is_practice, turn_seconds
         self._on_open = on_open
         self.events = EventLog()
         self.opened_at = time.time()
         self.expires_at: float | None = None
         self.attempt: Attempt | None = None
         self.rollout: Rollout | None = None
-        """Its record, once that is durable."""
+        """The episode's record, once it is durable."""
         self._fault: Fault | None = None
         self._taken: dict[str, _Taken] = {}
         self._error: HubError | None = None
@@ -57,18 +63,18 @@ class AgentSession:
 
     @property
     def id(self) -> str:
-        """As the store names its sample."""
-        return self.rollout.rollout_id if self.rollout is not None else self.item.rollout_id
+        """The session's id: the id of its rollout in the store."""
+        return self.rollout.rollout_id if self.rollout is not None else self.sample.rollout_id
 
     @property
-    def item(self) -> Sample:
-        """What is played."""
-        assert self.attempt is not None, "a visit is known by nobody before it is played"
-        return self.attempt.item
+    def sample(self) -> Sample:
+        """The sample that is played."""
+        assert self.attempt is not None, "a session is known by nobody before it is played"
+        return self.attempt.sample
 
     @property
     def state(self) -> EpisodeState:
-        """Where it stands."""
+        """The session's state: opening, open, closing or ended."""
         if self._ended.is_set():
             return "ended"
         if self._is_ending or self._left.is_set():
@@ -77,34 +83,34 @@ class AgentSession:
 
     @property
     def addresses(self) -> dict[str, SeatAddress]:
-        """Where its seats are, by name, in the environment's order."""
+        """The addresses of the seats by name, in the environment's order."""
         return {name: taken.address for name, taken in self._taken.items()}
 
     @property
     def seats(self) -> dict[str, EpisodeSeat]:
-        """Its seats, from inside."""
+        """The seats of the session's episode, by name."""
         return {name: taken.seat for name, taken in self._taken.items()}
 
     @property
     def address(self) -> SeatAddress:
-        """Where its first seat is, which is mostly the only one."""
+        """The address of the first seat, which is usually the only one."""
         return next(iter(self._taken.values())).address
 
     async def opened(self) -> None:
-        """Wait until it is open, or was.
+        """Wait until the episode is open, or has ended.
 
         Raises:
-            HubError: it could not be opened.
+            HubError: the episode could not be opened.
         """
         await self._settled.wait()
         if self._error is not None:
             raise self._error
 
     async def over(self) -> Rollout:
-        """Wait until its agent, or something else, has ended it; its durable record.
+        """Wait until the episode has ended; returns its durable record.
 
         Raises:
-            HubError: the record could not be kept.
+            HubError: the record could not be stored.
         """
         await self._ended.wait()
         if self.rollout is None:
@@ -113,17 +119,17 @@ class AgentSession:
         return self.rollout
 
     async def seal(self) -> None:
-        """End the agent's time; once this returns its tokens open nothing. What it has done is verified."""
+        """End the agent's time; once this returns, its tokens are invalid, and the episode is being verified."""
         self._is_ending = True
         for taken in self._taken.values():
             taken.patience.cancel()
         await self._left.wait()
 
     async def verify(self) -> Rollout:
-        """End the agent's time and wait for the record, score included. However often it is asked, there is one.
+        """End the agent's time and wait for the record with its score. Repeated calls return the same record.
 
         Raises:
-            HubError: the record could not be kept.
+            HubError: the record could not be stored.
         """
         await self.seal()
         return await self.over()
@@ -132,13 +138,13 @@ class AgentSession:
         """End the session, unscored if it has no score yet, and return its durable record.
 
         Raises:
-            HubError: the record could not be kept.
+            HubError: the record could not be stored.
         """
         self.cancel()
         return await self.over()
 
     def cancel(self, fault: Fault | None = None) -> None:
-        """End it, unscored and recorded as cancelled, unless there is a verdict; `fault` says why."""
+        """End the session, unscored and recorded as cancelled, unless it has a verdict; `fault` is the reason."""
         if self._ended.is_set() or self._is_cancelled:
             return
         # Before it is played there is nothing to cancel: who plays it looks at `is_cancelled`.
@@ -147,16 +153,16 @@ class AgentSession:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was told to end unscored."""
+        """Whether the session was cancelled."""
         return self._is_cancelled
 
     def ticket(self) -> EpisodeTicket:
-        """What its opener needs."""
+        """The addresses and tokens for the client that opened the session; once its record is durable, its report."""
         if self.rollout is not None:
             ended = report_of(self.rollout)
             named = ended.model_dump(include={"id", "environment", "split", "task", "seed", "state"})
             return EpisodeTicket(**named, report=ended)
-        item = self.item
+        sample = self.sample
         seats = tuple(
             SeatTicket(
                 name=name,
@@ -171,10 +177,10 @@ class AgentSession:
         first = seats[0]
         return EpisodeTicket(
             id=self.id,
-            environment=item.cast.environment.name,
-            split=item.task_ref.split,
-            task=item.task_ref.id,
-            seed=item.seed,
+            environment=sample.context.environment.name,
+            split=sample.task_ref.split,
+            task=sample.task_ref.id,
+            seed=sample.seed,
             state=self.state,
             agent_url=first.agent_url,
             llm_url=first.llm_url,
@@ -187,17 +193,17 @@ class AgentSession:
         )
 
     def report(self) -> EpisodeReport:
-        """How it stands."""
+        """The session's state, as the control plane reports it."""
         if self.rollout is not None:
             return report_of(self.rollout).model_copy(update={"expires_at": self.expires_at})
-        item, attempt = self.item, self.attempt
+        sample, attempt = self.sample, self.attempt
         assert attempt is not None
         return EpisodeReport(
             id=self.id,
-            environment=item.cast.environment.name,
-            split=item.task_ref.split,
-            task=item.task_ref.id,
-            seed=item.seed,
+            environment=sample.context.environment.name,
+            split=sample.task_ref.split,
+            task=sample.task_ref.id,
+            seed=sample.seed,
             attempt=attempt.number,
             state=self.state,
             is_practice=self.is_practice,
@@ -211,41 +217,62 @@ class AgentSession:
 
     @property
     def was_open(self) -> bool:
-        """Whether anyone was told where its seats are."""
+        """Whether the addresses of its seats were ever given out."""
         return self._settled.is_set()
 
-    async def host(self, seat: EpisodeSeat, address: SeatAddress) -> None:
-        """Keep a seat for its agent until its time is over."""
+    async def host(self, seat: EpisodeSeat, address: SeatAddress) -> Stop:
+        """Keep a seat open for its agent until the agent's time is over; returns the reason."""
         try:
-            await self._host(seat, address)
+            stop = await self._host(seat, address)
         finally:
             # Whatever ended the agent's time: practice goes no further.
             if self.is_practice:
                 self.cancel(UNSCORED)
         await anyio.lowlevel.checkpoint()
+        return stop
 
-    async def _host(self, seat: EpisodeSeat, address: SeatAddress) -> None:
+    async def _host(self, seat: EpisodeSeat, address: SeatAddress) -> Stop:
+        stop = Stop.FINISHED
         with anyio.CancelScope() as patience:
             self._taken[seat.name] = _Taken(seat, address, patience)
             if self._is_ending:
                 patience.cancel()
-            if len(self._taken) == len(seat.episode.seats):
-                order = list(seat.episode.seats)
+            order = [name for name in seat.episode.seats if name not in self.sample.context.seats]
+            if len(self._taken) == len(order):
                 self._taken = {name: self._taken[name] for name in order}
                 self.expires_at = time.time() + self.ttl_seconds
                 self.events.add("opened")
                 self._settled.set()
                 self._on_open(self)
-            await address.over()
+            if self._turn_seconds is None or not self.sample.context.host.info.takes_turns:
+                await address.over()
+            elif await self._is_silent(seat, address, self._turn_seconds):
+                stop = Stop.TIME_LIMIT
+        return stop
+
+    async def _is_silent(self, seat: EpisodeSeat, address: SeatAddress, seconds: float) -> bool:
+        """Wait until a seat's time is over; returns whether its agent was silent for too long."""
+        silent = anyio.Event()
+
+        async def end(wait: Awaitable[None], scope: anyio.CancelScope, event: anyio.Event | None = None) -> None:
+            await wait
+            if event is not None:
+                event.set()
+            scope.cancel()
+
+        async with anyio.create_task_group() as waits:
+            waits.start_soon(end, address.over(), waits.cancel_scope)
+            waits.start_soon(end, seat.silent(seconds), waits.cancel_scope, silent)
+        return silent.is_set()
 
     def moved(self, attempt: Attempt) -> None:
-        """Its attempt is in another state."""
+        """Register that the session's attempt has entered another stage."""
         if attempt.state in ("verify", "close"):
             self._left.set()
         self.events.add(attempt.state, turns=len(attempt.recorder.turns))
 
     def explained(self, rollout: Rollout) -> Rollout:
-        """Its record, saying why it was cut short where that was neither its agent nor its opener."""
+        """The record, with the session's fault if the hub cut the episode short; a practice record loses its score."""
         if self.is_practice and rollout.score is not None:
             rollout = rollout.model_copy(update={"outcome": Outcome.CANCELLED, "score": None})
         if self._fault is None or rollout.outcome is not Outcome.CANCELLED:
@@ -253,7 +280,7 @@ class AgentSession:
         return rollout.model_copy(update={"faults": (*rollout.faults, self._fault)})
 
     def end(self, rollout: Rollout | None, error: HubError | None = None) -> None:
-        """It is over: on record, or lost to an error."""
+        """Mark the session as ended, with its record or the error by which it was lost."""
         self.rollout, self._error = rollout, self._error or error
         if not self._settled.is_set() and self._error is None and rollout is not None:
             self._error = _unopened(rollout)
@@ -265,14 +292,14 @@ class AgentSession:
 
 
 def _unopened(rollout: Rollout) -> HubError:
-    """Why an episode never opened, for who asked for it."""
+    """The error for the client, if an episode ended before it was open."""
     said = "; ".join(fault.message for fault in rollout.faults) or f"it was {rollout.outcome.value}"
     retryable = any(fault.retryable for fault in rollout.faults)
     return TaskError(f"episode {rollout.rollout_id} could not be opened: {said}", retryable=retryable)
 
 
 def report_of(rollout: Rollout) -> EpisodeReport:
-    """How an episode ended, by its record."""
+    """How an episode ended, from its record."""
     return EpisodeReport(
         id=rollout.rollout_id,
         environment=rollout.environment.name,

@@ -1,4 +1,6 @@
-"""Playing visits: each in a task of its own, begun in the journal, ended in the run's store."""
+"""Plays the sessions of outside agents, each in a task of its own; attempts are logged at the start and stored at
+the end.
+"""
 
 import logging
 import time
@@ -24,85 +26,92 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
-    """What an episode was asked for with."""
+    """The idempotency key of a request, and the request's fingerprint."""
 
     key: str | None = None
     fingerprint: str | None = None
 
 
 class SessionPlayer:
-    """Plays visits, and keeps their records."""
+    """Plays sessions, and stores their records."""
 
     def __init__(
-        self, tasks: TaskGroup, writer: RunWriter, sink: RunSink, journal: OpenSessionsLog, retries: int
+        self, tasks: TaskGroup, writer: RunWriter, sink: RunSink, sessions_log: OpenSessionsLog, retries: int
     ) -> None:
-        """`retries` is how many further attempts one gets that breaks before anyone was told of it."""
-        self._tasks, self._writer, self._sink, self._journal, self._retries = tasks, writer, sink, journal, retries
+        """`retries` is the number of further attempts at an episode that fails before its addresses were given out."""
+        self._tasks, self._writer, self._sink, self._sessions_log, self._retries = (
+            tasks,
+            writer,
+            sink,
+            sessions_log,
+            retries,
+        )
         self.is_stopping = False
 
     def begin(
-        self, visit: AgentSession, item: Sample, number: int, asked: IdempotencyKey, over: Callable[[], None]
+        self, session: AgentSession, sample: Sample, number: int, asked: IdempotencyKey, over: Callable[[], None]
     ) -> None:
-        """Play a visit; `over` is called right before those hear of its end who wait for it."""
-        agent = ExternalAgent(visit, item.cast.agent_ref.name)
-        visit.attempt = self._attempt(visit, replace(item, cast=replace(item.cast, agent=agent)), number)
-        self._tasks.start_soon(self._play, visit, asked, over)
+        """Play a session in the background; `over` is called just before the tasks that wait for its end are woken."""
+        agent = ExternalAgent(session, sample.context.agent_ref.name)
+        session.attempt = self._attempt(session, replace(sample, context=replace(sample.context, agent=agent)), number)
+        self._tasks.start_soon(self._play, session, asked, over)
 
-    def _attempt(self, visit: AgentSession, item: Sample, number: int) -> Attempt:
+    def _attempt(self, session: AgentSession, sample: Sample, number: int) -> Attempt:
         def track(attempt: Attempt) -> None:
             self._sink.track(attempt)
-            visit.moved(attempt)
+            session.moved(attempt)
 
-        return Attempt(item, number, 0.0, track)
+        return Attempt(sample, number, 0.0, track)
 
-    async def _play(self, visit: AgentSession, asked: IdempotencyKey, over: Callable[[], None]) -> None:
+    async def _play(self, session: AgentSession, asked: IdempotencyKey, over: Callable[[], None]) -> None:
         left = self._retries
         try:
-            rollout = await self._attempted(visit, asked)
-            while left and self._is_worth_another(visit, rollout):
+            rollout = await self._attempted(session, asked)
+            while left and self._is_worth_another(session, rollout):
                 left -= 1
-                logger.info("%s attempt %d broke; trying again", visit.id, rollout.attempt)
-                visit.attempt = self._attempt(visit, visit.item, rollout.attempt + 1)
-                rollout = await self._attempted(visit, asked)
+                logger.info("%s attempt %d broke; trying again", session.id, rollout.attempt)
+                session.attempt = self._attempt(session, session.sample, rollout.attempt + 1)
+                rollout = await self._attempted(session, asked)
         except BaseException as error:
             over()
-            visit.end(None, error if isinstance(error, HubError) else TaskError("the hub has left"))
+            session.end(None, error if isinstance(error, HubError) else TaskError("the hub has left"))
             raise
         over()
-        visit.end(rollout)
+        session.end(rollout)
 
-    async def _attempted(self, visit: AgentSession, asked: IdempotencyKey) -> Rollout:
-        """Play an attempt; its durable record.
+    async def _attempted(self, session: AgentSession, asked: IdempotencyKey) -> Rollout:
+        """Play an attempt; returns its durable record.
 
         Raises:
-            StoreError: it cannot be kept.
+            StoreError: the record cannot be stored.
         """
-        attempt, rollout = visit.attempt, None
+        attempt, rollout = session.attempt, None
         assert attempt is not None
         try:
-            await self._journal.note(entry_of(attempt, time.time(), asked.key, asked.fingerprint))
-            rollout = visit.explained(attempt.cancelled() if visit.is_cancelled else await attempt.play())
+            await self._sessions_log.note(entry_of(attempt, time.time(), asked.key, asked.fingerprint))
+            rollout = session.explained(attempt.cancelled() if session.is_cancelled else await attempt.play())
             await self._sink.add(rollout, attempt.media)
             await self._writer.flush()
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True, deadline=anyio.current_time() + LAST_RECORD_SECONDS):
-                await self.keep_as_it_is(visit, rollout)
+                await self.keep_as_it_is(session, rollout)
             raise
         return rollout
 
-    async def keep_as_it_is(self, visit: AgentSession, rollout: Rollout | None = None) -> None:
-        """Keep the record of an attempt that will not end by itself. Keeping it twice keeps the first.
+    async def keep_as_it_is(self, session: AgentSession, rollout: Rollout | None = None) -> None:
+        """Store the unfinished record of an attempt that does not end. If a record was stored already, that one is
+        kept.
 
         Raises:
-            StoreError: it cannot be kept.
+            StoreError: the record cannot be stored.
         """
-        if visit.attempt is not None:
-            await self._sink.add(rollout or visit.explained(visit.attempt.cancelled()), visit.attempt.media)
+        if session.attempt is not None:
+            await self._sink.add(rollout or session.explained(session.attempt.cancelled()), session.attempt.media)
 
-    def _is_worth_another(self, visit: AgentSession, rollout: Rollout) -> bool:
-        """Whether nobody was there yet, and another attempt may fare better."""
+    def _is_worth_another(self, session: AgentSession, rollout: Rollout) -> bool:
+        """Whether to retry: the addresses were not given out yet, and all faults are retryable."""
         return (
             rollout.outcome.kind == "infrastructure_fault"
-            and not (visit.was_open or visit.is_cancelled or self.is_stopping)
+            and not (session.was_open or session.is_cancelled or self.is_stopping)
             and all(fault.retryable for fault in rollout.faults)
         )

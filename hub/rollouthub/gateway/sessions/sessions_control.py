@@ -1,4 +1,6 @@
-"""The control plane of a serving hub: HTTP and JSON for who opens episodes, behind a credential no agent holds."""
+"""The control plane of a serving hub: HTTP and JSON for clients that open episodes, with a credential that no agent
+holds.
+"""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -32,38 +34,38 @@ class ServiceControl(ControlHttp):
     statuses: ClassVar[Mapping[type[HubError], int]] = {Conflict: 409, TooMany: 429}
 
     def __init__(self, service: HubService, token: str, guard: Guard | None) -> None:
-        """`guard` checks Host and Origin; None where a unix socket keeps browsers out."""
+        """`guard` checks Host and Origin headers; None for a unix socket, which browsers cannot reach."""
         super().__init__(token, guard)
         self._service = service
         self._listings = {name: TaskPages(served.opened.host) for name, served in service.served.items()}
 
     def problem(self, error: HubError) -> ControlProblem:
-        """An error as its caller is told; where there is no room now, there may be later."""
+        """An error as the client gets it; a full service asks the client to try again later."""
         if isinstance(error, Conflict | TooMany):
             return ControlProblem(type="TaskError", message=str(error), retryable=isinstance(error, TooMany))
         return problem_of(error)
 
     async def serve(self, parts: list[str], scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request of who holds the credential."""
+        """Serve one request that has the credential."""
         match parts:
             case ["metrics"]:
                 need(scope, "GET")
                 await answer(send, 200, self._metrics(), METRICS_TEXT)
             case ["v1", "episodes", episode_id, "events"]:
                 need(scope, "GET")
-                visit = self._service.find(episode_id)
-                if visit is None:
+                session = self._service.find(episode_id)
+                if session is None:
                     await self._service.report(episode_id)  # which says so where there never was one
                     raise Conflict(f"episode {episode_id!r} has ended; its record is in the run's store")
-                await send_events(visit.events, first_event(scope), scope, send)
+                await send_events(session.events, first_event(scope), scope, send)
             case _:
                 await answer(send, 200, await self._answer(parts, scope, receive))
 
     async def _answer(self, parts: list[str], scope: Scope, receive: Receive) -> bytes:
-        """The body of a success.
+        """The body of a successful answer.
 
         Raises:
-            HubError: there is none.
+            HubError: the request fails.
         """
         service = self._service
         match parts:
@@ -74,7 +76,7 @@ class ServiceControl(ControlHttp):
                 need(scope, "GET")
                 return await self._tasks(name, scope)
             case ["v1", "episodes"] if scope["method"] == "GET":
-                return json_of(EpisodePage(episodes=tuple(visit.report() for visit in service.visits)))
+                return json_of(EpisodePage(episodes=tuple(session.report() for session in service.sessions)))
             case ["v1", "episodes"]:
                 return await self._open(scope, receive)
             case ["v1", "episodes", episode_id]:
@@ -94,8 +96,8 @@ class ServiceControl(ControlHttp):
         cursor = query.get("cursor")
         if cursor is not None:
             return await self._listings[name].page(query.get("split"), None, cursor, limit)
-        split = served.dealer.split(query.get("split"))
-        return await self._listings[name].page(split, served.dealer.seed, None, limit)
+        split = served.task_picker.split(query.get("split"))
+        return await self._listings[name].page(split, served.task_picker.seed, None, limit)
 
     async def _open(self, scope: Scope, receive: Receive) -> bytes:
         request = await body_of(scope, receive, EpisodeRequest)
@@ -105,22 +107,22 @@ class ServiceControl(ControlHttp):
 
     async def _look(self, episode_id: str, scope: Scope) -> EpisodeReport:
         if scope["method"] == "DELETE":
-            visit = self._service.find(episode_id)
-            return await self._service.report(episode_id) if visit is None else report_of(await visit.close())
+            session = self._service.find(episode_id)
+            return await self._service.report(episode_id) if session is None else report_of(await session.close())
         if scope["method"] != "GET":
             raise WrongMethod
         return await self._service.report(episode_id)
 
     async def _end(self, episode_id: str, verb: str) -> EpisodeReport:
-        visit = self._service.find(episode_id)
-        if visit is None:
+        session = self._service.find(episode_id)
+        if session is None:
             return await self._service.report(episode_id)
         if verb == "verify":
-            return report_of(await visit.verify())
-        await visit.seal()
-        return visit.report()
+            return report_of(await session.verify())
+        await session.seal()
+        return session.report()
 
     def _metrics(self) -> bytes:
         metrics = self._service.gateway.metrics
-        metrics.reaped = self._service.reaper.count
+        metrics.reaped = self._service.expiry.count
         return metrics.text()

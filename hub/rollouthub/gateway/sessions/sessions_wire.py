@@ -1,6 +1,6 @@
-"""What the control plane of a serving hub carries, for the server and for its client alike.
+"""The request and reply types of a serving hub's control plane, for its server and its client.
 
-Everything here is privileged: it travels on a listener of its own, with a credential that no agent holds.
+All of them are privileged: they are served on a separate listener, with a credential that no agent holds.
 """
 
 from typing import Literal
@@ -8,57 +8,59 @@ from typing import Literal
 from mcp_types import Tool
 from pydantic import Field
 
-from rollouthub.frozen import Frozen
 from rollouthub.limits import Limits
 from rollouthub.messages import Message
 from rollouthub.rollout import Fault, Outcome, Stop
 from rollouthub.score import Score
+from rollouthub.values import Frozen
 
 EpisodeState = Literal["opening", "open", "closing", "ended"]
-"""`open`: the agent's token is good. `closing`: its time is over, and it is being verified. `ended`: on record."""
+"""`open`: the agent's token is valid. `closing`: the agent's time is over, and the episode is being verified.
+`ended`: its record is stored.
+"""
 
 
 class EpisodeRequest(Frozen):
-    """`POST /v1/episodes`: which task to open, under which rules."""
+    """The body of `POST /v1/episodes`: which task to open, under which rules."""
 
     environment: str | None = None
-    """May be left out where only one is served."""
+    """The environment's name; optional if the hub serves only one."""
     task: str | None = None
-    """A task's id; without one, the hub deals a task of the split."""
+    """A task's id; without one, the hub picks a task of the split."""
     split: str | None = None
-    """The environment's own choice by default."""
+    """The split of the task; by default the one that the hub serves."""
     pick: Literal["next", "random"] = "next"
-    """How to deal a task: in order, from the first again after the last, or at random."""
+    """How to pick a task: in order, starting again after the last, or at random."""
     seed: int | None = Field(default=None, ge=0, lt=2**63)
-    """The environment's; by default all samples of a task share one that follows from the run's."""
+    """The environment's seed; by default derived from the run's, and the same for all samples of a task."""
     limits: Limits = Limits()
-    """Of this episode; what is unset is as the hub was started with."""
+    """Limits of this episode; those left out are the hub's."""
     ttl_seconds: float | None = Field(default=None, gt=0)
-    """How long it may stay open; the hub's own bound wins."""
+    """Seconds that the episode may stay open; the hub's maximum still holds."""
     idempotency_key: str | None = Field(default=None, min_length=1, max_length=200)
-    """The same key opens one episode, however often it is sent, also after the hub was started again."""
+    """Requests with the same key open one episode, also after a restart of the hub."""
 
 
 class SeatTicket(Frozen):
-    """An agent's place in an episode: two URLs and a key are all it needs."""
+    """An agent's access to a seat: two URLs and a key."""
 
     name: str
     agent_url: str = Field(repr=False)
     """The seat's MCP endpoint."""
     llm_url: str | None = Field(repr=False)
-    """Base of the model seam, as OpenAI clients take it; None where the hub has no model."""
+    """The base URL of the model API, for OpenAI clients; None if the hub has no model."""
     api_key: str = Field(repr=False)
-    """The key of the model seam, and `Bearer` of the agent plane."""
+    """The key for the model API, also accepted as `Bearer` token by the agent plane."""
     tools: tuple[Tool, ...]
     messages: tuple[Message, ...]
-    """The conversation to start from; the task."""
+    """The first messages of the conversation: the task."""
 
 
 class EpisodeReport(Frozen):
-    """`GET /v1/episodes/{id}`: how an episode stands, or ended."""
+    """The reply of `GET /v1/episodes/{id}`: an episode's state, or how it ended."""
 
     id: str
-    """As the run's store has it: `hub show DIR ID`."""
+    """The rollout's id in the run's store, as for `hub show DIR ID`."""
     environment: str
     split: str
     task: str
@@ -67,21 +69,21 @@ class EpisodeReport(Frozen):
     state: EpisodeState
     is_practice: bool = False
     opened_at: float = 0.0
-    """Seconds since the epoch."""
+    """Unix time in seconds."""
     expires_at: float | None = None
     turns: int = 0
     output_tokens: int = 0
     outcome: Outcome | None = None
-    """Set once it has ended; the rest likewise."""
+    """How the episode ended; None until then, as are the following fields."""
     stop: Stop | None = None
     score: Score | None = None
-    """Only where the outcome is `scored`."""
+    """The score; only if the outcome is `scored`."""
     answer: str | None = None
     faults: tuple[Fault, ...] = ()
 
 
 class EpisodeTicket(Frozen):
-    """The answer to `POST /v1/episodes`. Of an episode that ended before (its idempotency key came again): no seats."""
+    """The reply of `POST /v1/episodes`. It has no seats if its idempotency key belongs to an episode that has ended."""
 
     id: str
     environment: str
@@ -90,7 +92,7 @@ class EpisodeTicket(Frozen):
     seed: int
     state: EpisodeState
     agent_url: str | None = Field(default=None, repr=False)
-    """Of the first seat, as are the next five; most environments have only one."""
+    """The MCP endpoint of the first seat; the next five fields are also of the first seat, usually the only one."""
     llm_url: str | None = Field(default=None, repr=False)
     api_key: str | None = Field(default=None, repr=False)
     model: str | None = None
@@ -98,34 +100,34 @@ class EpisodeTicket(Frozen):
     messages: tuple[Message, ...] = ()
     seats: tuple[SeatTicket, ...] = ()
     expires_at: float | None = None
-    """Seconds since the epoch; the hub closes it then."""
+    """Unix time in seconds at which the hub closes the episode."""
     report: EpisodeReport | None = None
-    """How it ended, where it has."""
+    """How the episode ended, if it has."""
 
 
 class EpisodePage(Frozen):
-    """`GET /v1/episodes`: those that are open, oldest first."""
+    """The reply of `GET /v1/episodes`: the episodes that have not ended, oldest first."""
 
     episodes: tuple[EpisodeReport, ...]
 
 
 class EnvironmentCard(Frozen):
-    """An environment that is served."""
+    """A served environment's description."""
 
     name: str
     version: str
     digest: str
     splits: tuple[str, ...]
     split: str
-    """Where tasks are dealt from by default."""
+    """The split that tasks are picked from by default."""
     seats: tuple[str, ...]
     tools: tuple[Tool, ...]
     tools_digest: str
     limits: Limits
-    """In force."""
+    """The limits of its episodes, unless a request sets its own."""
 
 
 class EnvironmentList(Frozen):
-    """`GET /v1/environments`."""
+    """The reply of `GET /v1/environments`."""
 
     environments: tuple[EnvironmentCard, ...]

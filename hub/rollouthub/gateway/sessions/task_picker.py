@@ -1,21 +1,21 @@
-"""Dealing tasks of an environment: one by one, again from the first after the last, or at random."""
+"""Picks tasks of an environment: in order, starting again after the last, or at random."""
 
 import random
 from collections.abc import AsyncIterator
 
 import anyio
 
-from rollouthub.engine.open_plan import OpenEnvironment
+from rollouthub.engine.open_environment import OpenEnvironment
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.protocols import TaskCard
 from rollouthub.task import BadRow
 
 SHUFFLED = 100_000
-"""Tasks of a split that a random one is picked from; of a longer split, its first."""
+"""Random tasks are picked from the first this many tasks of a split."""
 
 
 class TaskPicker:
-    """The tasks of one environment. Rows that make no task are passed over, and counted."""
+    """The tasks of one environment. Rows that make no task are skipped and counted."""
 
     def __init__(
         self,
@@ -25,9 +25,9 @@ class TaskPicker:
         random_seed: int | None,
         split: str | None = None,
     ) -> None:
-        """`limit` leaves only the first so many tasks of a split; `random_seed` makes random picks repeatable.
+        """`limit` uses only the first this many tasks of a split; `random_seed` makes random picks repeatable.
 
-        `split` is where it deals from by default, if not from the served one.
+        `split` is the default split to pick from, if not the served one.
 
         Raises:
             UnknownNameError: there is no such split.
@@ -53,7 +53,7 @@ class TaskPicker:
         """The next task of a split.
 
         Raises:
-            HubError: there is none.
+            HubError: the split has no task.
         """
         name = self.split(split)
         async with self._lock:
@@ -68,10 +68,10 @@ class TaskPicker:
         raise ConfigError(f"there is no task in {self._environment.host.info.name} ({name})")
 
     async def any(self, split: str | None) -> TaskCard:
-        """A task of a split at random.
+        """A random task of a split.
 
         Raises:
-            HubError: there is none.
+            HubError: the split has no task.
         """
         name = self.split(split)
         async with self._lock:
@@ -88,10 +88,10 @@ class TaskPicker:
         return await self.find(name, self._random.choice(ids))
 
     def split(self, given: str | None) -> str:
-        """A split's name, checked.
+        """The name of an existing split; None gives the default.
 
         Raises:
-            UnknownNameError: there is none of this name.
+            UnknownNameError: there is no split of this name.
         """
         info = self._environment.host.info
         if given is None:

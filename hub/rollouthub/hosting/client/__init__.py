@@ -1,4 +1,4 @@
-"""Environments in processes of their own, or anywhere: the contract's client side."""
+"""The client side of the environment contract: environments in other processes, here or on other machines."""
 
 from rollouthub.hosting.client.attached import attach
 from rollouthub.hosting.client.served_process import serve

@@ -1,7 +1,7 @@
-"""A seat's agent plane over HTTP: MCP 2026-07-28, one POST per tool call.
+"""A client for a seat's MCP endpoint: MCP 2026-07-28, one POST per tool call.
 
-Written out rather than through the SDK's client, which costs 1 to 2 ms of CPU a call; this is the measured hot path.
-The wire: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports.
+Written without the SDK's client, which costs 1 to 2 ms of CPU per call; this code runs for every tool call.
+The protocol: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ _HEADERS = {
 
 
 class _Response(msgspec.Struct):
-    """A JSON-RPC response; its result is decoded by the model it belongs to."""
+    """A JSON-RPC response; its result is decoded later, by the model of the expected result."""
 
     id: int | str | None = None
     result: msgspec.Raw = msgspec.Raw(b"")
@@ -51,14 +51,14 @@ _REFUSED = {
     413: "The arguments are larger than the environment takes, or hold more values.",
     429: "Too many calls at once; make fewer.",
 }
-"""Statuses that are the caller's doing and not a fault of the server, and what the model is told."""
+"""HTTP statuses caused by the caller and not by a fault of the server, with the text that the model is shown."""
 
 _CROWDED = f"The result holds more than {MOST_VALUES:,} values; ask for less at a time."
 
 
 @dataclass(slots=True)
-class Latch:
-    """Whether the agent's time is over, as an episode and its seats know it."""
+class SealFlag:
+    """Whether the episode is sealed; shared by an episode and its seats."""
 
     is_set: bool = False
 
@@ -72,22 +72,29 @@ class RemotePlane:
         tools: tuple[Tool, ...],
         connection: ServerConnection,
         deadlines: Deadlines,
-        sealed: Latch,
+        sealed: SealFlag,
         reply: Callable[[str, Sequence[Message]], Awaitable[Sequence[Message] | None]],
     ) -> None:
         self.token, self.messages, self.tools = seat.token, seat.messages, tools
+        self.task_tools = frozenset(tool.name for tool in seat.task_tools)
         self.url = seat.url
-        """The seat's MCP endpoint: all that another client needs."""
+        """The seat's MCP endpoint."""
         self._name, self._url = seat.name, URL(seat.url)
         self._known = {tool.name for tool in tools}
         self._connection, self._deadlines = connection, deadlines
         self._sealed, self._reply = sealed, reply
 
+    def offer(self, tools: Sequence[Tool]) -> None:
+        """Replace the tools that only this task has."""
+        own = [tool for tool in self.tools if tool.name not in self.task_tools]
+        self.tools, self.task_tools = (*own, *tools), frozenset(tool.name for tool in tools)
+        self._known = {tool.name for tool in self.tools}
+
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call one of the seat's tools.
 
         Raises:
-            ServerFault: the server is gone, silent, or does not speak MCP.
+            ServerFault: the server is gone, does not answer, or does not speak MCP.
         """
         if self._sealed.is_set:
             return text_result(CLOSED, is_error=True)
@@ -105,7 +112,7 @@ class RemotePlane:
         return result
 
     def note_submitted(self) -> None:
-        """Another client of this seat has handed in its answer, which seals the episode."""
+        """Note that another client of this seat has submitted the answer, which seals the episode."""
         self._sealed.is_set = True
 
     def _known_names(self) -> list[str]:
@@ -144,7 +151,7 @@ class RemotePlane:
 
 
 def _unmarked(result: CallToolResult) -> CallToolResult:
-    """The result without the protocol's own marks (who served it), which say nothing of the call."""
+    """The result without the metadata that the protocol itself adds."""
     if result.meta is not None:
         kept = {key: value for key, value in result.meta.items() if not key.startswith("io.modelcontextprotocol/")}
         result.meta = cast(Any, kept) or None
@@ -152,7 +159,7 @@ def _unmarked(result: CallToolResult) -> CallToolResult:
 
 
 def _from_events(raw: bytes) -> _Response:
-    """The response among server-sent events: the last event that answers our request."""
+    """The response among server-sent events: the last event with our request's id."""
     response = _Response()
     for event in raw.replace(b"\r\n", b"\n").split(b"\n\n"):
         data = b"\n".join(line[5:].lstrip() for line in event.split(b"\n") if line.startswith(b"data:"))

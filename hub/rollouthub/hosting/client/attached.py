@@ -1,4 +1,4 @@
-"""Using an environment server that somebody else runs, at its address: in any language, for as long as it is there."""
+"""Uses environment servers that somebody else runs, at their addresses."""
 
 import logging
 from collections.abc import AsyncGenerator, Sequence
@@ -18,14 +18,14 @@ logger = logging.getLogger(__name__)
 
 HEALTH_SECONDS = 5.0
 PATIENCE_SECONDS = 30.0
-"""How long a server that was lost may take to come back."""
+"""Seconds to wait for a lost server to answer again."""
 PROBE_SECONDS = 5.0
-"""Between two looks at each of several servers."""
+"""Seconds between two health checks of each of several servers."""
 _PAUSE_SECONDS = 0.5
 
 
 class Attached:
-    """A server of somebody else's: looked at when a call fails, and waited for when it is gone."""
+    """A server that somebody else runs: checked when a call fails, and waited for when it does not answer."""
 
     def __init__(self, address: str, patience_seconds: float) -> None:
         self._address, self._patience_seconds = address, patience_seconds
@@ -35,14 +35,14 @@ class Attached:
         self._looking = anyio.Lock()
 
     def suspect(self) -> None:
-        """Have the server looked at before it is used again."""
+        """Have the server checked before its next use."""
         self._is_suspect = True
 
     async def meet(self, connection: ServerConnection) -> EnvironmentInfo:
-        """Learn what is served.
+        """Read the description of the served environment.
 
         Raises:
-            UsageError: nothing is there, it refuses the credential, or it speaks another contract.
+            UsageError: no server answers, it refuses the credential, or it speaks another contract.
         """
         try:
             self._info = await connection.info()
@@ -57,11 +57,13 @@ class Attached:
 
     @property
     def is_up(self) -> bool:
-        """Whether it can be used now, as far as is known."""
+        """Whether the server can be used now, as far as is known."""
         return not self._is_suspect
 
     async def watch(self) -> None:
-        """Probe the server at intervals, so that a failed one of several is noticed soon, and its return too."""
+        """Check the server at intervals, so that the failure and the return of one of several servers is noticed
+        soon.
+        """
         assert self._connection is not None
         while True:
             try:
@@ -73,10 +75,10 @@ class Attached:
                 self._is_suspect = True
 
     async def connection(self) -> ServerConnection:
-        """The server, when it answers.
+        """The connection to the server, once it answers.
 
         Raises:
-            ServerGone: it did not come back, or is another environment now.
+            ServerGone: the server did not come back, or now serves another environment.
         """
         assert self._connection is not None
         async with self._looking:
@@ -110,10 +112,10 @@ class Attached:
 async def attach(
     addresses: Sequence[str], token: str | None, patience_seconds: float = PATIENCE_SECONDS
 ) -> AsyncGenerator[EnvironmentHost]:
-    """Be the client of the server at `http://HOST:PORT` or `unix:PATH`, or of several that serve one environment.
+    """Use the server at `http://HOST:PORT` or `unix:PATH`, or several that serve the same environment.
 
     Raises:
-        UsageError: nothing is there, the credential is missing or refused, it speaks another contract, or two of them
+        UsageError: no server answers, the credential is missing or refused, it speaks another contract, or two servers
             serve different environments.
     """
     async with AsyncExitStack() as stack:
@@ -139,10 +141,10 @@ async def attach(
 
 @asynccontextmanager
 async def _reach(address: str, token: str | None, server: Attached) -> AsyncGenerator[ServerConnection]:
-    """A connection to what is served at an address, if anything is.
+    """Open a connection to the server at an address.
 
     Raises:
-        CredentialError: there is no credential, or the address would show it.
+        CredentialError: there is no credential, or the address contains one.
     """
     if token is None:
         raise CredentialError(

@@ -1,4 +1,4 @@
-"""`ServerProgram`: which process serves an environment."""
+"""`ServerProgram`: the command that serves an environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,26 +7,28 @@ from rollouthub.plugins.installed import Installation
 from rollouthub.processes import HUB, clean_environment, strangers_environment
 
 _SERVE = ("serve-env", "--from-stdin")
-"""By its old name: an installed environment may be served by another version of the hub, which knows this one."""
+"""The command's old name: an installed environment may be served by an older version of the hub, which knows only
+this one.
+"""
 
 
 @dataclass(frozen=True)
 class ServerProgram:
-    """The hub that serves: its command, and what it is told besides its order."""
+    """The command that starts an environment server, and the variables that its process gets."""
 
     command: tuple[str, ...] = (*HUB, *_SERVE)
     name: str | None = None
-    """What messages call the environment; None where its target says it."""
+    """The environment's name in messages; None to use the served target."""
     python: str | None = None
-    """What `{python}` stands for in an env.toml; None is the program's own interpreter."""
+    """The interpreter that `{python}` stands for in an env.toml; None is the one that runs the server."""
     secrets: tuple[str, ...] = ()
-    """Variables that are named like secrets and passed on nevertheless: the environment says that it needs them."""
+    """Variables that look like secrets but are passed on, because the environment declares that it needs them."""
     is_strangers: bool = False
-    """Whether the environment was installed, and so is shown less of the variables."""
+    """Whether the environment was installed from a bundle: it then gets fewer variables."""
 
     @classmethod
     def of(cls, installation: Installation) -> "ServerProgram":
-        """What serves an installed environment."""
+        """The program that serves an installed environment."""
         return cls(
             (*installation.hub, *_SERVE),
             installation.target,
@@ -36,10 +38,10 @@ class ServerProgram:
         )
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The variables that its process gets."""
+        """The variables that the server's process gets."""
         needed = {name: environ[name] for name in self.secrets if name in environ}
         return (strangers_environment if self.is_strangers else clean_environment)(environ) | needed
 
 
 OURS = ServerProgram()
-"""This interpreter's own."""
+"""The program that serves an environment with this interpreter."""

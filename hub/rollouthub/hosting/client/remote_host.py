@@ -1,4 +1,4 @@
-"""The control plane of an environment that another process hosts."""
+"""Controls an environment that another process hosts."""
 
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -12,6 +12,7 @@ from pydantic import ConfigDict, JsonValue, ValidationError
 
 from rollouthub.errors import DataError, HubError, TaskError, VerifierError
 from rollouthub.hosting.client.remote_episode import RemoteEpisode
+from rollouthub.hosting.client.remote_media import RemoteMedia
 from rollouthub.hosting.client.server_connection import ServerConnection, ServerFault
 from rollouthub.hosting.control_wire import (
     BadCard,
@@ -20,34 +21,37 @@ from rollouthub.hosting.control_wire import (
     BatchRequest,
     Card,
     CardPage,
+    GroupRequest,
+    GroupVerdict,
     OpenedEpisode,
     OpenEpisode,
     TaskKey,
     error_of,
 )
+from rollouthub.hosting.local.group_scores import group_seconds
 from rollouthub.hosting.local.host import logger
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentInfo, Episode, TaskCard
-from rollouthub.score import Score, Submission
+from rollouthub.score import SampleGroup, Score, Submission
 from rollouthub.task import BadRow, Public
 
 MOST_LISTINGS = 4
-"""Tries of one page."""
+"""Most tries to read one page of tasks."""
 LIST_SECONDS = 120.0
-"""A page of tasks: the first may have to load a data set."""
+"""Seconds that a page of tasks may take: for the first one, the server may have to load a data set."""
 HURRIED_SECONDS = 2.0
-"""What closing an episode may take where a run is cancelled; the server goes on with it alone."""
+"""Seconds to wait for an episode to close if the run was cancelled; the server then closes it by itself."""
 
 
 class RemotePublic(Public):
-    """The public half of a task whose class is not known here."""
+    """The public half of a task whose class is not known in this process."""
 
     model_config = ConfigDict(extra="allow")
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteTask:
-    """A task card as it came over the wire, and how to name it there."""
+    """A task card read from a server."""
 
     public: Public
     split: str
@@ -61,33 +65,34 @@ class RemoteTask:
 
 
 class RestartableServer(Protocol):
-    """Where an environment is served, for now and after it was started again."""
+    """An environment server that may be restarted; gives the connection to the current one."""
 
     async def connection(self) -> ServerConnection:
-        """The server as it is now, started again if it was gone.
+        """The connection to the server, after a restart if it was gone.
 
         Raises:
-            TaskError: it does not come up.
+            TaskError: the server does not start.
         """
         ...
 
 
 class RemoteHost:
-    """The control plane's client: the same contract, over the wire."""
+    """The `EnvironmentHost` of an environment that another process serves."""
 
     def __init__(self, info: EnvironmentInfo, server: RestartableServer) -> None:
         self.info = info.model_copy(update={"isolation": "process"})
         self._tools = {tool.name: tool for tool in info.tools}
         self._server = server
+        self._media = RemoteMedia()
 
     @property
     def servers_up(self) -> Sequence[bool]:
-        """Of each server, whether it can be used now, as far as is known."""
+        """For each server, whether it can be used now, as far as is known."""
         is_up: bool | None = getattr(self._server, "is_up", None)
         return [] if is_up is None else [is_up]
 
     async def tasks(self, split: str, seed: int) -> AsyncIterator[TaskCard | BadRow]:
-        """The cards of a split, a page at a time.
+        """The cards of a split, read page by page.
 
         Raises:
             UsageError: there is no such split, or its tasks cannot be made.
@@ -105,7 +110,7 @@ class RemoteHost:
                 raise ServerFault("the environment server listed an empty page, and says that more follow")
 
     async def _list(self, path: str) -> CardPage:
-        """A page of tasks; a server that dies over it is asked again when it is back, for the run goes on."""
+        """Read a page of tasks; if the server dies, read it again after the restart."""
         for _ in range(MOST_LISTINGS - 1):
             connection = await self._server.connection()
             try:
@@ -130,7 +135,7 @@ class RemoteHost:
         """Score a submission without an episode.
 
         Raises:
-            NotOffered: the verifier needs the world an episode leaves behind.
+            NotOffered: the verifier needs the state of an episode.
             VerifierError: there is no score.
         """
         assert isinstance(task, RemoteTask), "a host scores only its own tasks"
@@ -151,11 +156,34 @@ class RemoteHost:
             raise error_of(verdict.error)
         raise VerifierError("the environment server gave neither a score nor a reason")
 
+    async def score_group(
+        self, task: TaskCard, group: SampleGroup, *, seed: int, deadlines: Deadlines
+    ) -> Sequence[Score]:
+        """Score all members of a group together.
+
+        Raises:
+            NotOffered: the environment scores each sample by itself.
+            VerifierError: there are no scores.
+        """
+        assert isinstance(task, RemoteTask), "a host scores only its own tasks"
+        request = GroupRequest(task=task.key, seed=seed, group=group, deadlines=deadlines)
+        seconds = group_seconds(deadlines, group)
+        try:
+            connection = await self._server.connection()
+            answer = await connection.ask("POST", "/v1/score_group", GroupVerdict, request, seconds=seconds)
+        except TaskError as error:
+            raise VerifierError(str(error), retryable=error.retryable) from error
+        if len(answer.scores) != len(group.members):
+            raise VerifierError(
+                f"the environment server gave {len(answer.scores)} scores for {len(group.members)} members"
+            )
+        return answer.scores
+
     @asynccontextmanager
     async def open(
         self, task: TaskCard, *, seed: int, deadlines: Deadlines, state: JsonValue = None
     ) -> AsyncGenerator[Episode]:
-        """Open an episode there; it is closed on the way out.
+        """Open an episode on the server; it is closed on exit.
 
         Raises:
             TaskError: setup failed or took too long, or the server is gone.
@@ -168,7 +196,8 @@ class RemoteHost:
         connection = await self._server.connection()
         # Cancelled before the answer is there, the call hangs up, and the server gives the episode up.
         opened = await connection.ask("POST", "/v1/episodes", OpenedEpisode, request, seconds=deadlines.setup)
-        episode = RemoteEpisode(opened.id, connection, deadlines)
+        takes_turns = self.info.takes_turns
+        episode = RemoteEpisode(opened.id, connection, deadlines, self._media, takes_turns=takes_turns)
         try:
             if opened.tools_digest != self.info.tools_digest:
                 raise TaskError(
@@ -176,7 +205,7 @@ class RemoteHost:
                     f"than those pinned ({self.info.tools_digest})",
                     retryable=False,
                 )
-            episode.take_seats(opened.seats, self.info.seats, self._tools)
+            await episode.take_seats(opened.seats, self.info.seats, self._tools)
             yield episode
         finally:
             await self._close(episode)

@@ -1,4 +1,4 @@
-"""Serving an environment in a process of its own for as long as a run needs it."""
+"""Runs an environment server in a process of its own, and restarts it when it dies."""
 
 import logging
 import secrets
@@ -22,32 +22,36 @@ from rollouthub.protocols import EnvironmentHost, EnvironmentInfo
 logger = logging.getLogger(__name__)
 
 LAST_HEALTH_SECONDS = 2.0
-"""A server that has nothing more to do and does not answer within this is not asked to leave, but ended."""
+"""Seconds in which a server must answer when it is to be stopped; otherwise it is killed at once."""
 MOST_FAILED_STARTS = 3
-"""Starts in a row that fail before the server is given up."""
+"""Failed starts in a row after which the server is given up."""
 MOST_SHORT_LIVES = 6
-"""Servers in a row that come up and die young before it is given up: one bad task may take several with it."""
+"""Servers in a row that die within `SETTLED_SECONDS` before the environment is given up; one bad task may kill
+several.
+"""
 SETTLED_SECONDS = 10.0
-"""A server that was up for so long did not die young."""
+"""Seconds after which a server's death no longer counts as early."""
 LONGEST_PAUSE_SECONDS = 2.0
 LONGEST_EPISODE_SECONDS = 30 * 86400.0
-"""The server leaves with the hub, which says for each episode how long it may live."""
+"""Time to live of the server's episodes in seconds; the hub sets a shorter one for each episode."""
 
 
 @dataclass(frozen=True)
 class Probing:
-    """How a server is looked at while nobody complains of it."""
+    """How often a server is checked, and when it counts as late or frozen."""
 
     every_seconds: float = 5.0
     answer_seconds: float = 5.0
-    """What an answer may take. One that takes longer is late: others are asked first, where there are others."""
+    """Seconds that an answer may take; a later server is used only if no other is up."""
     silent_seconds: float = 60.0
-    """A server that answers nothing and uses no CPU for so long is frozen, and ended. A busy one has its calls' own
-    deadlines: it may be reading its tasks."""
+    """Seconds without an answer and without CPU use after which a server counts as frozen and is killed. A busy server
+    is
+    bounded by its calls' own deadlines: it may be reading its tasks.
+    """
 
 
 class _Flag:
-    """An event that can be lowered again."""
+    """An event that can be cleared."""
 
     def __init__(self) -> None:
         self._event = anyio.Event()
@@ -67,7 +71,7 @@ class _Flag:
 
 
 class ServedProcess:
-    """Keeps one environment server up: a task of its owner's starts it, and again when it is gone."""
+    """Keeps one environment server running: its `run`, in a task of its owner, starts and restarts the process."""
 
     def __init__(
         self,
@@ -86,10 +90,10 @@ class ServedProcess:
         self._scope = anyio.CancelScope()
 
     async def run(self, *, task_status: TaskStatus[EnvironmentInfo]) -> None:
-        """Serve until stopped; the first start's errors are the caller's.
+        """Serve until stopped. Errors of the first start are raised; later ones lead to a restart.
 
         Raises:
-            HubError: the server did not come up the first time.
+            HubError: the first start failed.
         """
         with self._scope:
             failed = short = 0
@@ -118,7 +122,7 @@ class ServedProcess:
             self._announce(None)
 
     async def _live(self, first: TaskStatus[EnvironmentInfo]) -> tuple[float, str]:
-        """One process from start to end: how many seconds it was up, and what ended it."""
+        """Run one server process from start to end; returns how many seconds it was up, and what ended it."""
         process = await start(self._name, self._program)
         began, why, is_frozen = time.monotonic(), "", False
         try:
@@ -148,10 +152,10 @@ class ServedProcess:
         return time.monotonic() - began, why
 
     async def _introduce(self, connection: ServerConnection, first: TaskStatus[EnvironmentInfo]) -> None:
-        """Learn what is served; after a restart it must be the same.
+        """Read the server's description; after a restart it must be the same.
 
         Raises:
-            ConfigError: it is another environment now, or under another contract.
+            ConfigError: the environment has changed, or is served under another contract.
         """
         info = await connection.info()
         if self._info is None:
@@ -165,7 +169,9 @@ class ServedProcess:
             )
 
     async def _watch(self, process: ServerProcess, connection: ServerConnection, suspicion: _Flag) -> None:
-        """Let the server be used until it ends; one that is suspected and does not answer is ended."""
+        """Offer the server's connection until its process ends; kill the process if it is suspected and does not
+        answer, or frozen.
+        """
         self._suspicion = suspicion
         quiet = _Silence(process)
         try:
@@ -196,14 +202,14 @@ class ServedProcess:
 
     @property
     def is_up(self) -> bool:
-        """Whether it can be used now, as far as is known."""
+        """Whether the server can be used now, as far as is known."""
         return self._connection is not None and not self._suspicion.is_raised and not self._is_late
 
     async def connection(self) -> ServerConnection:
-        """The server as it is now, started again if it was gone.
+        """The connection to the server, after a restart if it was gone.
 
         Raises:
-            ServerGone: it does not come up any more.
+            ServerGone: the server was given up.
         """
         while self._connection is None or self._suspicion.is_raised:
             if self._gone is not None:
@@ -212,23 +218,23 @@ class ServedProcess:
         return self._connection
 
     def stop(self) -> None:
-        """Let the server leave, and start no other."""
+        """Let the server exit, and do not restart it."""
         self._scope.cancel()
 
 
 class _Silence:
-    """For how long a process has neither answered nor worked."""
+    """Measures for how long a process has neither answered nor used CPU."""
 
     def __init__(self, process: ServerProcess) -> None:
         self._process = process
         self.end()
 
     def end(self) -> None:
-        """It has answered."""
+        """Note an answer: the measurement starts anew."""
         self._since, self._cpu_seconds = time.monotonic(), self._process.cpu_seconds()
 
     def seconds(self) -> float:
-        """Since its last sign of life."""
+        """Seconds since the process last answered or used CPU."""
         used = self._process.cpu_seconds()
         if used is None or used != self._cpu_seconds:
             self._since, self._cpu_seconds = time.monotonic(), used
@@ -247,7 +253,7 @@ def new_order(
     traces: str | None = None,
     program: ServerProgram = OURS,
 ) -> ServeOrder:
-    """An order for one server, with a credential that no other has."""
+    """An order for one server, with a control token of its own."""
     return ServeOrder(
         environment=target,
         python=program.python,
@@ -269,11 +275,11 @@ async def serve(
     traces: str | None = None,
     program: ServerProgram = OURS,
 ) -> AsyncGenerator[EnvironmentHost]:
-    """Start an environment's server and be its client; it ends with the context, after whoever played.
+    """Start an environment's server and yield its host; the server is stopped after the context.
 
     Raises:
         UsageError: the environment or its configuration is refused.
-        TaskError: the server does not come up.
+        TaskError: the server does not start.
     """
     supervisor = ServedProcess(new_order(target, settings, roles, traces, program), program=program)
     try:

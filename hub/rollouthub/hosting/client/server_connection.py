@@ -1,13 +1,10 @@
-"""Calls of an environment server: bounded in time and size, and everything that goes wrong typed."""
+"""Calls to an environment server: limited in time and size, with a typed error for each failure."""
 
 import asyncio
-import io
-import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-import aiohttp
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticSerializationError
 from yarl import URL
@@ -23,59 +20,55 @@ from rollouthub.errors import (
     describe,
 )
 from rollouthub.hosting.control_wire import Failure, error_of
-from rollouthub.hosting.local.host import CONTRACT_VERSION
+from rollouthub.http.exchange import AnswerTooLarge, HttpPool, NotConnected, open_pool
 from rollouthub.models.address import is_loopback
+from rollouthub.plugins.env_toml import CONTRACT
 from rollouthub.protocols import EnvironmentInfo
 from rollouthub.tracing import HEADER as TRACE_HEADER
 from rollouthub.tracing import TRACEPARENT
 
 MAX_ANSWER_BYTES = 64 * 2**20
-"""A larger answer is refused: no page of tasks, snapshot or tool result comes near."""
-CONNECT_SECONDS = 10.0
+"""Most bytes of an answer; far more than a page of tasks, a snapshot or a tool result needs."""
 GRACE_SECONDS = 5.0
 BLAME_SECONDS = 10.0
-"""On top of a seal's deadlines: to learn why a sandbox cannot be stopped."""
+"""Seconds added to the deadlines of a seal, to find out why a sandbox cannot be stopped."""
 INFO_SECONDS = 30.0
-_KEEP_ALIVE_SECONDS = 4.0
-"""Shorter than the five seconds after which common servers hang up, so that a call rarely meets a dying connection."""
-_LARGE_BODY = 2**20
-"""aiohttp warns of larger `bytes` bodies; a stream of the same bytes is written piecemeal."""
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 
 class ServerFault(TaskError):
-    """The environment's server is gone, silent, or does not speak the contract."""
+    """The environment's server is gone, does not answer, or does not speak the contract."""
 
 
 class ServerConnection:
-    """One environment server, as its control plane and its agents reach it."""
+    """Connections to one environment server: to its control plane and to its seats' MCP endpoints."""
 
     def __init__(
         self,
         control_url: str,
         token: str,
-        control: aiohttp.ClientSession,
-        agents: aiohttp.ClientSession,
+        control: HttpPool,
+        agents: HttpPool,
         grace_seconds: float,
         on_fault: Callable[[], None],
     ) -> None:
-        """`on_fault` hears of every call that met the server gone, silent, or talking nonsense."""
+        """`on_fault` is called after each call for which the server was gone, silent, or answered wrongly."""
         self._grace_seconds = grace_seconds
         self._base = "http://control" if control_url.startswith("unix:") else control_url
         self.elsewhere = None if control_url.startswith("unix:") or is_loopback(control_url) else URL(control_url).host
-        """The machine that the server is on; None where it is this one."""
+        """Host name of the server if it is on another machine; else None."""
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._control, self._agents, self._on_fault = control, agents, on_fault
 
     async def call(
         self, method: str, path: str, answer: type[AnswerT], body: BaseModel | None = None, *, seconds: float
     ) -> AnswerT:
-        """One call of the control plane.
+        """Make one call of the control plane.
 
         Raises:
-            HubError: what the server says went wrong, under its own type.
-            ServerFault: it is gone, silent, or answers what is no answer.
+            HubError: the error that the server reported, with its own type.
+            ServerFault: the server is gone, does not answer, or answers wrongly.
         """
         what = f"{method} {path.partition('?')[0]}"
         try:
@@ -105,11 +98,11 @@ class ServerConnection:
     async def ask(
         self, method: str, path: str, answer: type[AnswerT], body: BaseModel | None = None, *, seconds: float
     ) -> AnswerT:
-        """A call on behalf of one episode: what the server refuses breaks that episode, and not the run.
+        """Make a call for one episode: a refusal of the server becomes an error of that episode, not of the run.
 
         Raises:
-            EpisodeError: what the server says went wrong, or the server's own fault.
-            NotOffered: the environment does not offer it.
+            EpisodeError: the error that the server reported, or the server's own fault.
+            NotOffered: the environment does not offer what was asked.
         """
         try:
             return await self.call(method, path, answer, body, seconds=seconds)
@@ -118,10 +111,31 @@ class ServerConnection:
         except HubError as error:
             raise TaskError(f"the environment server refused: {error}", retryable=False) from error
 
+    async def download(self, path: str, most_bytes: int, *, seconds: float) -> bytes:
+        """Download the bytes at a path of the control plane, for one episode.
+
+        Raises:
+            EpisodeError: the error that the server reported, or the server's own fault.
+        """
+        what = f"GET {path}"
+        url, limit = URL(self._base + path, encoded=True), seconds + self._grace_seconds
+        status, raw = await self._exchange(self._control, "GET", url, None, self._headers, limit, what)
+        if status < 400:
+            if len(raw) > most_bytes:
+                raise self.fault(f"answered {what} with more than {most_bytes >> 20} MiB")
+            return raw
+        try:
+            error = error_of(Failure.model_validate_json(raw).error)
+        except ValidationError:
+            if status != 404:
+                raise self.fault(f"answered {what} with HTTP {status} and no reason") from None
+            raise TaskError(f"it has nothing at {what}, which its contract may lack", retryable=False) from None
+        raise error if isinstance(error, EpisodeError) else TaskError(str(error), retryable=False) from None
+
     async def post_to_agents(
         self, url: URL, body: bytes, headers: dict[str, str], *, seconds: float, what: str
     ) -> tuple[int, bytes]:
-        """One call of the agent plane: its status and body.
+        """Make one call to a seat's MCP endpoint; returns status and body.
 
         Raises:
             ServerFault: there is no answer in time, or it is too large.
@@ -130,7 +144,7 @@ class ServerConnection:
 
     async def _exchange(
         self,
-        session: aiohttp.ClientSession,
+        pool: HttpPool,
         method: str,
         url: URL,
         data: bytes | None,
@@ -138,70 +152,56 @@ class ServerConnection:
         seconds: float,
         what: str,
     ) -> tuple[int, bytes]:
-        if session.closed:
+        if pool.is_closed:
             raise self.fault(f"is gone ({what}: it was given up)")
-        body = data if data is None or len(data) <= _LARGE_BODY else io.BytesIO(data)
         try:
             async with asyncio.timeout(seconds):
-                async with session.request(method, url, data=body, headers=headers, allow_redirects=False) as response:
-                    return response.status, await self._read(response, what)
+                return await pool.exchange(method, url, data, headers, most_bytes=MAX_ANSWER_BYTES)
         except TimeoutError:
             raise self.fault(f"did not answer {what} within {seconds:g} s") from None
-        except aiohttp.ClientConnectorError as error:
-            code = error.os_error.errno
-            why = os.strerror(code) if code else str(error.os_error) or type(error.os_error).__name__
-            raise self.fault(f"cannot be reached ({what}: no connection to {self._base}: {why})") from error
-        except (aiohttp.ClientError, OSError) as error:
+        except AnswerTooLarge:
+            raise self.fault(f"answered {what} with more than {MAX_ANSWER_BYTES >> 20} MiB") from None
+        except NotConnected as error:
+            raise self.fault(f"cannot be reached ({what}: no connection to {self._base}: {error})") from error
+        except (ValueError, OSError) as error:
             raise self.fault(f"is gone ({what}: {describe(error)})") from error
 
-    async def _read(self, response: aiohttp.ClientResponse, what: str) -> bytes:
-        length = response.content_length
-        if length is not None and length <= MAX_ANSWER_BYTES:
-            return await response.read()
-        chunks: list[bytes] = []
-        size = 0
-        async for chunk in response.content.iter_any():
-            size += len(chunk)
-            if size > MAX_ANSWER_BYTES:
-                response.close()
-                raise self.fault(f"answered {what} with more than {MAX_ANSWER_BYTES >> 20} MiB")
-            chunks.append(chunk)
-        return b"".join(chunks)
-
     def fault(self, words: str) -> ServerFault:
-        """An error that says what the server did; the server is looked at."""
+        """Report a fault of the server to `on_fault`; returns the error to raise."""
         self._on_fault()
         return ServerFault(f"the environment server {words}")
 
     async def info(self) -> EnvironmentInfo:
-        """What the server says of its environment.
+        """Read the server's description of its environment.
 
         Raises:
-            ConfigError: it speaks another version of the contract.
-            HubError: it refuses, or there is no answer.
+            ConfigError: the server speaks another version of the contract.
+            HubError: the server refuses, or does not answer.
         """
         path = "/v1/environment"
         spoken = await self.call("GET", path, _Spoken, seconds=INFO_SECONDS)
-        if spoken.contract != CONTRACT_VERSION:
+        if spoken.contract != CONTRACT:
             raise ConfigError(
                 f"environment {spoken.name!r} is served under contract version {spoken.contract}, "
-                f"this hub speaks version {CONTRACT_VERSION}; install matching versions"
+                f"this hub speaks version {CONTRACT}; install matching versions"
             )
         return await self.call("GET", path, EnvironmentInfo, seconds=INFO_SECONDS)
 
     async def is_healthy(self, seconds: float) -> bool:
-        """Whether the server answers at all. To ask is not yet to suspect: `on_fault` hears nothing of it."""
-        if self._control.closed:
+        """Whether the server answers within `seconds`. A failure is not reported to `on_fault`."""
+        if self._control.is_closed:
             return False
         try:
-            async with asyncio.timeout(seconds), self._control.get(URL(self._base + "/health")) as response:
-                return response.status == 200
-        except (TimeoutError, aiohttp.ClientError, OSError):
+            async with asyncio.timeout(seconds):
+                url = URL(self._base + "/health")
+                status, _ = await self._control.exchange("GET", url, None, {}, most_bytes=MAX_ANSWER_BYTES)
+                return status == 200
+        except (TimeoutError, AnswerTooLarge, OSError):
             return False
 
 
 class _Spoken(BaseModel):
-    """As much of `EnvironmentInfo` as every version of the contract has."""
+    """The fields of `EnvironmentInfo` that every version of the contract has."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -216,28 +216,10 @@ async def connect(
     grace_seconds: float = GRACE_SECONDS,
     on_fault: Callable[[], None] = lambda: None,
 ) -> AsyncGenerator[ServerConnection]:
-    """Connection pools to a server's two planes; closed on the way out.
+    """Open connection pools to a server's control plane and MCP endpoints; they are closed on exit.
 
-    `grace_seconds` is what a call may take beyond the deadline that the server keeps itself.
+    `grace_seconds` is added to each call's deadline, which the server itself keeps.
     """
-    if control_url.startswith("unix:"):
-        control_pool: aiohttp.BaseConnector = aiohttp.UnixConnector(
-            path=control_url[len("unix:") :], limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS
-        )
-    else:
-        control_pool = _tcp_pool()
-    timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS)
-    async with (
-        aiohttp.ClientSession(connector=control_pool, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as control,
-        aiohttp.ClientSession(
-            connector=_tcp_pool(),
-            timeout=timeout,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": "rollouthub", "Accept-Encoding": "identity"},
-        ) as agents,
-    ):
+    unix_path = control_url.removeprefix("unix:") if control_url.startswith("unix:") else None
+    async with open_pool(unix_path) as control, open_pool() as agents:
         yield ServerConnection(control_url, token, control, agents, grace_seconds, on_fault)
-
-
-def _tcp_pool() -> aiohttp.TCPConnector:
-    return aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=_KEEP_ALIVE_SECONDS)

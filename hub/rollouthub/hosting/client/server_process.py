@@ -1,4 +1,4 @@
-"""An environment server of the hub's own: started, watched, killed whole, and started again when it fails."""
+"""The process of an environment server: started, logged, and killed with all its children."""
 
 import contextlib
 import logging
@@ -20,13 +20,13 @@ from rollouthub.processes import kill_group, stat_fields
 logger = logging.getLogger(__name__)
 
 START_SECONDS = 120.0
-"""Imports, data and whatever the environment prepares."""
+"""Seconds that a start may take: imports, data and the environment's `prepare`."""
 LEAVE_SECONDS = 10.0
-"""To close its episodes and go, once told to."""
+"""Seconds that a server gets to close its episodes and exit after its stdin was closed."""
 KILL_SECONDS = 5.0
 LAST_WORDS_SECONDS = 1.0
 LINES_A_SECOND = 100
-"""Of stderr that are logged; the rest of a flood is counted."""
+"""Most lines of stderr logged per second; further ones are only counted."""
 _LOOK_SECONDS = 1.0
 _MAX_LINE = 2**20
 _MAX_SAID = 2000
@@ -34,11 +34,11 @@ _TAIL_LINES = 20
 _MAX_TAIL = 500
 
 _running: set[int] = set()
-"""Process groups of the servers that live now, for the one moment when nobody may wait for them."""
+"""Process groups of the running servers, to kill them if this process exits without clean-up."""
 
 
 def kill_running() -> None:
-    """End every server at once: for a process that leaves without its clean-up."""
+    """Kill every server at once, for a process that exits without its clean-up."""
     for group in _running:
         kill_group(group)
 
@@ -54,11 +54,11 @@ class ServerProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether the process still runs."""
         return self._process.returncode is None
 
     def cpu_seconds(self) -> float | None:
-        """What it has used so far, all its threads together; None where the system does not say."""
+        """CPU seconds that the process has used, all threads together; None if the system does not say."""
         try:
             fields = stat_fields(self._process.pid)
         except OSError:
@@ -66,11 +66,11 @@ class ServerProcess:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # proc(5): utime, stime
 
     async def greet(self, order: ServeOrder, start_seconds: float = START_SECONDS) -> ServerReady:
-        """Say what to serve; wait until it is served.
+        """Send the order, and wait until the server is ready.
 
         Raises:
             UsageError: the environment or its configuration is refused.
-            TaskError: the process ended, said something else, or took too long.
+            TaskError: the process ended, answered something else, or took too long.
         """
         line: bytes | None = None
         async with anyio.create_task_group() as tasks:
@@ -90,7 +90,7 @@ class ServerProcess:
         return ready
 
     async def _exchange_greetings(self, order: ServeOrder) -> bytes | None:
-        """What it answers to the order; None where it goes without an answer."""
+        """The first line of the server's answer to the order; None if it exits without an answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -102,7 +102,7 @@ class ServerProcess:
             return None
 
     async def _shorten(self, patience: anyio.CancelScope) -> None:
-        """Do not wait for the words of the dead: what they started may hold the pipe open."""
+        """Shorten the wait for the answer once the process has ended: its children may hold the pipe open."""
         await self.wait()
         patience.deadline = min(patience.deadline, anyio.current_time() + LAST_WORDS_SECONDS)
 
@@ -113,20 +113,22 @@ class ServerProcess:
             return TaskError(f"the server of {self._name!r} greeted with {line[:200]!r}", retryable=False)
 
     async def wait(self) -> None:
-        """Until it has ended, whoever still holds its pipes: asyncio alone would wait for those, too."""
+        """Wait until the process has ended, even if its children hold its pipes open (asyncio's `wait` would wait
+        for them).
+        """
         while self.is_alive:
             with anyio.move_on_after(_LOOK_SECONDS):
                 await self._process.wait()
 
     async def drain(self) -> None:
-        """Drop what it writes to stdout after its greeting, so that it never waits for a reader."""
+        """Discard its further stdout, so that the server never blocks on writing."""
         assert self._process.stdout is not None
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for _ in self._process.stdout:
                 pass
 
     async def hear(self) -> None:
-        """Take its words on stderr into the log, and keep the last lines for the message of its end."""
+        """Log its stderr, and keep the last lines for error messages."""
         assert self._process.stderr is not None
         log = _Sparing(self._name)
         rest = b""
@@ -147,13 +149,13 @@ class ServerProcess:
         return f"; it said: {said[-_MAX_TAIL:]}" if said else ""
 
     async def last_words(self) -> str:
-        """What is known of its end."""
+        """The exit code of a server that has ended, and its last lines of stderr, for which it waits a moment."""
         with anyio.move_on_after(LAST_WORDS_SECONDS):
             await self._has_said_all.wait()
         return f"exit code {self._process.returncode}{self._tail()}"
 
     async def end(self, *, at_once: bool = False) -> None:
-        """End it and whatever it started: first asked, where it was up and has something to tidy; then made to."""
+        """End the process and all its children: a server that was up gets time to exit, then everything is killed."""
         with anyio.CancelScope(shield=True):
             assert self._process.stdin is not None
             with contextlib.suppress(anyio.BrokenResourceError, ConnectionError):
@@ -171,14 +173,14 @@ class ServerProcess:
 
 
 class _Sparing:
-    """Logs what a server says, and of a flood only how much it was."""
+    """Logs a server's lines, at most `LINES_A_SECOND`, and counts the rest."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._second, self._logged, self._dropped = 0.0, 0, 0
 
     def lines(self, lines: list[bytes]) -> None:
-        """Log lines, as many as this second has room for."""
+        """Log lines, up to the limit of this second."""
         now = time.monotonic()
         if now - self._second >= 1:
             if self._dropped:
@@ -192,10 +194,10 @@ class _Sparing:
 
 
 async def start(name: str, program: ServerProgram = OURS) -> ServerProcess:
-    """Start a server process in a session of its own, so that a Ctrl-C meets the hub alone.
+    """Start a server process in a session of its own, so that Ctrl-C reaches only the hub.
 
     Raises:
-        TaskError: the system starts no process now.
+        TaskError: the system cannot start the process.
     """
     try:
         process = await anyio.open_process(

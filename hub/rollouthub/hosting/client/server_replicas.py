@@ -1,4 +1,4 @@
-"""Several servers of one environment as one host: an episode goes to the least busy, and what one breaks is its own."""
+"""Several servers of one environment as one host: each new episode goes to the server with the fewest."""
 
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -15,29 +15,29 @@ from rollouthub.hosting.client.server_connection import ServerConnection
 from rollouthub.hosting.launch import RoleEndpoint
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentHost, EnvironmentInfo, Episode, TaskCard
-from rollouthub.score import Score, Submission
+from rollouthub.score import SampleGroup, Score, Submission
 
 
 class WatchedServer(RestartableServer, Protocol):
-    """A server that somebody looks after, and that may be down for a while or for good."""
+    """A server that is monitored, and may be down for a while or for good."""
 
     @property
     def is_up(self) -> bool:
-        """Whether it can be used now, as far as is known."""
+        """Whether the server can be used now, as far as is known."""
         ...
 
 
 class ServerReplica:
-    """One of several servers, and how much it has to do."""
+    """One of several servers, with the number of its open episodes."""
 
     def __init__(self, info: EnvironmentInfo, server: WatchedServer) -> None:
         self.server, self.host = server, RemoteHost(info, server)
         self.busy = 0
-        """Episodes that are open there, or about to be."""
+        """Number of episodes and scorings that are running on it or starting."""
 
     @contextmanager
     def occupied(self) -> Generator[None]:
-        """Count something more that it does."""
+        """Count one more use of the server inside this context."""
         self.busy += 1
         try:
             yield
@@ -46,16 +46,18 @@ class ServerReplica:
 
 
 class _AnyOf:
-    """Whichever server answers, as one: for what all of them know, such as the tasks there are."""
+    """Picks a server for requests that any server can answer, such as listing tasks."""
 
     def __init__(self, replicas: Sequence[ServerReplica]) -> None:
         self._replicas = replicas
 
     async def connection(self) -> ServerConnection:
-        """The first that is up, so that the pages of a listing come from one; else the first that comes back.
+        """The connection to the first server that is up, so that all pages of a listing come from the same one; else to
+        the
+        first that comes back.
 
         Raises:
-            ServerGone: all are gone for good.
+            ServerGone: all servers are gone for good.
         """
         for replica in self._replicas:
             if replica.server.is_up:
@@ -63,19 +65,19 @@ class _AnyOf:
         return await (await self.first_back()).server.connection()
 
     async def least_busy(self) -> ServerReplica:
-        """Of those that are up, the one with the fewest episodes.
+        """The server that is up and has the fewest episodes; else the first that comes back.
 
         Raises:
-            ServerGone: all are gone for good.
+            ServerGone: all servers are gone for good.
         """
         up = [replica for replica in self._replicas if replica.server.is_up]
         return min(up, key=lambda replica: replica.busy) if up else await self.first_back()
 
     async def first_back(self) -> ServerReplica:
-        """The first that can be used again.
+        """Wait for the first server that can be used again.
 
         Raises:
-            ServerGone: all are gone for good.
+            ServerGone: all servers are gone for good.
         """
         back: list[ServerReplica] = []
         gone: list[str] = []
@@ -98,13 +100,13 @@ class _AnyOf:
 
 
 class ReplicatedHost(RemoteHost):
-    """The control plane of one environment that several servers serve."""
+    """The `EnvironmentHost` of one environment that several servers serve."""
 
     def __init__(self, infos: Mapping[str, EnvironmentInfo], servers: Sequence[WatchedServer]) -> None:
-        """What each server says of its environment, by the server's name, and the servers.
+        """`infos` holds each server's description of its environment, by the server's name.
 
         Raises:
-            ConfigError: they serve different environments, or versions or configurations of one.
+            ConfigError: the servers serve different environments, or versions or configurations of one.
         """
         (first, info), *others = infos.items()
         for name, other in others:
@@ -115,14 +117,14 @@ class ReplicatedHost(RemoteHost):
 
     @property
     def servers_up(self) -> Sequence[bool]:
-        """Of each server, whether it can be used now."""
+        """For each server, whether it can be used now."""
         return [replica.server.is_up for replica in self.replicas]
 
     @asynccontextmanager
     async def open(
         self, task: TaskCard, *, seed: int, deadlines: Deadlines, state: JsonValue = None
     ) -> AsyncGenerator[Episode]:
-        """Open an episode on the least busy server; it stays there, and is closed on the way out.
+        """Open an episode on the least busy server; it stays there, and is closed on exit.
 
         Raises:
             TaskError: setup failed or took too long, or the servers are gone.
@@ -137,7 +139,7 @@ class ReplicatedHost(RemoteHost):
         """Score a submission without an episode, on the least busy server.
 
         Raises:
-            NotOffered: the verifier needs the world an episode leaves behind.
+            NotOffered: the verifier needs the state of an episode.
             VerifierError: there is no score.
         """
         try:
@@ -146,6 +148,22 @@ class ReplicatedHost(RemoteHost):
             return await super().score(task, submission, seed=seed, deadlines=deadlines)  # which tells it should
         with replica.occupied():
             return await replica.host.score(task, submission, seed=seed, deadlines=deadlines)
+
+    async def score_group(
+        self, task: TaskCard, group: SampleGroup, *, seed: int, deadlines: Deadlines
+    ) -> Sequence[Score]:
+        """Score all members of a group together, on the least busy server.
+
+        Raises:
+            NotOffered: the environment scores each sample by itself.
+            VerifierError: there are no scores.
+        """
+        try:
+            replica = await self._any.least_busy()
+        except ServerGone:
+            return await super().score_group(task, group, seed=seed, deadlines=deadlines)  # which tells it should
+        with replica.occupied():
+            return await replica.host.score_group(task, group, seed=seed, deadlines=deadlines)
 
 
 def _check_same(first: str, info: EnvironmentInfo, name: str, other: EnvironmentInfo) -> None:
@@ -167,11 +185,11 @@ async def serve_replicas(
     traces: str | None = None,
     program: ServerProgram = OURS,
 ) -> AsyncGenerator[EnvironmentHost]:
-    """Start several servers of an environment and be the client of all; they end with the context.
+    """Start several servers of an environment and yield one host for all; they are stopped after the context.
 
     Raises:
         UsageError: the environment or its configuration is refused.
-        TaskError: a server does not come up.
+        TaskError: a server does not start.
     """
     supervisors = [
         ServedProcess(new_order(target, settings, roles, traces, program), program=program) for _ in range(count)

@@ -1,1 +1,1 @@
-"""An environment class hosted inside this process: the contract without a wire."""
+"""Hosts an environment class inside this process."""

@@ -1,14 +1,15 @@
-"""Sandboxes for hosted episodes: finding a provider by name, and noting what each episode was really given."""
+"""Sandboxes for hosted episodes: finds a provider by name, and records the sandboxes each episode got."""
 
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from rollouthub.environment import AnyEnvironment, EnvironmentConfig, SandboxedConfig
-from rollouthub.errors import ConfigError, SandboxError, UnknownNameError, describe
+from rollouthub.environment import AnyEnvironment, Environment, EnvironmentConfig, SandboxedConfig
+from rollouthub.errors import ConfigError, SandboxError, TaskError, UnknownNameError, describe
 from rollouthub.hosting.image_progress import Readiness
-from rollouthub.plugins.entry_points import plugins
+from rollouthub.hosting.local.environment_faults import hook_faults
+from rollouthub.plugins.entry_points import SANDBOXES, plugins
 from rollouthub.sandbox import (
     Build,
     Network,
@@ -22,7 +23,6 @@ from rollouthub.sandbox import (
 
 logger = logging.getLogger(__name__)
 
-GROUP = "rollouthub.sandboxes"
 AUTO = "auto"
 _PREFERRED, _EMBEDDED = "docker", "process"
 
@@ -31,10 +31,10 @@ _PREFERRED, _EMBEDDED = "docker", "process"
 async def open_sandboxes(
     environment: AnyEnvironment, config: EnvironmentConfig
 ) -> AsyncGenerator[SandboxProvider | None]:
-    """The provider that an environment's configuration names, made ready; None where it takes no sandboxes.
+    """Open the provider that an environment's configuration names, and prepare its specs; None without sandboxes.
 
     Raises:
-        ConfigError: they cannot be had.
+        ConfigError: the sandboxes are not available.
     """
     if not isinstance(config, SandboxedConfig):
         yield None
@@ -47,11 +47,11 @@ async def open_sandboxes(
 
 @asynccontextmanager
 async def open_provider(name: str) -> AsyncGenerator[SandboxProvider]:
-    """Open the provider of a name; `auto` is docker where an engine answers, else process.
+    """Open the provider of a name; `auto` is docker if a container engine answers, else process.
 
     Raises:
         UnknownNameError: no provider has this name.
-        ConfigError: it is not installed completely, or has nothing to work with, such as an engine.
+        ConfigError: the provider is not installed completely, or what it needs is missing, such as an engine.
     """
     async with AsyncExitStack() as stack:
         try:
@@ -80,7 +80,7 @@ async def _make_ready(provider: SandboxProvider, specs: Sequence[SandboxSpec]) -
 
 
 def _provider(name: str) -> AbstractAsyncContextManager[SandboxProvider]:
-    known = plugins(GROUP)
+    known = plugins(SANDBOXES)
     if name not in known:
         raise UnknownNameError("sandbox provider", name, [AUTO, *known])
     try:
@@ -90,13 +90,34 @@ def _provider(name: str) -> AbstractAsyncContextManager[SandboxProvider]:
     return factory()
 
 
+@asynccontextmanager
+async def own_sandbox(environment: Environment[Any]) -> AsyncGenerator[Sandbox | None]:
+    """The sandbox that an episode has from its beginning to its end; None if its task asks for none.
+
+    Raises:
+        SandboxError: the sandbox could not be opened.
+        TaskError: the environment's code failed, or asked for something that the provider lacks.
+    """
+    with hook_faults(f"sandbox_spec of task {environment.task.id!r}"):
+        spec = environment.sandbox_spec()
+    async with AsyncExitStack() as stack:
+        sandbox = None
+        if spec is not None:
+            try:
+                sandbox = await stack.enter_async_context(environment.open_sandbox(spec))
+            except ConfigError as error:  # of this one task; the run goes on with the others
+                raise TaskError(f"task {environment.task.id!r} has no sandbox: {error}", retryable=False) from error
+            environment.sandbox = sandbox
+        yield sandbox
+
+
 class CountedSandboxes:
-    """A provider as one environment sees it: how many it has opened, for those who watch a run."""
+    """A provider that counts the sandboxes one environment opens, for watchers of the run."""
 
     def __init__(self, provider: SandboxProvider, build_network: Network = "bridge") -> None:
         self.provider, self._build_network = provider, build_network
         self.live = self.opened = self.failed = self.died = 0
-        """Held now; ever had; could not be had; broke while they were held."""
+        """Number of sandboxes open now (`live`), opened so far, that could not be opened, and that broke while open."""
 
     @property
     def name(self) -> str:
@@ -104,18 +125,18 @@ class CountedSandboxes:
         return self.provider.name
 
     async def prepare(self, spec: SandboxSpec) -> None:
-        """As the provider does."""
+        """Prepare a spec as the counted provider does."""
         await self.provider.prepare(self._walled(spec))
 
     def _walled(self, spec: SandboxSpec) -> SandboxSpec:
-        """With no network for the build of its image, where builds have none."""
+        """The spec, with no network for the build of its image if builds have none."""
         if self._build_network == "bridge" or not isinstance(spec.image, Build):
             return spec
         return spec.model_copy(update={"image": spec.image.model_copy(update={"network": self._build_network})})
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec, *, snapshot: Snapshot | None = None) -> AsyncGenerator[Sandbox]:
-        """As the provider does."""
+        """Open a sandbox as the counted provider does, and count it while it is open."""
         is_open = False
         try:
             async with self.provider.open(self._walled(spec), snapshot=snapshot) as sandbox:
@@ -133,7 +154,7 @@ class CountedSandboxes:
 
 
 class NotedSandboxes:
-    """A provider as one episode sees it: what it opens is noted, for the record."""
+    """A provider that records the sandboxes one episode opens."""
 
     def __init__(self, provider: SandboxProvider, refs: list[SandboxRef]) -> None:
         self._provider, self._refs = provider, refs
@@ -144,12 +165,12 @@ class NotedSandboxes:
         return self._provider.name
 
     async def prepare(self, spec: SandboxSpec) -> None:
-        """As the provider does."""
+        """Prepare a spec as the provider does."""
         await self._provider.prepare(spec)
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec, *, snapshot: Snapshot | None = None) -> AsyncGenerator[Sandbox]:
-        """Open a sandbox of the provider, and note its reference; the same reference is noted once."""
+        """Open a sandbox and record its reference; equal references are recorded once."""
         async with self._provider.open(spec, snapshot=snapshot) as sandbox:
             if sandbox.ref not in self._refs:
                 self._refs.append(sandbox.ref)

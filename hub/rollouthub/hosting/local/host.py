@@ -1,8 +1,8 @@
-"""Hosts an environment class inside this process: its tasks, and an episode per attempt."""
+"""Hosts an environment class inside this process: its tasks, and an episode for each attempt."""
 
 import hashlib
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,27 +14,29 @@ from pydantic_core import PydanticSerializationError
 from rollouthub.environment import AnyEnvironment, Environment, EnvironmentConfig
 from rollouthub.errors import ConfigError, HubError, NotOffered, TaskError, UnknownNameError, VerifierError, describe
 from rollouthub.event_loop import timed_reading
+from rollouthub.generation import Model
+from rollouthub.hosting.local.group_scores import group_scores
 from rollouthub.hosting.local.hosted_episode import HostedEpisode, logger
-from rollouthub.hosting.local.task_index import TaskShelf
+from rollouthub.hosting.local.task_index import SplitTasks
 from rollouthub.hosting.local.toolbox import Toolbox
 from rollouthub.limits import Deadlines
-from rollouthub.protocols import EnvironmentInfo, Episode, Model, TaskCard
+from rollouthub.plugins.env_toml import CONTRACT
+from rollouthub.protocols import EnvironmentInfo, Episode, TaskCard
 from rollouthub.sandbox import SandboxProvider
-from rollouthub.score import Score, Submission, VerifierRef
+from rollouthub.score import SampleGroup, Score, Submission, VerifierRef
 from rollouthub.task import BadRow, Public, Secret, Task
 
-CONTRACT_VERSION = 1
-_MOST_SHELVES = 8
+_MOST_SPLITS = 8
 _HOOKS = {
     "tasks": "@classmethod def tasks(cls, config, split, seed)",
     "verify": "async def verify(self, submission) -> Score",
 }
-"""What every environment must write itself."""
+"""Methods that every environment must define."""
 
 
 @dataclass(frozen=True, slots=True)
 class _HostedTask:
-    """A task card whose secret half stays with its host."""
+    """A task card; the task's secret half stays in the host."""
 
     task: Task[Public, Secret]
     split: str
@@ -57,7 +59,7 @@ class _HostedTask:
 
 
 class InProcessHost:
-    """The control plane of one environment class, in this process; its `prepare` has been awaited before."""
+    """Hosts one environment class in this process; the caller must have awaited its `prepare`."""
 
     def __init__(
         self,
@@ -78,12 +80,12 @@ class InProcessHost:
                     f"environment {name!r} asks a model itself, as its {role!r}; name one with --role {role}=MODEL"
                 )
         self._toolbox = Toolbox(environment, self._config)
-        self._shelves: dict[tuple[str, int], TaskShelf] = {}
+        self._tasks: dict[tuple[str, int], SplitTasks] = {}
         self.info = EnvironmentInfo(
             name=name,
             version=environment.version,
             digest=source_digest(environment),
-            contract=CONTRACT_VERSION,
+            contract=CONTRACT,
             splits=environment.splits(self._config),
             seats=environment.seats,
             tools=self._toolbox.tools,
@@ -91,7 +93,11 @@ class InProcessHost:
             limits=environment.limits(self._config),
             deadlines=environment.deadlines(self._config),
             isolation="in_process",
-            scores_transcripts=environment.scores_transcripts,
+            scores_transcripts=environment.scores_transcripts and not environment.scores_groups(),
+            reads_turns=environment.reads_turns or len(environment.seats) > 1,
+            takes_turns=environment.takes_turns,
+            scores_groups=environment.scores_groups(),
+            scores_states=environment.scores_states,
             default_agent=environment.default_agent,
             config=self._config.model_dump(mode="json"),
         )
@@ -99,11 +105,11 @@ class InProcessHost:
 
     @property
     def sandboxes(self) -> SandboxProvider | None:
-        """Where its sandboxes come from; None where it takes none."""
+        """The provider of its sandboxes; None if it uses none."""
         return self._sandboxes
 
     def cards(self, split: str, seed: int) -> Iterator[TaskCard | BadRow]:
-        """The cards of a split, lazily.
+        """The cards of a split, made lazily.
 
         Raises:
             UnknownNameError: there is no such split.
@@ -112,7 +118,7 @@ class InProcessHost:
             yield task if isinstance(task, BadRow) else _HostedTask(task, split, self._environment)
 
     async def tasks(self, split: str, seed: int) -> AsyncIterator[TaskCard | BadRow]:
-        """The same, as every host gives them."""
+        """The cards of a split as an async iterator."""
         for card in self.cards(split, seed):
             yield card
 
@@ -122,12 +128,12 @@ class InProcessHost:
         Raises:
             UnknownNameError: there is no such split or task.
         """
-        shelf = self._shelves.get((split, seed))
-        if shelf is None:
-            if len(self._shelves) >= _MOST_SHELVES:
-                self._shelves.clear()
-            shelf = self._shelves[split, seed] = TaskShelf(split, lambda: self._read(split, seed))
-        return _HostedTask(shelf.find(task_id), split, self._environment)
+        tasks = self._tasks.get((split, seed))
+        if tasks is None:
+            if len(self._tasks) >= _MOST_SPLITS:
+                self._tasks.clear()
+            tasks = self._tasks[split, seed] = SplitTasks(split, lambda: self._read(split, seed))
+        return _HostedTask(tasks.find(task_id), split, self._environment)
 
     def _read(self, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
         if split not in self.info.splits:
@@ -145,11 +151,11 @@ class InProcessHost:
     async def open(
         self, task: TaskCard, *, seed: int, deadlines: Deadlines, state: JsonValue = None
     ) -> AsyncGenerator[Episode]:
-        """Open an episode of a task this host handed out; it is closed on the way out.
+        """Open an episode of a task of this host; it is closed on exit.
 
         Raises:
             TaskError: setup failed or took too long.
-            SandboxError: its sandbox could not be had.
+            SandboxError: its sandbox could not be opened.
             NotOffered: a state was given, and the environment restores none.
         """
         episode = self._episode(task, seed, deadlines)
@@ -175,9 +181,14 @@ class InProcessHost:
         """Score a submission without an episode.
 
         Raises:
-            NotOffered: this environment's verifier needs the world an episode leaves behind.
-            VerifierError: the verifier failed, or gave something that is no score.
+            NotOffered: this environment's verifier needs the state of an episode.
+            VerifierError: the verifier failed, or returned something that is not a score.
         """
+        if self.info.scores_groups:
+            raise NotOffered(
+                f"environment {self.info.name!r} scores all samples of a task together, not one by itself; "
+                "play its tasks with `hub run`"
+            )
         if not self.info.scores_transcripts:
             raise NotOffered(
                 f"environment {self.info.name!r} scores the world an episode leaves behind, not a text alone; "
@@ -189,21 +200,43 @@ class InProcessHost:
             raise VerifierError(str(error)) from error
         return await episode.verify(submission)
 
+    async def score_group(
+        self, task: TaskCard, group: SampleGroup, *, seed: int, deadlines: Deadlines
+    ) -> Sequence[Score]:
+        """Score all members of a group together, by `verify_group` of an instance made for that.
+
+        Raises:
+            NotOffered: the environment scores each sample by itself.
+            VerifierError: the verifier failed, or returned something other than a score for each member.
+            SandboxError: a sandbox broke under it.
+        """
+        if not self.info.scores_groups:
+            raise NotOffered(f"environment {self.info.name!r} scores each sample by itself, not groups")
+        assert isinstance(task, _HostedTask), "a host scores only its own tasks"
+        try:
+            environment = self._environment(task.task, self._config, seed)
+        except Exception as error:
+            raise VerifierError(f"task {task.public.id!r} could not be opened: {describe(error)}") from error
+        environment.sandboxes = self._sandboxes
+        return await group_scores(environment, group, self._verifier, self._models, deadlines)
+
 
 def _checked(task: Any) -> Task[Public, Secret]:
-    """What an environment yielded, if it is a task."""
+    """The value that an environment's `tasks` yielded, after a check that it is a task."""
     if not isinstance(task, Task):
         raise TypeError(f"yielded {task!r:.100}, which is no Task")
     return cast(Task[Public, Secret], task)
 
 
 def _require_hooks(name: str, environment: AnyEnvironment) -> None:
-    """Refuse a class that cannot make tasks or scores now, not once per rollout.
+    """Refuse a class that lacks a required method, before any episode.
 
     Raises:
-        ConfigError: says which method is missing, and how it is written.
+        ConfigError: names the missing method, and shows its signature.
     """
     written = {hook for base in environment.__mro__ if base is not Environment for hook in vars(base)}
+    if environment.scores_groups():
+        written.add("verify")  # which it may do without
     for hook, form in _HOOKS.items():
         if hook not in written:
             raise ConfigError(f"environment {name!r} cannot be run: {environment.__qualname__} lacks `{form}`")
@@ -212,8 +245,9 @@ def _require_hooks(name: str, environment: AnyEnvironment) -> None:
 def source_digest(environment: AnyEnvironment) -> str:
     """A digest of the code that makes tasks and scores: the class's package folder, or its module.
 
-    The hub's own name counts as `envhub`, which it was once: code that differs from what a run or a lock recorded then
-    in that name alone has the same digest.
+    The hub's package name is read as its earlier name `envhub`, so that code which differs only in that name from what
+    a
+    run or a lock recorded has the same digest.
     """
     name = f"{environment.__module__}:{environment.__qualname__}:{environment.version}"
     digest = hashlib.sha256(_as_once_named(name.encode()))

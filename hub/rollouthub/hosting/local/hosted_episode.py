@@ -1,23 +1,20 @@
-"""One episode of a hosted environment: tools dispatched directly, sealed once, verified once, closed once."""
+"""One episode of a hosted environment: calls its tools, and seals, verifies and closes it once."""
 
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache
 from typing import Any
 
 import anyio
-from mcp_types import CallToolResult, Tool
+from mcp_types import CallToolResult
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from rollouthub.authoring.rewards.reward_function import as_score
 from rollouthub.environment import Environment
 from rollouthub.errors import (
-    ConfigError,
     EpisodeError,
-    ModelError,
     NotOffered,
     SandboxError,
     SandboxOverrun,
@@ -26,19 +23,26 @@ from rollouthub.errors import (
     VerifierError,
     describe,
 )
-from rollouthub.event_loop import call_hook
-from rollouthub.hosting.local.environment_faults import world_fault
-from rollouthub.hosting.local.episode_sandboxes import NotedSandboxes
+from rollouthub.event_loop import background_tasks, call_hook
+from rollouthub.generation import Model
+from rollouthub.hosting.local.artifact_collector import collect_artifacts
+from rollouthub.hosting.local.calls_in_flight import CallsInFlight
+from rollouthub.hosting.local.environment_faults import hook_faults, verifier_faults, world_fault
+from rollouthub.hosting.local.episode_sandboxes import NotedSandboxes, own_sandbox
+from rollouthub.hosting.local.hosted_seat import HostedSeat
+from rollouthub.hosting.local.returned_score import checked_score, score_from
 from rollouthub.hosting.local.role_models import recorded
+from rollouthub.hosting.local.seat_turns import TURNS_TOLD, SeatTurns
 from rollouthub.hosting.local.shell_access import WaysIn, ways_into
-from rollouthub.hosting.local.toolbox import GET_TASK, REPLY, SUBMIT, AnyTool, Toolbox
+from rollouthub.hosting.local.shown_media import ShownMedia
+from rollouthub.hosting.local.toolbox import GET_TASK, LISTEN, REPLY, SUBMIT, AnyTool, Toolbox, has_turns
+from rollouthub.hosting.local.world_seal import WorldSeal
 from rollouthub.limits import Deadlines, charged
-from rollouthub.messages import Message, assistant
-from rollouthub.protocols import Model
+from rollouthub.messages import Message, assistant, user
 from rollouthub.rollout import Fault, Phase
 from rollouthub.sandbox import Sandbox, SandboxProvider, SandboxRef
-from rollouthub.score import ModelCall, Score, Submission, VerifierRef
-from rollouthub.tools import as_result, ended, text_result
+from rollouthub.score import KeptArtifact, ModelCall, Score, Submission, VerifierRef
+from rollouthub.tools import CALLING_SEAT, as_result, ended, shown_result, text_result
 
 logger = logging.getLogger(__name__)
 
@@ -49,28 +53,8 @@ _NONE_KEPT = "this environment keeps no sandbox; it opens one for a moment at a 
 _SEALED = "the agent's time is over, and what its sandbox holds is being scored"
 
 
-class HostedSeat:
-    """One seat's agent plane."""
-
-    __slots__ = ("_episode", "messages", "name", "token", "tools")
-
-    def __init__(self, episode: "HostedEpisode", name: str, tools: tuple[Tool, ...]) -> None:
-        self.name, self.tools = name, tools
-        self.token = secrets.token_urlsafe(24)
-        self.messages = tuple(episode.environment.messages(name))
-        self._episode = episode
-
-    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """Call one of the seat's tools; never raises for what the tool or the environment did."""
-        return await self._episode.call_tool(self.name, name, arguments)
-
-    async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
-        """The environment's next user messages, or None when the conversation is over."""
-        return await self._episode.reply(self.name, messages)
-
-
 class HostedEpisode:
-    """One attempt at one task: open, then sealed, then closed. Every step is idempotent; the first terminal wins."""
+    """One attempt at one task: open, then sealed, then closed. Every step is idempotent."""
 
     def __init__(
         self,
@@ -87,61 +71,63 @@ class HostedEpisode:
         self.faults: list[Fault] = []
         self.role_calls: list[ModelCall] = []
         self.sandboxes: list[SandboxRef] = []
+        self.artifacts: Sequence[KeptArtifact] = ()
+        """The artifacts collected after the seal."""
+        self.missing_artifacts: Sequence[str] = ()
+        """Reasons why artifacts are missing."""
         self._sandbox: Sandbox | None = None
+        self._media = ShownMedia()
         if sandboxes is not None:
             environment.sandboxes = NotedSandboxes(sandboxes, self.sandboxes)
         if models:
             environment.models = recorded(models, self.role_calls)
         self.seats: dict[str, HostedSeat] = {}
         self._toolbox, self._verifier, self._deadlines = toolbox, verifier, deadlines
-        self._in_flight: set[anyio.CancelScope] = set()
-        self._idle: anyio.Event | None = None
+        self._calls = CallsInFlight()
         self._sealed = self._closed = False
         self._verdict: Score | VerifierError | SandboxError | None = None
         self._verifying: anyio.Lock | None = None
-        self._sealing: anyio.Lock | None = None
-        self._is_world_sealed = False
+        self._world_seal = WorldSeal(environment, deadlines.close)
+        self._turns: SeatTurns | None = None
+        """The turns of agents that wait for them with tools; None if seats take no turns."""
 
     @property
     def is_sealed(self) -> bool:
-        """Whether the agent's time is over."""
+        """Whether the episode is sealed."""
         return self._sealed
 
     def world(self) -> AbstractAsyncContextManager[None]:
-        """Held around the whole episode: its sandbox, and what the environment itself holds.
+        """A context for the whole episode: opens its sandbox and the environment's `lifespan`.
 
         Raises:
-            SandboxError: the sandbox could not be had.
+            SandboxError: the sandbox could not be opened.
             TaskError: the environment's code failed.
         """
+        if has_turns(type(self.environment)):
+            return self._world_with_turns()
+        return self._world()
+
+    @asynccontextmanager
+    async def _world_in_sandbox(self) -> AsyncGenerator[None]:
+        async with own_sandbox(self.environment) as self._sandbox, self.environment.lifespan():
+            yield
+
+    def _world(self) -> AbstractAsyncContextManager[None]:
         if _has_own(type(self.environment), "sandbox_spec"):
             return self._world_in_sandbox()
         return self.environment.lifespan()
 
     @asynccontextmanager
-    async def _world_in_sandbox(self) -> AsyncGenerator[None]:
-        environment = self.environment
-        try:
-            spec = environment.sandbox_spec()
-        except EpisodeError:
-            raise
-        except Exception as error:
-            raise TaskError(f"sandbox_spec of task {environment.task.id!r} raised {describe(error)}") from error
-        async with AsyncExitStack() as stack:
-            if spec is not None:
-                try:
-                    sandbox = await stack.enter_async_context(environment.open_sandbox(spec))
-                except ConfigError as error:  # of this one task; the run goes on with the others
-                    raise TaskError(f"task {environment.task.id!r} has no sandbox: {error}", retryable=False) from error
-                self._sandbox = environment.sandbox = sandbox
-            await stack.enter_async_context(environment.lifespan())
+    async def _world_with_turns(self) -> AsyncGenerator[None]:
+        async with background_tasks() as tasks, self._world():
+            self._turns = SeatTurns(self.reply, tasks, self._deadlines.tool_call)
             yield
 
     async def setup(self, state: JsonValue) -> None:
-        """Make the world ready and open its seats.
+        """Run the environment's setup and open its seats.
 
         Raises:
-            TaskError: it failed, or took longer than its deadline.
+            TaskError: setup failed, or took longer than its deadline.
             NotOffered: a state was given, and the environment restores none.
         """
         seconds = self._deadlines.setup
@@ -155,15 +141,19 @@ class HostedEpisode:
                         await environment.restore(_detached(state))
                 if scope.cancelled_caught:
                     raise TaskError(f"setup of task {environment.task.id!r} was not done after {seconds:g} s")
+            self._toolbox = self._toolbox.now(environment)
             for name in environment.seats:
-                self.seats[name] = HostedSeat(self, name, self._toolbox.definitions(name))
+                messages = await self._media.show(tuple(environment.messages(name)))
+                self.seats[name] = HostedSeat(
+                    self, name, messages, self._toolbox.definitions(name), self._toolbox.of_task
+                )
         except (EpisodeError, NotOffered):
             raise
         except Exception as error:
             raise TaskError(f"setup of task {environment.task.id!r} raised {describe(error)}") from error
 
     async def call_tool(self, seat: str, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """Dispatch one call: strict arguments, a deadline, cancelled by the seal."""
+        """Call a tool: arguments are checked strictly, the call has a deadline, and the seal cancels it."""
         if self._sealed:
             return text_result(CLOSED, is_error=True)
         try:
@@ -172,12 +162,15 @@ class HostedEpisode:
             if name == SUBMIT:
                 return await self._submit(parsed["answer"])
             if name == GET_TASK:
-                result = text_result("\n\n".join(message.text for message in self.seats[seat].messages))
-            elif name == REPLY:
-                said = await self.reply(seat, (assistant(parsed["text"]),))
-                result = text_result("The conversation is over." if said is None else "\n\n".join(m.text for m in said))
+                told = () if self._turns is None else (user(TURNS_TOLD),)
+                result = shown_result((*self.seats[seat].messages, *told))
+            elif name in (REPLY, LISTEN):
+                result = await self._converse(seat, name, parsed)
             else:
-                result = await self._call(name, spec, parsed)
+                if self._turns is not None:
+                    self._turns.need_turn(seat)
+                result = await self._call(seat, name, spec, parsed)
+                self._media.returned(result)
                 if self.environment.is_over and not self._sealed:
                     await self.seal()
                     return ended(result)
@@ -192,24 +185,19 @@ class HostedEpisode:
         # Whatever a call in flight came to after the seal (a result, an error, a fault) is not the agent's to read.
         return text_result(CLOSED, is_error=True) if self._sealed else result
 
-    async def _call(self, name: str, spec: AnyTool, arguments: dict[str, Any]) -> CallToolResult:
+    async def _converse(self, seat: str, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        if self._turns is None:
+            said = await self.reply(seat, (assistant(arguments["text"]),))
+            return text_result("The conversation is over.") if said is None else shown_result(said)
+        return await (self._turns.listen(seat) if name == LISTEN else self._turns.speak(seat, arguments["text"]))
+
+    async def _call(self, seat: str, name: str, spec: AnyTool, arguments: dict[str, Any]) -> CallToolResult:
         seconds = self._deadlines.tool_call
-        with self._cancellable(seconds):
+        if len(self.seats) > 1:
+            CALLING_SEAT.set(seat)
+        with self._calls.cancellable(seconds):
             return as_result(await spec.call(self.environment, arguments))
         return text_result(f"{name} was stopped after {seconds:g} seconds.", is_error=True)
-
-    @contextmanager
-    def _cancellable(self, seconds: float) -> Generator[None]:
-        """Run the environment's code for the agent: until the deadline, or until the seal cancels it."""
-        scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
-        self._in_flight.add(scope)
-        try:
-            with scope, charged(scope):
-                yield
-        finally:
-            self._in_flight.discard(scope)
-            if self._idle is not None and not self._in_flight:
-                self._idle.set()
 
     async def _submit(self, answer: str) -> CallToolResult:
         self.answer = answer
@@ -217,113 +205,98 @@ class HostedEpisode:
         return text_result("Submitted.")
 
     async def reply(self, seat: str, messages: Sequence[Message]) -> Sequence[Message] | None:
-        """The environment's user answers, or None when it has nothing more to say.
+        """The environment's next user messages; None if the conversation is over or the episode sealed.
 
         Raises:
             TaskError: the environment's code failed or was too slow.
         """
         if self._sealed or not _has_own(type(self.environment), "reply"):
             return None
-        seconds = self._deadlines.tool_call
+        waits = self.environment.takes_turns
+        if self._turns is not None:
+            self._turns.begin(seat)
+        seconds = self._deadlines.agent if waits else self._deadlines.tool_call
         try:
-            with self._cancellable(seconds):
+            with hook_faults("reply"), self._calls.cancellable(seconds):
                 said = await call_hook(self.environment.reply, seat, messages)
+                said = None if said is None else await self._media.show(said)
+                self._offer_tools()
+                if said and not messages:  # before its first turn: whoever reads the task reads this, too
+                    self.seats[seat].messages += tuple(said)
                 return None if self._sealed else said
         except SandboxOverrun as error:
             self.record_fault(error, "agent")
             raise
-        except EpisodeError:
-            raise
-        except Exception as error:
-            raise TaskError(f"reply raised {describe(error)}") from error
         if self._sealed:
             return None
         raise TaskError(f"the environment's user gave no reply within {seconds:g} s")
 
-    async def reference(self) -> Sequence[Message]:
-        """Privileged: the reference solution; empty where there is none.
+    def _offer_tools(self) -> None:
+        """Update the seats' tools with those that the task has now."""
+        toolbox = self._toolbox.now(self.environment)
+        if toolbox is not self._toolbox:
+            self._toolbox = toolbox
+            for name, seat in self.seats.items():
+                seat.tools, seat.task_tools = toolbox.definitions(name), toolbox.of_task
+
+    async def leave(self, seat: str) -> None:
+        """Tell the environment that a seat's player is done, if its seats take turns."""
+        if self._sealed or not self.environment.takes_turns:
+            return
+        try:
+            self.environment.left(seat)
+        except Exception as error:
+            logger.exception("task %r failed when seat %r left", self.environment.task.id, seat)
+            self.record_fault(error, "agent")
+
+    async def reference(self, seat: str | None = None) -> Sequence[Message]:
+        """Privileged: the reference solution for a seat, by default the first; empty if there is none.
 
         Raises:
             TaskError: the environment's code failed.
         """
-        try:
-            return self.environment.reference()
-        except EpisodeError:
-            raise
-        except NotOffered as error:
-            raise TaskError(str(error), retryable=False) from error
-        except Exception as error:
-            raise TaskError(f"reference raised {describe(error)}") from error
+        with hook_faults("reference"):
+            try:
+                return self.environment.reference_of(seat or self.environment.seats[0])
+            except NotOffered as error:
+                raise TaskError(str(error), retryable=False) from error
+
+    def media(self, digest: str) -> bytes | None:
+        """Privileged: the bytes of media in its messages or model calls; None for any other digest."""
+        judged = self._verdict.judge_calls if isinstance(self._verdict, Score) else ()
+        return self._media.find(digest, (*self.role_calls, *judged))
+
+    def with_media(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Messages received from a client, with the bytes of media that this episode has shown."""
+        return self._media.given_back(messages)
 
     async def snapshot(self) -> JsonValue:
-        """Privileged: the world's state as JSON, cut off from the world it was taken from."""
-        return _detached(self.environment.snapshot())
+        """Privileged: the environment's state as JSON, a copy that shares nothing with the environment."""
+        return _detached(await call_hook(self.environment.snapshot))
 
     async def ways_in(self) -> WaysIn:
-        """The ways into the episode's own sandbox; what it opens besides may be a verifier's, and is nobody's to enter.
+        """How to open a shell in the episode's own sandbox; further sandboxes, such as a verifier's, are not offered.
 
-        None once the agent's time is over: what a sandbox holds then decides the score.
+        None once the episode is sealed: the sandbox's content then decides the score.
         """
         if self._sandbox is None:
             return WaysIn(why_not=_NO_SANDBOX if self.environment.sandboxes is None else _NONE_KEPT)
         return WaysIn(why_not=_SEALED) if self._sealed else ways_into(self._sandbox)
 
     async def seal(self) -> None:
-        """Revoke the agent's access and end its calls in flight; back when their clean-up is done."""
+        """Revoke the agent's access and cancel its calls in flight; returns when their clean-up is done."""
         self._sealed = True
-        for scope in tuple(self._in_flight):
-            scope.cancel()
-        is_ignored = bool(self._in_flight) and not await self._in_flight_ends()
+        is_ignored = not await self._calls.cancel(self._deadlines.close)
         if self._sandbox is not None or _has_own(type(self.environment), "seal"):
-            await self._seal_world()
+            await self._world_seal.apply(self._sandbox, self.record_fault, stops_sandbox=not self._closed)
         if is_ignored and not any(fault.boundary == "agent" for fault in self.faults):  # which keeps calls from ending
             self.record_fault(TaskError("a tool call ignored its cancellation at the seal"), "agent")
 
-    async def _in_flight_ends(self) -> bool:
-        """Wait for the clean-up of cancelled calls; whether it was done in time."""
-        self._idle = self._idle or anyio.Event()
-        with anyio.move_on_after(self._deadlines.close, shield=True) as patience:
-            await self._idle.wait()
-        if not (patience.cancelled_caught and self._in_flight):
-            return True
-        self._in_flight.clear()  # given up on: no later step waits for them again
-        return False
-
-    async def _seal_world(self) -> None:
-        """Kill what runs for the agent and run the environment's own `seal`, once; who comes later waits, too."""
-        self._sealing = self._sealing or anyio.Lock()
-        seconds = self._deadlines.close
-        with anyio.CancelScope(shield=True):
-            async with self._sealing:
-                if self._is_world_sealed:
-                    return
-                self._is_world_sealed = True
-                try:
-                    with anyio.move_on_after(seconds) as scope:
-                        if self._sandbox is not None and not self._closed and self.environment.stops_at_seal:
-                            await self._sandbox.stop()
-                        await call_hook(self.environment.seal)
-                except Exception as error:
-                    logger.exception("the seal of task %r failed", self.environment.task.id)
-                    self.record_fault(error, "agent")
-                else:
-                    if scope.cancelled_caught:
-                        self.record_fault(await self._why_slow(seconds), "agent")
-
-    async def _why_slow(self, seconds: float) -> Exception:
-        """What a seal that was not done in time is recorded as: a sandbox that broke meanwhile says why it did."""
-        if self._sandbox is not None and not self._sandbox.is_alive:
-            try:
-                await self._sandbox.stop()
-            except SandboxError as error:
-                return error
-        return TaskError(f"seal was not done after {seconds:g} s")
-
     async def verify(self, submission: Submission) -> Score:
-        """Seal and score; the first verdict stands.
+        """Seal and score; later calls return the first verdict.
 
         Raises:
-            VerifierError: the verifier failed, or gave something that is no score.
+            VerifierError: the verifier failed, or returned something that is not a score.
             SandboxError: a sandbox broke under it.
         """
         await self.seal()
@@ -339,16 +312,18 @@ class HostedEpisode:
         return self._verdict
 
     async def conclude(self, submission: Submission) -> Score | None:
-        """Seal, and score unless the environment broke before.
+        """Seal and score; None if the environment broke before, or scores only groups.
 
         Raises:
-            VerifierError: the verifier failed, or gave something that is no score.
+            VerifierError: the verifier failed, or returned something that is not a score.
             SandboxError: a sandbox broke under it.
         """
         await self.seal()
         if self.faults:
             is_agents = all(fault.boundary == "agent" for fault in self.faults)
             return self._zero(self.faults[0].message) if is_agents else None
+        if not _has_own(type(self.environment), "verify"):
+            return None  # the group's verdict is all there is
         if submission.answer is None and self.answer is not None:
             submission = submission.model_copy(update={"answer": self.answer})
         return await self.verify(submission)
@@ -356,49 +331,39 @@ class HostedEpisode:
     async def _judge(self, submission: Submission) -> Score:
         if self._closed:
             raise VerifierError("the episode was closed before it was verified")
+        if not _has_own(type(self.environment), "verify"):
+            raise VerifierError("the environment scores groups alone, and no single sample", retryable=False)
+        if self.environment.scores_states or _has_own(type(self.environment), "artifacts"):
+            self.artifacts, self.missing_artifacts = await collect_artifacts(
+                self.environment, self._sandbox, self._deadlines.verify
+            )
+            submission = submission.model_copy(update={"artifacts": tuple(each.ref for each in self.artifacts)})
         seconds = self._deadlines.verify
         asked_before = len(self.role_calls)
         value: object = None
         try:
-            with anyio.move_on_after(seconds) as scope, charged(scope):
+            with verifier_faults(self.environment.task.id), anyio.move_on_after(seconds) as scope, charged(scope):
                 value = await call_hook(self.environment.verify, submission)
         except SandboxOverrun as error:
             self.record_fault(error, "verify")
             return self._zero(str(error))
-        except (VerifierError, SandboxError):
-            raise
-        except ModelError as error:
-            raise VerifierError(f"a model the verifier asked failed: {error}", retryable=error.retryable) from error
-        except Exception as error:
-            logger.exception("the verifier of task %r failed", self.environment.task.id)
-            raise VerifierError(f"the verifier raised {describe(error)}") from error
         if scope.cancelled_caught:
             raise VerifierError(f"the verifier gave no score within {seconds:g} s")
-        try:
-            score = as_score(value, "of verify")
-        except ValueError as error:
-            returned = repr(value) if value is None or isinstance(value, float) else f"a {type(value).__name__}"
-            raise VerifierError(
-                f"verify returned {returned}: return a Score, a finite number, True or False"
-            ) from error
+        score = score_from(value, "verify")
         update: dict[str, Any] = {"verifier": self._verifier}
         if len(self.role_calls) > asked_before:
             # They are part of what defends the score; the rest stays with the episode.
             update["judge_calls"] = score.judge_calls or tuple(self.role_calls[asked_before:])
             del self.role_calls[asked_before:]
-        try:
-            # Checked again: `model_copy` and `model_construct` let NaN through.
-            return type(score).model_validate({**vars(score), **update})
-        except ValueError as error:
-            raise VerifierError(f"the verifier returned a score that does not hold: {error}") from error
+        return checked_score(score, update)
 
     def _zero(self, why: str) -> Score:
-        """The verdict on an agent that ended its own sandbox: else whoever does not know would gain by it."""
+        """The score of an agent that destroyed its own sandbox; unscored, it could gain by doing so."""
         feedback = f"what ran in its sandbox ended it: {why}"
         return Score(reward=0.0, passed=False, feedback=feedback, verifier=self._verifier)
 
     async def close(self) -> None:
-        """Tear the world down, once; shielded and bounded.
+        """Close the environment, once; shielded from cancellation and limited in time.
 
         Raises:
             TaskError: the environment's clean-up failed or took longer than its deadline.
@@ -420,16 +385,16 @@ class HostedEpisode:
             raise TaskError(f"close was not done after {seconds:g} s")
 
     def record_fault(self, error: Exception, phase: Phase) -> None:
-        """Keep a fault of the environment's; it decides the outcome."""
+        """Record a fault of the environment; it decides the outcome."""
         self.faults.append(world_fault(error, phase))
 
 
 @cache
 def _has_own(environment: type[Environment[Any]], hook: str) -> bool:
-    """Whether an environment writes this hook itself; a deadline around the empty one would cost more than the hook."""
+    """Whether an environment overrides this hook; a deadline around the empty default would cost more than the hook."""
     return getattr(environment, hook) is not getattr(Environment, hook)
 
 
 def _detached(state: JsonValue) -> JsonValue:
-    """A copy through JSON: what a wire would make of it."""
+    """A copy made through JSON."""
     return from_json(to_json(state))

@@ -1,15 +1,16 @@
-"""The models an environment asks itself, such as a judge: each call bounded, and recorded with its cost."""
+"""The models an environment asks itself, such as a judge; each call is recorded with its cost."""
 
 import time
 from collections.abc import Mapping
 
 from rollouthub.errors import ModelError
-from rollouthub.protocols import Model, ModelReply, ModelRequest
+from rollouthub.generation import Model, ModelReply, ModelRequest
+from rollouthub.messages import holding
 from rollouthub.score import ModelCall
 
 
 class RecordedModel:
-    """A model as one episode sees it: what is asked of it is noted, also where it fails."""
+    """A model that records its calls for one episode, also failed ones."""
 
     def __init__(self, role: str, model: Model, calls: list[ModelCall]) -> None:
         self._role, self._model, self._calls = role, model, calls
@@ -20,7 +21,7 @@ class RecordedModel:
         return self._model.name
 
     async def generate(self, request: ModelRequest) -> ModelReply:
-        """Ask, and note the answer or the failure.
+        """Ask the model, and record the answer or the failure.
 
         Raises:
             ModelError: the model failed.
@@ -42,7 +43,7 @@ class RecordedModel:
             ModelCall(
                 role=self._role,
                 model=self.name,
-                messages=tuple(request.messages),
+                messages=holding(request.messages, request.media) if request.media else tuple(request.messages),
                 response=None if reply is None else reply.message,
                 error=error,
                 prompt_tokens=0 if reply is None else reply.usage.prompt_tokens,

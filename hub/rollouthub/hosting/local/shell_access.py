@@ -1,4 +1,4 @@
-"""How a person gets into the sandbox of an episode. Told to whoever runs the hub, and never on the agent plane."""
+"""How a person opens a shell in an episode's sandbox. Only the control plane offers this, never the agent plane."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -6,20 +6,20 @@ from typing import Protocol, runtime_checkable
 from pydantic import Field
 
 from rollouthub.errors import NotOffered
-from rollouthub.frozen import Frozen
 from rollouthub.sandbox import Container, EnterableSandbox, Sandbox
+from rollouthub.values import Frozen
 
 _LABEL_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class WayIn:
-    """A way into a sandbox in use."""
+    """One way to open a shell in a sandbox."""
 
     label: str
-    """What the sandbox is: its provider, and what separates it from the machine."""
+    """The sandbox's provider, isolation and image."""
     inside: Container | tuple[str, ...]
-    """The container it is, or a command of this machine that gives a shell in it."""
+    """The container to enter, or a command on this machine that opens a shell in the sandbox."""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -29,7 +29,7 @@ class WayIn:
 
 @dataclass(frozen=True, slots=True)
 class WaysIn:
-    """Every way into an episode's sandboxes, or why there is none."""
+    """All ways to open a shell in an episode's sandboxes, or why there is none."""
 
     ways: tuple[WayIn, ...] = ()
     why_not: str | None = None
@@ -37,37 +37,39 @@ class WaysIn:
 
 @runtime_checkable
 class EnterableEpisode(Protocol):
-    """An episode that knows its ways in."""
+    """An episode that can tell how to open a shell in its sandbox."""
 
     async def ways_in(self) -> WaysIn:
-        """Those of the sandbox that the agent's programs run in; verifiers' are never among them."""
+        """Ways into the sandbox in which the agent's programs run, never into a verifier's."""
         ...
 
 
 @runtime_checkable
 class HousedSeat(Protocol):
-    """A seat that notes where its player lives."""
+    """A seat that knows the sandbox of its agent's program."""
 
     home: Sandbox | None
-    """A sandbox of the agent's own, where its program runs; None where it has none."""
+    """The agent's own sandbox, in which its program runs; None if it has none."""
 
 
 class ShellAccess(Frozen):
-    """A way in as the control plane tells it: a container and nothing else, as a command would be run as it came."""
+    """A way in as the control plane sends it: only a container, because a command from a server would be run
+    unchecked.
+    """
 
     label: str = Field(max_length=_LABEL_CHARACTERS)
     container: Container
 
 
-class Doors(Frozen):
-    """`GET /v1/episodes/{id}/doors`."""
+class OfferedShells(Frozen):
+    """Answer to `GET /v1/episodes/{id}/doors`: ways for a person to open a shell in the episode's sandbox."""
 
     doors: tuple[ShellAccess, ...] = Field(default=(), max_length=16)
     why_none: str | None = Field(default=None, max_length=500)
 
     @classmethod
-    def of(cls, known: WaysIn) -> "Doors":
-        """What of it may cross a wire."""
+    def of(cls, known: WaysIn) -> "OfferedShells":
+        """The ways in that may be sent: those into containers."""
         doors = tuple(
             ShellAccess(label=way.label[:_LABEL_CHARACTERS], container=way.inside)
             for way in known.ways
@@ -78,14 +80,16 @@ class Doors(Frozen):
 
     @property
     def ways_in(self) -> WaysIn:
-        """As the hub takes it: engines of this machine alone, lest a server lead a person's terminal elsewhere."""
+        """The ways in that the hub accepts: only containers of this machine's engine, so that a server cannot connect a
+        person's terminal to another machine.
+        """
         near = [door for door in self.doors if not (door.container.address or "").startswith("tcp://")]
         why_none = self.why_none if near or not self.doors else "its container's engine is on another machine"
         return WaysIn(tuple(WayIn(door.label, door.container) for door in near), why_none)
 
 
 def ways_into(sandbox: Sandbox, whose: str = "") -> WaysIn:
-    """The ways into one sandbox; `whose` begins their labels."""
+    """The ways into one sandbox; `whose` is the beginning of their labels."""
     ref = sandbox.ref
     if not sandbox.is_alive:
         return WaysIn(why_not="its sandbox has broken, or ended")

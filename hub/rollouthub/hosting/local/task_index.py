@@ -1,30 +1,36 @@
-"""Finding a task by its id among tasks that come one by one, without keeping them all."""
+"""Finds a task by its id in a split that is read lazily, without holding all tasks in memory."""
 
 from collections.abc import Callable, Iterator
 
 from rollouthub.errors import UnknownNameError
+from rollouthub.messages import media_of
 from rollouthub.task import BadRow, Public, Secret, Task
 
 CAPACITY = 20_000
-"""Tasks kept; more are found by reading the split again."""
+"""Most tasks held; others are found by reading the split again."""
+
+MEDIA_BYTES = 128 * 2**20
+"""Most bytes of media in the held tasks."""
 
 AnyTask = Task[Public, Secret]
 
 
-class TaskShelf:
-    """The tasks of one split, read as far as was asked for."""
+class SplitTasks:
+    """The tasks of one split, read as far as needed."""
 
     def __init__(self, split: str, read: Callable[[], Iterator[AnyTask | BadRow]], capacity: int = CAPACITY) -> None:
         self._split, self._read, self._capacity = split, read, capacity
         self._kept: dict[str, AnyTask] = {}
         self._reading: Iterator[AnyTask | BadRow] | None = None
         self._has_dropped = False
+        self._bytes = 0
+        """Bytes of media in the held tasks."""
 
     def find(self, task_id: str) -> AnyTask:
-        """The task of this id. Whoever asks in the order of the split reads it once.
+        """The task of this id. Asking for tasks in the split's order reads the split only once.
 
         Raises:
-            UnknownNameError: there is none.
+            UnknownNameError: there is no such task.
         """
         task = self._kept.get(task_id)
         if task is not None:
@@ -32,6 +38,7 @@ class TaskShelf:
         found = self._read_on(task_id)
         if found is None and self._has_dropped:
             self._kept.clear()
+            self._bytes = 0
             self._reading, self._has_dropped = None, False
             found = self._read_on(task_id)
         if found is None:
@@ -44,11 +51,17 @@ class TaskShelf:
         for task in self._reading:
             if isinstance(task, BadRow):
                 continue
-            if len(self._kept) >= self._capacity:
+            self._bytes += _held_bytes(task)
+            while self._kept and (len(self._kept) >= self._capacity or self._bytes > MEDIA_BYTES):
                 # The oldest first: a run asks for tasks in their order.
-                del self._kept[next(iter(self._kept))]
+                self._bytes -= _held_bytes(self._kept.pop(next(iter(self._kept))))
                 self._has_dropped = True
             self._kept[task.id] = task
             if task.id == task_id:
                 return task
         return None
+
+
+def _held_bytes(task: AnyTask) -> int:
+    prompt = task.public.prompt
+    return 0 if isinstance(prompt, str) else sum(part.held_bytes for part in media_of(prompt))

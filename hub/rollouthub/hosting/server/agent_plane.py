@@ -1,6 +1,5 @@
 """The agent plane: nothing but MCP, for whoever holds a seat's token."""
 
-import logging
 from collections.abc import AsyncGenerator, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -30,8 +29,6 @@ from rollouthub.http.asgi import (
 )
 from rollouthub.http.event_stream import STREAM, EventStream
 from rollouthub.protocols import EnvironmentInfo
-
-logger = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 4 * 2**20
 MOST_REQUESTS = 256
@@ -106,7 +103,7 @@ class AgentPlaneApp:
 
     @asynccontextmanager
     async def serving(self, episodes: Episodes | None) -> AsyncGenerator[None]:
-        """Answer for these episodes; without, only through `serve_seat`."""
+        """Serve these episodes within the block; with None, requests are served only through `serve_seat`."""
         self._episodes = episodes
         async with self._manager.run(), self._afterwards.run():
             yield
@@ -210,7 +207,7 @@ class AgentPlaneApp:
 
 
 def refusal_of(error: TooLarge) -> bytes:
-    """What a client is told whose message is not read."""
+    """The error for a client whose message is too large to be read."""
     return CROWDED if isinstance(error, TooCrowded) else TOO_LARGE
 
 

@@ -30,6 +30,7 @@ MAX_BODY_BYTES = 64 * 2**20
 KEEP_ALIVE_SECONDS = 15.0
 """Of silence, after which a stream of events says that it is still there."""
 METRICS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
+MEDIA_BYTES = b"application/octet-stream"
 _EVENT_STREAM = b"text/event-stream"
 _HEADERS = {408: [(b"connection", b"close")], 429: [(b"retry-after", b"1")]}
 """Of refusals: the rest of a body that is too slow is not waited for."""
@@ -101,7 +102,7 @@ class ControlHttp:
         raise NoRoute
 
     def problem(self, error: HubError) -> ControlProblem:
-        """An error as its caller is told."""
+        """An error as its caller gets it."""
         return problem_of(error)
 
     def _status(self, error: HubError) -> int:
@@ -156,7 +157,7 @@ def integer(query: Query, name: str, default: int = 0) -> int:
     """A parameter that is a number.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the value is no integer.
     """
     text = query.get(name)
     if text is None:

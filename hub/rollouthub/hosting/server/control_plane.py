@@ -1,5 +1,6 @@
 """The control plane: HTTP and JSON for the hub alone, behind a credential that no agent holds."""
 
+import base64
 from collections.abc import Awaitable, Callable, Mapping
 from typing import ClassVar
 
@@ -8,12 +9,17 @@ from pydantic import BaseModel
 
 from rollouthub.errors import HubError, NotOffered, TaskError, UnknownNameError, UsageError
 from rollouthub.hosting.control_wire import (
+    ArtifactBodies,
+    ArtifactBody,
     BatchAnswer,
     BatchEntry,
     BatchRequest,
     ControlProblem,
     EpisodeStateBody,
     EpisodeVerdict,
+    GroupRequest,
+    GroupVerdict,
+    LeaveRequest,
     OpenEpisode,
     Reference,
     ReplyAnswer,
@@ -22,9 +28,11 @@ from rollouthub.hosting.control_wire import (
     VerifyRequest,
     problem_of,
 )
-from rollouthub.hosting.local.shell_access import Doors, EnterableEpisode, WaysIn
+from rollouthub.hosting.local.shell_access import EnterableEpisode, OfferedShells, WaysIn
+from rollouthub.hosting.local.shown_media import ShowingEpisode, with_media
 from rollouthub.hosting.server.control_http import (
     MAX_BODY_BYTES,
+    MEDIA_BYTES,
     METRICS_TEXT,
     ControlHttp,
     NoRoute,
@@ -75,11 +83,14 @@ class ControlPlane(ControlHttp):
         elif parts == ["metrics"]:
             need(scope, "GET")
             await answer(send, 200, self._metrics.text(), METRICS_TEXT)
+        elif len(parts) == 5 and parts[1] == "episodes" and parts[3] == "media":
+            need(scope, "GET")
+            await answer(send, 200, self._media(parts[2], parts[4]), MEDIA_BYTES)
         else:
             await answer(send, 200, await self._answer(parts, scope, receive))
 
     def problem(self, error: HubError) -> ControlProblem:
-        """An error as its caller is told; of an episode that is gone, another attempt may fare better."""
+        """An error as its caller gets it; of an episode that is gone, another attempt may fare better."""
         if isinstance(error, Unknown | Conflict):
             return ControlProblem(type="TaskError", message=str(error), retryable=True)
         return problem_of(error)
@@ -117,6 +128,8 @@ class ControlPlane(ControlHttp):
                 return card_json(await self._host.find_task(split, "/".join(rest), seed))
             case ["v1", "verify"]:
                 return json_of(await self._score(await body_of(scope, receive, BatchRequest)))
+            case ["v1", "score_group"]:
+                return json_of(await self._score_group(await body_of(scope, receive, GroupRequest), scope))
             case _:
                 raise NoRoute
 
@@ -161,25 +174,55 @@ class ControlPlane(ControlHttp):
         body = await read_body(scope, receive, MAX_BODY_BYTES)
         request = parsed(body, VerifyRequest) if body else VerifyRequest()
         served = await self._episodes.seal(episode_id)
-        score = await served.verify(request.submission, unless_broken=request.unless_broken)
+        submission = with_media(request.submission, served.episode)
+        score = await served.verify(submission, unless_broken=request.unless_broken)
         return Verified(score=score, status=served.status())
 
     async def _reply(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
         request = await body_of(scope, receive, ReplyRequest)
-        seats = self._episodes.find(episode_id).episode.seats
+        episode = self._episodes.find(episode_id).episode
+        seats, said = episode.seats, request.messages
         if request.seat not in seats:
             raise UnknownNameError("seat", request.seat, seats)
+        if isinstance(episode, ShowingEpisode):
+            said = episode.with_media(said)
         with until_gone(scope):
-            messages = await seats[request.seat].reply(request.messages)
-            return ReplyAnswer(messages=None if messages is None else tuple(messages))
+            seat, before = seats[request.seat], seats[request.seat].tools
+            messages = await seat.reply(said)
+            told = None if messages is None else tuple(messages)
+            own = None if seat.tools is before else tuple(tool for tool in seat.tools if tool.name in seat.task_tools)
+            return ReplyAnswer(messages=told, task_tools=own)
         raise TaskError("whoever asked for the reply has left")
+
+    async def _leave(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
+        request = await body_of(scope, receive, LeaveRequest)
+        served = self._episodes.find(episode_id)
+        if request.seat not in served.episode.seats:
+            raise UnknownNameError("seat", request.seat, served.episode.seats)
+        await served.episode.leave(request.seat)
+        return served.status()
+
+    def _media(self, episode_id: str, digest: str) -> bytes:
+        episode = self._episodes.find(episode_id).episode
+        content = episode.media(digest) if isinstance(episode, ShowingEpisode) else None
+        if content is None:
+            raise UnknownNameError("media of this episode", digest[:80], ())
+        return content
+
+    async def _artifacts(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
+        found = self._episodes.find(episode_id).episode.artifacts
+        bodies = (ArtifactBody(name=each.ref.name, data=base64.b64encode(each.data).decode()) for each in found)
+        return ArtifactBodies(artifacts=tuple(bodies))
 
     async def _doors(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
         episode = self._episodes.find(episode_id).episode
-        return Doors.of(await episode.ways_in() if isinstance(episode, EnterableEpisode) else WaysIn())
+        return OfferedShells.of(await episode.ways_in() if isinstance(episode, EnterableEpisode) else WaysIn())
 
     async def _reference(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
-        return Reference(messages=tuple(await self._episodes.find(episode_id).episode.reference()))
+        episode, seat = self._episodes.find(episode_id).episode, query_of(scope, "seat").get("seat")
+        if seat is not None and seat not in episode.seats:
+            raise UnknownNameError("seat", seat[:80], tuple(episode.seats))
+        return Reference(messages=tuple(await episode.reference(seat)))
 
     async def _state(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
         return EpisodeStateBody(state=await self._episodes.find(episode_id).episode.snapshot())
@@ -211,6 +254,21 @@ class ControlPlane(ControlHttp):
         finally:
             self._metrics.verdicts[outcome] += 1
 
+    async def _score_group(self, request: GroupRequest, scope: Scope) -> GroupVerdict:
+        key, outcome = request.task, "scored"
+        try:
+            with until_gone(scope):
+                card = await self._host.find_task(key.split, key.id, key.seed)
+                group, deadlines = request.group, request.deadlines
+                scores = await self._host.score_group(card, group, seed=request.seed, deadlines=deadlines)
+                return GroupVerdict(scores=tuple(scores))
+            raise TaskError("whoever asked for the verdict has left")
+        except HubError as error:
+            outcome = type(error).__name__
+            raise
+        finally:
+            self._metrics.verdicts[outcome] += 1
+
     async def _stream(self, episode_id: str, after: int, scope: Scope, send: Send) -> None:
         """Send an episode's events as they come."""
         await send_events(self._episodes.find(episode_id).events, after, scope, send)
@@ -221,6 +279,8 @@ _ACTIONS: dict[tuple[str, str], _Action] = {
     ("POST", "seal"): ControlPlane._seal,  # pyright: ignore[reportPrivateUsage]  # its own module
     ("POST", "verify"): ControlPlane._verify,  # pyright: ignore[reportPrivateUsage]
     ("POST", "reply"): ControlPlane._reply,  # pyright: ignore[reportPrivateUsage]
+    ("POST", "leave"): ControlPlane._leave,  # pyright: ignore[reportPrivateUsage]
+    ("GET", "artifacts"): ControlPlane._artifacts,  # pyright: ignore[reportPrivateUsage]
     ("GET", "doors"): ControlPlane._doors,  # pyright: ignore[reportPrivateUsage]
     ("GET", "reference"): ControlPlane._reference,  # pyright: ignore[reportPrivateUsage]
     ("GET", "state"): ControlPlane._state,  # pyright: ignore[reportPrivateUsage]

@@ -26,7 +26,7 @@ class EventLog:
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody waits for news."""
+        """Whether a client waits for new events."""
         return self._watchers > 0
 
     def add(self, kind: str, **facts: Any) -> None:

@@ -1,6 +1,5 @@
 """The MCP server of an environment: one object for all its episodes; each request says in its scope whose it is."""
 
-import logging
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -27,13 +26,12 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic_core import to_json
 
+from rollouthub.hosting.server.attachments import attachments, contents_of, listed
 from rollouthub.hosting.server.served_episode import Call, ServedSeat
 from rollouthub.http.asgi import Scope, connection_of
 from rollouthub.http.event_stream import STREAM, EventStream, takes_events
 from rollouthub.protocols import EnvironmentInfo
 from rollouthub.tools import ProgressListener, heard_by
-
-logger = logging.getLogger(__name__)
 
 SEAT = "rollouthub.seat"
 """Where a request's scope holds the seat its token opened."""
@@ -50,7 +48,7 @@ _HINT = CacheHint(ttl_ms=60_000, scope="private")
 
 
 class EnvironmentServer(Server[Any]):
-    """Answers for the seat in the request's scope: its tools, its task, nothing of anyone else's."""
+    """Answers for the seat in the request's scope: its tools, its task and attachments, nothing of anyone else's."""
 
     def __init__(self, info: EnvironmentInfo) -> None:
         # Asked for at every call, and looked through; only what such a schema says of headers matters.
@@ -81,8 +79,8 @@ class EnvironmentServer(Server[Any]):
     def get_capabilities(self, *arguments: Any, **more: Any) -> ServerCapabilities:
         """Tools, and prompts, of which there are none: who answers for them must say so.
 
-        Resources are answered, too, being asked for anyway, but not advertised: for a server that has them, some
-        clients offer their model tools to read them with.
+        Resources are answered, too, being asked for anyway, but advertised to seats alone whose tasks have attachments:
+        for a server that has them, some clients offer their model tools to read them with.
         """
         return super().get_capabilities(*arguments, **more).model_copy(update={"resources": None})
 
@@ -163,7 +161,8 @@ async def _list_prompts(context: Context, params: PaginatedRequestParams | None)
 
 
 async def _list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-    return ListResourcesResult(resources=[])
+    seat = _seat(context)
+    return ListResourcesResult(resources=[] if seat.episode.is_sealed else listed(seat.plane.messages))
 
 
 async def _list_resource_templates(
@@ -177,6 +176,10 @@ async def _get_prompt(context: Context, params: GetPromptRequestParams) -> GetPr
 
 
 async def _read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+    seat = _seat(context)
+    found = None if seat.episode.is_sealed else await contents_of(seat.plane.messages, params.uri)
+    if found is not None and not seat.episode.is_sealed:
+        return ReadResourceResult(contents=[found])
     is_modern = context.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS
     code = INVALID_PARAMS if is_modern else _RESOURCE_NOT_FOUND
     raise MCPError(code, "Resource not found", {"uri": params.uri})
@@ -189,5 +192,9 @@ async def _in_the_name_of_the_seat(ctx: Context, call_next: CallNext) -> Handler
         _seat(ctx).cancel(_call_key(ctx, ctx.params.get("requestId")))
     result = await call_next(ctx)
     if ctx.method in _GREETINGS and isinstance(result, dict):
-        return {**result, "instructions": _seat(ctx).task_text}
+        seat = _seat(ctx)
+        told = {**result, "instructions": seat.task_text}
+        if attachments(seat.plane.messages):
+            told["capabilities"] = {**result["capabilities"], "resources": {}}
+        return told
     return result

@@ -25,11 +25,11 @@ TOOLS_VARIABLE = "ROLLOUTHUB_SERVED_TOOLS"
 async def see_that_it_is_sound(
     installation: Installation, settings: Mapping[str, JsonValue], roles: Mapping[str, ModelConfig]
 ) -> str:
-    """Serve it for a moment, to see that bytes and tools are what was installed; the digest of these tools.
+    """Serve an installed environment once, to check its bytes and tools; returns the digest of the tools.
 
     Raises:
-        UsageError: they are not, or it cannot be served as asked.
-        TaskError: it does not come up.
+        UsageError: they are not what was installed, or it cannot be served as asked.
+        TaskError: its server does not start.
     """
     async with AsyncExitStack() as stack:
         credentials = load_credentials(os.environ, Path.cwd())

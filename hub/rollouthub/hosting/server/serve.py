@@ -1,4 +1,4 @@
-"""Serving one environment until told to leave."""
+"""Serving one environment until asked to stop."""
 
 import logging
 import os
@@ -12,6 +12,7 @@ import anyio
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError
+from rollouthub.generation import Model
 from rollouthub.hosting.launch import RoleEndpoint, ServerReady
 from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.hosting.role_endpoints import ask_role
@@ -27,8 +28,8 @@ from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.resolve import open_model
 from rollouthub.plugins.components import component
-from rollouthub.plugins.entry_points import find_environment
-from rollouthub.protocols import EnvironmentHost, Model
+from rollouthub.plugins.environments import find_environment
+from rollouthub.protocols import EnvironmentHost
 
 logger = logging.getLogger(__name__)
 

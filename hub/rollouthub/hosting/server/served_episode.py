@@ -13,11 +13,13 @@ from mcp_types import CallToolResult
 from rollouthub.errors import HubError, TaskError
 from rollouthub.hosting.control_wire import EpisodeStatus, OpenedEpisode, OpenedSeat
 from rollouthub.hosting.local.hosted_episode import CLOSED
+from rollouthub.hosting.local.seat_turns import TURNS_TOLD
+from rollouthub.hosting.local.toolbox import LISTEN
 from rollouthub.hosting.server.event_log import EventLog
 from rollouthub.hosting.server.server_metrics import Metrics
 from rollouthub.protocols import AgentPlane, Episode
 from rollouthub.score import Score, Submission
-from rollouthub.tools import text_result
+from rollouthub.tools import text_result, told_task
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +62,9 @@ class ServedSeat:
     @property
     def task_text(self) -> str:
         """The task, as `instructions` say it."""
-        return "\n\n".join(message.text for message in self.plane.messages)
+        told = told_task(self.plane.messages)
+        takes_turns = any(tool.name == LISTEN for tool in self.plane.tools)
+        return f"{told}\n\n{TURNS_TOLD}" if takes_turns else told
 
     def cancel(self, key: object) -> None:
         """Cancel the calls of this name."""
@@ -111,7 +115,7 @@ class ServedEpisode:
         self.seats: dict[bytes, ServedSeat] = {}
         """By the digest of their token."""
         self.ending = anyio.Event()
-        """Set to have it closed."""
+        """Set to request that the episode be closed."""
         self.closed = anyio.Event()
         self.close_error: TaskError | None = None
         self.expires_at = expires_at
@@ -129,7 +133,7 @@ class ServedEpisode:
 
     @property
     def state(self) -> Literal["open", "sealed", "closed"]:
-        """Where it stands."""
+        """The episode's state: open, sealed or closed."""
         return "closed" if self.closed.is_set() else "sealed" if self.is_sealed else "open"
 
     def add_seat(self, plane: AgentPlane, name: str, user: object) -> ServedSeat:
@@ -138,13 +142,14 @@ class ServedEpisode:
         return seat
 
     def opened(self, base_url: str) -> OpenedEpisode:
-        """What its opener is told."""
+        """The answer to whoever opened it: seats with their tokens, URLs, tools and opening messages."""
         seats = tuple(
             OpenedSeat(
                 name=seat.name,
                 token=seat.plane.token,
                 url=f"{base_url}/e/{seat.plane.token}/mcp",
                 tools=tuple(tool.name for tool in seat.plane.tools),
+                task_tools=tuple(tool for tool in seat.plane.tools if tool.name in seat.plane.task_tools),
                 messages=tuple(seat.plane.messages),
             )
             for seat in self.seats.values()
@@ -154,7 +159,7 @@ class ServedEpisode:
         )
 
     def status(self) -> EpisodeStatus:
-        """How it stands."""
+        """Its status, as the control plane reports it."""
         episode = self.episode
         return EpisodeStatus(
             id=episode.id,
@@ -163,6 +168,8 @@ class ServedEpisode:
             faults=tuple(episode.faults),
             role_calls=tuple(episode.role_calls),
             sandboxes=tuple(episode.sandboxes),
+            artifacts=tuple(each.ref for each in episode.artifacts),
+            missing_artifacts=tuple(episode.missing_artifacts),
             expires_at=self.expires_at,
         )
 

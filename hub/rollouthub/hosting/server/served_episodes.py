@@ -64,7 +64,7 @@ class _Opening:
 
 
 class Episodes:
-    """What is open, and what was."""
+    """A server's open episodes, and what it remembers of closed ones."""
 
     def __init__(
         self,

@@ -66,7 +66,7 @@ class _Ending:
         return up
 
     async def wait(self) -> None:
-        """Until told to leave."""
+        """Wait until asked to stop."""
         await self._told.wait()
 
     def tell(self) -> None:

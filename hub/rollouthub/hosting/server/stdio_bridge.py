@@ -251,7 +251,10 @@ def _refusal(status: int) -> str:
 
 
 def _field(value: str) -> str:
-    """A header's value as the specification has it: what is not plain ASCII, wrapped."""
+    """Encode a header's value as MCP specifies: plain ASCII is sent as it is, anything else as `=?base64?…?=`.
+
+    A plain value that begins like an encoded one is encoded, too.
+    """
     if _PLAIN.fullmatch(value) and not value.startswith("=?base64?"):
         return value
     return f"=?base64?{base64.b64encode(value.encode('utf-8', 'replace')).decode()}?="

@@ -11,10 +11,10 @@ import anyio.lowlevel
 from pydantic import ValidationError
 
 from rollouthub.errors import UsageError
-from rollouthub.frozen import Frozen
 from rollouthub.hosting.control_wire import BadCard
 from rollouthub.protocols import EnvironmentHost, TaskCard
 from rollouthub.task import BadRow
+from rollouthub.values import Frozen
 
 PAGE = 500
 MOST_ON_A_PAGE = 1000

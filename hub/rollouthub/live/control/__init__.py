@@ -1,1 +1,1 @@
-"""Live control: every hub that plays opens a socket, through which its user looks in and steers."""
+"""Live control: a socket of every running hub, through which its user watches and controls the run."""

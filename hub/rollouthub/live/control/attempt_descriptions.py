@@ -1,32 +1,32 @@
-"""Attempts in flight, told in the protocol's words."""
+"""Converts attempts in flight to the protocol's types."""
 
 import json
 
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.recorder import OpenTurn
-from rollouthub.live.control.live_protocol import CallView, RolloutDetails, RolloutView, SaidView, TurnView
+from rollouthub.live.control.live_views import CallView, RolloutDetails, RolloutView, SaidView, TurnView
 from rollouthub.messages import Message
 from rollouthub.rollout import ToolCall
 from rollouthub.text import plain, plain_name
 
 MOST_TURNS = 200
-"""Turns shown of one rollout, the latest."""
+"""Most turns shown of one rollout (the latest)."""
 MOST_CALLS = 100
-"""Tool calls, and messages, shown of one turn."""
+"""Most tool calls, and most messages, shown of one turn."""
 TEXT_CHARACTERS = 20_000
-"""Of one message, or of one tool's result."""
+"""Most characters of one message, or of one tool's result."""
 CONTENT_CHARACTERS = 1_000_000
-"""Of all content in one answer."""
+"""Most characters of all content in one answer."""
 
 
 def rollout_view(attempt: InFlight) -> RolloutView:
-    """A line of a list."""
-    item, recorder = attempt.item, attempt.recorder
+    """An attempt in flight, as a line of a list."""
+    sample, recorder = attempt.sample, attempt.recorder
     return RolloutView(
-        rollout_id=item.rollout_id,
-        environment=plain_name(item.cast.environment.name),
-        task_id=plain_name(item.task_ref.id),
-        sample=item.sample,
+        rollout_id=sample.rollout_id,
+        environment=plain_name(sample.context.environment.name),
+        task_id=plain_name(sample.task_ref.id),
+        sample=sample.index,
         attempt=attempt.number,
         state=attempt.state,
         turn=recorder.turn_count,
@@ -36,8 +36,8 @@ def rollout_view(attempt: InFlight) -> RolloutView:
 
 
 def shown_rollout(attempt: InFlight, *, with_content: bool) -> RolloutDetails:
-    """One rollout; its content only where asked for, and the latest of it where there is too much."""
-    cast, recorder = attempt.item.cast, attempt.recorder
+    """The details of one rollout; its content only if asked for, and only the latest part if there is too much."""
+    context, recorder = attempt.sample.context, attempt.recorder
     left = CONTENT_CHARACTERS
     shown: list[TurnView] = []
     for turn in reversed(recorder.turns):
@@ -49,11 +49,11 @@ def shown_rollout(attempt: InFlight, *, with_content: bool) -> RolloutDetails:
         shown.insert(0, view)
     return RolloutDetails(
         **dict(rollout_view(attempt)),
-        seed=attempt.item.seed,
-        agent=plain_name(cast.agent_ref.name),
-        model=None if cast.model is None else plain_name(cast.model.name),
+        seed=attempt.sample.seed,
+        agent=plain_name(context.agent_ref.name),
+        model=None if context.model is None else plain_name(context.model.name),
         limits=attempt.limits,
-        retuned=attempt.limits is not cast.limits,
+        retuned=attempt.limits is not context.limits,
         cost=recorder.cost,
         model_seconds=round(recorder.model_seconds, 3),
         tool_seconds=round(recorder.tool_seconds, 3),
@@ -63,18 +63,18 @@ def shown_rollout(attempt: InFlight, *, with_content: bool) -> RolloutDetails:
 
 
 def asked(turn: OpenTurn) -> tuple[str, ...]:
-    """The tools a turn called, by name."""
+    """Names of the tools that a turn called."""
     return tuple(plain_name(request.name) for request in turn.response.tool_requests[:MOST_CALLS])
 
 
 def finish_reason(turn: OpenTurn) -> str | None:
-    """Why the model stopped, in its server's words."""
+    """The finish reason that the model's server gave."""
     reason = None if turn.reply is None else turn.reply.finish_reason
     return None if reason is None else plain_name(reason)
 
 
 def turn_tokens(turn: OpenTurn) -> int:
-    """What the model's answer counted."""
+    """Number of tokens in the model's answer, as recorded; 0 if no model answered."""
     return 0 if turn.reply is None else turn.reply.usage.output_tokens
 
 

@@ -1,4 +1,4 @@
-"""What happens in a run, told to everyone who follows it; who reads too slowly misses some, and nobody waits."""
+"""Sends a run's events to all clients that follow it; a slow client misses some, and the run never waits."""
 
 from collections import deque
 
@@ -21,9 +21,9 @@ from rollouthub.rollout import Rollout
 from rollouthub.text import plain_name
 
 MOST_WAITING = 1000
-"""Events kept for a follower that does not read."""
+"""Most unread events held for one client."""
 _OPEN_TURNS = 8
-"""Latest turns whose tool calls are looked for while an attempt plays; at its end, all are."""
+"""Number of latest turns searched for new tool calls while an attempt plays; at its end, all are."""
 
 
 class ClientEvents:
@@ -34,12 +34,12 @@ class ClientEvents:
         self._dropped = 0
         self._change = anyio.Event()
         self.taken = 0
-        """Events that went out."""
+        """Number of events sent."""
         self.is_over = False
-        """Whether nothing more will come."""
+        """Whether no more events will come."""
 
     def put(self, event: bytes, *, is_last: bool = False) -> None:
-        """Keep an event, or count it as dropped where too many wait."""
+        """Queue an event, or count it as dropped if too many wait."""
         if len(self._waiting) >= MOST_WAITING and not is_last:
             self._dropped += 1
             return
@@ -51,7 +51,7 @@ class ClientEvents:
         self._change.set()
 
     async def take(self, most: int) -> list[bytes]:
-        """Wait for events; a few of them, or none when all is over."""
+        """Wait for events; returns a few of them, or none when all are sent."""
         while not self._waiting:
             if self.is_over:
                 return []
@@ -66,7 +66,7 @@ class ClientEvents:
 
 
 class _Seen:
-    """What has been told of an attempt."""
+    """What clients were told about an attempt."""
 
     def __init__(self, attempt: InFlight) -> None:
         turns = attempt.recorder.turns
@@ -75,7 +75,7 @@ class _Seen:
 
 
 class Broadcast:
-    """Watches a run while anybody follows it, and makes each event once for all."""
+    """Watches a run while a client follows it, and makes each event once for all clients."""
 
     def __init__(self, live: LiveRun) -> None:
         self._live = live
@@ -84,16 +84,16 @@ class Broadcast:
 
     @property
     def followers(self) -> int:
-        """How many follow."""
+        """The number of clients that follow the run."""
         return len(self._followers)
 
     @property
     def taken(self) -> int:
-        """Events that those who follow now have taken."""
+        """Number of events sent to the clients that follow now."""
         return sum(follower.taken for follower in self._followers)
 
     def join(self) -> ClientEvents:
-        """Follow from now on."""
+        """Add a client."""
         follower = ClientEvents()
         if not self._followers:
             self._seen = {name: _Seen(attempt) for name, attempt in self._live.attempts.items()}
@@ -102,7 +102,7 @@ class Broadcast:
         return follower
 
     def leave(self, follower: ClientEvents) -> None:
-        """Follow no more."""
+        """Remove a client."""
         if follower in self._followers:
             self._followers.remove(follower)
         if not self._followers and self in self._live.watchers:
@@ -110,26 +110,26 @@ class Broadcast:
             self._seen = {}
 
     def began(self, attempt: InFlight) -> None:
-        """An attempt is set up."""
-        item = attempt.item
-        self._seen[item.rollout_id] = _Seen(attempt)
+        """Send the event that an attempt started."""
+        sample = attempt.sample
+        self._seen[sample.rollout_id] = _Seen(attempt)
         self._tell(
             StartedEvent(
-                rollout_id=item.rollout_id,
-                environment=plain_name(item.cast.environment.name),
-                task_id=plain_name(item.task_ref.id),
-                sample=item.sample,
+                rollout_id=sample.rollout_id,
+                environment=plain_name(sample.context.environment.name),
+                task_id=plain_name(sample.task_ref.id),
+                sample=sample.index,
                 attempt=attempt.number,
             )
         )
 
     def moved(self, attempt: InFlight) -> None:
-        """An attempt is in another state; what it did before comes first."""
+        """Send the event of a new state, after the events of what the attempt did before."""
         self._tell_turns(attempt, since=_OPEN_TURNS)
         recorder = attempt.recorder
         self._tell(
             StateEvent(
-                rollout_id=attempt.item.rollout_id,
+                rollout_id=attempt.sample.rollout_id,
                 state=attempt.state,
                 turn=recorder.turn_count,
                 output_tokens=recorder.output_tokens,
@@ -137,7 +137,7 @@ class Broadcast:
         )
 
     def ended(self, attempt: InFlight, rollout: Rollout) -> None:
-        """An attempt is over."""
+        """Send the event that an attempt is over."""
         self._tell_turns(attempt, since=len(attempt.recorder.turns))
         self._seen.pop(rollout.rollout_id, None)
         fault = rollout.faults[0] if rollout.faults else None
@@ -156,12 +156,12 @@ class Broadcast:
         )
 
     def run_ended(self, run_id: str, ending: RunEnding) -> None:
-        """Nothing more will happen."""
+        """Send the last event."""
         self._tell(RunEndedEvent(run_id=run_id, ending=ending), is_last=True)
 
     def _tell_turns(self, attempt: InFlight, since: int) -> None:
-        """Tell of the turns that are new, and of tool calls that have ended in the latest ones."""
-        rollout_id, turns = attempt.item.rollout_id, attempt.recorder.turns
+        """Send events of new turns, and of tool calls that have ended in the latest turns."""
+        rollout_id, turns = attempt.sample.rollout_id, attempt.recorder.turns
         seen = self._seen[rollout_id].calls
         for turn in turns[max(0, min(len(seen), len(turns) - since)) :]:
             if turn.index >= len(seen):

@@ -1,4 +1,4 @@
-"""Answers requests: looks into the run, or changes it."""
+"""Handles requests of clients: reads the run's state, or changes it."""
 
 import logging
 import os
@@ -25,12 +25,10 @@ from rollouthub.live.control.live_protocol import (
     ResumeRequest,
     RetryRequest,
     RetuneRequest,
-    RolloutDetails,
-    RunListing,
-    RunView,
     ShowRequest,
     TellRequest,
 )
+from rollouthub.live.control.live_views import RolloutDetails, RunListing, RunView
 from rollouthub.live.control.retry_reasons import RESUME, named, why_not_again
 from rollouthub.live.control.sandbox_shells import shells
 from rollouthub.statistics import RunningMeans
@@ -46,7 +44,7 @@ _MOST_KNOWN = 50
 
 
 class RequestRefused(Exception):
-    """A request that cannot be met; the client hears why."""
+    """A request that cannot be met; its message is sent to the client."""
 
     def __init__(self, problem: RequestProblem) -> None:
         super().__init__(problem.message)
@@ -66,11 +64,11 @@ class RequestHandlers:
         self._told_of: set[str] = set()
 
     async def list(self, request: ListRequest) -> RunListing:
-        """The run, and what is in flight."""
+        """List the run's facts and the attempts in flight."""
         live = self._live
         means = await self._read_means()
         facts = live.facts
-        assert facts is not None, "a door opens once the run plays"
+        assert facts is not None, "the socket opens once the run plays"
         attempts = list(live.attempts.values())
         plays_on = machines(live)
         return RunListing(
@@ -100,7 +98,7 @@ class RequestHandlers:
         )
 
     async def show(self, request: ShowRequest) -> RolloutDetails:
-        """One rollout, and how to get into its sandbox."""
+        """Show one rollout, and how to open a shell in its sandbox."""
         attempt = self._find(request.rollout)
         if request.content and request.rollout not in self._told_of:
             # Whoever watches one live asks every second: once says it.
@@ -111,7 +109,7 @@ class RequestHandlers:
         return shown.model_copy(update={"shells": found, "no_shell": why_none})
 
     def cancel(self, request: CancelRequest) -> Done:
-        """End a rollout unscored, or the run."""
+        """Cancel a rollout without a score, or the run."""
         if request.rollout is None:
             logger.info("live control: the run was cancelled")
             if not self._live.cancel():
@@ -126,7 +124,7 @@ class RequestHandlers:
         return Done(message=f"{request.rollout} is cancelled; `hub live retry` or `hub run --resume` plays it again")
 
     def interrupt(self, request: InterruptRequest) -> Done:
-        """End the agent's time, or let the run start nothing new."""
+        """End a rollout's agent phase, or let the run start no new attempts."""
         if request.rollout is None:
             logger.info("live control: the run was interrupted")
             self._live.interrupt()
@@ -138,7 +136,7 @@ class RequestHandlers:
         return Done(message=f"the agent's time in {request.rollout} is over; what it did is verified and scored")
 
     def retune(self, request: RetuneRequest) -> Done:
-        """Change how much is played at a time, or what one rollout may use."""
+        """Change the number of concurrent episodes or workers, or the limits of one rollout."""
         if request.concurrency is not None:
             if not self._live.resize(request.concurrency):
                 raise _not_possible("how many episodes this hub plays is not its own choice")
@@ -158,7 +156,7 @@ class RequestHandlers:
         return Done(message=f"{request.rollout} goes on with {limits or 'no limits'}; its record says so")
 
     def hold(self, request: PauseRequest | ResumeRequest) -> Done:
-        """Start nothing new for now, or go on."""
+        """Pause or resume starting attempts."""
         live, is_held = self._live, isinstance(request, PauseRequest)
         if live.state in ("finishing", "stopping"):
             raise _too_late(f"the run is {live.state}, and starts nothing new as it is")
@@ -170,11 +168,11 @@ class RequestHandlers:
         return Done(message="the run goes on")
 
     def tell(self, request: TellRequest) -> Done:
-        """Say something to an agent."""
+        """Send a message to an agent."""
         attempt = self._find(request.rollout)
-        if attempt.deaf is not None:
-            raise _not_possible(f"nothing can be said in {request.rollout}: {plain_name(attempt.deaf)}")
-        if not attempt.tell(request.text):
+        if attempt.why_no_interventions is not None:
+            raise _not_possible(f"nothing can be said in {request.rollout}: {plain_name(attempt.why_no_interventions)}")
+        if not attempt.intervene(request.text):
             raise _too_late(f"the agent's time in {request.rollout} is over already")
         logger.info("live control: something was said to the agent of %s", request.rollout)
         return Done(message=f"{request.rollout} is told before its model's next answer; its record will say so")
@@ -199,7 +197,7 @@ class RequestHandlers:
             case "on_demand":
                 raise _not_possible("what this hub plays, and when, those decide who ask it for episodes")
             case "unknown":
-                assert live.facts is not None, "a door opens once the run plays"
+                assert live.facts is not None, "the socket opens once the run plays"
                 known = tuple(undecided[-_MOST_KNOWN:])
                 problem = await anyio.to_thread.run_sync(
                     why_not_again, live.facts.directory, name, known, limiter=self._thread, abandon_on_cancel=True
@@ -221,7 +219,7 @@ class RequestHandlers:
         return attempt
 
     async def _read_means(self) -> RunningMeans | None:
-        """The means over what is durable, a resumed run's earlier rollouts included; read off the run's own store."""
+        """The means over durable records, including a resumed run's earlier rollouts, read from the store."""
         now = anyio.current_time()
         if now - self._means_at < _MEANS_AGE_SECONDS:
             return self._means

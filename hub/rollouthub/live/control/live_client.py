@@ -1,4 +1,4 @@
-"""The other side of the door: find running hubs, ask them, follow them."""
+"""The client of running hubs: finds their sockets, sends requests, follows events."""
 
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -13,17 +13,9 @@ from anyio.abc import SocketAttribute
 from anyio.streams.buffered import BufferedByteReceiveStream
 from pydantic import ValidationError
 
-from rollouthub.errors import DoorError, UnknownNameError, UsageError, said
-from rollouthub.live.control.live_protocol import (
-    LONGEST_ANSWER,
-    Done,
-    Event,
-    Following,
-    HubLine,
-    RequestProblem,
-    RolloutDetails,
-    RunListing,
-)
+from rollouthub.errors import LiveControlError, UnknownNameError, UsageError, said
+from rollouthub.live.control.live_protocol import LONGEST_ANSWER, Done, Event, Following, HubLine, RequestProblem
+from rollouthub.live.control.live_views import RolloutDetails, RunListing
 from rollouthub.live.control.peer_credentials import is_trusted
 from rollouthub.live.control.socket_folder import find_sockets, socket_folders
 
@@ -31,7 +23,7 @@ ANSWER_SECONDS = 10.0
 
 
 class LiveClient:
-    """A conversation with one running hub; one question at a time."""
+    """A connection to one running hub; one request at a time."""
 
     def __init__(self, stream: anyio.abc.ByteStream, path: Path) -> None:
         self._stream, self._path = stream, path
@@ -39,31 +31,31 @@ class LiveClient:
         self._last_id = 0
 
     async def list(self, limit: int = 200) -> RunListing:
-        """The run, and what is in flight."""
+        """List the run's facts and the attempts in flight."""
         return RunListing.model_validate(await self._ask("list", limit=limit))
 
     async def show(self, rollout_id: str, *, content: bool = False) -> RolloutDetails:
-        """One rollout in flight."""
+        """Show one rollout in flight."""
         return RolloutDetails.model_validate(await self._ask("show", rollout=rollout_id, content=content))
 
     async def cancel(self, rollout_id: str | None) -> Done:
-        """End a rollout unscored; None is the whole run."""
+        """Cancel a rollout without a score; None is the whole run."""
         return Done.model_validate(await self._ask("cancel", **_target(rollout_id)))
 
     async def interrupt(self, rollout_id: str | None) -> Done:
-        """End the agent's time, and score; None lets the run start nothing new."""
+        """End a rollout's agent phase, and score it; None lets the run start no new attempts."""
         return Done.model_validate(await self._ask("interrupt", **_target(rollout_id)))
 
     async def resize(self, concurrency: int) -> Done:
-        """Let the run play so many at a time."""
+        """Set how many episodes the run plays at a time."""
         return Done.model_validate(await self._ask("retune", concurrency=concurrency))
 
     async def resize_workers(self, workers: int) -> Done:
-        """Have so many workers play."""
+        """Set the number of worker processes."""
         return Done.model_validate(await self._ask("retune", workers=workers))
 
     async def pause(self) -> Done:
-        """Let the run start nothing new until it is resumed."""
+        """Let the run start no new attempts until it is resumed."""
         return Done.model_validate(await self._ask("pause"))
 
     async def resume(self) -> Done:
@@ -71,7 +63,7 @@ class LiveClient:
         return Done.model_validate(await self._ask("resume"))
 
     async def tell(self, rollout_id: str, text: str) -> Done:
-        """Say something to an agent, as its user."""
+        """Send a message to an agent, as its user."""
         return Done.model_validate(await self._ask("tell", rollout=rollout_id, text=text))
 
     async def retry(self, rollout_id: str) -> Done:
@@ -79,14 +71,14 @@ class LiveClient:
         return Done.model_validate(await self._ask("retry", rollout=rollout_id))
 
     async def retune(self, rollout_id: str, limits: Mapping[str, float | None]) -> Done:
-        """Change limits of one rollout; None lifts one."""
+        """Change limits of one rollout; None removes a limit."""
         return Done.model_validate(await self._ask("retune", rollout=rollout_id, limits=dict(limits)))
 
     async def events(self) -> AsyncGenerator[Event]:
-        """What happens from now on; ends after the last event, with the connection.
+        """Events from now on; ends after the last event, with the connection.
 
         Raises:
-            DoorError: the hub went away without saying how its run ended.
+            LiveControlError: the hub closed the connection without the last event.
         """
         Following.model_validate(await self._ask("events"))
         while True:
@@ -105,7 +97,7 @@ class LiveClient:
                 while (line := await self._read()).event is not None or line.id not in (self._last_id, None):
                     pass
         except TimeoutError:
-            raise DoorError(
+            raise LiveControlError(
                 f"the hub at {self._path} did not answer within {ANSWER_SECONDS:g} s; it may be overloaded or stuck"
             ) from None
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
@@ -120,37 +112,39 @@ class LiveClient:
         except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise _gone(self._path) from error
         except (anyio.DelimiterNotFound, ValidationError) as error:
-            raise DoorError(f"what listens at {self._path} does not speak as a hub does: {said(error)}") from error
+            raise LiveControlError(
+                f"what listens at {self._path} does not speak as a hub does: {said(error)}"
+            ) from error
 
 
 @asynccontextmanager
 async def knock(path: Path) -> AsyncGenerator[LiveClient]:
-    """Go in at a socket.
+    """Connect to a socket.
 
     Raises:
-        DoorError: nobody answers, or somebody else than this user's hub.
+        LiveControlError: no process answers, or one of another user does.
     """
     try:
         with anyio.fail_after(ANSWER_SECONDS):
             stream = await anyio.connect_unix(path)
     except (OSError, TimeoutError) as error:
-        raise DoorError(f"no hub answers at {path} ({said(error)}); `hub live` shows those that do") from error
+        raise LiveControlError(f"no hub answers at {path} ({said(error)}); `hub live` shows those that do") from error
     async with stream:
         if not is_trusted(stream.extra(SocketAttribute.raw_socket)):
-            raise DoorError(f"the socket {path} is not held by a process of yours")
+            raise LiveControlError(f"the socket {path} is not held by a process of yours")
         yield LiveClient(stream, path)
 
 
 @dataclass(frozen=True)
 class RunningHub:
-    """A hub that plays."""
+    """A hub process that plays a run: its socket, and the run's description."""
 
     path: Path
     listing: RunListing
 
 
 async def find_running(environ: Mapping[str, str], limit: int = 200) -> tuple[list[RunningHub], list[str]]:
-    """The hubs that play, oldest first; and what is wrong with those that listen but do not answer."""
+    """The running hubs, oldest first; and the problems of sockets that listen but do not answer."""
     folders = socket_folders(environ)
     found: list[RunningHub] = []
     problems: list[str] = []
@@ -158,16 +152,16 @@ async def find_running(environ: Mapping[str, str], limit: int = 200) -> tuple[li
         try:
             async with knock(path) as client:
                 found.append(RunningHub(path, await client.list(limit)))
-        except DoorError as error:
+        except LiveControlError as error:
             problems.append(str(error))
     return found, problems
 
 
 def choose_run(running: Sequence[RunningHub], name: str | None) -> RunningHub:
-    """The hub a RUN argument means: a directory, a run id or its beginning; the only one where none is given.
+    """The hub that a RUN argument names: by directory, run id or its beginning; without an argument, the only one.
 
     Raises:
-        UsageError: none or several.
+        UsageError: no hub matches, or several do.
     """
     if not running:
         raise UsageError("no hub of yours plays here; start one (`hub run …`), and look again while it plays")
@@ -207,8 +201,8 @@ def _error(problem: RequestProblem, method: str, fields: Mapping[str, Any]) -> E
     if problem.kind == "unknown_rollout":
         hint = "" if problem.known else "Nothing is in flight."
         return UnknownNameError("rollout in flight", str(fields.get("rollout")), problem.known, hint)
-    return UsageError(problem.message) if problem.kind == "bad_request" else DoorError(problem.message)
+    return UsageError(problem.message) if problem.kind == "bad_request" else LiveControlError(problem.message)
 
 
-def _gone(path: Path) -> DoorError:
-    return DoorError(f"the hub at {path} went away; `hub runs` shows how its run ended")
+def _gone(path: Path) -> LiveControlError:
+    return LiveControlError(f"the hub at {path} went away; `hub runs` shows how its run ended")

@@ -1,4 +1,4 @@
-"""One client at the door: requests in, answers and events out, everything bounded."""
+"""One client's connection to a running hub: requests, answers and events, all limited in time and size."""
 
 import json
 import logging
@@ -9,7 +9,6 @@ import anyio
 from anyio.abc import ByteStream, TaskGroup
 from pydantic import ValidationError
 
-from rollouthub.frozen import Frozen
 from rollouthub.live.control.broadcast import Broadcast, ClientEvents
 from rollouthub.live.control.handlers import RequestHandlers, RequestRefused
 from rollouthub.live.control.live_protocol import (
@@ -31,15 +30,16 @@ from rollouthub.live.control.live_protocol import (
     TellRequest,
     requests,
 )
+from rollouthub.values import Frozen
 
 logger = logging.getLogger(__name__)
 
 IDLE_SECONDS = 600.0
-"""A client that neither asks nor follows is let go after this long."""
+"""Seconds after which a client that neither sends requests nor follows events is disconnected."""
 LINE_SECONDS = 10.0
-"""How long a request may take from its first byte to its last."""
+"""Most seconds from the first byte of a request to its last."""
 SEND_SECONDS = 60.0
-"""A client that takes no byte for this long is let go."""
+"""Seconds after which a client that reads no byte is disconnected."""
 _EVENTS_AT_ONCE = 100
 _REST = 4.0
 """A client's next request waits this many times as long as its last one took, so that no client wears the hub down."""
@@ -47,18 +47,17 @@ _LONGEST_REST_SECONDS = 1.0
 
 
 class LiveConnection:
-    """A conversation with one client."""
+    """A connection to one client."""
 
     def __init__(
-        self, stream: ByteStream, desk: RequestHandlers, broadcast: Broadcast, in_flight: Callable[[], int]
+        self, stream: ByteStream, handlers: RequestHandlers, broadcast: Broadcast, in_flight: Callable[[], int]
     ) -> None:
-        self._stream, self._desk, self._broadcast, self._in_flight = stream, desk, broadcast, in_flight
+        self._stream, self._handlers, self._broadcast, self._in_flight = stream, handlers, broadcast, in_flight
         self._sending = anyio.Lock()
         self._follower: ClientEvents | None = None
-        self._is_done = False
 
     async def serve(self) -> None:
-        """Answer until the client leaves, takes too long, or the run has told its last event."""
+        """Answer requests until the client leaves, is too slow, or the run's last event was sent."""
         try:
             async with anyio.create_task_group() as tasks:
                 async with aclosing(self._lines()) as lines:
@@ -75,7 +74,7 @@ class LiveConnection:
                 self._broadcast.leave(self._follower)
 
     async def _lines(self) -> AsyncGenerator[bytes]:
-        """The client's requests."""
+        """The client's requests, as lines."""
         waiting = bytearray()
         until = float("inf")
         while True:
@@ -128,21 +127,21 @@ class LiveConnection:
     async def _meet(self, request: Request) -> Frozen:
         match request:
             case ListRequest():
-                return await self._desk.list(request)
+                return await self._handlers.list(request)
             case ShowRequest():
-                return await self._desk.show(request)
+                return await self._handlers.show(request)
             case CancelRequest():
-                return self._desk.cancel(request)
+                return self._handlers.cancel(request)
             case InterruptRequest():
-                return self._desk.interrupt(request)
+                return self._handlers.interrupt(request)
             case RetuneRequest():
-                return self._desk.retune(request)
+                return self._handlers.retune(request)
             case PauseRequest() | ResumeRequest():
-                return self._desk.hold(request)
+                return self._handlers.hold(request)
             case TellRequest():
-                return self._desk.tell(request)
+                return self._handlers.tell(request)
             case RetryRequest():
-                return await self._desk.retry(request)
+                return await self._handlers.retry(request)
             case EventsRequest():
                 raise AssertionError("events are followed, not answered")
 
@@ -154,14 +153,14 @@ class LiveConnection:
         tasks.start_soon(self._pump, request.id, self._follower, tasks)
 
     async def _pump(self, request_id: RequestId, follower: ClientEvents, tasks: TaskGroup) -> None:
-        """Send the events as fast as the client takes them."""
+        """Send events as fast as the client reads them."""
         head = b'{"id":' + json.dumps(request_id).encode() + b',"event":'
         while events := await follower.take(_EVENTS_AT_ONCE):
             await self._send(b"".join(head + event + b"}\n" for event in events))
         tasks.cancel_scope.cancel()
 
     async def refuse(self, request_id: RequestId | None, problem: RequestProblem) -> None:
-        """Say why not."""
+        """Send the reason why the client is refused."""
         await self._send(_line(request_id, "error", problem))
 
     async def _send(self, line: bytes) -> None:
@@ -179,7 +178,7 @@ def _line(request_id: RequestId | None, key: str, value: Frozen) -> bytes:
 
 
 def _id_of(line: bytes) -> RequestId | None:
-    """The id of a request that is wrong otherwise."""
+    """The id of a request that is otherwise invalid."""
     try:
         found = json.loads(line)
         request_id = found.get("id")

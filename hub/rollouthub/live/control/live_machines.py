@@ -1,4 +1,4 @@
-"""What plays, as it stands: model servers, workers and sandboxes. Read off what is kept anyway; nobody is asked."""
+"""The state of model servers, workers and sandboxes of a run, from what is recorded anyway; no server is asked."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from rollouthub.engine.run_control import LiveRun
-from rollouthub.live.control.live_protocol import BackendView, SandboxesView, WorkerView
+from rollouthub.live.control.live_views import BackendView, SandboxesView, WorkerView
 from rollouthub.telemetry.metrics.process_figures import Backend, ProcessSnapshot, SandboxLoad
 from rollouthub.telemetry.metrics.process_snapshot import backends_of, sandboxes_of
 from rollouthub.text import one_line, plain_name
 
 MOST_SHOWN = 256
-"""Of each kind."""
+"""Most entries shown of each kind."""
 REASON_CHARACTERS = 300
 _LOGIN = re.compile(r"://[^/\s@]*@")
 _QUERY = re.compile(r"(://[^\s?]*)\?[^\s'\"]*")
@@ -20,7 +20,7 @@ _WORST = {"up": 0, "cooling": 1, "open": 2}
 
 
 class Place(Protocol):
-    """A place where a worker of a pool plays."""
+    """A worker of a pool."""
 
     @property
     def name(self) -> str: ...
@@ -41,13 +41,13 @@ class PlacedPool(Protocol):
     """A pool whose episodes are played by workers."""
 
     def look(self) -> tuple[Sequence[Place], Sequence[ProcessSnapshot]]:
-        """Where they are, and how their processes stood when they last told; that they tell, for a while to come."""
+        """The workers and the state of their processes at their last report; also requests such reports for a while."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """What a run plays on."""
+    """The workers, servers and sandboxes that a run plays on."""
 
     backends: tuple[BackendView, ...] = ()
     staff: tuple[WorkerView, ...] = ()
@@ -55,7 +55,7 @@ class Machines:
 
 
 def machines(live: LiveRun) -> Machines:
-    """What a run plays on, as it stands here, or as its workers last told."""
+    """The machines of a run, as known here, or as its workers last reported."""
     parts = live.parts
     if parts is None:
         return Machines()
@@ -99,7 +99,7 @@ def _longest(seconds: Iterable[float | None]) -> float | None:
 
 
 def public(reason: str) -> str:
-    """A server's words on one line, without what addresses may hold that is secret, and no longer than fits."""
+    """A server's message on one line, with secrets in addresses removed, and shortened."""
     said = _QUERY.sub(r"\1", _LOGIN.sub("://", reason[: 4 * REASON_CHARACTERS]))
     return one_line(said, REASON_CHARACTERS)
 

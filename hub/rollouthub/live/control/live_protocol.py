@@ -1,19 +1,20 @@
-"""What is said at a door: a JSON object a line; answers and events carry the id of the request they belong to."""
+"""The messages between a running hub and its clients: one JSON object per line, with the id of the request it
+answers.
+"""
 
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter, model_validator
 
-from rollouthub.engine.run_control import RunEnding, RunState
-from rollouthub.frozen import Frozen
-from rollouthub.limits import Limits
+from rollouthub.engine.run_control import RunEnding
 from rollouthub.store.run_facts import State
+from rollouthub.values import Frozen
 
 PROTOCOL = 1
 LONGEST_REQUEST = 64 * 1024
-"""Bytes of a line to the hub."""
+"""Most bytes of a line to the hub."""
 LONGEST_ANSWER = 8 * 2**20
-"""Bytes of a line from the hub."""
+"""Most bytes of a line from the hub."""
 MOST_CONCURRENT = 10_000
 MOST_WORKERS = 4096
 
@@ -22,36 +23,36 @@ Name = Annotated[str, Field(min_length=1, max_length=512)]
 
 
 class ListRequest(Frozen):
-    """The run's facts, and what is in flight."""
+    """Asks for the run's facts, and the rollouts in flight."""
 
     id: RequestId
     method: Literal["list"]
     limit: int = Field(default=200, ge=0, le=MOST_CONCURRENT)
-    """Rollouts to tell of, those longest in flight first."""
+    """Most rollouts to list, those longest in flight first."""
 
 
 class EventsRequest(Frozen):
-    """Everything that happens from now on, until the run or the connection ends."""
+    """Asks for all events from now on, until the run or the connection ends."""
 
     id: RequestId
     method: Literal["events"]
 
 
 class ShowRequest(Frozen):
-    """One rollout in flight."""
+    """Asks for one rollout in flight."""
 
     id: RequestId
     method: Literal["show"]
     rollout: Name
     content: bool = False
-    """Also what was said and what tools gave, as plain text."""
+    """Whether to include messages and tool results, as plain text."""
 
 
 class _Ending(Frozen):
     id: RequestId
     rollout: Name | None = None
     run: bool = False
-    """The whole run; one of the two must be said."""
+    """Whether the whole run is meant; either this or a rollout must be given."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> "_Ending":
@@ -61,19 +62,19 @@ class _Ending(Frozen):
 
 
 class CancelRequest(_Ending):
-    """End a rollout unscored, or the run as a second Ctrl-C would."""
+    """Cancels a rollout without a score, or the run as a second Ctrl-C would."""
 
     method: Literal["cancel"]
 
 
 class InterruptRequest(_Ending):
-    """End the agent's time: what it did is scored. Or the run as one Ctrl-C would."""
+    """Ends a rollout's agent phase, whose work is then scored; or the run as one Ctrl-C would."""
 
     method: Literal["interrupt"]
 
 
 class LimitChanges(Frozen):
-    """Limits to change; null lifts one."""
+    """Limits to change; null removes a limit."""
 
     max_turns: int | None = Field(default=None, ge=1)
     max_tokens: int | None = Field(default=None, ge=1)
@@ -82,7 +83,7 @@ class LimitChanges(Frozen):
 
 
 class RetuneRequest(Frozen):
-    """How many episodes the run plays at a time, by how many workers, or the limits of one rollout."""
+    """Changes the number of concurrent episodes or of workers, or the limits of one rollout."""
 
     id: RequestId
     method: Literal["retune"]
@@ -101,21 +102,21 @@ class RetuneRequest(Frozen):
 
 
 class PauseRequest(Frozen):
-    """Start nothing new until told to go on; what is in flight goes on."""
+    """Starts no new attempts until resumed; attempts in flight go on."""
 
     id: RequestId
     method: Literal["pause"]
 
 
 class ResumeRequest(Frozen):
-    """Go on starting new episodes."""
+    """Starts new attempts again."""
 
     id: RequestId
     method: Literal["resume"]
 
 
 class TellRequest(Frozen):
-    """Say something to the agent of a rollout, as its user: what its model is saying is cut short, and it goes on."""
+    """Sends a message to the agent of a rollout, as its user: its model call in flight is cut short and made again."""
 
     id: RequestId
     method: Literal["tell"]
@@ -124,7 +125,7 @@ class TellRequest(Frozen):
 
 
 class RetryRequest(Frozen):
-    """Play a sample of this run again that ended without a result; the new attempt counts, the old one is kept."""
+    """Plays a sample again that ended without a result; the new attempt counts, the old one stays recorded."""
 
     id: RequestId
     method: Literal["retry"]
@@ -147,201 +148,30 @@ Request = Annotated[
 requests: TypeAdapter[Request] = TypeAdapter(Request)
 
 
-class BackendView(Frozen):
-    """A model server that calls go to."""
-
-    model: str
-    """The model's name, as the run asks for it."""
-    role: str
-    """Who asks: `policy`, or the environment's role."""
-    name: str
-    """The server, without credentials."""
-    in_flight: int
-    calls: int
-    """Begun since the run was, those tried again among them."""
-    errors: int
-    """Those that failed by the server's fault; a 429 is none."""
-    latency_p50: float | None = None
-    """Seconds, over the latest answers; None before the first. Where several workers call it, the longest of theirs."""
-    latency_p95: float | None = None
-    state: Literal["up", "cooling", "open"]
-    """`cooling`: it is held off for a moment after a 429, or on trial after an outage; `open`, as of a circuit breaker:
-    after too many faults in a row no call goes there."""
-    reason: str | None = None
-    """Why it is not up, or gets fewer calls at a time than there are."""
-
-
-class WorkerView(Frozen):
-    """A process that plays."""
-
-    name: str
-    node: str
-    pid: int | None = None
-    in_flight: int
-    done: int
-    """Attempts whose record came from it."""
-    state: str
-    """`starting`, `late`, `playing`, `idle`, `leaving` or `gone`."""
-
-
-class SandboxesView(Frozen):
-    """Sandboxes of one kind."""
-
-    environment: str
-    provider: str
-    in_use: int
-    warm: int | None = None
-    """Ready and waiting; None where none are kept."""
-
-
-class ShellView(Frozen):
-    """How to get a shell in a place where a rollout's programs run."""
-
-    label: str
-    """What the place is: a provider and its walls."""
-    command: tuple[str, ...]
-    """What to run on this machine."""
-
-
-class RunView(Frozen):
-    """A run while it plays."""
-
-    protocol: int = PROTOCOL
-    run_id: str
-    directory: str
-    pid: int
-    status: RunState
-    environments: tuple[str, ...]
-    agent: str
-    model: str | None
-    planned: int | None
-    done: int | None
-    """Samples with a durable record; None where the store could not be asked."""
-    in_flight: int
-    concurrency: int | None
-    workers: int | None = None
-    """Processes that play, where others than the hub's own do."""
-    followers: int
-    """Clients that follow its events."""
-    started_at: float
-    """Seconds since the epoch."""
-    seconds: float
-    """Since it began to play."""
-    means: dict[str, JsonValue] | None
-    """As `hub run --json` has them, over what is durable; None where the store could not be asked."""
-    backends: tuple[BackendView, ...] = ()
-    """Model servers. Where workers call them: as they last told, which they do a moment after a first `list`."""
-    staff: tuple[WorkerView, ...] = ()
-    """The workers one by one, where others than the hub's own process play."""
-    sandboxes: tuple[SandboxesView, ...] = ()
-    """Those of environments in the hub's own process or its workers'; not those of served ones."""
-
-
-class RolloutView(Frozen):
-    """An attempt in flight."""
-
-    rollout_id: str
-    environment: str
-    task_id: str
-    sample: int
-    attempt: int
-    state: State
-    turn: int
-    """Turns so far."""
-    output_tokens: int
-    seconds: float
-    """Since the attempt began."""
-
-
-class RunListing(Frozen):
-    """The answer to `list`."""
-
-    run: RunView
-    rollouts: tuple[RolloutView, ...]
-    left_out: int = 0
-    """Rollouts in flight beyond the limit."""
-
-
-class SaidView(Frozen):
-    """A message as plain text."""
-
-    role: str
-    text: str
-
-
-class CallView(Frozen):
-    """A tool call that has ended."""
-
-    name: str
-    outcome: Literal["ok", "error"]
-    seconds: float
-    arguments: str | None = None
-    """As JSON, where content was asked for."""
-    result: str | None = None
-    """As plain text, where content was asked for."""
-
-
-class TurnView(Frozen):
-    """A turn so far."""
-
-    index: int
-    parent_turn: int | None
-    agent: str
-    finish_reason: str | None
-    output_tokens: int
-    seconds: float
-    asked: tuple[str, ...]
-    """The tools it called, by name."""
-    calls: tuple[CallView, ...]
-    messages: tuple[SaidView, ...] | None = None
-    """What was added before it, and what it said; where content was asked for."""
-
-
-class RolloutDetails(RolloutView):
-    """The answer to `show`."""
-
-    seed: int
-    agent: str
-    model: str | None
-    limits: Limits
-    """Those in force."""
-    retuned: bool
-    cost: float
-    model_seconds: float
-    tool_seconds: float
-    turns: tuple[TurnView, ...]
-    turns_left_out: int
-    """Turns before these."""
-    shells: tuple[ShellView, ...] = ()
-    """Ways in to where its programs run."""
-    no_shell: str | None = None
-    """Why there is none."""
-
-
 class Done(Frozen):
-    """The answer to what changes something."""
+    """The answer to a request that changes something."""
 
     message: str
 
 
 class Following(Frozen):
-    """The answer to `events`; they follow."""
+    """The answer to `events`: the events follow it on the same connection."""
 
     following: Literal[True] = True
     in_flight: int
 
 
 class RequestProblem(Frozen):
-    """Why a request was not answered."""
+    """Why a request was refused."""
 
     kind: Literal["bad_request", "unknown_rollout", "too_late", "not_possible", "busy", "refused", "internal"]
     message: str
     known: tuple[str, ...] = ()
-    """Rollouts in flight, where the one named is not."""
+    """Rollouts in flight, if the one named is not."""
 
 
 class StartedEvent(Frozen):
-    """An attempt has begun."""
+    """An attempt has started."""
 
     kind: Literal["started"] = "started"
     rollout_id: str
@@ -352,7 +182,7 @@ class StartedEvent(Frozen):
 
 
 class StateEvent(Frozen):
-    """An attempt is in another state."""
+    """An attempt has changed its state."""
 
     kind: Literal["state"] = "state"
     rollout_id: str
@@ -362,7 +192,7 @@ class StateEvent(Frozen):
 
 
 class TurnEvent(Frozen):
-    """An agent has said something."""
+    """An agent has made a turn."""
 
     kind: Literal["turn"] = "turn"
     rollout_id: str
@@ -372,7 +202,7 @@ class TurnEvent(Frozen):
     seconds: float
     finish_reason: str | None
     asked: tuple[str, ...]
-    """The tools it called, by name."""
+    """Names of the tools it called."""
 
 
 class ToolEvent(Frozen):
@@ -403,7 +233,7 @@ class FinishedEvent(Frozen):
 
 
 class DroppedEvent(Frozen):
-    """Here events are missing: they came faster than they were read."""
+    """Events are missing here, because the client read too slowly."""
 
     kind: Literal["dropped"] = "dropped"
     count: int
@@ -424,10 +254,10 @@ Event = Annotated[
 
 
 class HubLine(Frozen):
-    """A line from the hub: one of the three."""
+    """A line from the hub: an answer, a problem or an event."""
 
     id: RequestId | None
-    """The request's; None where it could not be read."""
+    """The id of the request; None if it could not be read."""
     result: dict[str, JsonValue] | None = None
     error: RequestProblem | None = None
     event: Event | None = None

@@ -1,4 +1,4 @@
-"""The door of a running hub: a unix socket that only its user and root may use."""
+"""The server of a running hub: a unix socket that only its user and root may use."""
 
 import logging
 import socket
@@ -11,7 +11,7 @@ import anyio.to_thread
 from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from rollouthub.engine.run_control import LiveRun
-from rollouthub.errors import DoorError, said
+from rollouthub.errors import LiveControlError, said
 from rollouthub.live.control.broadcast import Broadcast
 from rollouthub.live.control.handlers import RequestHandlers
 from rollouthub.live.control.live_connection import LiveConnection
@@ -24,24 +24,25 @@ logger = logging.getLogger(__name__)
 MOST_CLIENTS = 32
 _OPENING_SECONDS = 10.0
 _FAREWELL_SECONDS = 1.0
-"""How long the end waits for followers while none takes an event; else it waits longer."""
+"""Seconds that the end of a run waits for followers of whom none reads an event."""
 _LONGEST_FAREWELL_SECONDS = 5.0
 _ACCEPT_PAUSE_SECONDS = 1.0
 _QUEUE = 64
 
 
 @asynccontextmanager
-async def live_door(
+async def open_live_server(
     live: LiveRun, environ: Mapping[str, str], warn: Callable[[str], None] = logger.warning
 ) -> AsyncGenerator[None]:
-    """Let the user look in at a run and steer it, from when it begins to play until the block is left.
+    """Let the user watch and control a run, from its start until the block is left.
 
-    A run whose door cannot be opened goes on without; `warn` hears why. What is raised in the block arrives as it is.
+    A run whose socket cannot be opened goes on without it; `warn` is called with the reason.
+    Errors of the block are raised unchanged.
     """
-    door = LiveServer(live, environ, warn)
+    server = LiveServer(live, environ, warn)
     problem: BaseException | None = None
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(door.stand)
+        tasks.start_soon(server.stand)
         try:
             yield
         except Exception as error:
@@ -51,26 +52,26 @@ async def live_door(
             raise
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(_LONGEST_FAREWELL_SECONDS):
-                await door.farewell(problem)
+                await server.farewell(problem)
             tasks.cancel_scope.cancel()
     if problem is not None:
         raise problem
 
 
 class LiveServer:
-    """The socket of one run, and who came in."""
+    """The socket of one run, and its clients."""
 
     def __init__(self, live: LiveRun, environ: Mapping[str, str], warn: Callable[[str], None]) -> None:
         self._live, self._environ, self._warn = live, environ, warn
         self._broadcast = Broadcast(live)
-        self._desk = RequestHandlers(live, self._broadcast)
+        self._handlers = RequestHandlers(live, self._broadcast)
         self._clients = 0
         self._left = anyio.Event()
         self.path: Path | None = None
-        """Where it is, while it is open."""
+        """The socket's path, while it is open."""
 
     async def stand(self) -> None:
-        """Open when the run begins to play, and serve until cancelled; what breaks here does not break the run."""
+        """Serve from the run's start until cancelled; an error here does not break the run."""
         await self._live.begun.wait()
         try:
             await self._stand()
@@ -85,7 +86,7 @@ class LiveServer:
         except TimeoutError:
             self._warn(f"live control is off: opening its socket took longer than {_OPENING_SECONDS:g} s")
             return
-        except (DoorError, OSError) as error:
+        except (LiveControlError, OSError) as error:
             self._warn(f"live control is off: {said(error)}")
             return
         mark = path.lstat()
@@ -125,7 +126,7 @@ class LiveServer:
         self._clients += 1
         try:
             async with stream:
-                connection = LiveConnection(stream, self._desk, self._broadcast, lambda: len(self._live.attempts))
+                connection = LiveConnection(stream, self._handlers, self._broadcast, lambda: len(self._live.attempts))
                 raw: socket.socket = stream.extra(SocketAttribute.raw_socket)
                 if not is_trusted(raw):
                     logger.warning("live control: another user's process was turned away")
@@ -144,7 +145,7 @@ class LiveServer:
             self._left.set()
 
     async def farewell(self, problem: BaseException | None) -> None:
-        """Tell those who follow how the run ended, and wait until they have read it."""
+        """Send followers the last event, and wait until they have read it."""
         live = self._live
         if live.facts is None:
             return

@@ -1,4 +1,4 @@
-"""Who is at the other end of a unix socket."""
+"""The user of the process at the other end of a unix socket."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ ROOT = 0
 
 
 def peer_user(connection: socket.socket) -> int | None:
-    """The user id of the process at the other end; None where the system does not tell, and modes must do."""
+    """The user id of the process at the other end; None if the system does not say, so that only file modes protect."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -17,5 +17,5 @@ def peer_user(connection: socket.socket) -> int | None:
 
 
 def is_trusted(connection: socket.socket) -> bool:
-    """Whether it is this process's user, or root."""
+    """Whether the process at the other end is this user's, or root's."""
     return peer_user(connection) in (None, os.geteuid(), ROOT)

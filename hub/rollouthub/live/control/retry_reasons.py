@@ -1,4 +1,4 @@
-"""Why a sample is not played again, in words."""
+"""The reasons why a sample is not played again."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ RESUME = "`hub run --resume` plays what was cut short or broke"
 
 
 def named(rollout_id: str, known: Sequence[str]) -> str | None:
-    """The only one of these that is meant by an id, or its beginning."""
+    """The only one of the ids that is equal to a text, or begins with it."""
     if rollout_id in known:
         return rollout_id
     found = [name for name in known if name.startswith(rollout_id)]
@@ -22,10 +22,7 @@ def named(rollout_id: str, known: Sequence[str]) -> str | None:
 
 
 def why_not_again(directory: Path, rollout_id: str, known: tuple[str, ...]) -> RequestProblem:
-    """Why a rollout cannot be played again that is neither in flight nor known to be without a result. Reads the store.
-
-    `known`: some that could be.
-    """
+    """Why a rollout cannot be retried, from what the store holds of it; `known` are some that can."""
     name = plain_name(rollout_id)
     try:
         with open_run(directory) as reader:

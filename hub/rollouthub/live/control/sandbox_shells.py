@@ -1,4 +1,6 @@
-"""Ways into the sandbox of an attempt in flight, for a person: who asks runs the command, and not the hub."""
+"""Ways for a person to open a shell in the sandbox of an attempt in flight; the client runs the command, not the
+hub.
+"""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -8,33 +10,33 @@ import anyio
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.hosting.local.shell_access import EnterableEpisode, WaysIn, ways_into
 from rollouthub.live.control.live_machines import public
-from rollouthub.live.control.live_protocol import ShellView
+from rollouthub.live.control.live_views import ShellView
 from rollouthub.protocols import Episode
 from rollouthub.sandbox import Sandbox
 from rollouthub.store.run_facts import State
 from rollouthub.text import plain_name
 
 ASKING_SECONDS = 2.0
-"""For the server of an environment in another process to tell its doors."""
+"""Seconds to wait for the server of an environment in another process to list its shells."""
 
 
 @runtime_checkable
 class PlayedHere(Protocol):
-    """An attempt that this process plays."""
+    """An attempt played in this process."""
 
     @property
     def episode(self) -> Episode | None:
-        """What it plays; None before it is set up, and once it is over."""
+        """The open episode; None before set-up and after the attempt."""
         ...
 
     @property
     def homes(self) -> Sequence[Sandbox]:
-        """Where its players' programs run, as far as those are sandboxes of the agent's own."""
+        """The agents' own sandboxes, in which their programs run."""
         ...
 
 
 async def shells(attempt: InFlight) -> tuple[tuple[ShellView, ...], str | None]:
-    """The ways in, the agent's own first, or why there is none."""
+    """The ways to open a shell, the agent's own sandbox first, or why there is none."""
     if not isinstance(attempt, PlayedHere):
         return (), "a worker plays it, and tells no way in; `hub sandbox list` on its machine does"
     own = [way for home in attempt.homes for way in ways_into(home, "the agent's own: ").ways]

@@ -1,4 +1,4 @@
-"""Where the sockets of running hubs are: a folder that is this user's alone, a socket for each run."""
+"""The folder of running hubs' sockets: private to this user, with a socket for each run."""
 
 import hashlib
 import os
@@ -11,24 +11,24 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from rollouthub.errors import DoorError
+from rollouthub.errors import LiveControlError
 
 LONGEST_PATH = 107
-"""Bytes of a socket's path: `sun_path` has 108, the last of which is zero."""
+"""Most bytes of a socket's path: `sun_path` has 108, the last of which is zero."""
 _CONNECT_SECONDS = 1.0
 _UNFINISHED_SECONDS = 60.0
 SOCKET, UNFINISHED = ".sock", ".new"
 
 
 def socket_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The folders sockets may be in, the best first."""
+    """The folders in which sockets may be, the preferred one first."""
     runtime = environ.get("XDG_RUNTIME_DIR", "")
     own = Path(tempfile.gettempdir()) / f"rollouthub-{os.geteuid()}"
     return (Path(runtime) / "rollouthub", own) if runtime.startswith("/") else (own,)
 
 
 def why_unsafe(folder: Path) -> str | None:
-    """What makes a folder unfit to keep sockets in or to trust those there; None where nothing does."""
+    """Why a folder must not be used for sockets; None if it is safe."""
     try:
         facts = folder.lstat()
     except OSError as error:
@@ -43,10 +43,10 @@ def why_unsafe(folder: Path) -> str | None:
 
 
 def choose_path(folders: tuple[Path, ...], run_id: str) -> Path:
-    """Where the socket of a run goes; makes the folder, and tidies it.
+    """The path for a run's socket; creates the folder, and removes dead sockets.
 
     Raises:
-        DoorError: none of the folders will do.
+        LiveControlError: no folder is usable.
     """
     problems: list[str] = []
     for folder in folders:
@@ -60,11 +60,11 @@ def choose_path(folders: tuple[Path, ...], run_id: str) -> Path:
         if free := next((path for path in fitting if not is_alive(path)), None):
             return free
         problems.append(f"{folder} has a path too long for a socket" if not fitting else f"{folder} has no name left")
-    raise DoorError(f"no socket can be opened for run {run_id!r}: " + "; ".join(problems))
+    raise LiveControlError(f"no socket can be opened for run {run_id!r}: " + "; ".join(problems))
 
 
 def _paths(folder: Path, run_id: str) -> Iterator[Path]:
-    """What the socket may be called. A run that is a copy of one in flight has the same id."""
+    """Possible paths of the socket: a copy of a run in flight has the same id."""
     digest = hashlib.sha256(f"{run_id} {os.getpid()}".encode()).hexdigest()
     if re.fullmatch(r"[\w.-]{1,100}", run_id, re.ASCII):
         yield folder / f"{run_id}{SOCKET}"
@@ -73,7 +73,7 @@ def _paths(folder: Path, run_id: str) -> Iterator[Path]:
 
 
 def is_alive(path: Path) -> bool:
-    """Whether somebody listens at a socket."""
+    """Whether a process listens at a socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_CONNECT_SECONDS)
         try:
@@ -86,7 +86,7 @@ def is_alive(path: Path) -> bool:
 
 
 def sweep(folder: Path) -> list[Path]:
-    """Remove what killed hubs left behind in a safe folder; the sockets that are alive, oldest first."""
+    """Remove the sockets of killed hubs from a safe folder; returns the live sockets, oldest first."""
     alive: list[tuple[float, Path]] = []
     with suppress(OSError):
         for path in folder.iterdir():
@@ -106,5 +106,5 @@ def sweep(folder: Path) -> list[Path]:
 
 
 def find_sockets(folders: tuple[Path, ...]) -> list[Path]:
-    """The sockets that somebody listens at, oldest first, in folders that can be trusted."""
+    """The sockets at which a process listens, oldest first, in safe folders."""
     return [path for folder in folders if why_unsafe(folder) is None for path in sweep(folder)]

@@ -1,4 +1,4 @@
-"""What a live view reads: a run, or the runs of this machine, followed read-only at the cost of what is new."""
+"""Read-only views of a run, or of this machine's runs; an update reads only what is new."""
 
 from rollouthub.live.follow.filter import FilterError, RolloutFilter, parse_filter
 from rollouthub.live.follow.known_runs import RunsFeed, SeenRun

@@ -1,6 +1,7 @@
-"""The attempts of a run as columns: arrays of numbers and of words' codes, a tenth of what objects would take.
+"""The attempts of a run, stored as columns: arrays of numbers, and of codes for repeated words. They take a tenth of
+the memory that one object per attempt would.
 
-Rows are in the order of their ids, which is the order of their first commit, so that a row's place never changes.
+Rows are sorted by id, which is the order of their first commit, so a row's index never changes.
 """
 
 import struct
@@ -24,14 +25,17 @@ _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("effective", "passed", "trainable", "suspect"), "flag"),
 }
 KINDS: dict[str, Kind] = {name: _KINDS.get(name, "real") for name in SUMMARY_COLUMNS}
-"""What each column holds. `words` repeat, `text` does not; a `real` or `flag` may be absent, as `words` may."""
+"""The type of each column: `words` for repeated strings, `text` for mostly distinct ones, `real`, `whole` and
+`flag`. Values of type `real`, `flag` or `words` may be absent.
+"""
 MOST = 2**40
-"""Of what is counted in a row; sums over as many rows as there may be stay whole numbers of the machine.
+"""Largest magnitude of a count in a row; larger counts are clipped to it, so that sums over all rows fit a 64-bit
+integer.
 
-A model's server may say that an answer had more tokens than that, or somebody may have written it into the run.
+Larger counts occur: a model's server may report any number of tokens, and other programs may have written the run.
 """
 _ABSENT = ("reward", "cost")
-"""The columns of reals that a row may have no value in."""
+"""Columns of type `real` in which a row may have no value."""
 _EFFECTIVE = SUMMARY_COLUMNS.index("effective")
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 _STOPS = {stop.value: stop for stop in Stop}
@@ -41,19 +45,19 @@ Value = str | float | int | bool | None
 
 
 class AttemptColumns:
-    """Every attempt of a run, a place each."""
+    """All attempts of a run, one row each."""
 
     def __init__(self) -> None:
         self.generation = 0
-        """Grows when everything is read anew: what was derived before does not hold any more."""
+        """Increases when all rows are read again; figures derived from an earlier generation are invalid."""
         self.clear()
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Remove all rows."""
         self.generation += 1
         self.ids = array("q")
         self.withdrawn = array("q")
-        """Places of rows that counted for their sample and do not any more, in the order that this happened."""
+        """Indices of the rows that stopped being effective, in the order in which that happened."""
         self.words = {name: WordColumn() for name, kind in KINDS.items() if kind == "words"}
         self.texts: dict[str, list[str]] = {name: [] for name, kind in KINDS.items() if kind == "text"}
         self.numbers: dict[str, array[float]] = {name: array("d") for name, kind in KINDS.items() if kind == "real"}
@@ -65,10 +69,10 @@ class AttemptColumns:
         return len(self.ids)
 
     def append(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Add rows of `id` and the summary's columns, their ids ascending and above all that are there.
+        """Add rows of `id` and the summary's columns; the ids must ascend and exceed all present ids.
 
         Raises:
-            TypeError, ValueError, struct.error: a value is not what its column holds.
+            TypeError, ValueError, struct.error: a value does not fit its column.
         """
         if not rows:
             return
@@ -102,10 +106,10 @@ class AttemptColumns:
                 self.flags[name].frombytes(struct.pack(f"{len(values)}b", *given))
 
     def check_words(self, start: int) -> None:
-        """Make sure that every attempt from a place on has an outcome and a stop that there are.
+        """Check that every row from an index on has a known outcome and a known stop.
 
         Raises:
-            ValueError: one has not.
+            ValueError: a row has an unknown or missing one.
         """
         for name, known in _KNOWN.items():
             words = self.words[name]
@@ -113,7 +117,7 @@ class AttemptColumns:
                 raise ValueError(f"{name} of a row is none that there is")
 
     def change(self, place: int, row: Sequence[Any]) -> None:
-        """Take in a row that is there already: all that ever changes is whether it counts."""
+        """Update an existing row: only whether it is effective can change."""
         is_effective = int(row[1 + _EFFECTIVE])
         self.wholes["seq"][place] = row[1]
         if is_effective < self.effective[place]:
@@ -123,7 +127,7 @@ class AttemptColumns:
         self.effective[place] = is_effective
 
     def value(self, name: str, place: int) -> Value:
-        """One cell; None where it is absent."""
+        """Return the value of one cell; None where it is absent."""
         match KINDS[name]:
             case "words":
                 return self.words[name][place]
@@ -139,13 +143,13 @@ class AttemptColumns:
                 return None if flag < 0 else bool(flag)
 
     def summary(self, place: int) -> AttemptSummary:
-        """One row, as the store tells it."""
+        """One row as the store's attempt summary."""
         values: dict[str, Any] = {name: self.value(name, place) for name in SUMMARY_COLUMNS}
         values["outcome"], values["stop"] = _OUTCOMES[values["outcome"]], _STOPS[values["stop"]]
         return AttemptSummary(**values)
 
     def effective_part(self, name: str, start: int, stop: int) -> Iterable[Any]:
-        """A column's values (codes for words) of the rows in a stretch that count for their samples."""
+        """A column's values (codes for words) of the effective rows in a range."""
         match KINDS[name]:
             case "words":
                 values: Sequence[Any] = self.words[name].codes[start:stop]
@@ -161,5 +165,5 @@ class AttemptColumns:
         return values if all(counting) else compress(values, counting)
 
     def effective_places(self, start: int, stop: int) -> Iterator[int]:
-        """The rows in a stretch that count for their samples."""
+        """Indices of the effective rows in a range."""
         return compress(range(start, stop), self.effective[start:stop])

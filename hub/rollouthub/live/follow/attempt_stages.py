@@ -1,4 +1,4 @@
-"""Where attempts in flight are, as a run says it."""
+"""Reads the states of attempts in flight from a run's database."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -11,10 +11,10 @@ _STATES = get_args(State)
 
 
 def live_state(row: Sequence[Any]) -> LiveState:
-    """Of a row that its writer wrote; anybody may have written another.
+    """Parse a row of a live state; the database may come from another program, so the row is checked.
 
     Raises:
-        TypeError, ValueError: it is another.
+        TypeError, ValueError: the row is not a valid live state.
     """
     rollout_id, environment, task_id, sample, attempt, state, turn, output_tokens, updated_at = row
     is_named = isinstance(rollout_id, str) and isinstance(environment, str) and isinstance(task_id, str)

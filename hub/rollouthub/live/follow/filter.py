@@ -4,8 +4,8 @@
     factor     := "not" factor | "(" expression ")" | column [operator value]
     operator   := == | != | < | <= | > | >= | ~ | !~          value := number | "text" | true | false | null
 
-`~` asks whether a text contains another, whatever the case. A comparison with something absent does not hold, so that
-what is unscored is never below a reward; `reward == null` finds it. A column of yes or no may stand alone.
+`~` tests whether a text contains another, ignoring case. A comparison with an absent value is false, so an unscored
+row is never below a reward; `reward == null` finds it. A boolean column may be used without an operator.
 """
 
 import re
@@ -52,30 +52,30 @@ _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
 class FilterError(UsageError):
-    """An expression that means nothing, and where in it that shows."""
+    """A filter expression that is not valid, with the position of the mistake."""
 
     def __init__(self, problem: str, text: str, column: int) -> None:
         self.problem = problem
         self.column = column
-        """Characters before the place that is wrong."""
+        """Number of characters before the mistake."""
         shown = text if len(text) <= 200 else f"{text[:200]}…"
         super().__init__(f"{problem} (at column {column + 1}):\n  {shown!r}\n   {' ' * min(column, 200)}^")
 
 
 @dataclass(frozen=True)
 class RolloutFilter:
-    """A filter, understood but not yet of any run."""
+    """A parsed filter, not yet bound to a run."""
 
     text: str
     bind: Binding
-    """Gives the predicate for a run's columns, which holds until these are cleared."""
+    """Makes the predicate for a run's columns, which is valid until the columns are cleared."""
 
 
 def parse_filter(text: str) -> RolloutFilter:
-    """Understand an expression; an empty one wants every row.
+    """Parse an expression; an empty one matches every row.
 
     Raises:
-        FilterError: it is none.
+        FilterError: the text is not a valid filter.
     """
     if not text.strip():
         return RolloutFilter(text, lambda _: always)
@@ -85,10 +85,10 @@ def parse_filter(text: str) -> RolloutFilter:
 
 
 def column_named(name: str, text: str, at: int) -> str:
-    """The column a name means.
+    """Return the column with a name or alias.
 
     Raises:
-        FilterError: none.
+        FilterError: no column has this name or alias.
     """
     column = ALIASES.get(name, name)
     if column not in KINDS:
@@ -106,7 +106,7 @@ class _Token:
 
 
 class _Parser:
-    """Reads an expression from left to right."""
+    """Recursive-descent parser of filter expressions."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -115,7 +115,7 @@ class _Parser:
         self._depth = 0
 
     def parse(self) -> Binding:
-        """The whole of it."""
+        """Parse the whole expression."""
         found = self._either()
         token = self._peek()
         if token.kind != "end":

@@ -1,10 +1,12 @@
-"""Fuzzy search: a few letters in order find what they abbreviate."""
+"""Fuzzy search: a pattern matches a text that contains the pattern's letters in order."""
 
 _LONGEST = 400
 
 
 def closeness(query: str, text: str) -> int | None:
-    """How well letters fit a text, larger is better; None where they are not in it, in order. Case does not matter."""
+    """Score how well a query matches a text, ignoring case; higher is better. None if the text does not contain the
+    query's letters in order.
+    """
     text = text[:_LONGEST].lower()
     query = query.lower()
     whole = text.find(query)

@@ -1,4 +1,4 @@
-"""Tables: a line for each environment, and one for each task's group of samples."""
+"""Tables with one line for each environment, or for each task's group of samples."""
 
 from array import array
 from dataclasses import dataclass
@@ -11,35 +11,35 @@ from rollouthub.live.follow.word_column import WordColumn
 from rollouthub.statistics import GroupCounts
 
 Order = Literal["met", "rollouts", "mean_reward", "pass_rate", "spread"]
-"""What lines are sorted by."""
+"""Sort orders of lines: a column, or `met` for the order of first occurrence."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLine:
-    """The samples of an environment, or of a task's group."""
+    """Figures of one environment's samples, or of one task's group of samples."""
 
     name: str
     """The environment's name, or the group's id."""
     environment: str
     task_id: str | None
-    """None in an environment's line."""
+    """The task's id; None in an environment's line."""
     counts: GroupCounts
     output_tokens: int
-    """Over effective attempts."""
+    """Output tokens of the effective attempts."""
 
     @property
     def mean_reward(self) -> float | None:
-        """Over scored samples; None without any."""
+        """Mean reward over scored samples; None without any."""
         return self.counts.mean_reward
 
     @property
     def pass_rate(self) -> float | None:
-        """Over samples with a verdict; None without any."""
+        """Share that passed, of samples with a pass verdict; None without any."""
         return self.counts.pass_rate
 
     @property
     def spread(self) -> float | None:
-        """The standard deviation of its rewards; None with fewer than two. At 0 a group teaches nothing."""
+        """Standard deviation of the rewards; None with fewer than two. At 0, the group gives no training signal."""
         counts = self.counts
         if counts.scored < 2:
             return None
@@ -50,7 +50,7 @@ class GroupLine:
 
 
 class Lines(IncrementalView):
-    """Counts by the words of one column."""
+    """Figures for each value of one column."""
 
     def __init__(self, columns: AttemptColumns, by: str) -> None:
         super().__init__(columns)
@@ -67,7 +67,7 @@ class Lines(IncrementalView):
         return len(self._first)
 
     def line(self, place: int) -> GroupLine:
-        """One line; lines are in the order in which their names were met."""
+        """One line, by its index in the order of first occurrence."""
         columns = self._columns
         first = self._first[place]
         environment = columns.words["environment"][first] or ""
@@ -87,9 +87,9 @@ class Lines(IncrementalView):
         return GroupLine(self._names.vocabulary[place], environment, task_id, counts, self._tokens[place])
 
     def places(self, by: Order = "met", *, descending: bool = False) -> list[int]:
-        """The places of all lines in an order; those without a value come last, either way.
+        """Indices of all lines in a sort order; lines without a value come last, in both directions.
 
-        Sorted when asked: a group's figures change with each of its samples.
+        Sorted on each call, because a group's figures change with each of its samples.
         """
         every = range(len(self))
         if by == "met":
@@ -113,11 +113,11 @@ class Lines(IncrementalView):
                 return self.line(place).spread
 
     def all(self) -> list[GroupLine]:
-        """Every line: of the few environments, rather than of many groups."""
+        """Return every line; meant for environments, which are few, not for groups."""
         return [self.line(place) for place in range(len(self))]
 
     def find(self, name: str) -> GroupLine | None:
-        """The line of a name; None where there is none."""
+        """Return the line with this name; None if there is none."""
         place = self._names.code(name)
         return self.line(place) if 0 <= place < len(self) else None
 

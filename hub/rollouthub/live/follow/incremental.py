@@ -1,4 +1,4 @@
-"""Figures that are kept up to date at the cost of what is new."""
+"""Base class of figures whose update takes time proportional to the new rows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from rollouthub.live.follow.attempt_columns import AttemptColumns
 
 
 class IncrementalView(ABC):
-    """Derives something of a run's rows; asked to catch up before it is read."""
+    """Figures derived from a run's rows; `catch_up` must be called before they are read."""
 
     def __init__(self, columns: AttemptColumns) -> None:
         self._columns = columns
@@ -15,7 +15,7 @@ class IncrementalView(ABC):
         self._seen = self._withdrawn = 0
 
     def catch_up(self) -> None:
-        """Take in the rows that were added, and withdrawn, since the last time."""
+        """Process the rows that were added, or stopped being effective, since the last call."""
         columns = self._columns
         if self._generation != columns.generation:
             self._generation, self._seen, self._withdrawn = columns.generation, 0, 0
@@ -31,11 +31,11 @@ class IncrementalView(ABC):
 
     @abstractmethod
     def _clear(self) -> None:
-        """Begin anew."""
+        """Reset the figures."""
 
     @abstractmethod
     def _add(self, start: int, stop: int) -> None:
-        """Take in a stretch of rows."""
+        """Add a range of rows."""
 
     def _withdraw_all(self, places: Sequence[int]) -> None:
         for place in places:
@@ -43,4 +43,4 @@ class IncrementalView(ABC):
 
     @abstractmethod
     def _withdraw(self, place: int) -> None:
-        """A row that was taken in as effective no longer is: a later attempt counts for its sample."""
+        """Remove an effective row, because a later attempt at its sample now counts."""

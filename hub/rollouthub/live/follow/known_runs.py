@@ -1,4 +1,4 @@
-"""The runs of this machine: those in the usual folders, and those that play anywhere."""
+"""Lists the runs of this machine: those in given folders, and those that are playing anywhere."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,50 +8,49 @@ import anyio.to_thread
 
 from rollouthub.errors import HubError
 from rollouthub.live.control.live_client import find_running
-from rollouthub.live.control.live_protocol import RunView
+from rollouthub.live.control.live_views import RunView
 from rollouthub.store import BrokenRun, RunInfo, open_run
+from rollouthub.store.run_directories import DATABASE, run_directories
 from rollouthub.store.run_lock import is_locked
-from rollouthub.store.run_search import run_directories
-from rollouthub.store.sql_schema import DATABASE
 
 _Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class SeenRun:
-    """A run of this machine."""
+    """A run of this machine, with its facts and the state it reports."""
 
     directory: Path
     info: RunInfo | BrokenRun
-    """Its facts, or why it cannot be read."""
+    """Facts about the run, or the reason why it cannot be read."""
     view: RunView | None
-    """What it says through its socket; None where it has none, or does not answer."""
+    """The run's state from its socket; None if it has no socket, or it does not answer."""
     socket: Path | None
-    """Where it is steered."""
+    """The socket for controlling the run."""
 
     @property
     def is_live(self) -> bool:
-        """Whether it plays now."""
+        """Whether the run is playing now."""
         return self.view is not None or (isinstance(self.info, RunInfo) and self.info.status == "running")
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The run's name in the list: the name of its directory."""
         return self.directory.name
 
 
 class RunsFeed:
-    """The runs below some folders and those whose hubs play, live ones first, each newest first."""
+    """The runs below given folders and all playing runs, sorted: live ones first, then newest first."""
 
     def __init__(self, roots: Sequence[Path], environ: Mapping[str, str]) -> None:
         self._roots, self._environ = tuple(roots), environ
         self._known: dict[Path, tuple[_Stamp, RunInfo | BrokenRun]] = {}
         self.runs: list[SeenRun] = []
         self.problems: list[str] = []
-        """What is wrong with sockets that are there and do not answer."""
+        """Problems of runs' sockets that did not answer."""
 
     async def refresh(self) -> bool:
-        """Read the list of runs again, and return whether it changed. A run that has ended is not read twice."""
+        """Read the list of runs again; returns whether it changed. A run that has ended is read only once."""
         running, problems = await find_running(self._environ, limit=0)
         playing = {_real(Path(hub.listing.run.directory)): (hub.listing.run, hub.path) for hub in running}
         found = await anyio.to_thread.run_sync(self._look, tuple(playing))

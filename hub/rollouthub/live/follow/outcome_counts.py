@@ -1,4 +1,4 @@
-"""How many ended how, and what they used."""
+"""Counts of outcomes, and sums of the attempts' tokens, calls and cost."""
 
 from collections import Counter
 from math import isnan
@@ -10,7 +10,7 @@ from rollouthub.statistics.means import RewardMeans
 
 
 class OutcomeCounts(IncrementalView, RewardMeans):
-    """Counts and sums: outcomes and rewards over effective attempts, what was used over all."""
+    """Outcomes and rewards over effective attempts; tokens, calls and cost over all attempts."""
 
     def __init__(self, columns: AttemptColumns) -> None:
         super().__init__(columns)
@@ -21,7 +21,7 @@ class OutcomeCounts(IncrementalView, RewardMeans):
         self._stops: Counter[int] = Counter()
         self._faults: Counter[int] = Counter()
         self.effective = self.attempts = 0
-        """Samples with a record; and records, retried attempts among them."""
+        """`effective` counts samples with a record; `attempts` counts all records, retried attempts included."""
         self.scored = self.judged = self.passed = 0
         self.reward_sum = 0.0
         self.turns = self.tool_calls = self.prompt_tokens = self.output_tokens = 0
@@ -63,12 +63,12 @@ class OutcomeCounts(IncrementalView, RewardMeans):
 
     @property
     def outcomes(self) -> dict[Outcome, int]:
-        """Samples by outcome."""
+        """Outcome → number of samples."""
         return {Outcome(word): count for word, count in self._named("outcome", self._outcomes).items()}
 
     @property
     def kinds(self) -> dict[OutcomeKind, int]:
-        """Samples by the kind of their ending."""
+        """Kind of outcome → number of samples."""
         kinds: Counter[OutcomeKind] = Counter()
         for outcome, count in self.outcomes.items():
             kinds[outcome.kind] += count
@@ -76,17 +76,17 @@ class OutcomeCounts(IncrementalView, RewardMeans):
 
     @property
     def stops(self) -> dict[str, int]:
-        """Samples by why the agent's turn ended."""
+        """Reason to stop → number of samples."""
         return self._named("stop", self._stops)
 
     @property
     def faults(self) -> dict[str, int]:
-        """Attempts by their first fault, `boundary:type`; retried ones count."""
+        """First fault as `boundary:type` → number of attempts, retried ones included."""
         return self._named("fault", self._faults)
 
     @property
     def cost(self) -> float | None:
-        """US dollars of all attempts; None where nothing has a price."""
+        """US dollars of all attempts; None if no price is known."""
         return self._cost if self._priced else None
 
     def _named(self, column: str, counts: Counter[int]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What a run that is played here came to so far, counted as it is committed: a few additions a rollout."""
+"""Figures of a run that is played in this process, updated cheaply with each committed rollout."""
 
 import time
 from collections import deque
@@ -16,13 +16,13 @@ from rollouthub.statistics import RunningMeans
 
 MOST_POINTS = 60
 LATEST = 512
-"""Attempts whose times the medians are of."""
+"""Number of latest attempts that stage medians are computed over."""
 _STAGES = ("queue", "setup", "model", "tool", "verify", "close", "total")
 _Clock = Callable[[], float]
 
 
 class PlayedSoFar:
-    """Counts over the samples that this process finished; of a resumed run, those before are only in `done`."""
+    """Counts over the samples that this process finished. Samples from before a resumption count only in `done`."""
 
     def __init__(self, clock: _Clock = time.time) -> None:
         self.means = RunningMeans()
@@ -31,7 +31,9 @@ class PlayedSoFar:
         self.rewards = RewardBins()
         self._clock = clock
         self._unscored: dict[str, tuple[Outcome, float]] = {}
-        """Samples whose latest attempt is unscored, and when it finished: a later attempt takes its place."""
+        """Samples whose latest attempt is unscored, with its outcome and its finish as Unix time in seconds; a later
+        attempt replaces it.
+        """
         self._started = clock()
         self._recent = RecentPace()
         self._began, self._ended = inf, -inf
@@ -41,16 +43,16 @@ class PlayedSoFar:
         self._latest: deque[Timings] = deque(maxlen=LATEST)
 
     def start(self, planned: int, done: int) -> None:
-        """It begins to play."""
+        """Note that the run starts to play."""
         self.means.planned, self.done_before = planned, done
         self._started = self._clock()
 
     def end(self) -> None:
-        """It plays no more."""
+        """Note that the run has stopped playing."""
         self._is_over = True
 
     def add(self, rollouts: Sequence[Rollout]) -> None:
-        """Count records."""
+        """Count newly committed rollouts."""
         rewards: list[float] = []
         for rollout in rollouts:
             self._count(rollout)
@@ -66,7 +68,7 @@ class PlayedSoFar:
         self._mark(len(rollouts), rewards)
 
     def _count(self, rollout: Rollout) -> None:
-        """A sample counts by one of its attempts, as in the store."""
+        """Count a rollout by its latest attempt, as the store does."""
         earlier, score = self._unscored.pop(rollout.rollout_id, None), rollout.score
         finished_at = rollout.started_at + rollout.timings.total
         if earlier is not None:
@@ -80,7 +82,7 @@ class PlayedSoFar:
             self._unscored[rollout.rollout_id] = rollout.outcome, finished_at
 
     def _mark(self, finished: int, rewards: Sequence[float]) -> None:
-        """Note when this was."""
+        """Add finished rollouts to the timeline at the current time."""
         points, at = self._points, self.seconds
         if not points:
             points.append(TimelinePoint(0.0, 1.0))
@@ -95,18 +97,19 @@ class PlayedSoFar:
 
     @property
     def seconds(self) -> float:
-        """Since it began to play."""
+        """Seconds since the run started to play."""
         return max(1e-9, self._clock() - self._started)
 
     @property
     def done(self) -> int:
-        """Samples with a record."""
+        """Number of samples with a record."""
         return self.done_before + self.means.finished
 
     @property
     def progress(self) -> RunProgress:
-        """How far it is; as `RunFeed.progress` of the same run has it, but that what was done before it was resumed
-        is in `done` alone."""
+        """The run's progress, equal to `RunFeed.progress` except for a resumed run, where samples from before count
+        only in `done`.
+        """
         finished, planned = self.means.finished, self.means.planned or None
         if self._is_over:
             seconds = max(0.0, self._ended - self._began) if finished else 0.0
@@ -118,7 +121,7 @@ class PlayedSoFar:
 
     @property
     def figures(self) -> RunTotals:
-        """Its headline. Coverage and means are over what was played here."""
+        """The run's headline figures; coverage and means are over the samples that this process played."""
         means = self.means
         return RunTotals(
             mean_reward=means.mean_reward,
@@ -137,11 +140,11 @@ class PlayedSoFar:
 
     @property
     def points(self) -> Sequence[TimelinePoint]:
-        """How it went over time, in at most so many stretches."""
+        """Figures over time, in periods of equal length."""
         return self._points
 
     def medians(self) -> dict[str, float]:
-        """Seconds of each stage, of the latest attempts."""
+        """Stage → median seconds, over the latest attempts."""
         latest = list(self._latest)
         if not latest:
             return {}
@@ -149,7 +152,7 @@ class PlayedSoFar:
 
 
 def _halved(points: Sequence[TimelinePoint]) -> list[TimelinePoint]:
-    """Two stretches as one."""
+    """Merge each pair of neighbouring periods into one."""
     return [
         TimelinePoint(
             one.at, one.seconds * 2, one.finished + other.finished, one.scored + other.scored,

@@ -1,4 +1,4 @@
-"""The comparisons that filters are made of, bound to the columns of a run when it is known."""
+"""The comparisons of filters, bound to the columns of a run."""
 
 import operator
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.word_column import WordColumn
 
 Predicate = Callable[[int], bool]
-"""Whether the row at a place is wanted."""
+"""Whether the row at an index matches."""
 Binding = Callable[[AttemptColumns], Predicate]
 
 ORDERS: dict[str, Callable[[float, float], bool]] = {
@@ -19,16 +19,16 @@ ORDERS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-"""How numbers are compared."""
+"""Comparison operators of numbers."""
 
 
 def always(place: int) -> bool:
-    """Every row is wanted."""
+    """Matches every row."""
     return True
 
 
 def joined(bindings: list[Binding], *, is_any: bool) -> Binding:
-    """All of them, or any."""
+    """Predicates combined by AND or by OR."""
 
     def bind(columns: AttemptColumns) -> Predicate:
         predicates = [binding(columns) for binding in bindings]
@@ -45,7 +45,7 @@ def joined(bindings: list[Binding], *, is_any: bool) -> Binding:
 
 
 def negated(binding: Binding) -> Binding:
-    """The opposite."""
+    """Matches the rows that a predicate does not match."""
 
     def bind(columns: AttemptColumns) -> Predicate:
         predicate = binding(columns)
@@ -55,7 +55,7 @@ def negated(binding: Binding) -> Binding:
 
 
 def flag_is(column: str, wanted: bool) -> Binding:
-    """A column of yes or no; neither is what is absent."""
+    """Compares a boolean column; a row without a value matches neither true nor false."""
 
     def bind(columns: AttemptColumns) -> Predicate:
         flags, number = columns.flags[column], int(wanted)
@@ -65,13 +65,13 @@ def flag_is(column: str, wanted: bool) -> Binding:
 
 
 def is_absent(column: str, wanted: bool) -> Binding:
-    """Whether a row has nothing in a column."""
+    """Matches rows without a value in a column, or with `wanted` False rows that have one."""
 
     return lambda columns: lambda place: (columns.value(column, place) is None) == wanted
 
 
 def number_is(column: str, sign: str, wanted: float) -> Binding:
-    """A comparison with a number; it does not hold of what is absent."""
+    """Compares a number; a row without a value never matches."""
 
     compare = ORDERS[sign]
 
@@ -87,7 +87,7 @@ def number_is(column: str, sign: str, wanted: float) -> Binding:
 
 
 def text_is(column: str, sign: str, wanted: str) -> Binding:
-    """A comparison with a text; it does not hold of what is absent."""
+    """Compares a text; a row without a value never matches."""
 
     folded = wanted.casefold()
     tests: dict[str, Callable[[str], bool]] = {
@@ -108,7 +108,7 @@ def text_is(column: str, sign: str, wanted: str) -> Binding:
 
 
 def _by_word(words: WordColumn, test: Callable[[str], bool]) -> Predicate:
-    """Tests each word once, however many rows have it."""
+    """Tests each distinct word once, however many rows have it."""
     verdicts = bytearray()
     codes, vocabulary = words.codes, words.vocabulary
 

@@ -1,4 +1,4 @@
-"""What rewards are made of, read when it is asked for: too much to be kept for every rollout."""
+"""Components of rewards, read from the store on demand: there are too many to hold for every rollout."""
 
 import json
 from collections.abc import Iterable
@@ -10,11 +10,13 @@ from typing import Any
 from rollouthub.store.read_only_source import ReadOnlySource
 
 Components = dict[str, float]
-"""Values by name, unweighted; empty where a reward is not composite, or there is none."""
+"""Component name → unweighted value; empty where the reward is not composite or missing."""
 
 
 class ComponentsReader:
-    """Reads by rows' ids, without turns; blocking, to be used off the screen's thread. Close it when done."""
+    """Reads components by row id, without the turns. Reads block, so call them outside the screen's thread. Close it
+    after use.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._source = ReadOnlySource(directory)
@@ -22,11 +24,11 @@ class ComponentsReader:
         self._is_closed = False
 
     def read(self, row_ids: Iterable[int]) -> dict[int, Components]:
-        """The components of rows; those of a row that is gone are left out.
+        """Return the components of rows by row id; rows that no longer exist are left out.
 
         Raises:
-            RunDirectoryError: there is no run any more, or it is damaged.
-            StoreError: it could not be read just now.
+            RunDirectoryError: the run no longer exists, or is damaged.
+            StoreError: the run could not be read at this moment.
         """
         wanted = list(row_ids)
         with self._lock:
@@ -42,14 +44,14 @@ class ComponentsReader:
         return {row_id: _values(text) for row_id, text in rows}
 
     def close(self) -> None:
-        """Give back what reading took, after a read that is under way."""
+        """Close the reader once a read in progress has finished."""
         with self._lock:
             self._is_closed = True
             self._source.close()
 
 
 def _values(text: Any) -> Components:
-    """Whatever of it are components: the rest is for whoever opens the record to say."""
+    """Parse the components; invalid ones are dropped here, because reading the full record reports them."""
     try:
         parts: Any = json.loads(text) if isinstance(text, str) else {}
         values = {str(name): float(part["value"]) for name, part in parts.items()}

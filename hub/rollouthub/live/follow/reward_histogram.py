@@ -1,4 +1,4 @@
-"""How rewards are distributed: few bins, whatever the rewards are."""
+"""A histogram of rewards with at most 24 bins, for any range of rewards."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ _MOST = 1.7e308
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """So many rewards from `low` up to, but not at, `high`."""
+    """Number of rewards that are at least `low` and below `high`."""
 
     low: float
     high: float
@@ -23,7 +23,9 @@ class Bin:
 
 
 class RewardBins:
-    """Bins as fine as few bins can be: widths of 1 and 5 times powers of ten, each dividing the next."""
+    """The finest bins that a limited number allows. Widths alternate between 1 and 5 times a power of ten, so each
+    divides the next.
+    """
 
     def __init__(self) -> None:
         self._bins: Counter[int] = Counter()
@@ -33,12 +35,12 @@ class RewardBins:
 
     @property
     def width(self) -> float:
-        """What a bin spans."""
+        """Width of one bin, in the rewards' unit."""
         return _FINEST * self._finest
 
     @property
     def bins(self) -> list[Bin]:
-        """Every bin from the lowest reward to the highest, empty ones among them; none without rewards."""
+        """All bins from the lowest reward to the highest, including empty ones; empty without rewards."""
         if not self._bins:
             return []
         places = range(min(self._bins), max(self._bins) + 1)
@@ -46,7 +48,7 @@ class RewardBins:
         return [Bin(place * width, (place + 1) * width, self._bins[place]) for place in places]
 
     def add(self, rewards: Sequence[float]) -> None:
-        """Count rewards."""
+        """Add rewards."""
         if not rewards:
             return
         low, high = min(rewards), max(rewards)
@@ -58,7 +60,7 @@ class RewardBins:
         self._bins.update(self._places(rewards))
 
     def withdraw(self, reward: float) -> None:
-        """Count one no more that was."""
+        """Remove a reward that was added."""
         self._bins.subtract(self._places((reward,)))
 
     def _fits(self, low: float, high: float) -> bool:
@@ -66,7 +68,7 @@ class RewardBins:
         return last - first < MOST_BINS
 
     def _widen(self) -> None:
-        """Merge bins by twos and fives in turn."""
+        """Merge neighbouring bins, alternately by twos and by fives."""
         merged: Counter[int] = Counter()
         for place, count in self._bins.items():
             merged[place // self._next] += count
@@ -75,16 +77,17 @@ class RewardBins:
         self._next = 7 - self._next
 
     def _places(self, rewards: Iterable[float]) -> list[int]:
-        """The bins of rewards: by the finest bins, so that it does not matter when bins were merged.
+        """Indices of the rewards' bins. They are computed from the finest bins, so that they do not depend on when bins
+        were merged.
 
-        A reward a rounding error below a boundary is at it.
+        A reward that is below a boundary only by a rounding error counts as at it.
         """
         finest = self._finest
         return [floor(min(max(reward / _FINEST, -_MOST), _MOST) + 1e-6) // finest for reward in rewards]
 
 
 class RewardHistogram(IncrementalView):
-    """The bins of a run's effective attempts."""
+    """Histogram of the rewards of a run's effective attempts."""
 
     def __init__(self, columns: AttemptColumns) -> None:
         super().__init__(columns)
@@ -95,12 +98,12 @@ class RewardHistogram(IncrementalView):
 
     @property
     def width(self) -> float:
-        """What a bin spans."""
+        """Width of one bin, in the rewards' unit."""
         return self._rewards.width
 
     @property
     def bins(self) -> list[Bin]:
-        """Every bin from the lowest reward to the highest, empty ones among them; none without rewards."""
+        """All bins from the lowest reward to the highest, including empty ones; empty without rewards."""
         return self._rewards.bins
 
     def _add(self, start: int, stop: int) -> None:

@@ -1,4 +1,4 @@
-"""A list of rollouts: filtered and sorted, and kept so while the run goes on."""
+"""A filtered and sorted list of rollouts, updated while the run goes on."""
 
 from array import array
 from bisect import bisect_left, insort
@@ -12,16 +12,22 @@ from rollouthub.live.follow.incremental import IncrementalView
 from rollouthub.live.follow.predicates import Predicate
 
 _INSERT_SHARE = 50
-"""Up to a fiftieth of the list is inserted row by row; more is cheaper to sort anew."""
+"""New rows are inserted one by one while the list has at least this many times as many rows; otherwise the list is
+sorted again.
+"""
 _CHANGING = ("seq", "effective")
-"""Columns that change when an attempt is replaced, so that a row is not where its value says; none is ever absent."""
+"""Columns whose value changes when a later attempt replaces a row, so that a binary search cannot find the row.
+Every row has a value in them.
+"""
 _SEARCHED = ("task_id", "environment", "fault")
 
 _Key = Callable[[int], float | str]
 
 
 class RolloutList(IncrementalView):
-    """The places of rows that a filter wants, in the order of a column; rows without a value come last, either way."""
+    """Indices of the rows that match a filter and a search, sorted by a column; rows without a value come last, in
+    either direction.
+    """
 
     def __init__(
         self,
@@ -33,11 +39,11 @@ class RolloutList(IncrementalView):
         search: str = "",
         effective: bool = True,
     ) -> None:
-        """`search` takes letters in order; `effective` leaves out attempts that a later one replaced.
+        """`search` matches its letters in order; `effective` leaves out attempts that a later one replaced.
 
         Raises:
-            FilterError: `where` is no filter.
-            UnknownNameError: `sort` is no column.
+            FilterError: `where` is not a valid filter.
+            UnknownNameError: `sort` is not a column.
         """
         super().__init__(columns)
         self.sort = ALIASES.get(sort, sort)
@@ -59,7 +65,7 @@ class RolloutList(IncrementalView):
         return len(self._sorted) + len(self._absent)
 
     def __getitem__(self, position: int) -> int:
-        """The place of the row at a position of the list."""
+        """The row's index in the columns, for a position in the list."""
         count = len(self._sorted)
         if not 0 <= position < len(self):
             raise IndexError(position)
@@ -69,11 +75,11 @@ class RolloutList(IncrementalView):
         return self._absent[-1 - position if self.descending else position]
 
     def page(self, start: int, stop: int) -> list[int]:
-        """The places of rows at positions from `start` up to `stop`."""
+        """The row indices at positions from `start` up to, but not including, `stop`."""
         return [self[position] for position in range(max(0, start), min(stop, len(self)))]
 
     def position(self, place: int) -> int | None:
-        """Where a row is in the list; None where it is not."""
+        """A row's position in the list; None if it is not in it."""
         has = self._has(place)
         part = self._sorted if has else self._absent
         at = self._find(part, place)
@@ -83,7 +89,7 @@ class RolloutList(IncrementalView):
         return within if has else len(self._sorted) + within
 
     def next_error(self, position: int = -1, *, backwards: bool = False) -> int | None:
-        """The next position whose row is not scored, going round; None without any."""
+        """The next position whose row is not scored, wrapping around; None without any."""
         words = self._columns.words["outcome"]
         scored, codes, count = words.code("scored"), words.codes, len(self)
         for step in range(1, count + 1):
@@ -93,11 +99,11 @@ class RolloutList(IncrementalView):
         return None
 
     def best(self) -> int | None:
-        """The position of the highest reward, the first of equal ones; None where nothing is scored."""
+        """Position of the highest reward, the first of equal ones; None if no row is scored."""
         return self._extreme(lambda reward, best: reward > best)
 
     def worst(self) -> int | None:
-        """The position of the lowest reward, the first of equal ones; None where nothing is scored."""
+        """Position of the lowest reward, the first of equal ones; None if no row is scored."""
         return self._extreme(lambda reward, best: reward < best)
 
     def _extreme(self, beats: Callable[[float, float], bool]) -> int | None:
@@ -177,7 +183,7 @@ class RolloutList(IncrementalView):
 
 
 def _key(columns: AttemptColumns, name: str) -> tuple[_Key, Predicate]:
-    """What a column is sorted by, and whether a row has it."""
+    """Return the sort key of a column, and a predicate for the rows that have a value in it."""
     if name in columns.words:
         words = columns.words[name]
         codes, vocabulary = words.codes, words.vocabulary

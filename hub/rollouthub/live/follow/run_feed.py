@@ -1,4 +1,4 @@
-"""One run, followed read-only: what is new is read at each refresh, and every figure is kept up to date from that."""
+"""Follows one run read-only: each refresh reads what is new and updates every figure in use."""
 
 import sqlite3
 import struct
@@ -32,7 +32,7 @@ from rollouthub.store.run_facts import ShownStatus
 from rollouthub.store.sql_schema import LIVE_COLUMNS, SUMMARY_COLUMNS, TURN_BITS
 
 _CHUNK = 512
-"""Rows that are objects at a time while a run is opened."""
+"""Rows converted at a time while a run is opened, to limit memory."""
 _COLUMNS = ", ".join(("id", *SUMMARY_COLUMNS))
 _ALL = f"SELECT {_COLUMNS} FROM rollouts ORDER BY id"
 # Without the sign SQLite reads the table from its beginning, in order of ids, rather than what is new.
@@ -43,37 +43,39 @@ _Followed = TypeVar("_Followed", bound=IncrementalView)
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """How far a run is."""
+    """The progress of a run."""
 
     status: ShownStatus
     done: int
-    """Samples with a record."""
+    """Number of samples with a record."""
     planned: int | None
     in_flight: int
     rate: float | None
-    """Rollouts a second: of the last minute while it runs, afterwards of all of it; None where it cannot be said."""
+    """Rollouts per second: over the last minute while it runs, else over all of it; None if unknown."""
     eta_seconds: float | None
-    """Until everything planned is done, at this rate; None where that cannot be said, or it is not running."""
+    """Seconds until all planned rollouts are done at this rate; None if unknown or not running."""
     seconds: float
-    """Since it was started or taken up again; of an ended run, from its first attempt to its last record."""
+    """Seconds since it was started or resumed; for an ended run, from its first attempt to its last record."""
 
     @property
     def share(self) -> float | None:
-        """How much of the plan is done; None where there is no plan."""
+        """Share of the planned rollouts that is done; None without a plan."""
         return min(1.0, self.done / self.planned) if self.planned else None
 
 
 class RunFeed:
-    """A run's attempts in columns, and what a screen shows of them. Blocking; belongs to one thread at a time.
+    """A run's attempts in columns, and the figures that a screen shows of them. Blocking; for one thread at a time.
 
-    Nothing is read but by `refresh`; a figure that nobody asks for costs nothing.
+    `refresh` reads the run, `records` reads full records; a figure is computed only when it is asked for.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.columns = AttemptColumns()
         self.live: list[LiveState] = []
-        """The attempts in flight, the one that moved last first; of a run that died, those that were."""
+        """The attempts in flight, the most recently updated first; for a run that died, those in flight at that
+        time.
+        """
         self._source = ReadOnlySource(directory)
         self._reader = RunReader(self._source)
         self._info: RunInfo | None = None
@@ -91,15 +93,18 @@ class RunFeed:
         self.close()
 
     def close(self) -> None:
-        """Give back what reading took; the columns stay."""
+        """Close the connections to the store; the columns stay available."""
         self._source.close()
 
     def refresh(self) -> bool:
-        """Read what is new; whether anything is. What was read before stays as it is where this fails.
+        """Read what is new; return whether there was anything.
+
+        If the run cannot be read at this moment, all that was read before stays; if a row is damaged, all rows are
+        dropped.
 
         Raises:
-            RunDirectoryError: there is no run (any more), it is damaged, or of a newer rollouthub.
-            StoreError: it could not be read just now.
+            RunDirectoryError: the run does not exist (any more), is damaged, or was written by a newer rollouthub.
+            StoreError: the run could not be read at this moment.
         """
         with self._reading() as connection:
             connection.execute("BEGIN")  # one moment for all of it
@@ -185,12 +190,12 @@ class RunFeed:
 
     @property
     def info(self) -> RunInfo:
-        """Facts about the run, as of the latest refresh that worked."""
+        """Facts about the run, as of the latest successful refresh."""
         assert self._info is not None, "refresh first"
         return self._info
 
     def progress(self, now: float | None = None) -> RunProgress:
-        """How far the run is; `now` is in seconds since the epoch."""
+        """The progress of the run; `now` is Unix time in seconds."""
         now = time.time() if now is None else now
         counts, timeline, info = self.counts, self.timeline, self.info
         eta: float | None = None
@@ -217,12 +222,12 @@ class RunFeed:
 
     @property
     def histogram(self) -> RewardHistogram:
-        """How rewards are distributed."""
+        """A histogram of rewards."""
         return self._follow("histogram", RewardHistogram)
 
     @property
     def stages(self) -> StageQuantiles:
-        """How long each stage takes."""
+        """Durations of the stages."""
         return self._follow("stages", StageQuantiles)
 
     @property
@@ -244,21 +249,21 @@ class RunFeed:
         search: str = "",
         effective: bool = True,
     ) -> RolloutList:
-        """Rollouts, filtered and sorted; after a refresh, `catch_up` brings the list up to date.
+        """Return a list of rollouts, filtered and sorted; after a refresh, its `catch_up` updates it.
 
         Raises:
-            FilterError: `where` is no filter.
-            UnknownNameError: `sort` is no column.
+            FilterError: `where` is not a valid filter.
+            UnknownNameError: `sort` is not a column.
         """
         found = RolloutList(self.columns, sort, descending=descending, where=where, search=search, effective=effective)
         found.catch_up()
         return found
 
     def records(self, places: Iterable[int]) -> Iterator[Rollout]:
-        """The full records of rows, one at a time in memory, as they were at one moment.
+        """Yield the full records of rows, one at a time in memory, all from one snapshot.
 
         Raises:
-            RunDirectoryError: they are damaged, or gone.
+            RunDirectoryError: a record is damaged or missing.
         """
         ids = self.columns.ids
         with self._reading() as connection:
@@ -277,11 +282,11 @@ class RunFeed:
 
     @property
     def reader(self) -> RunReader:
-        """The store's own reader of the run, for what the feed does not keep."""
+        """The store's reader of the run, for data that the feed does not hold."""
         return self._reader
 
     def next_live(self, after: str | None = None) -> LiveState | None:
-        """The attempt in flight that comes after one of this rollout id, going round; None without any."""
+        """The attempt in flight that follows the one with this rollout id, wrapping around; None without any."""
         ids = [state.rollout_id for state in self.live]
         if not ids:
             return None

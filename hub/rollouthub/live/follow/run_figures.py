@@ -1,4 +1,4 @@
-"""What a run came to so far, in figures."""
+"""The headline figures of a run so far."""
 
 from dataclasses import dataclass
 
@@ -9,18 +9,18 @@ from rollouthub.store import RunReader
 
 @dataclass(frozen=True, slots=True)
 class RunTotals:
-    """The figures that head a run. Means are over what was scored; None is unknown, never zero."""
+    """The headline figures of a run. Means are over scored samples; None is unknown, never zero."""
 
     mean_reward: float | None
     strict: float | None
-    """With agent failures at zero; what broke on our side is left out of it, too."""
+    """Mean reward with agent failures counted as 0; infrastructure failures are left out."""
     pass_rate: float | None
     scored: int
     done: int
-    """Samples with a record."""
+    """Number of samples with a record."""
     planned: int | None
     attempts: int
-    """Records, those that were tried again among them."""
+    """Number of records, retried attempts included."""
     turns: int | None
     tool_calls: int | None
     prompt_tokens: int | None
@@ -29,17 +29,17 @@ class RunTotals:
 
     @property
     def coverage(self) -> float | None:
-        """Scored over planned; None without a plan."""
+        """Scored samples over planned ones; None without a plan."""
         return mean_of(self.scored, self.planned or 0)
 
     @property
     def retried(self) -> int:
-        """Attempts that a later one took the place of."""
+        """Number of attempts that a later one replaced."""
         return max(0, self.attempts - self.done)
 
 
 def figures_of(counts: OutcomeCounts, planned: int | None) -> RunTotals:
-    """The figures of a run that is watched."""
+    """Return the figures of a followed run."""
     return RunTotals(
         mean_reward=counts.mean_reward,
         strict=mean_of(counts.reward_sum, counts.scored + counts.kinds.get("agent_failure", 0)),
@@ -57,7 +57,9 @@ def figures_of(counts: OutcomeCounts, planned: int | None) -> RunTotals:
 
 
 def figures_in(reader: RunReader) -> RunTotals:
-    """The same of a run of which nothing but sums has been read: of a large one long before all of it is."""
+    """Return a run's figures from sums that the store computes: for a large run, this is much faster than reading
+    all its rows.
+    """
     means, totals = reader.means(), reader.totals()
     return RunTotals(
         mean_reward=means.mean_reward,

@@ -1,8 +1,8 @@
-"""How long each stage takes, at quantiles: a sketch of counts by magnitude, merged and withdrawn from by addition.
+"""Quantiles of each stage's duration, from a sketch: counts by magnitude, which can be merged and subtracted.
 
-A duration's bucket is the upper half of its bits as a 32-bit float: sign, exponent and 7 bits of mantissa, so that 128
-buckets share an octave, and the middle of one is within 0.4 % of all that is in it. Reading those bits out of an array
-takes no arithmetic. Exact quantiles would sort eight columns at each update.
+A duration's bucket is the upper half of its bits as a 32-bit float: sign, exponent and 7 bits of mantissa. 128 buckets
+cover a factor of two, so the middle of a bucket is within 0.4 % of every value in it. Reading those bits from an array
+takes no arithmetic; exact quantiles would sort eight columns at each update.
 """
 
 import math
@@ -23,7 +23,7 @@ _UPPER = 1 if sys.byteorder == "little" else 0
 
 
 class StageQuantiles(IncrementalView):
-    """Seconds of each stage, over effective attempts."""
+    """Quantiles of the seconds of each stage, over effective attempts."""
 
     def __init__(self, columns: AttemptColumns) -> None:
         super().__init__(columns)
@@ -46,7 +46,7 @@ class StageQuantiles(IncrementalView):
 
 
 def _buckets(seconds: Iterable[float]) -> list[int]:
-    """The buckets of durations; below zero, as of a clock set back, counts as zero."""
+    """The buckets of durations; a negative duration, as after a clock was set back, counts as zero."""
     values = tuple(seconds)
     try:
         floats = struct.pack(f"{len(values)}f", *values)

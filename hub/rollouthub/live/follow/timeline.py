@@ -1,4 +1,4 @@
-"""How reward and speed went over time: a bounded number of points, whatever the run's length."""
+"""Rewards and speed over time, in a limited number of points."""
 
 from dataclasses import dataclass
 from math import inf, isnan
@@ -13,12 +13,12 @@ MOST_POINTS = 240
 
 @dataclass(slots=True)
 class TimelinePoint(RewardMeans):
-    """What finished in a stretch of time."""
+    """The samples that finished in one period."""
 
     at: float
-    """Its beginning, in seconds since the epoch."""
+    """Start of the period: Unix time in seconds, or seconds since the start of play (`PlayedSoFar`)."""
     seconds: float
-    """Its length."""
+    """Length of the period in seconds."""
     finished: int = 0
     scored: int = 0
     reward_sum: float = 0.0
@@ -27,11 +27,13 @@ class TimelinePoint(RewardMeans):
 
 
 _Bucket = list[float]
-"""Finished, scored, reward sum, judged, passed."""
+"""Sums over one period, in this order: finished, scored, reward sum, judged, passed."""
 
 
 class Timeline(IncrementalView):
-    """Stretches of 1, 2, 4 … seconds: the shortest with which there are few enough that something finished in."""
+    """Periods of 1, 2, 4 … seconds: the shortest length at which the number of periods with a finished attempt is
+    within the limit.
+    """
 
     def __init__(self, columns: AttemptColumns) -> None:
         super().__init__(columns)
@@ -42,11 +44,11 @@ class Timeline(IncrementalView):
         self._width = 1
         self.recent = RecentPace()
         self.began, self.ended = inf, -inf
-        """When the first attempt started and the last one finished; infinite without any."""
+        """Start of the first attempt and end of the last one, in Unix seconds; infinite without any."""
 
     @property
     def points(self) -> list[TimelinePoint]:
-        """The stretches in which something finished, in order."""
+        """The periods in which an attempt finished, in order."""
         width = self._width
         return [
             TimelinePoint(place * width, width, int(count), int(scored), rewards, int(judged), int(passed))

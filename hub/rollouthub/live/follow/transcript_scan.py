@@ -1,8 +1,10 @@
-"""Looks through transcripts, in a process of its own: an expression may take forever, and must hold nobody up.
+"""Searches transcripts in a process of its own, because a regular expression may take forever and must not block the
+hub.
 
-Run as a file, it imports nothing of the project, so that it is there in the blink of an eye. A line of JSON asks,
-`{"database", "pattern", "flags", "after", "patience"}`; it reads on from that row for about a tenth of a second, and
-answers in one: `{"last", "searched", "matches": [[row, turn, excerpt], …], "slow": [row, …], "done"}` or `{"problem"}`.
+The file runs as a script and imports nothing of the project, so it starts fast. Each request is one line of JSON,
+`{"database", "pattern", "flags", "after", "patience"}`. The script searches from that row on for about a tenth of a
+second and answers in one line: `{"last", "searched", "matches": [[row, turn, excerpt], …], "slow": [row, …], "done"}`
+or `{"problem"}`.
 """
 
 import json
@@ -17,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 STRETCH_SECONDS = 0.1
-"""How long it reads on before it answers."""
+"""Seconds to search before answering."""
 _MOST = 512
-"""Rollouts of a stretch."""
+"""Maximum number of rollouts searched for one answer."""
 _TURN_BITS = 20  # as in the store's schema, which is not imported
 _BEFORE, _AFTER = 24, 88
 _DAMAGES = (
@@ -32,15 +34,17 @@ _DAMAGES = (
     RecursionError,
     MemoryError,
 )
-"""What comes of a run from elsewhere, which may hold anything: nested without end, or numbered beyond all bounds."""
+"""Errors that a run from elsewhere may cause: its content may be anything, such as endlessly nested or with huge
+numbers.
+"""
 
 
 class _TookTooLong(Exception):
-    """A transcript's time is over."""
+    """The time for one transcript is over."""
 
 
 def texts_of(turn: dict[str, Any]) -> Iterator[str]:
-    """What was said and done in a turn, as the store keeps it: messages, reasoning, tools, arguments, results."""
+    """Yield the texts of a stored turn: messages, reasoning, tool names, arguments, results."""
     messages: list[dict[str, Any]] = [*turn.get("messages", ()), turn.get("response") or {}]
     for message in messages:
         content: Any = message.get("content", "")
@@ -66,7 +70,7 @@ def texts_of(turn: dict[str, Any]) -> Iterator[str]:
 
 
 def first_match(pattern: re.Pattern[str], turn: dict[str, Any]) -> str | None:
-    """What surrounds the first match in a turn; None without any."""
+    """Return the text around the first match in a turn; None without a match."""
     for text in texts_of(turn):
         if found := pattern.search(text):
             start = found.start()
@@ -75,9 +79,10 @@ def first_match(pattern: re.Pattern[str], turn: dict[str, Any]) -> str | None:
 
 
 def scan(database: str, pattern: re.Pattern[str], after: int, patience: float) -> dict[str, Any]:
-    """Look through the transcripts after a row, for a while; one that takes longer than the patience is given up.
+    """Search the transcripts after a row for a limited time; skip a transcript that takes longer than `patience`
+    seconds.
 
-    The connection is not kept: a run that ends waits for it.
+    The database connection is closed after each call, because a run that ends waits for open connections.
     """
     until = time.monotonic() + STRETCH_SECONDS
     matches: list[tuple[int, int, str]] = []
@@ -126,7 +131,7 @@ def _give_up(*_: object) -> None:
 
 
 def main() -> None:
-    """Answer until nobody asks any more."""
+    """Answer requests until stdin ends."""
     if hasattr(signal, "SIGALRM"):
         # The matcher looks for signals as it goes, so that this ends it in the middle.
         signal.signal(signal.SIGALRM, _give_up)
@@ -135,16 +140,7 @@ def main() -> None:
         try:
             pattern = re.compile(asked["pattern"], asked["flags"])
             answer = scan(asked["database"], pattern, asked["after"], asked["patience"])
-        # A run from elsewhere may hold anything: nested without end, or numbered beyond all bounds.
-        except (
-            sqlite3.Error,
-            ValueError,
-            LookupError,
-            TypeError,
-            AttributeError,
-            ArithmeticError,
-            RecursionError,
-        ) as error:
+        except _DAMAGES as error:
             answer = {"problem": f"{type(error).__name__}: {error}"}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()

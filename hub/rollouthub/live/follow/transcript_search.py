@@ -1,4 +1,4 @@
-"""A regular expression looked for in the transcripts of a run, which may go on meanwhile."""
+"""Searches the transcripts of a run, live or ended, for a regular expression."""
 
 import json
 import os
@@ -23,55 +23,56 @@ from rollouthub.store.read_only_source import ReadOnlySource
 from rollouthub.text import plain_name
 
 LONGEST = 1000
-"""Characters of an expression."""
+"""Maximum number of characters of an expression."""
 PATIENCE_SECONDS = 1.0
-"""Of one transcript; what takes longer is given up, and told."""
+"""Seconds for the search of one transcript; a slower one is skipped and reported."""
 MOST_SLOW = 5
-"""Transcripts that may take too long before the search is given up."""
+"""Number of skipped transcripts at which the whole search ends with an error."""
 _SILENCE_SECONDS = 15.0
 _LONGEST_ANSWER = 2**24
 
 
 class PatternError(UsageError):
-    """A text that is no regular expression, and where in it that shows."""
+    """A text that is no valid regular expression, with the position of the mistake."""
 
     def __init__(self, problem: str, text: str, column: int) -> None:
         self.problem = problem
         self.column = column
-        """Characters before the place that is wrong."""
+        """Number of characters before the mistake."""
         super().__init__(f"no regular expression: {problem} (at column {column + 1}): {text[:200]!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Where an expression is first found in a rollout."""
+    """The first match of an expression in an attempt."""
 
     row_id: int
-    """The row's id; `place_of` says where it is in the columns."""
+    """The row's id; `place_of` returns its index in the columns."""
     turn: int
-    """The index of its turn."""
+    """Index of the turn."""
     excerpt: str
-    """What surrounds it: plain text, on one line."""
+    """Text around the match, on one line, safe to show in a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a stretch of the search found."""
+    """The result of one step of the search."""
 
     matches: tuple[Match, ...]
     searched: int
-    """Rollouts looked through in this stretch."""
+    """Number of rollouts searched in this step."""
     last: int
-    """The id of the last row that was; the search goes on after it."""
+    """Id of the last row searched; the search goes on after it."""
     slow: tuple[int, ...]
-    """Ids of rows that took too long and were given up."""
+    """Ids of rows that took too long and were skipped."""
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """Understand an expression: `^` and `$` are at lines, and without capitals in it, case does not matter.
+    """Compile an expression: `^` and `$` match at lines, and case is ignored unless the expression has a capital
+    letter.
 
     Raises:
-        PatternError: it is none.
+        PatternError: the text is not a valid regular expression.
     """
     if len(text) > LONGEST:
         raise PatternError(f"it has at most {LONGEST} characters, not {len(text)}", text, LONGEST)
@@ -88,7 +89,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 
 def place_of(columns: AttemptColumns, row_id: int) -> int | None:
-    """Where a row is in the columns; None where it has not been read yet."""
+    """Index of a row in the columns; None if it has not been read yet."""
     ids = columns.ids
     if 0 < row_id <= len(ids) and ids[row_id - 1] == row_id:
         return row_id - 1
@@ -101,10 +102,10 @@ def place_of(columns: AttemptColumns, row_id: int) -> int | None:
 async def search_transcripts(
     directory: Path, pattern: re.Pattern[str], *, after: int = 0, patience: float = PATIENCE_SECONDS
 ) -> AsyncGenerator[Found]:
-    """Look through every attempt's messages, reasoning, tool names, arguments and results, about ten answers a second.
+    """Search every attempt's messages, reasoning, tool names, arguments and results; yields about ten results a second.
 
-    A process of its own does it, which ends with this generator: close it (`contextlib.aclosing`) where it is left
-    early. Of a run that goes on, ask again with `after` for what was added. `patience` is seconds for each transcript.
+    The search runs in a process that ends with this generator: close it (`contextlib.aclosing`) when leaving early. For
+    rows added later to a live run, call it again with `after`. `patience` is the time in seconds for each transcript.
 
     Raises:
         UsageError: the expression takes too long.
@@ -147,7 +148,7 @@ def _output(process: Process) -> Any:
 
 
 def _database(source: ReadOnlySource) -> str:
-    """The file to read now: that of the run, or a copy of it where someone died writing."""
+    """The path of the file to read now: the run's database, or a copy of it where its writer died."""
     with source.connect() as connection:
         return connection.execute("PRAGMA database_list").fetchone()[2]
 

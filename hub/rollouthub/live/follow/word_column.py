@@ -1,4 +1,4 @@
-"""A column of words that come again and again: each is kept once, a row keeps its number."""
+"""A column of repeated words: each distinct word is stored once, and each row stores its index."""
 
 import struct
 from array import array
@@ -8,7 +8,7 @@ ABSENT = -1
 
 
 class _Places(dict[str | None, int]):
-    """The place of each word; one that is new gets the next."""
+    """Word → its index; a new word gets the next index."""
 
     def __init__(self, vocabulary: list[str]) -> None:
         super().__init__({None: ABSENT})
@@ -23,13 +23,13 @@ class _Places(dict[str | None, int]):
 
 
 class WordColumn:
-    """Words by row; None where a row has none."""
+    """A column of repeated words; a row without a word has None."""
 
     def __init__(self) -> None:
         self.codes = array("i")
-        """A row's word, as its place in `vocabulary`; -1 where it has none."""
+        """Row → index of its word in `vocabulary`; -1 for a row without one."""
         self.vocabulary: list[str] = []
-        """The words, in the order they were met."""
+        """The distinct words, in the order of first occurrence."""
         self._places = _Places(self.vocabulary)
 
     def __len__(self) -> int:
@@ -45,5 +45,5 @@ class WordColumn:
         self.codes.frombytes(struct.pack(f"{len(words)}i", *map(self._places.__getitem__, words)))
 
     def code(self, word: str) -> int:
-        """The place of a word in the vocabulary; -1 where no row has it."""
+        """Index of a word in the vocabulary; -1 if no row has it."""
         return self._places.get(word, ABSENT)

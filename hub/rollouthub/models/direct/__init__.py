@@ -1,1 +1,1 @@
-"""The direct lane: the OpenAI chat-completions wire over one pooled HTTP connection."""
+"""The direct lane: a client of the OpenAI chat-completions API over one pooled HTTP connector."""

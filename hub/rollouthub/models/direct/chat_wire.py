@@ -1,11 +1,10 @@
-"""The OpenAI chat-completions wire: our messages and tools as its JSON, and back.
+"""The OpenAI chat-completions format: converts the hub's messages and tools to its JSON, and back.
 
 Structs rather than pydantic models: these are built and parsed on the measured hot path (two calls a rollout).
 """
 
 import base64
 import binascii
-import hashlib
 import re
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
@@ -15,15 +14,18 @@ from mcp_types import Tool
 from msgspec import UNSET, Struct, UnsetType
 
 from rollouthub.errors import ConfigError, ModelError
-from rollouthub.messages import Media, Message, Part, Text, ToolRequest
-from rollouthub.protocols import Sampling
+from rollouthub.generation import Sampling
+from rollouthub.messages import Media, Message, Part, Text, ToolRequest, data_url, digest_of, media_bytes
 
 _IMAGE = re.compile(r"image/[a-z0-9][a-z0-9.+-]*").fullmatch
+_FILE = re.compile(r"(?:application|text)/[a-z0-9][a-z0-9.+-]*").fullmatch
+_SPELT = {"mpeg": "mp3", "wave": "wav", "vnd.wave": "wav"}
+"""Audio MIME subtypes for which the API uses another name."""
 _SOUNDS = ("wav", "mp3", "mpeg", "flac", "ogg", "opus", "aac", "m4a", "mp4", "webm", "aiff", "pcm16", "pcm")
 
 
 class WireFunction(Struct, gc=False):
-    """What a tool call calls."""
+    """The function name and arguments of a tool call."""
 
     name: str
     arguments: str = "{}"
@@ -38,7 +40,7 @@ class WireToolCall(Struct, gc=False):
 
 
 class WireMessage(Struct, omit_defaults=True):
-    """A message as it stands in a request body."""
+    """A message in a request body."""
 
     role: str
     content: str | list[dict[str, Any]] | UnsetType | None = UNSET
@@ -57,20 +59,20 @@ class WireToolFunction(Struct, omit_defaults=True):
 
 
 class WireTool(Struct):
-    """A tool as it stands in a request body."""
+    """A tool in a request body."""
 
     function: WireToolFunction
     type: str = "function"
 
 
 def to_wire(message: Message, media: Mapping[str, bytes], *, with_reasoning: bool) -> WireMessage:
-    """One message as the wire has it; media become data URIs.
+    """A message in the API's format; media become data URIs.
 
-    `with_reasoning` sends an assistant's thinking back, which chat templates of reasoning models want and strict
-    servers refuse.
+    `with_reasoning` includes the assistant's reasoning, which chat templates of reasoning models need and strict
+    servers reject.
 
     Raises:
-        ModelError: a message names media whose bytes are not there, or of a kind the wire has no place for.
+        ModelError: the bytes of a medium are missing, or the API cannot carry media of its type.
     """
     content = message.content
     wire = WireMessage(message.role, content if isinstance(content, str) else [_part(part, media) for part in content])
@@ -91,23 +93,27 @@ def to_wire(message: Message, media: Mapping[str, bytes], *, with_reasoning: boo
 def _part(part: Part, media: Mapping[str, bytes]) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
-    raw = media.get(part.digest)
-    if raw is None:
-        raise ModelError(f"the conversation names media {part.digest}, whose bytes are not at hand", retryable=False)
+    raw = media_bytes(part, media)
     kind, _, subtype = part.mime_type.partition("/")
-    encoded = base64.b64encode(raw).decode()
     if kind == "image":
-        return {"type": "image_url", "image_url": {"url": f"data:{part.mime_type};base64,{encoded}"}}
+        return {"type": "image_url", "image_url": {"url": data_url(raw, part.mime_type)}}
     if kind == "audio":
-        return {"type": "input_audio", "input_audio": {"data": encoded, "format": subtype.removeprefix("x-")}}
-    raise ModelError(f"the OpenAI wire has no place for media of type {part.mime_type!r}", retryable=False)
+        encoded = base64.b64encode(raw).decode()
+        sound = subtype.removeprefix("x-")
+        return {"type": "input_audio", "input_audio": {"data": encoded, "format": _SPELT.get(sound, sound)}}
+    if _FILE(part.mime_type):
+        return {"type": "file", "file": {"filename": f"file.{subtype}", "file_data": data_url(raw, part.mime_type)}}
+    raise ModelError(
+        f"the OpenAI wire has no place for media of type {part.mime_type!r}; it takes pictures, sounds and documents",
+        retryable=False,
+    )
 
 
 def from_wire(wire: WireMessage, media: dict[str, bytes]) -> Message:
-    """A message of a request body as ours; bytes of media are added to `media` by digest.
+    """A message of a request body as the hub's; the bytes of its media are added to `media` by digest.
 
     Raises:
-        ValueError: says what is wrong with the message.
+        ValueError: the message is invalid; says what is wrong.
     """
     role = wire.role
     if role == "developer":
@@ -144,10 +150,7 @@ def _from_part(part: dict[str, Any], media: dict[str, bytes]) -> Part:
     if kind == "image_url":
         image: Any = part.get("image_url")
         url = cast(dict[str, Any], image).get("url") if isinstance(image, dict) else image
-        head, comma, encoded = str(url).partition(",")
-        if not (comma and head.startswith("data:") and head.endswith(";base64")):
-            raise ValueError("an image_url is not a base64 data URI")
-        mime_type = head.removeprefix("data:").partition(";")[0].lower()
+        mime_type, encoded = _data_uri(url, "an image_url")
         if _IMAGE(mime_type) is None:
             raise ValueError(f"an image_url holds {mime_type[:80]!r}, which is no image; send image/png or another")
         return _media(encoded, mime_type, media)
@@ -156,8 +159,21 @@ def _from_part(part: dict[str, Any], media: dict[str, bytes]) -> Part:
         sound = audio.get("format")
         if sound not in _SOUNDS:
             raise ValueError(f"sound of format {str(sound)[:80]!r} is not known; send one of {', '.join(_SOUNDS)}")
-        return _media(str(audio.get("data")), f"audio/{sound}", media)
+        return _media(str(audio.get("data")), "audio/mpeg" if sound == "mp3" else f"audio/{sound}", media)
+    if kind == "file" and isinstance(part.get("file"), dict):
+        mime_type, encoded = _data_uri(part["file"].get("file_data"), "the file_data of a part 'file'")
+        if _FILE(mime_type) is None:
+            raise ValueError(f"a file holds {mime_type[:80]!r}, which is no document; send application/pdf or another")
+        return _media(encoded, mime_type, media)
     raise ValueError(f"a content part of type {kind!r} is not understood")
+
+
+def _data_uri(uri: object, what: str) -> tuple[str, str]:
+    """The MIME type and the base64 text of a data URI."""
+    head, comma, encoded = str(uri).partition(",")
+    if not (comma and head.startswith("data:") and head.endswith(";base64")):
+        raise ValueError(f"{what} is not a base64 data URI")
+    return head.removeprefix("data:").partition(";")[0].lower(), encoded
 
 
 def _media(encoded: str, mime_type: str, media: dict[str, bytes]) -> Media:
@@ -165,13 +181,13 @@ def _media(encoded: str, mime_type: str, media: dict[str, bytes]) -> Media:
         raw = base64.b64decode(encoded, validate=True)
     except binascii.Error as error:
         raise ValueError(f"media of type {mime_type!r} is not base64: {error}") from None
-    digest = "sha256:" + hashlib.sha256(raw).hexdigest()
+    digest = digest_of(raw)
     media[digest] = raw
     return Media(digest=digest, mime_type=mime_type)
 
 
 def encode_tools(tools: Sequence[Tool]) -> msgspec.Raw:
-    """Tool definitions as the wire's JSON."""
+    """Tool definitions as the API's JSON."""
     return msgspec.Raw(
         msgspec.json.encode(
             [WireTool(WireToolFunction(tool.name, tool.description, tool.input_schema)) for tool in tools]
@@ -192,7 +208,7 @@ def decode_tools(tools: Sequence[WireTool]) -> tuple[Tool, ...]:
 
 
 class ToolSchemas:
-    """Encoded tool definitions, kept by the identity of the tools: every episode of an environment shows the same."""
+    """A cache of encoded tool definitions by the identity of the tools, which all episodes of an environment share."""
 
     def __init__(self, capacity: int = 256) -> None:
         self._capacity = capacity
@@ -200,7 +216,7 @@ class ToolSchemas:
         self._known: dict[tuple[int, ...], tuple[tuple[Tool, ...], msgspec.Raw]] = {}
 
     def encoded(self, tools: Sequence[Tool]) -> msgspec.Raw:
-        """The tools as the wire's JSON."""
+        """The tools as the API's JSON."""
         key = tuple(map(id, tools))
         entry = self._known.get(key)
         if entry is None:
@@ -213,10 +229,10 @@ class ToolSchemas:
 def write_sampling(
     body: dict[str, Any], sampling: Sampling, reserved: Set[str], max_tokens_field: str = "max_tokens"
 ) -> None:
-    """Put the parameters of a request into its body; `reserved` are the fields that are not the caller's.
+    """Write sampling settings into a request body; `reserved` are fields that `extra` must not set.
 
     Raises:
-        ModelError: the caller sets one of those.
+        ModelError: `extra` sets a reserved field.
     """
     if sampling.temperature is not None:
         body["temperature"] = sampling.temperature
@@ -235,10 +251,10 @@ def write_sampling(
 
 
 def check_extra(sampling: Sampling, reserved: Set[str]) -> None:
-    """Refuse, before any request is made, what `write_sampling` would.
+    """Before any request, refuse sampling settings that `write_sampling` would refuse.
 
     Raises:
-        ConfigError: a field that is not the caller's is set.
+        ConfigError: `extra` sets a reserved field.
     """
     if taken := reserved & sampling.extra.keys():
         raise ConfigError(_reserved(taken))

@@ -1,6 +1,6 @@
-"""A streamed answer of the chat wire: its chunks as pieces for whoever shows it, and the whole they come to.
+"""Streamed answers of the chat API: converts chunks to pieces for a listener, and assembles the whole answer.
 
-Of the chunks, too, only the fields we use are decoded.
+As in `completion.py`, only the fields that the hub uses are decoded.
 """
 
 from typing import Any
@@ -49,7 +49,7 @@ class _ChunkChoice(Struct, gc=False):
 
 
 class Chunk(Struct, gc=False):
-    """The data of one event, as far as we read it."""
+    """The data of one event, restricted to the fields that the hub uses."""
 
     choices: list[_ChunkChoice] | None = None
     usage: Counted | None = None
@@ -68,7 +68,7 @@ def parse_chunk(data: bytes) -> Chunk:
     """Decode an event's data.
 
     Raises:
-        BadAnswer: it is no JSON, or not of the wire's shape, or lists more than is read.
+        BadAnswer: the data is not JSON, not a chunk of the API, or has more values than the hub reads.
     """
     try:
         check_crowding(data)
@@ -78,7 +78,7 @@ def parse_chunk(data: bytes) -> Chunk:
 
 
 class _Call:
-    """A tool request while it comes."""
+    """A tool request while its pieces arrive."""
 
     __slots__ = ("arguments", "id", "is_out", "name")
 
@@ -90,12 +90,12 @@ class _Call:
 
 
 class Assembly:
-    """Puts a streamed answer together. What `add` and `rest` give, joined, says the same as the whole."""
+    """Assembles a streamed answer. The pieces returned by `add` and `rest`, joined, equal the whole answer."""
 
     def __init__(self, turn: int) -> None:
-        """`turn` tells apart the ids of tool requests that the server leaves without one."""
+        """`turn` is used in ids of tool calls for which the server sends none."""
         self.has_lost_ids = False
-        """Whether the server left some of the answer's token ids out, so that the others were dropped."""
+        """Whether the server left out some of the answer's token ids, so that all were dropped."""
         self._turn = turn
         self._is_begun = False
         self._text: list[str] = []
@@ -111,10 +111,10 @@ class Assembly:
         self._weight_version: int | str | None = None
 
     def add(self, chunk: Chunk) -> Delta | None:
-        """Take a chunk; what of it is to be shown.
+        """Add a chunk; returns the piece to show, or None.
 
         Raises:
-            BadAnswer: the server broke the answer off, or it has too many tool calls.
+            BadAnswer: the server aborted the answer, or it has too many tool calls.
         """
         if chunk.error is not None or chunk.object == "error":
             told = chunk.error if chunk.error is not None else {"message": chunk.message, "code": chunk.code}
@@ -180,7 +180,7 @@ class Assembly:
         return tuple(shown)
 
     def _place(self, piece: _CallPiece) -> int:
-        """Which of the answer's calls a piece belongs to; some servers number none, and send each whole."""
+        """Index of the tool call that a piece belongs to. Some servers send no index, and each call in one piece."""
         calls = self._calls
         if piece.index is None:
             is_new = not calls or piece.id is not None or (piece.function is not None and piece.function.name)
@@ -193,21 +193,21 @@ class Assembly:
         return place
 
     def _first_piece(self, place: int) -> ToolPiece:
-        """Id, name, and what arguments have come before the name."""
+        """The first piece of a tool call: id, name, and the arguments that arrived before the name."""
         call = self._calls[place]
         call.is_out = True
         return ToolPiece(place, "".join(call.arguments), call.id, call.name)
 
     def rest(self) -> Delta | None:
-        """What was held back for a name that never came."""
+        """Pieces of tool calls that were held back because their name never arrived."""
         held = tuple(self._first_piece(place) for place, call in enumerate(self._calls) if not call.is_out)
         return Delta(tools=held) if held else None
 
     def answer(self) -> Answer:
-        """The whole, as if it had come in one body.
+        """The whole answer, as if it had been sent in one body.
 
         Raises:
-            BadAnswer: there was nothing of an answer.
+            BadAnswer: no part of an answer arrived.
         """
         if not self._is_begun:
             raise BadAnswer("the answer has no choices")

@@ -1,4 +1,4 @@
-"""A chat-completions answer: only the fields we use are decoded, the rest is skipped unparsed.
+"""Parses chat-completions answers; fields that the hub does not use are skipped without parsing.
 
 Structs rather than pydantic models: this is the measured hot path.
 """
@@ -11,20 +11,20 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from rollouthub.event_loop import MOST_VALUES, has_marks, is_crowded
+from rollouthub.generation import ModelReply
 from rollouthub.messages import Message, ToolRequest
-from rollouthub.packed import Float32s, Int32s
-from rollouthub.protocols import ModelReply
 from rollouthub.rollout import Usage
+from rollouthub.values import Float32s, Int32s
 
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-"""Tokens of one call. Far below what no column of the store holds, however many calls are added up."""
+"""Token count of one call, small enough that sums over many calls fit the store's columns."""
 MOST_CALLS = 1000
-"""Tool calls of one answer."""
+"""Most tool calls in one answer."""
 _MOST_VERSIONS = 10**9
 
 
 class Function(Struct, gc=False):
-    """What a tool call calls."""
+    """The function name and arguments of a tool call."""
 
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
@@ -38,7 +38,7 @@ class CalledTool(Struct, gc=False):
 
 
 class Said(Struct, gc=False):
-    """The message of an answer."""
+    """The message in an answer: text, tool calls, reasoning or refusal."""
 
     content: str | list[dict[str, Any]] | None = None
     tool_calls: list[CalledTool] | None = None
@@ -48,19 +48,19 @@ class Said(Struct, gc=False):
 
 
 class CompletionLogprob(Struct, gc=False):
-    """One token's entry."""
+    """The log-probability entry of one token."""
 
     logprob: float
 
 
 class Logprobs(Struct, gc=False):
-    """The tokens' entries, in order."""
+    """The entries of all tokens, in order."""
 
     content: list[CompletionLogprob] | None = None
 
 
 class Choice(Struct, gc=False):
-    """An answer proper."""
+    """One choice of an answer: its message, finish reason, log-probabilities and token ids."""
 
     message: Said
     finish_reason: str | None = None
@@ -69,30 +69,30 @@ class Choice(Struct, gc=False):
 
 
 class PromptDetails(Struct, gc=False):
-    """Of the prompt's tokens."""
+    """Details of the prompt's token count."""
 
     cached_tokens: Count | None = None
 
 
 class OutputDetails(Struct, gc=False):
-    """Of the answer's tokens."""
+    """Details of the answer's token count."""
 
     reasoning_tokens: Count | None = None
 
 
 class Counted(Struct, gc=False):
-    """The tokens as the server counted them."""
+    """The server's token counts of a call."""
 
     prompt_tokens: Count | None = None
     completion_tokens: Count | None = None
     prompt_tokens_details: PromptDetails | None = None
     completion_tokens_details: OutputDetails | None = None
     cost: Annotated[float, Meta(ge=0)] | None = None
-    """US dollars, where the server knows them."""
+    """The call's cost in US dollars, if the server reports it."""
 
 
 class Answer(Struct, gc=False):
-    """The body of an answer, as far as we read it."""
+    """The body of an answer, restricted to the fields that the hub uses."""
 
     choices: list[Choice] = []
     usage: Counted | None = None
@@ -107,7 +107,9 @@ class _Written(Struct, gc=False):
 
 
 class _Outline(Struct, gc=False):
-    """What of a body the model wrote: of token ids and their logprobs there may be as many as it likes."""
+    """The parts of a body that the model wrote. Only these are checked for their number of values; token ids and
+    log-probabilities may be long.
+    """
 
     choices: list[_Written] | None = None
     error: Raw = Raw(b"")
@@ -118,9 +120,9 @@ _outlines = msgspec.json.Decoder(_Outline)
 
 
 class BadAnswer(Exception):
-    """A body that is no answer; the message says why.
+    """A body that is not a valid answer; the message says why.
 
-    `told` is the error the server wrote instead, whatever its HTTP status was.
+    `told` is the error object in the body, if the server sent one, whatever the HTTP status.
     """
 
     def __init__(self, problem: str, told: Any = None) -> None:
@@ -129,14 +131,14 @@ class BadAnswer(Exception):
 
 
 class TooLong(BadAnswer):
-    """An answer in which the model lists more than is read: its doing, and no server's."""
+    """An answer in which the model wrote more values than the hub reads. It is the model's fault, not the server's."""
 
 
 def parse_answer(body: bytes) -> Answer:
     """Decode a body.
 
     Raises:
-        BadAnswer: it is no JSON, not of the wire's shape, or has no choice.
+        BadAnswer: the body is not JSON, not a chat completion, or has no choice.
     """
     try:
         check_crowding(body)
@@ -152,11 +154,11 @@ def parse_answer(body: bytes) -> Answer:
 
 
 def check_crowding(body: bytes) -> None:
-    """Refuse, before it is decoded, an answer or a piece of one in which the model lists more than is read.
+    """Before decoding, refuse an answer or chunk in which the model wrote more values than the hub reads.
 
     Raises:
-        TooLong: it does.
-        DecodeError: it is no JSON, or not of the wire's shape.
+        TooLong: it has too many values.
+        msgspec.DecodeError: the body is not JSON, or not in the API's format.
     """
     if not has_marks(body):
         return
@@ -167,10 +169,10 @@ def check_crowding(body: bytes) -> None:
 
 
 def check_calls(count: int) -> None:
-    """Refuse more tool calls than are made.
+    """Refuse an answer with more than `MOST_CALLS` tool calls.
 
     Raises:
-        TooLong: there are.
+        TooLong: there are more.
     """
     if count > MOST_CALLS:
         raise TooLong(f"the answer has more than {MOST_CALLS:,} tool calls")
@@ -179,13 +181,14 @@ def check_calls(count: int) -> None:
 def as_reply(
     answer: Answer, *, turn: int, version_header: str | None, price: Callable[[int, int], float | None], retries: int
 ) -> tuple[ModelReply, bool]:
-    """The reply an answer stands for, and whether its logprobs had to be dropped; `price` takes prompt, output tokens.
+    """The `ModelReply` of an answer, and whether its log-probabilities had to be dropped; `price` takes prompt and
+    output tokens.
 
-    Token ids are kept as the engine gave them. Logprobs are kept only if there is exactly one for each id (where there
-    are ids): misaligned ones would be trained on at the wrong tokens.
+    Token ids are unchanged. Log-probabilities are dropped if there are token ids and their number differs, because
+    misaligned ones would be trained on at the wrong tokens.
 
     Raises:
-        BadAnswer: an id or a logprob does not fit 32 bits, or there are too many tool calls.
+        BadAnswer: a token id or log-probability does not fit 32 bits, or there are too many tool calls.
     """
     choice = answer.choices[0]
     said = choice.message
@@ -225,7 +228,7 @@ def as_reply(
 
 
 def _usage(answer: Answer) -> Usage:
-    """Tokens as the server counted them; where it did not, the ids are counted."""
+    """The server's token counts; without them, the number of token ids."""
     usage = answer.usage
     if usage is None:
         ids = answer.choices[0].token_ids
@@ -240,12 +243,12 @@ def _usage(answer: Answer) -> Usage:
 
 
 def _cost(answer: Answer, priced: float | None) -> float | None:
-    """What the caller's prices make of it, else what the server says it cost."""
+    """The cost at the caller's prices; without them, the cost that the server reports."""
     return priced if priced is not None or answer.usage is None else answer.usage.cost
 
 
 def error_words(error: object) -> str:
-    """What an error object of the wire says."""
+    """The message of an error object of the API."""
     if isinstance(error, dict):
         words: Any = error.get("message")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
         return str(words if words is not None else error)  # pyright: ignore[reportUnknownArgumentType]
@@ -263,12 +266,12 @@ def _request(call: CalledTool, turn: int, place: int) -> ToolRequest:
 
 
 def words_of(parts: list[dict[str, Any]]) -> str:
-    """The text of content that comes in parts."""
+    """The text of a content that is a list of parts."""
     return "\n".join(str(part["text"]) for part in parts if "text" in part)
 
 
 def _version(given: int | str | None) -> int | None:
-    """A policy version, where it is a number; other marks (`default`, a hash) are not comparable and left out."""
+    """A policy version if it is a number; other marks (`default`, a hash) cannot be compared and give None."""
     if isinstance(given, str):
         given = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else None
     return given if given is not None and 0 <= given < _MOST_VERSIONS else None

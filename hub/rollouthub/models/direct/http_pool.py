@@ -1,4 +1,6 @@
-"""Connections to a model server over HTTP: one pool a model, what breaks on them in words, answers of bounded size."""
+"""HTTP connections to a model server: a pool for each model, error messages for failed connections, and bounded
+answers.
+"""
 
 import errno
 import logging
@@ -17,18 +19,18 @@ from rollouthub.models.retry import TryFailed
 logger = logging.getLogger(__name__)
 
 MAX_ANSWER_BYTES = 64 * 2**20
-"""A larger answer is refused: 64 MiB is over a million tokens with ids and logprobs."""
+"""Most bytes of an answer: 64 MiB hold over a million tokens with ids and log-probabilities."""
 CONNECT_SECONDS = 15.0
 MAX_REFUSAL_BYTES = 64 * 2**10
 LARGE_BODY = 2**20
-"""aiohttp warns of larger `bytes` bodies; a stream of the same bytes is written piecemeal."""
+"""Most bytes of a body sent as `bytes`; larger bodies are sent as a stream, because aiohttp warns of large `bytes`."""
 
 # Shorter than the five seconds after which vLLM's server hangs up, so that a call rarely meets a dying connection.
 _KEEP_ALIVE_SECONDS = 4.0
 
 
 def connection_problem(error: Exception) -> str:
-    """What broke a connection, in the system's own words where it has any."""
+    """A message for a connection error, with the operating system's text where there is one."""
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"the host {error.host!r} has no address"
     if isinstance(error, aiohttp.ClientConnectorError):
@@ -42,10 +44,10 @@ def connection_problem(error: Exception) -> str:
 
 
 async def read_answer(response: aiohttp.ClientResponse) -> bytes:
-    """The body, however it is framed or compressed.
+    """The response's body, with any transfer encoding or compression.
 
     Raises:
-        TryFailed: it is too large.
+        TryFailed: the body is larger than `MAX_ANSWER_BYTES`.
     """
     length = response.content_length
     if length is not None and length <= MAX_ANSWER_BYTES and "Content-Encoding" not in response.headers:
@@ -68,10 +70,10 @@ async def read_answer(response: aiohttp.ClientResponse) -> bytes:
 async def list_models(
     session: aiohttp.ClientSession, base_url: str, timeout_seconds: float, redact: Callable[[str], str]
 ) -> tuple[int, bytes]:
-    """Status and body of a server's list of models: the cheapest request there is.
+    """Status and body of a server's list of models, the cheapest request of the API.
 
     Raises:
-        TryFailed: no answer came.
+        TryFailed: there was no answer.
     """
     try:
         async with session.get(
@@ -86,7 +88,7 @@ async def list_models(
 
 @asynccontextmanager
 async def open_session(config: ModelConfig, endpoint: Endpoint) -> AsyncGenerator[aiohttp.ClientSession]:
-    """Open a pool of connections to a model's server, its key in the headers; it is closed on the way out."""
+    """Open a connection pool to a model's server, with its key in the headers; closed with the context."""
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "rollouthub"}
     if endpoint.api_key is not None:
         headers["Authorization"] = f"Bearer {endpoint.api_key}"

@@ -1,4 +1,4 @@
-"""What an HTTP status other than success means for a model call."""
+"""Classifies HTTP error answers of model servers."""
 
 import re
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _NO_TOOLS = (
 
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes, key_name: str, *, sent_key: bool) -> TryFailed:
-    """The failed try an error answer stands for."""
+    """The `TryFailed` for an HTTP error answer."""
     words = _words(body)
     said = f": {words}" if words else ""
     if status in (401, 403):
@@ -55,9 +55,10 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, key_name: str,
 
 
 def bad_answer(problem: str, told: object, key_name: str, *, sent_key: bool) -> TryFailed:
-    """The failed try a bad answer of status 200 stands for: routers of several providers write errors there.
+    """The `TryFailed` for an invalid answer of status 200, in which routers of several providers send errors.
 
-    A code in it counts as if it had been the status. 422 is left out: litellm writes it where there is none.
+    A status code in the error object is treated as the HTTP status, except 422, which litellm writes where there is
+    none.
     """
     code: object = told.get("code") if isinstance(told, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if isinstance(code, int) and 400 <= code < 600 and code != 422:
@@ -66,7 +67,7 @@ def bad_answer(problem: str, told: object, key_name: str, *, sent_key: bool) -> 
 
 
 def _words(body: bytes) -> str:
-    """What an error body says, whichever of the usual shapes it has."""
+    """The error message in a body, in any of the usual formats."""
     try:
         decoded = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""The direct lane: the OpenAI chat-completions wire over one pooled aiohttp connector.
+"""The direct lane: a client of the OpenAI chat-completions API over one pooled aiohttp connector.
 
 The measured hot path: two calls a rollout, thousands in flight.
 """
@@ -16,6 +16,7 @@ import msgspec
 from yarl import URL
 
 from rollouthub.errors import OverlongAnswer, said
+from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.direct.chat_wire import ToolSchemas, check_extra, to_wire, write_sampling
 from rollouthub.models.direct.completion import Answer, BadAnswer, TooLong, as_reply, parse_answer
@@ -36,20 +37,19 @@ from rollouthub.models.endpoint import Endpoint, check_endpoint
 from rollouthub.models.prices import Price, find_price
 from rollouthub.models.quota import Quota, parse_quota
 from rollouthub.models.retry import Backoff, TryFailed, final
-from rollouthub.protocols import ModelReply, ModelRequest, Sampling
 from rollouthub.tracing import HEADER as TRACE_HEADER
 from rollouthub.tracing import TRACEPARENT
 
 logger = logging.getLogger(__name__)
 
 POLICY_VERSION_HEADER = "X-Policy-Version"
-"""An answer's policy version: this header's number, or else the body's `weight_version`."""
+"""Response header with the policy version; without it, the body's `weight_version` is used."""
 
 _OURS = frozenset({"model", "messages", "tools", "stream", "stream_options", "n"})
 
 
 class DirectModel:
-    """A model behind the OpenAI wire. `open_direct` makes one."""
+    """A model behind the OpenAI API. `open_direct` makes one."""
 
     def __init__(
         self,
@@ -75,20 +75,20 @@ class DirectModel:
         write_sampling(self._base, config.sampling, _OURS, self._max_tokens_field)
         self._told: set[str] = set()
         self.quota: Quota | None = None
-        """What the last answer said of the provider's limits."""
+        """The provider's rate limits as reported with the last answer."""
 
     def __repr__(self) -> str:
         return f"DirectModel({self._owner!r})"
 
     def cost_of(self, prompt_tokens: int, output_tokens: int) -> float | None:
-        """US dollars, at the list price or the one that was given; None where there is none."""
+        """Cost of a call in US dollars, at the list price or a configured one; None if no price is known."""
         return None if self._price is None else self._price.cost(prompt_tokens, output_tokens)
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         """Answer one request, within its timeout, retries included.
 
         Raises:
-            ContextLimitError: the conversation does not fit.
+            ContextLimitError: the conversation is too long.
             ModelError: the server failed in every try, or refused.
         """
         body = self._body(request)
@@ -119,7 +119,7 @@ class DirectModel:
             left = deadline - anyio.current_time()
 
     def _body(self, request: ModelRequest) -> bytes:
-        """The request's JSON."""
+        """The request's body as JSON."""
         with_reasoning, media = self.endpoint.is_vllm, request.media
         body = dict(self._base)
         body["messages"] = [to_wire(message, media, with_reasoning=with_reasoning) for message in request.messages]
@@ -133,11 +133,11 @@ class DirectModel:
     async def _try(
         self, body: bytes, headers: dict[str, str] | None, left: float, deadline: float, request: ModelRequest
     ) -> tuple[Answer, str | None]:
-        """One try, within the seconds left until the deadline: the answer and its policy version header.
+        """Make one try, within the `left` seconds of the call: returns the answer and its policy version header.
 
         Raises:
-            TryFailed: it did not come to an answer.
-            ListenerFailed: whoever was to get the answer's pieces failed.
+            TryFailed: there was no valid answer.
+            ListenerFailed: the listener that takes the streamed pieces failed.
         """
         if left <= 0:  # which aiohttp would take for no limit at all
             raise TryFailed("the call's time was over before it could be tried")
@@ -202,40 +202,40 @@ class DirectModel:
             logger.warning("%s %s", self.name, problem)
 
     async def check_sampling(self, sampling: Sampling) -> None:
-        """Look at what requests will ask for; which of it the server takes, it alone knows.
+        """Check sampling settings for reserved fields; only the server knows which others it accepts.
 
         Raises:
-            ConfigError: it sets what is not the caller's.
+            ConfigError: a reserved field is set.
         """
         check_extra(sampling, _OURS)
 
     async def check(self, timeout_seconds: float) -> None:
-        """Ask the server for its list of models.
+        """Request the server's list of models, and check that the model is on it.
 
         Raises:
             UsageError: the server cannot be reached.
-            CredentialError: it refuses the key.
-            ConfigError: it does not serve the model.
+            CredentialError: the server refuses the key.
+            ConfigError: the server does not serve the model.
         """
         await check_endpoint(self.name, self.endpoint, self.listed_models, timeout_seconds)
 
     async def listed_models(self, timeout_seconds: float) -> tuple[int, bytes]:
-        """Status and body of the server's list of models: the cheapest request there is.
+        """Status and body of the server's list of models, the cheapest request of the API.
 
         Raises:
-            TryFailed: no answer came.
+            TryFailed: there was no answer.
         """
         return await list_models(self._session, self.endpoint.base_url, timeout_seconds, self._redact)
 
 
 @lru_cache(maxsize=32)
 def _timeout(seconds: float) -> aiohttp.ClientTimeout:
-    """A limit on one request. The first try of every call has the same."""
+    """The timeout of one try. It is cached, because the first try of most calls has the same."""
     return aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
 
 
 def _pricing(price: Price | None, answer: Answer) -> Callable[[int, int], float | None]:
-    """What turns an answer's prompt and output tokens into dollars."""
+    """A function from prompt and output tokens of the answer to US dollars."""
     if price is None:
         return _unknown_cost
     details = answer.usage.prompt_tokens_details if answer.usage is not None else None
@@ -254,9 +254,9 @@ async def open_direct(
     backoff: Backoff | None = None,
     redact: Callable[[str], str] = str,
 ) -> AsyncGenerator[DirectModel]:
-    """Open a model's connection pool; it is closed on the way out.
+    """Open a model's connection pool; closed with the context.
 
-    `redact` masks secrets in what a server says before it becomes an error's text.
+    `redact` masks secrets in a server's messages before they become error messages.
     """
     async with open_session(config, endpoint) as session:
         yield DirectModel(config, endpoint, session, backoff or Backoff(), redact)

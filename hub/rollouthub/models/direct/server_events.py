@@ -1,14 +1,15 @@
-"""Server-sent events, as the OpenAI wire streams its answers."""
+"""Parses server-sent events, in which the OpenAI API streams its answers."""
 
 EVENT_STREAM = "text/event-stream"
 DONE = b"[DONE]"
-"""The data of the event that ends an answer."""
+"""The data of the event that ends a stream."""
 
 
 class EventReader:
-    """Cuts bytes, however they arrive, into the data of events; comments and other fields are passed over.
+    """Splits received bytes into the data of events; comments and other fields are ignored.
 
-    Lines end in LF or CR LF; no server of the wire writes the third form of the standard, CR alone.
+    Lines end in LF or CR LF; CR alone, which the standard also allows, is not supported, because no server of the API
+    sends it.
     """
 
     __slots__ = ("_data", "_line")
@@ -18,7 +19,7 @@ class EventReader:
         self._data: list[bytes] = []
 
     def feed(self, received: bytes) -> list[bytes]:
-        """The data of the events that are complete with these bytes."""
+        """The data of the events that these bytes complete."""
         lines = received.split(b"\n")
         # The pieces of a line are joined once, when it ends: a line may be as long as a whole answer.
         self._line.append(lines[0])
@@ -37,5 +38,5 @@ class EventReader:
         return complete
 
     def end(self) -> list[bytes]:
-        """What had begun when the stream ended; some servers leave the last empty line out."""
+        """The data of an unfinished event at the end of the stream, since some servers omit the last empty line."""
         return self.feed(b"\n\n")

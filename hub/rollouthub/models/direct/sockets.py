@@ -1,4 +1,4 @@
-"""Sockets to model servers: how many there can be, and how one notices that its peer is gone."""
+"""Sockets to model servers: how many can be open, and TCP keepalive to detect peers that are gone."""
 
 import resource
 import socket
@@ -10,10 +10,10 @@ _SPARE_FILES = 128
 
 
 def probed_socket(address: Any) -> socket.socket:
-    """A socket that asks its peer for a sign of life while it waits.
+    """A socket with TCP keepalive.
 
-    An answer may take ten minutes without a byte: routers on the way forget such connections, and of a host that is
-    gone nothing else would tell before the call's time is over.
+    An answer may take ten minutes without a byte. Without keepalive, routers drop such idle connections, and the loss
+    of the server is noticed only at the call's timeout.
     """
     made = socket.socket(*address[:3])
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -24,7 +24,7 @@ def probed_socket(address: Any) -> socket.socket:
 
 
 def most_connections(wanted: int) -> int:
-    """How many sockets this process can have open, at most as many as wanted."""
+    """How many sockets this process can have open, at most `wanted`."""
     # Sockets beyond the limit of open files would fail every call; waiting for one is only slower.
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return wanted if files < 0 else min(wanted, max(files - _SPARE_FILES, files // 2))

@@ -1,4 +1,4 @@
-"""The direct lane's streamed answers: read as they come, handed on at once, put together at the end."""
+"""The direct lane's streamed answers: reads them, passes each piece on at once, and assembles the whole."""
 
 from contextlib import suppress
 
@@ -13,13 +13,13 @@ from rollouthub.models.direct.server_events import DONE, EventReader
 from rollouthub.models.retry import TryFailed
 
 _BYTES_AT_ONCE = 16 * 2**10
-"""Of what has come, so much is read before others have their turn."""
+"""Most bytes processed before other tasks of the event loop get a turn."""
 _LAST_BYTES_SECONDS = 0.05
-"""How long to wait, after an answer's end, for its connection's, which lets the next call have the connection."""
+"""Seconds to wait after an answer for the end of the HTTP body, so that the connection can be reused."""
 
 
 class ListenerFailed(Exception):
-    """Who was to get the pieces failed, not the model; `error` is what it raised."""
+    """The listener that takes the streamed pieces failed, not the model; `error` is its exception."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -27,11 +27,11 @@ class ListenerFailed(Exception):
 
 
 async def hand_on(stream: ReplyStream, delta: Delta, deadline: float) -> None:
-    """Give a piece to whoever waits for it, who has as long as the call.
+    """Pass a piece to the stream's listener, within the call's deadline.
 
     Raises:
-        ListenerFailed: it failed.
-        TryFailed: it did not take the piece in the call's time.
+        ListenerFailed: the listener raised an exception.
+        TryFailed: the listener did not take the piece before the deadline.
     """
     with anyio.CancelScope(deadline=deadline) as scope:
         try:
@@ -45,12 +45,12 @@ async def hand_on(stream: ReplyStream, delta: Delta, deadline: float) -> None:
 async def read_stream(
     response: aiohttp.ClientResponse, stream: ReplyStream, turn: int, deadline: float, most_bytes: int
 ) -> Assembly:
-    """Read a streamed answer to its end, handing on its pieces.
+    """Read a streamed answer to its end, passing its pieces on.
 
     Raises:
-        BadAnswer: it is none, or was broken off.
-        TryFailed: it ends too early, is too large, or is not taken.
-        ListenerFailed: whoever was to get the pieces failed.
+        BadAnswer: the body is not an event stream, or the server aborted the answer.
+        TryFailed: the stream is too large, or its pieces are not taken in time.
+        ListenerFailed: the listener that takes the pieces failed.
     """
     content, events, assembly = response.content, EventReader(), Assembly(turn)
     size = 0

@@ -1,1 +1,1 @@
-"""The litellm lane: every provider that litellm speaks to, with the direct lane's results."""
+"""The litellm lane: calls every provider that litellm supports, with the same results as the direct lane."""

@@ -1,4 +1,4 @@
-"""What an exception of litellm's means for a model call: the same failed try the direct lane would make of it."""
+"""Converts litellm's exceptions to the `TryFailed` that the direct lane would raise."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ _BREAKS = (httpx.RequestError, openai.APIConnectionError, OSError)
 
 
 def failed_try(litellm: Any, error: Exception, key_name: str, *, sent_key: bool, left_seconds: float) -> TryFailed:
-    """The failed try an exception stands for."""
+    """The `TryFailed` for an exception of litellm."""
     chain = tuple(_chain(error))
     if isinstance(error, litellm.UnsupportedParamsError):
         return TryFailed(unsupported(error), status=400, is_retryable=False)
@@ -58,7 +58,7 @@ def failed_try(litellm: Any, error: Exception, key_name: str, *, sent_key: bool,
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An exception and those it was made of."""
+    """An exception and its causes and contexts."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -67,7 +67,9 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _answered(chain: tuple[BaseException, ...]) -> tuple[int | None, bytes]:
-    """Status and body of the HTTP answer below an exception. litellm's own carry made-up ones without a body."""
+    """Status and body of the HTTP answer behind an exception. litellm's own exceptions are skipped: their responses
+    are made up and have no body.
+    """
     for link in chain:
         response = getattr(link, "response", None)
         if isinstance(response, httpx.Response) and not type(link).__module__.startswith("litellm"):
@@ -84,18 +86,20 @@ def _status(error: Exception) -> int | None:
 
 
 def _folded(headers: Any) -> Mapping[str, str]:
-    """Headers that are found in any case."""
+    """Headers with case-insensitive names."""
     return CIMultiDict(headers.items()) if headers is not None else {}
 
 
 def _words(error: Exception) -> str:
-    """What the provider, or litellm, says; without litellm's prefixes and its traceback."""
+    """The message of the provider or of litellm, without litellm's prefixes and traceback."""
     words = _PREFIX.sub("", str(getattr(error, "message", None) or error))
     return words.partition("Traceback (most recent call last)")[0].strip() or type(error).__name__
 
 
 def unsupported(error: Exception) -> str:
-    """What litellm says of a parameter that a provider or model does not take, without advice for its own users."""
+    """litellm's message about a parameter that a provider or model does not accept, without its advice on litellm
+    settings.
+    """
     words = _words(error)
     named = _UNSUPPORTED.search(words)
     what = f"the provider does not take {named[1].strip('[]')}" if named is not None else _ADVICE.sub("", words)

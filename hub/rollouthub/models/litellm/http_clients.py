@@ -1,4 +1,6 @@
-"""The HTTP clients litellm keeps: one set for each event loop, with no end but the process's unless we give it one."""
+"""litellm's cached HTTP clients: closed when the last model of an event loop is closed, since litellm never closes
+them.
+"""
 
 import asyncio
 import logging
@@ -18,7 +20,7 @@ _users: Counter[int] = Counter()
 
 @asynccontextmanager
 async def keep_clients(litellm: Any) -> AsyncGenerator[None]:
-    """Use litellm's clients of this event loop; they are closed when nobody of ours uses them any more."""
+    """Use litellm's clients of this event loop; the last user in the loop closes them."""
     loop = id(asyncio.get_running_loop())
     _users[loop] += 1
     try:
@@ -32,7 +34,7 @@ async def keep_clients(litellm: Any) -> AsyncGenerator[None]:
 
 
 async def _close(litellm: Any, loop: int) -> None:
-    """Close the clients of an event loop, by the mark litellm's cache gives their keys."""
+    """Close the clients of an event loop, found by the loop's id in the keys of litellm's cache."""
     cache: Any = getattr(litellm, "in_memory_llm_clients_cache", None)
     clients: Any = getattr(cache, "cache_dict", None)
     if not isinstance(clients, dict):

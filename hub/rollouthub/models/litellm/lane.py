@@ -1,8 +1,8 @@
-"""The litellm lane: every provider litellm speaks to, with the direct lane's results, errors and retries.
+"""The litellm lane: calls every provider that litellm supports, with the direct lane's results, errors and retries.
 
-It does not stream; whoever wants an answer's pieces gets the whole at its end. What litellm makes of a stream could not
-be recorded as what happened: it calls a stream that was cut off finished (`stop`), makes up token counts where the
-provider gives none, and leaves out token ids of the prompt and of the last chunk.
+It does not stream: a stream's listener gets the whole answer at the end. A stream through litellm could not be recorded
+faithfully: litellm reports a truncated stream as finished (`stop`), invents token counts that the provider does not
+send, and omits token ids of the prompt and of the last chunk.
 """
 
 import logging
@@ -14,6 +14,7 @@ import anyio
 import msgspec
 
 from rollouthub.errors import ConfigError, OverlongAnswer
+from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.direct.chat_wire import ToolSchemas, check_extra, to_wire, write_sampling
@@ -27,7 +28,6 @@ from rollouthub.models.prices import find_price, is_own_service
 from rollouthub.models.provider_names import ProviderModel
 from rollouthub.models.quota import Quota, parse_quota
 from rollouthub.models.retry import Backoff, TryFailed
-from rollouthub.protocols import ModelReply, ModelRequest, Sampling
 from rollouthub.tracing import HEADER as TRACE_HEADER
 from rollouthub.tracing import TRACEPARENT
 
@@ -74,7 +74,7 @@ class LitellmModel:
         self._backoff, self._redact, self._failed_try, self._unsupported = backoff, redact, failed_try, unsupported
         self._owner = f"{config.name} at {base_url}" if base_url else config.name
         self.quota: Quota | None = None
-        """What the last answer said of the provider's limits."""
+        """The provider's rate limits as reported with the last answer."""
         self._is_vllm = endpoint is not None and endpoint.is_vllm
         self._price = find_price(config, base_url)
         has_prices = config.price_prompt is not None or config.price_output is not None
@@ -107,14 +107,14 @@ class LitellmModel:
         return f"LitellmModel({self._owner!r})"
 
     def cost_of(self, prompt_tokens: int, output_tokens: int) -> float | None:
-        """US dollars, at the list price or the one that was given; None where there is none."""
+        """Cost of a call in US dollars, at the list price or a configured one; None if no price is known."""
         return None if self._price is None else self._price.cost(prompt_tokens, output_tokens)
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         """Answer one request, within its timeout, retries included.
 
         Raises:
-            ContextLimitError: the conversation does not fit.
+            ContextLimitError: the conversation is too long.
             ModelError: the provider failed in every try, or refused.
         """
         deadline = anyio.current_time() + request.timeout_seconds
@@ -136,7 +136,7 @@ class LitellmModel:
             await anyio.sleep(wait)
 
     def _asked(self, request: ModelRequest) -> dict[str, Any]:
-        """The arguments of one call. Made anew for each try: litellm may change what it is given."""
+        """The arguments of one litellm call. Built anew for each try, because litellm may modify them."""
         asked = dict(self._arguments)
         wire = [to_wire(message, request.media, with_reasoning=self._is_vllm) for message in request.messages]
         asked["messages"] = msgspec.to_builtins(wire)
@@ -150,10 +150,10 @@ class LitellmModel:
         return asked
 
     async def _try(self, asked: dict[str, Any], deadline: float) -> Any:
-        """One try: litellm's response.
+        """Make one try; returns litellm's response.
 
         Raises:
-            TryFailed: it did not come to one.
+            TryFailed: there was no response.
         """
         left = deadline - anyio.current_time()
         if left <= 0:
@@ -195,9 +195,10 @@ class LitellmModel:
         return reply
 
     def _pricing(self, answer: Answer, litellms: float | None) -> Callable[[int, int], float | None]:
-        """What turns an answer's tokens into dollars: litellm's own count of it where it holds, else the price list.
+        """A function from an answer's tokens to US dollars: litellm's own cost where it is reliable, else the price
+        list.
 
-        litellm says 0 both of what is free and of what it does not know.
+        litellm reports 0 both for free models and for unknown prices.
         """
         if self._trusts_cost and litellms is not None and (litellms > 0 or self._price is not None):
             return lambda prompt_tokens, output_tokens: litellms
@@ -209,10 +210,11 @@ class LitellmModel:
         return lambda prompt_tokens, output_tokens: price.cost(prompt_tokens, output_tokens, cached)
 
     async def check_sampling(self, sampling: Sampling) -> None:
-        """Let litellm write a request that nobody is sent: it knows what its providers and their models take.
+        """Check sampling settings by a dry run: litellm builds a request, which is not sent, and rejects parameters
+        that the provider does not accept.
 
         Raises:
-            ConfigError: they do not take all of it.
+            ConfigError: a reserved field is set, or the provider does not accept a parameter.
         """
         check_extra(sampling, self._taken)
         dry = {**self._asked(ModelRequest((user("none"),), sampling=sampling, timeout_seconds=1.0)), **NOBODY}
@@ -227,12 +229,13 @@ class LitellmModel:
             self._silence.reset(token)
 
     async def check(self, timeout_seconds: float) -> None:
-        """Ask a server of the OpenAI wire for its list of models; other providers are met at the first call.
+        """Request the list of models of a server with the OpenAI API; other providers are not checked before the first
+        call.
 
         Raises:
             UsageError: the server cannot be reached.
-            CredentialError: it refuses the key.
-            ConfigError: it does not serve the model.
+            CredentialError: the server refuses the key.
+            ConfigError: the server does not serve the model.
         """
         endpoint = self._endpoint
         if endpoint is not None:
@@ -241,10 +244,10 @@ class LitellmModel:
 
 
 def _answer(response: Any) -> Answer:
-    """litellm's response in the form of the wire.
+    """litellm's response as an `Answer` of the OpenAI API.
 
     Raises:
-        BadAnswer: it is none, or was broken off.
+        BadAnswer: the response is not an answer, or the answer was aborted.
     """
     try:
         answer = msgspec.convert(response, Answer, from_attributes=True)
@@ -266,9 +269,9 @@ def _answer(response: Any) -> Answer:
 
 
 def _timeout() -> Any:
-    """One bound for all calls: litellm makes a client, with connections of its own, for each new one it is given.
+    """One timeout for all calls, because litellm makes a new client with its own connections for each new value.
 
-    How long a call may really take is ours to watch; many of its transports would bound each read alone.
+    The hub itself limits the duration of a call; many of litellm's transports apply the timeout to each read only.
     """
     import httpx  # which litellm brings
 
@@ -285,9 +288,9 @@ async def open_litellm(
     backoff: Backoff | None = None,
     redact: Callable[[str], str] = str,
 ) -> AsyncGenerator[LitellmModel]:
-    """Open a model of litellm's; its connections are closed on the way out.
+    """Open a model through litellm; its connections are closed with the context.
 
-    `base_url` is None for the provider's own address; `endpoint` says the same of a server of the OpenAI wire.
+    `base_url` is None for the provider's own address; `endpoint` describes a server with the OpenAI API.
 
     Raises:
         ConfigError: litellm is not installed.

@@ -1,4 +1,4 @@
-"""The litellm package: found without an import, imported quietly and only where a call goes through it."""
+"""The litellm package: located without importing it, and imported without output, only when a call needs it."""
 
 import importlib
 import importlib.util
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 # Read by litellm while it is imported: no price map from the network, and no `.env` behind our back.
 _IMPORT_ENVIRONMENT = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
 NOBODY: dict[str, Any] = {"mock_response": "none", "no-log": True}
-"""Arguments of a call that litellm prepares, and then answers itself."""
+"""Arguments that make litellm prepare a call without sending it, and return a fixed answer."""
 
 _OWN_PARAMETERS = frozenset(
     {"api_base", "api_key", "custom_llm_provider", "max_retries", "mock_response", "num_retries"}
@@ -32,7 +32,7 @@ _LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 
 
 def find_litellm() -> Path | None:
-    """The folder litellm is installed in; None where it is not. Nothing is imported."""
+    """The folder of the installed litellm, found without importing it; None if it is not installed."""
     spec = importlib.util.find_spec("litellm")
     places = None if spec is None else spec.submodule_search_locations
     return Path(places[0]) if places else None
@@ -40,7 +40,7 @@ def find_litellm() -> Path | None:
 
 @cache
 def price_map(folder: Path | None) -> dict[str, dict[str, Any]]:
-    """litellm's prices by model, as they came with the package in a folder; empty where there are none."""
+    """litellm's prices by model, from the file in the package's folder; empty if there is none."""
     if folder is None:
         return {}
     try:
@@ -50,19 +50,19 @@ def price_map(folder: Path | None) -> dict[str, dict[str, Any]]:
 
 
 async def load_litellm(why: str) -> Any:
-    """Import litellm in a worker thread: two seconds, in which the loop goes on. `why` begins the error's sentence.
+    """Import litellm in a worker thread, because that takes about two seconds. `why` begins the message of an error.
 
     Raises:
-        ConfigError: it is not installed, or does not import.
+        ConfigError: litellm is not installed, or cannot be imported.
     """
     return _loaded() or await anyio.to_thread.run_sync(import_litellm, why)
 
 
 def import_litellm(why: str) -> Any:
-    """The same where there is no loop to hold up.
+    """Import litellm in the calling thread; not for use in an event loop.
 
     Raises:
-        ConfigError: it is not installed, or does not import.
+        ConfigError: litellm is not installed, or cannot be imported.
     """
     if (loaded := _loaded()) is not None:
         return loaded
@@ -82,7 +82,9 @@ def _loaded() -> Any:
 
 
 def own_parameters() -> frozenset[str]:
-    """The arguments of a call that steer litellm and reach no provider; those known here where it does not tell."""
+    """Call arguments that control litellm itself and are not sent to a provider; a fixed list if litellm exposes
+    none.
+    """
     try:
         types: Any = importlib.import_module("litellm.types.utils")
     except ImportError:
@@ -91,7 +93,7 @@ def own_parameters() -> frozenset[str]:
 
 
 def silence() -> ContextVar[bool]:
-    """The switch by which litellm leaves out its callbacks and their queue; a blank one where it has none."""
+    """The context variable by which litellm skips its callbacks and their queue; an unused one if litellm has none."""
     try:
         from litellm._internal_context import is_internal_call  # pyright: ignore[reportPrivateUsage]
     except ImportError:
@@ -118,7 +120,9 @@ def _import() -> Any:
 
 
 def _warm(litellm: Any) -> None:
-    """Half of it is imported by the first call: one to nobody, here, takes no time from the loop and warns no one."""
+    """Make a call that is not sent, because the first call imports half of litellm, which would block the event loop
+    later.
+    """
     messages = [{"role": "user", "content": "none"}]
     try:
         litellm.completion("openai/none", messages, api_key="none", base_url="http://127.0.0.1:9/v1", **NOBODY)
@@ -128,7 +132,7 @@ def _warm(litellm: Any) -> None:
 
 
 def _quieten(litellm: Any) -> None:
-    """It prints advice, and logs requests with their prompts to handlers of its own."""
+    """Switch off litellm's printed advice and its loggers, which log requests with their prompts."""
     litellm.suppress_debug_info = True
     litellm.telemetry = False
     for name in _LOGGERS:

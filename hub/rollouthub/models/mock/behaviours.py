@@ -1,4 +1,4 @@
-"""What mock models say: pure functions from a conversation to an assistant message."""
+"""The answers of mock models: pure functions from a conversation to an assistant message."""
 
 import hashlib
 import re
@@ -10,14 +10,14 @@ from mcp_types import Tool
 from msgspec import Struct
 
 from rollouthub.errors import ConfigError, ModelError
+from rollouthub.generation import ModelRequest
 from rollouthub.messages import Message, ToolRequest
 from rollouthub.models.mock.mock_name import MockName
-from rollouthub.protocols import ModelRequest
 
 Mind = Callable[[ModelRequest], Message]
 
 SUBMIT = "submit"
-"""The contract's own tool for an answer."""
+"""The tool by which an agent submits its answer."""
 
 _EXPRESSION = re.compile(r"[\d., ()+*/^%-]+")
 _OPERATION = re.compile(r"\d[\d. )]*[+*/^%-][ (+-]*\d")
@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 def make_mind(name: MockName) -> Mind:
-    """What a mock model of this name says.
+    """The function that answers for a mock model of this name.
 
     Raises:
         ConfigError: its script cannot be read.
@@ -42,7 +42,7 @@ def make_mind(name: MockName) -> Mind:
 
 
 def chance(*what: object) -> float:
-    """A draw from [0, 1) that is the same for the same arguments, on any machine."""
+    """A pseudo-random number in [0, 1) that depends only on the arguments, on every machine."""
     digest = hashlib.blake2b(repr(what).encode(), digest_size=7).digest()
     return int.from_bytes(digest, "little") / 2**56
 
@@ -64,7 +64,7 @@ def _last_user_text(request: ModelRequest) -> str:
 
 
 def _solve(name: MockName, request: ModelRequest, *, submits: bool) -> Message:
-    """One tool call on the last user's words, then its result as the answer."""
+    """One tool call with arguments from the last user message, then the tool's result as the answer."""
     question = _last_user_text(request)
     results = _results(request.messages)
     tool = next((tool for tool in request.tools if _is_meant(tool, name.tool)), None)
@@ -80,14 +80,16 @@ def _solve(name: MockName, request: ModelRequest, *, submits: bool) -> Message:
 
 
 def _is_meant(tool: Tool, name: str) -> bool:
-    """Whether a tool is the one to call: of this name, or with a server's before it; of no name, any but `submit`."""
+    """Whether the mock should call a tool: it has this name, possibly after a server's prefix; without a name, any
+    tool but `submit`.
+    """
     if not name:
         return tool.name != SUBMIT
     return tool.name == name or (tool.name.endswith(name) and not tool.name[-len(name) - 1].isalnum())
 
 
 def _results(messages: Sequence[Message]) -> list[Message]:
-    """The tool results since the user last spoke."""
+    """The tool results since the last user message."""
     results: list[Message] = []
     for message in reversed(messages):
         if message.role == "user":
@@ -98,7 +100,7 @@ def _results(messages: Sequence[Message]) -> list[Message]:
 
 
 def _spoil(answer: str) -> str:
-    """A wrong answer of the same form."""
+    """A wrong answer of the same form: its last number plus 1."""
     numbers = list(_NUMBER.finditer(answer))
     if not numbers:
         return "no idea"
@@ -108,7 +110,7 @@ def _spoil(answer: str) -> str:
 
 
 def fill_arguments(tool: Tool, text: str) -> str:
-    """Arguments for a tool's required parameters, taken from a text by their types; JSON."""
+    """JSON arguments for a tool's required parameters, taken from a text by the parameters' types."""
     schema = tool.input_schema
     properties = cast(dict[str, dict[str, Any]], schema.get("properties", {}))
     required: list[str] = schema.get("required", [])
@@ -138,14 +140,14 @@ def _argument(schema: dict[str, Any], text: str) -> object:
 
 
 def expression(text: str) -> str:
-    """The longest arithmetic expression in a text; empty where there is none."""
+    """The longest arithmetic expression in a text; empty if there is none."""
     found = (match[0].strip(" .,") for match in _EXPRESSION.finditer(text))
     candidates = [_balanced(piece) for piece in found if _OPERATION.search(piece)]
     return max(candidates, key=len, default="")
 
 
 def _balanced(piece: str) -> str:
-    """A piece without the brackets that belong to the sentence around it."""
+    """An expression without unmatched brackets at its ends, which belong to the sentence around it."""
     while piece.count(")") > piece.count("(") and piece.endswith(")"):
         piece = piece[:-1].rstrip()
     while piece.count("(") > piece.count(")") and piece.startswith("("):
@@ -184,5 +186,5 @@ def _script(name: MockName) -> Mind:
 
 
 def _written(call: _ScriptCall) -> str:
-    """A script's arguments as the model writes them: text stays as it is, well-formed or not."""
+    """A script's arguments as the model's text: text is unchanged, whether it is valid JSON or not."""
     return call.arguments if isinstance(call.arguments, str) else msgspec.json.encode(call.arguments).decode()

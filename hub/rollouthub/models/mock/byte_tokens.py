@@ -1,7 +1,7 @@
-"""The mock models' tokens: UTF-8 bytes, and two marks for where a message begins and ends.
+"""The mock models' tokens: UTF-8 bytes, and two marker tokens for the start and the end of a message.
 
-The rendering is append-only, so that the next turn's prompt ids begin with exactly this turn's prompt and output ids,
-as a real engine's do under a well-made chat template.
+The rendering is append-only: the next turn's prompt ids begin with exactly this turn's prompt and output ids, as in a
+real engine with a well-made chat template.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from mcp_types import Tool
 
 from rollouthub.messages import Message
-from rollouthub.packed import Float32s, Int32s
+from rollouthub.values import Float32s, Int32s
 
 START, END = 256, 257
 VOCABULARY = 258
@@ -20,7 +20,7 @@ LOGPROBS = tuple(-(1 + token % 64) / 64 for token in range(VOCABULARY))
 
 
 def prompt_ids(messages: Sequence[Message], tools: Sequence[Tool]) -> list[int]:
-    """The prompt of a conversation, up to where the assistant begins to speak."""
+    """The prompt's token ids, up to the start of the assistant's answer."""
     ids: list[int] = []
     if tools:
         ids.append(START)
@@ -36,7 +36,7 @@ def prompt_ids(messages: Sequence[Message], tools: Sequence[Tool]) -> list[int]:
 
 
 def spoken(message: Message) -> str:
-    """A message as its model writes it: its thoughts, its words, then its tool calls."""
+    """A message as the model's raw text: reasoning, text, then tool calls."""
     text = message.text if message.reasoning is None else f"<think>{message.reasoning}</think>{message.text}"
     if not message.tool_requests:
         return text
@@ -48,14 +48,14 @@ def spoken(message: Message) -> str:
 
 
 def output_ids(text: str) -> list[int]:
-    """The tokens of a finished answer."""
+    """The token ids of a finished answer."""
     ids = list(text.encode())
     ids.append(END)
     return ids
 
 
 def token_text(token: int) -> str:
-    """One token as logprobs of the wire name it."""
+    """A token's text in log-probability entries of the API."""
     if token == START:
         return "<|im_start|>"
     if token == END:
@@ -64,5 +64,5 @@ def token_text(token: int) -> str:
 
 
 def packed(ids: list[int]) -> tuple[Int32s, Float32s]:
-    """Output ids, and the logprobs the mock would have sampled them with."""
+    """Output ids, and the log-probabilities that the mock assigns to them."""
     return Int32s(ids), Float32s([LOGPROBS[token] for token in ids])

@@ -1,4 +1,4 @@
-"""What a mock server has of vLLM's development routes: pausing, and a version of weights it does not have."""
+"""The mock server's version of vLLM's development routes: pausing, and a weight version, though it has no weights."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,35 +7,35 @@ import anyio
 import msgspec
 from aiohttp import web
 
+from rollouthub.generation import Model, ModelReply, ModelRequest
 from rollouthub.messages import Message
 from rollouthub.models.direct.lane import POLICY_VERSION_HEADER
-from rollouthub.protocols import Model, ModelReply, ModelRequest
 
 ABORTED = ModelReply(message=Message(role="assistant"), finish_reason="abort")
-"""How vLLM ends a request that a pause broke off."""
+"""The reply, as from vLLM, to a request that a pause aborted."""
 UNTOLD = "default"
-"""vLLM's word for weights whose version nobody told."""
+"""vLLM's weight version if none was set."""
 
 
 class MockControl:
-    """The state behind the routes. A paused server keeps new requests until it is resumed, as vLLM does."""
+    """The state behind the routes. As in vLLM, a paused server queues new requests until it is resumed."""
 
     def __init__(self) -> None:
         self.weight_version = UNTOLD
         self.calls = list[str]()
-        """Methods asked of workers, in order."""
+        """The worker methods that were called, in order."""
         self._resumed: anyio.Event | None = None
-        """None while it generates."""
+        """The event that is set on resume; None while the server is not paused."""
         self._in_flight: set[anyio.CancelScope] = set()
         self._drained = anyio.Event()
 
     @property
     def headers(self) -> Mapping[str, str] | None:
-        """What an answer says of the version, once one was told. (vLLM's chat route says nothing; others do.)"""
+        """Response headers with the weight version, once one was set; vLLM sends none on the chat route."""
         return None if self.weight_version == UNTOLD else {POLICY_VERSION_HEADER: self.weight_version}
 
     def add_to(self, router: web.UrlDispatcher) -> None:
-        """Serve the routes."""
+        """Add the routes to a router."""
         router.add_post("/pause", self._pause)
         router.add_post("/resume", self._resume)
         router.add_get("/is_paused", self._is_paused)
@@ -45,7 +45,7 @@ class MockControl:
         router.add_get("/weight_info", self._weight_info)
 
     async def generate(self, model: Model, request: ModelRequest) -> ModelReply:
-        """Ask the model, unless the server is paused: then when it is resumed."""
+        """Call the model; if the server is paused, wait until it is resumed."""
         while self._resumed is not None:
             await self._resumed.wait()
         scope = anyio.CancelScope()

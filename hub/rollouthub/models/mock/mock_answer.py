@@ -1,4 +1,4 @@
-"""A model's reply as the mock server writes it: one JSON body, or a stream of events, in vLLM's shape."""
+"""A model's reply in vLLM's format, as the mock server sends it: one JSON body, or a stream of events."""
 
 import math
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from rollouthub.generation import ModelReply
 from rollouthub.messages import Delta, ToolPiece, ToolRequest
 from rollouthub.models.mock.byte_tokens import LOGPROBS, VOCABULARY, token_text
 from rollouthub.models.mock.pieces import pieces
-from rollouthub.packed import Float32s, Int32s
-from rollouthub.protocols import ModelReply
+from rollouthub.values import Float32s, Int32s
 
 _encode = msgspec.json.Encoder().encode
 
@@ -26,7 +26,7 @@ _ENTRIES = tuple(Raw(_encode(_entry(token, LOGPROBS[token]))) for token in range
 
 
 def completion(reply: ModelReply, number: int, created: int, model: str, with_ids: bool, with_logprobs: bool) -> bytes:
-    """The whole answer."""
+    """The whole answer as one JSON body."""
     message = reply.message
     requests = message.tool_requests
     choice: dict[str, Any] = {
@@ -57,7 +57,7 @@ def completion(reply: ModelReply, number: int, created: int, model: str, with_id
 
 
 class AnswerEvents:
-    """Writes one answer as server-sent events: the role, the pieces, the end."""
+    """Writes one answer as server-sent events: a first event, pieces, and a last event."""
 
     def __init__(self, number: int, created: int, model: str) -> None:
         self._head = {
@@ -68,11 +68,11 @@ class AnswerEvents:
         }
 
     def begin(self, **more: Any) -> bytes:
-        """The role; `more` are fields beside the choices, such as the prompt's token ids."""
+        """The first event, with the role; `more` are fields beside `choices`, such as the prompt's token ids."""
         return self._event({"role": "assistant", "content": ""}, None, {}, more)
 
     def delta(self, delta: Delta, **more: Any) -> bytes:
-        """A piece; `more` are fields of the choice, such as the token ids that came with it."""
+        """The event of one piece; `more` are fields of the choice, such as the piece's token ids."""
         said: dict[str, Any] = {}
         if delta.reasoning:
             said["reasoning"] = delta.reasoning
@@ -83,15 +83,15 @@ class AnswerEvents:
         return self._event(said, None, more)
 
     def finish(self, reason: str | None, **more: Any) -> bytes:
-        """Why the answer ends."""
+        """The event with the finish reason."""
         return self._event({}, reason, {"stop_reason": None, **more})
 
     def usage(self, reply: ModelReply) -> bytes:
-        """What it took."""
+        """The event with the token counts of prompt and answer."""
         return _data({**self._head, "choices": [], "usage": _usage(reply)})
 
     def fail(self, kind: str, message: str, status: int) -> bytes:
-        """An answer that breaks off: its status has been sent, so that an event has to say it."""
+        """The event for an answer that fails half-way, after the HTTP status has been sent."""
         return _data({"error": {"message": message, "type": kind, "param": None, "code": status}})
 
     def _event(
@@ -107,7 +107,7 @@ LAST_EVENT = b"data: [DONE]\n\n"
 def stream_events(
     reply: ModelReply, number: int, created: int, model: str, with_ids: bool, with_logprobs: bool, with_usage: bool
 ) -> Iterator[bytes]:
-    """An answer that is known already as server-sent events, with the tokens beside the pieces."""
+    """A finished reply as server-sent events, with token ids and log-probabilities beside the pieces."""
     events = AnswerEvents(number, created, model)
     deltas = list(pieces(reply.message))
     tokens = _cuts(reply, len(deltas) + 1, with_ids, with_logprobs)
@@ -121,7 +121,7 @@ def stream_events(
 
 
 def _cuts(reply: ModelReply, count: int, with_ids: bool, with_logprobs: bool) -> Iterator[dict[str, Any]]:
-    """The tokens in so many parts; words and tokens are cut apart independently, as parsers do."""
+    """The tokens divided into `count` parts, independently of the pieces of text, as servers with parsers do."""
     ids, logprobs = reply.output_token_ids, reply.output_logprobs
     step = math.ceil(max(len(ids or ()), len(logprobs or ())) / count)
     for place in range(count):
@@ -139,7 +139,9 @@ def _data(value: dict[str, Any]) -> bytes:
 
 
 def _tool_piece(piece: ToolPiece) -> dict[str, Any]:
-    """A piece of a call: id and name come first, as from vLLM's parsers, and the arguments in further ones."""
+    """A piece of a tool call: as from vLLM's parsers, id and name come in the first piece, the arguments in further
+    ones.
+    """
     if piece.name is None:
         return {"index": piece.index, "function": {"arguments": piece.arguments}}
     function = {"name": piece.name} | ({"arguments": piece.arguments} if piece.arguments else {})

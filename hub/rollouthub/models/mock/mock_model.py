@@ -1,4 +1,4 @@
-"""`mock/…`: models that answer at once and always the same, to try everything before money is spent."""
+"""`mock/…`: models that answer at once and deterministically, to try a set-up before paying for a real model."""
 
 import time
 from collections import OrderedDict
@@ -6,6 +6,7 @@ from collections import OrderedDict
 import anyio
 
 from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.generation import ModelReply, ModelRequest
 from rollouthub.messages import Message
 from rollouthub.models.call_counts import CallCounts
 from rollouthub.models.config import ModelConfig, split_name
@@ -13,28 +14,27 @@ from rollouthub.models.mock.behaviours import chance, make_mind
 from rollouthub.models.mock.byte_tokens import output_ids, packed, prompt_ids, spoken
 from rollouthub.models.mock.mock_name import parse_mock_name
 from rollouthub.models.mock.pieces import pieces
-from rollouthub.packed import Int32s
-from rollouthub.protocols import ModelReply, ModelRequest
 from rollouthub.rollout import Usage
+from rollouthub.values import Int32s
 
 _REMEMBERED = 65_536
 
 
 class SimulatedRateLimit(ModelError):
-    """A simulated HTTP 429, with what its `Retry-After` says."""
+    """A simulated HTTP 429 with a `Retry-After` in seconds."""
 
     def __init__(self, retry_after_seconds: float) -> None:
         super().__init__("simulated rate limit", status=429, retry_after_seconds=retry_after_seconds)
 
 
 class MockModel:
-    """A scripted model in this process. Everything it does follows from its name, the conversation and the seed."""
+    """A scripted model in this process. Its behaviour follows from its name, the conversation and the seed."""
 
     def __init__(self, config: ModelConfig) -> None:
-        """Read the name, and the script it may name.
+        """Parse the name, and read the script that it may name.
 
         Raises:
-            ConfigError: the name does not hold, or its script cannot be read.
+            ConfigError: the name is invalid, or its script cannot be read.
         """
         self.name = config.name
         self.mock = parse_mock_name(split_name(config.name)[1])
@@ -45,7 +45,7 @@ class MockModel:
         self._refused: OrderedDict[int, int] = OrderedDict()
 
     def cost_of(self, prompt_tokens: int, output_tokens: int) -> float | None:
-        """US dollars, at the list price or the one that was given; None where there is none."""
+        """Cost of a call in US dollars at the configured prices; None if none is configured."""
         return self._config.cost(prompt_tokens, output_tokens)
 
     async def generate(self, request: ModelRequest) -> ModelReply:
@@ -53,7 +53,7 @@ class MockModel:
 
         Raises:
             ContextLimitError: the conversation is longer than the name's `context`.
-            ModelError: a simulated failure, or a script without a further turn.
+            ModelError: a simulated failure, or the script has no further turn.
         """
         counts = self.counts
         counts.in_flight += 1
@@ -121,10 +121,10 @@ class MockModel:
         raise SimulatedRateLimit(mock.retry_after_seconds)
 
     def _cap(self, request: ModelRequest, prompt_tokens: int) -> int | None:
-        """How many tokens the answer may have.
+        """The most tokens that the answer may have; None without a limit.
 
         Raises:
-            ContextLimitError: none.
+            ContextLimitError: the prompt fills the context.
         """
         cap, context = request.sampling.max_tokens, self.mock.context
         if cap is None:
@@ -140,7 +140,9 @@ class MockModel:
 
 
 def _cut(output: list[int], cap: int) -> tuple[Message, list[int]]:
-    """An answer cut to its first tokens; a tool call or a thought cut short is only words, as without a parser."""
+    """An answer truncated to its first tokens; truncated tool calls or reasoning become plain text, as without a
+    parser.
+    """
     # Without the bytes of a character cut in two, so that ids and words still say the same.
     text = bytes(output[:cap]).decode(errors="ignore")
     return Message(role="assistant", content=text), list(text.encode())

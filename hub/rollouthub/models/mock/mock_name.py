@@ -1,4 +1,4 @@
-"""The names of mock models: `mock/KIND?key=value&…`, everything about one in its name."""
+"""The names of mock models: `mock/KIND?key=value&…`; the name holds all settings."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,8 +7,9 @@ from urllib.parse import unquote
 from rollouthub.errors import ConfigError, UnknownNameError
 
 KINDS = ("echo", "say", "script", "solver", "submitter")
-"""`echo` answers the last user text; `say` always says `text`; `solver` calls the first tool and answers with its
-result; `submitter` hands that in through `submit`; `script` plays the turns of `file`."""
+"""`echo` repeats the last user message; `say` always answers `text`; `solver` calls the first tool and answers with
+its result; `submitter` submits that result through `submit`; `script` plays the turns of `file`.
+"""
 
 _SHARES = ("fail", "ratelimit", "accuracy")
 _KEYS = (*_SHARES, "latency", "retry_after", "context", "seed", "text", "file", "tool")
@@ -17,38 +18,41 @@ _ONLY = {"text": ("say",), "file": ("script",), "tool": ("solver", "submitter")}
 
 @dataclass(frozen=True)
 class MockName:
-    """What a mock model's name says."""
+    """The settings in a mock model's name."""
 
     kind: str
     latency_seconds: tuple[float, float] = (0.0, 0.0)
-    """`latency=0.2` or `latency=0.1..0.5`: each answer takes this long, drawn evenly between the two."""
+    """`latency=0.2` or `latency=0.1..0.5`: seconds that each answer takes, drawn uniformly from the range."""
     fail: float = 0.0
     """`fail=0.3`: the share of calls that end in a simulated HTTP 500."""
     ratelimit: float = 0.0
     """`ratelimit=0.1`: the share of calls that end in a simulated HTTP 429."""
     retry_after_seconds: float = 1.0
-    """`retry_after=0`: what the `Retry-After` of a 429 says."""
+    """`retry_after=0`: the seconds in the `Retry-After` of a 429."""
     accuracy: float = 1.0
     """`accuracy=0.7`: the share of conversations whose final answer is right; solver and submitter only."""
     context: int | None = None
-    """`context=4096`: tokens the model can take; a longer conversation is refused, and answers are cut to fit."""
+    """`context=4096`: the context length in tokens; a longer conversation is refused, and answers are truncated to
+    fit.
+    """
     seed: int = 0
-    """`seed=7`: another draw of everything above."""
+    """`seed=7`: the seed of all random choices above."""
     text: str = ""
-    """`text=hello`: what `say` says."""
+    """`text=hello`: the answer of `say`."""
     file: Path = Path()
-    """`file=turns.json`: what `script` plays."""
+    """`file=turns.json`: the script that `script` plays."""
     tool: str = ""
-    """`tool=calculate`: what solver and submitter call instead of the first tool; a client may have put a server's name
-    before it, such as `mcp__env__calculate`."""
+    """`tool=calculate`: the tool that solver and submitter call instead of the first; a client may have prefixed it
+    with a server's name, such as `mcp__env__calculate`.
+    """
 
 
 def parse_mock_name(rest: str) -> MockName:
-    """Read what follows `mock/`. Values are percent-decoded.
+    """Parse the part of the name after `mock/`. Values are percent-decoded.
 
     Raises:
         UnknownNameError: no such kind or key.
-        ConfigError: a value does not hold.
+        ConfigError: a value is invalid.
     """
     kind, _, query = rest.partition("?")
     if kind not in KINDS:

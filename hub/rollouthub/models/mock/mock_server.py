@@ -1,4 +1,4 @@
-"""A server of the OpenAI chat-completions wire in vLLM's shape, around any model: a mock, or one of the hub's own."""
+"""A server of the OpenAI chat-completions API in vLLM's format, for a mock model or any other model of the hub."""
 
 import hmac
 import time
@@ -16,6 +16,7 @@ from msgspec import Raw, Struct
 from pydantic import ValidationError
 
 from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.generation import Model, ModelRequest, Sampling
 from rollouthub.http.aiohttp_guard import guarded
 from rollouthub.http.asgi import Guard
 from rollouthub.http.loopback import local_guard
@@ -27,16 +28,15 @@ from rollouthub.models.mock.development_routes import MockControl
 from rollouthub.models.mock.mock_answer import LAST_EVENT, AnswerEvents, completion, stream_events
 from rollouthub.models.mock.mock_model import MockModel, SimulatedRateLimit
 from rollouthub.models.mock.pieces import pieces
-from rollouthub.protocols import Model, ModelRequest, Sampling
 
 MAX_REQUEST_BYTES = 256 * 2**20
-"""What media in base64 may take."""
+"""Most bytes of a request, including media in base64."""
 BODY_SECONDS = 60.0
-"""From a request's headers to the end of its body."""
+"""Most seconds from a request's headers to the end of its body."""
 _BACKLOG = 4096
 _KNOWN_TOOLS = 256
 _TRIED_AGAIN = frozenset({408, 409, 425, 429})
-"""Statuses below 500 after which clients try again."""
+"""Statuses below 500 after which clients retry."""
 
 
 class _StreamOptions(Struct):
@@ -44,7 +44,7 @@ class _StreamOptions(Struct):
 
 
 class MockChatRequest(Struct):
-    """A request body, as far as it matters to a mock; what a model behind another server may want is in the rest."""
+    """The fields of a request body that every model uses; further fields are passed on to models other than mocks."""
 
     model: str
     messages: list[WireMessage]
@@ -62,11 +62,11 @@ class MockChatRequest(Struct):
 
     @property
     def wants_usage(self) -> bool:
-        """Whether a stream is to end with what it took."""
+        """Whether a stream is to end with the token counts."""
         return self.stream_options is not None and self.stream_options.include_usage
 
     def sampling(self, extra: dict[str, Any]) -> Sampling:
-        """How the request asks to sample."""
+        """The request's sampling settings."""
         limit = self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
         if limit is not None and limit < 1:
             raise ValueError(f"max_tokens must be at least 1, got {limit}.")
@@ -91,7 +91,7 @@ _tools_decoder = msgspec.json.Decoder(list[WireTool])
 
 
 class MockRefused(Exception):
-    """A request the server does not answer."""
+    """A request that the server refuses with an HTTP error."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
@@ -99,7 +99,7 @@ class MockRefused(Exception):
 
 
 class ModelServer:
-    """The handlers around one model."""
+    """The HTTP handlers for one model."""
 
     def __init__(
         self,
@@ -111,15 +111,17 @@ class ModelServer:
         shows_tokens: bool | None = None,
         max_request_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
-        """`served` are the names it answers to.
+        """`served` are the names under which the model can be requested.
 
-        A mock's tokens are bytes, which it can show, and it ignores what it does not know, as vLLM does; to any other
-        model every field is passed on, and its tokens are shown only where `shows_tokens` says so.
+        A mock returns its tokens, which are bytes, and ignores unknown fields, as vLLM does. Any other model is passed
+        all fields, and its tokens are returned only if `shows_tokens` is true.
         """
         self._is_mock = is_mock
         self._shows_tokens = is_mock if shows_tokens is None else shows_tokens
         self.control = MockControl() if is_mock else None
-        """How its generation can be steered; a model that only passes through here is nobody's to steer."""
+        """vLLM's development routes of a mock; None for other models, which cannot be controlled through this
+        server.
+        """
         self._max_request_bytes = max_request_bytes
         self._model, self._served = model, tuple(dict.fromkeys(served))
         self._authorization = None if api_key is None else f"Bearer {api_key}".encode()
@@ -128,7 +130,7 @@ class ModelServer:
         self._started = int(time.time())
 
     def application(self, guard: Guard | None = None) -> web.Application:
-        """The server as an aiohttp application; `guard` says whom it answers, None everybody."""
+        """The server as an aiohttp application; `guard` decides which requests are admitted, None admits all."""
         middlewares = () if guard is None else (guarded(guard),)
         app = web.Application(client_max_size=self._max_request_bytes, middlewares=middlewares)
         app.router.add_post("/v1/chat/completions", self.chat)
@@ -139,11 +141,11 @@ class ModelServer:
         return app
 
     async def health(self, request: web.Request) -> web.Response:
-        """Liveness."""
+        """The liveness route."""
         return web.Response()
 
     async def models(self, request: web.Request) -> web.Response:
-        """The names served."""
+        """The list of served names."""
         if not self._is_allowed(request):
             return _refusal(401, "Unauthorized", "Unauthorized")
         listed = [
@@ -192,10 +194,10 @@ class ModelServer:
         return response
 
     async def _pass_on(self, request: web.Request, asked: MockChatRequest, ours: ModelRequest) -> web.StreamResponse:
-        """Answer with a stream, each piece as it comes from the model.
+        """Answer with a stream, sending each piece when the model yields it.
 
         Raises:
-            ModelError: the model failed before its answer had begun.
+            ModelError: the model failed before the first piece.
         """
         events = AnswerEvents(next(self._numbers), self._started, asked.model)
         response = _event_stream()
@@ -226,10 +228,10 @@ class ModelServer:
         return response
 
     async def _body(self, request: web.Request) -> bytes:
-        """A request's body.
+        """Read a request's body.
 
         Raises:
-            Refused: it is too large, or too slow.
+            MockRefused: the body is too large, or arrives too slowly.
         """
         try:
             with anyio.fail_after(BODY_SECONDS):
@@ -249,10 +251,10 @@ class ModelServer:
         return hmac.compare_digest(shown, self._authorization)
 
     def _parse(self, body: bytes) -> tuple[MockChatRequest, ModelRequest]:
-        """Check a request body.
+        """Validate a request body.
 
         Raises:
-            Refused: says what is wrong with it.
+            MockRefused: the body is invalid; says why.
         """
         media: dict[str, bytes] = {}
         try:
@@ -274,7 +276,7 @@ class ModelServer:
             raise MockRefused(400, "Bad Request", str(error)) from None
 
     def _known_tools(self, raw: Raw) -> tuple[Tool, ...]:
-        """Decoded tools, kept by their JSON: every episode of an environment sends the same."""
+        """Decoded tools, cached by their JSON, because every episode of an environment sends the same."""
         key = bytes(raw)
         tools = self._tools.get(key)
         if tools is None:
@@ -293,7 +295,7 @@ def _json(body: bytes, headers: Mapping[str, str] | None = None) -> web.Response
 
 
 def _failure(error: ModelError) -> web.Response:
-    """A model's failure as its caller is to take it."""
+    """A model's error as an HTTP response for the client."""
     status = _status(error)
     after = error.retry_after_seconds
     headers = None if after is None else {"Retry-After": f"{after:g}"}
@@ -301,7 +303,7 @@ def _failure(error: ModelError) -> web.Response:
 
 
 def _status(error: ModelError) -> int:
-    """A failure's own status, or one that says whether to try again."""
+    """The error's HTTP status, changed if necessary so that a client retries exactly the retryable errors."""
     status = error.status if error.status is not None and error.status >= 400 else 502
     return 422 if not error.retryable and (status in _TRIED_AGAIN or status >= 500) else status
 
@@ -314,12 +316,12 @@ def _refusal(status: int, kind: str, message: str, headers: dict[str, str] | Non
 async def serve_mock(
     model_name: str, host: str, port: int, *, ready: Callable[[int], None], api_key: str | None = None
 ) -> None:
-    """Serve a mock model until cancelled; port 0 picks a free one, `ready` is told which.
+    """Serve a mock model until cancelled; port 0 picks a free port, with which `ready` is called.
 
-    It answers to `mock`, to its kind (`solver`), to its name without keys, and to its whole name.
+    The model is served as `mock`, as its kind (`solver`, `mock/solver`), and under its whole name.
 
     Raises:
-        ConfigError: the name does not hold.
+        ConfigError: the name is invalid.
         OSError: the port is taken.
     """
     model = MockModel(ModelConfig(name=model_name))
@@ -332,7 +334,7 @@ async def serve_mock(
 
 @asynccontextmanager
 async def listening(server: ModelServer, host: str, port: int) -> AsyncGenerator[int]:
-    """Serve for the length of the context; the port. On the loopback, pages of browsers are kept out.
+    """Serve within the context; yields the port. On the loopback, requests from web pages in a browser are refused.
 
     Raises:
         OSError: the port is taken.

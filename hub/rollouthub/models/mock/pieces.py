@@ -1,4 +1,4 @@
-"""A mock model's answer in the pieces in which it is streamed."""
+"""Splits a mock model's answer into the pieces of a stream."""
 
 import re
 from collections.abc import Iterator
@@ -7,11 +7,13 @@ from rollouthub.messages import Delta, Message, ToolPiece
 
 _WORD = re.compile(r"\s*\S+\s*|\s+")
 _ARGUMENTS = 16
-"""Characters of a tool request's arguments in one piece."""
+"""Characters of a tool call's arguments in one piece."""
 
 
 def pieces(message: Message) -> Iterator[Delta]:
-    """Thoughts and words one by one, then each tool request: its name, and its arguments bit by bit."""
+    """The pieces of a message: reasoning and text word by word, then each tool call: its name, and its arguments bit
+    by bit.
+    """
     for word in _WORD.findall(message.reasoning or ""):
         yield Delta(reasoning=word)
     for word in _WORD.findall(message.text):

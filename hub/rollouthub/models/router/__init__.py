@@ -1,4 +1,4 @@
-"""The router: one model over several servers, with limits, a budget, and others to stand in."""
+"""The router: one model over several servers, with rate limits, a budget and fallback models."""
 
 from rollouthub.models.router.circuit_breaker import Cooling
 from rollouthub.models.router.open_router import OpenLane, open_router

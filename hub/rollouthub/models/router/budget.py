@@ -1,4 +1,4 @@
-"""A budget: what a call may cost is set aside before it, and what it did cost is counted after it."""
+"""A budget: reserves what a call may cost before it begins, and counts its actual cost afterwards."""
 
 import math
 
@@ -8,7 +8,9 @@ from rollouthub.models.router.waiting_line import WaitingLine
 
 
 class Budget:
-    """US dollars for one model, and for those that stand in for it, whose budgets name this one as their `parent`."""
+    """A budget in US dollars for one model; its fallbacks' budgets have it as their `parent`, so that their costs
+    count here too.
+    """
 
     def __init__(self, owner: str, limit: float | None, parent: "Budget | None" = None) -> None:
         self.spent = 0.0
@@ -21,14 +23,14 @@ class Budget:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is anything to hold calls to."""
+        """Whether this budget or a parent has a limit."""
         return self._limit is not None or (self._parent is not None and self._parent.is_limited)
 
     def try_reserve(self, dollars: float) -> bool:
-        """Set aside what a call may cost; false where it has to wait for that.
+        """Reserve what a call may cost; False if the call has to wait for calls in flight.
 
         Raises:
-            BudgetError: so much is no longer left, whatever the calls in flight turn out to cost.
+            BudgetError: the amount is not available, whatever the calls in flight turn out to cost.
         """
         parent = self._parent
         if parent is not None and not parent.try_reserve(dollars):
@@ -44,7 +46,7 @@ class Budget:
         return fits
 
     async def reserve(self, dollars: float) -> None:
-        """Set aside what a call may cost, in line behind others that wait for calls in flight to end.
+        """Reserve what a call may cost, waiting in line for calls in flight to end.
 
         Raises:
             BudgetError: as `try_reserve`.
@@ -62,7 +64,7 @@ class Budget:
         self._take(dollars)
 
     def release(self, reserved: float, cost: float) -> None:
-        """Give back what was set aside, and count what the call cost."""
+        """Return a reserved amount, and count the call's actual cost."""
         if self._parent is not None:
             self._parent.release(reserved, cost)
         self.spent += cost
@@ -75,12 +77,14 @@ class Budget:
         self._line.changed()
 
     def lease(self, dollars: float, *, is_last: bool) -> None:
-        """Hold calls to so much from now on; unless it is the last word, what does not fit waits for more."""
+        """Set the limit to `dollars`; unless `is_last`, calls that do not fit wait for a higher lease instead of
+        failing.
+        """
         self._limit, self._may_grow = dollars, not is_last
         self._line.changed()
 
     def count(self, cost: float) -> None:
-        """Count the cost of a call for which nothing was set aside."""
+        """Count the cost of a call without a reservation."""
         self.spent += cost
         self._look()
         if self._parent is not None:
@@ -96,10 +100,10 @@ class Budget:
             self._holders += 1
 
     def _seconds_left(self, dollars: float) -> float:
-        """0 where so much is free, infinite where it may become free.
+        """0 if the amount is free, infinity if it may become free.
 
         Raises:
-            BudgetError: it will not.
+            BudgetError: the amount will not become free.
         """
         assert self._limit is not None
         if self.spent + self._reserved + dollars <= self._limit:

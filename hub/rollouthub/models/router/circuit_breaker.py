@@ -1,30 +1,33 @@
-"""When a server is left alone, and how it comes back."""
+"""When a failing server gets no more calls, and how it is readmitted."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Cooling:
-    """Limits of patience with a failing server."""
+    """The settings of the circuit breaker."""
 
     failures: int = 5
-    """Failed calls in a row that take it out; of calls that fail at random three in ten, one in 400 rows is as long."""
+    """Consecutive failed calls after which a server is taken out. If three calls in ten fail at random, one series
+    in 400 is this long.
+    """
     base_seconds: float = 1.0
-    """How long it is left alone at first; twice as long after each further failure."""
+    """Seconds that a server is taken out at first; doubled after each further failure."""
     cap_seconds: float = 15.0
-    """The longest it is left alone before it is looked at again."""
+    """Most seconds that a server is taken out before the next health check."""
     check_seconds: float = 5.0
-    """How long a health check may take."""
+    """Timeout of a health check in seconds."""
     step_seconds: float = 2.0
-    """On trial, it gets one call; then as many again each time so long passes without a failure."""
+    """A server on trial gets one call; the number doubles each time this many seconds pass without a failure."""
     patience_seconds: float = 120.0
-    """How long calls wait for a model none of whose servers is up, from the start of the outage: a server of a large
-    model takes a minute or two to start."""
+    """Seconds that calls wait, from the start of an outage, for a model without any working server: a server of a
+    large model takes a minute or two to start.
+    """
     first_patience_seconds: float = 15.0
-    """The same for a model that has never answered: what is set up wrong is to be told soon."""
+    """As `patience_seconds`, for a model that has never answered, so that a wrong set-up is reported soon."""
     fair_seconds: float = 10.0
-    """A call that had less time than this and ran out of it says nothing about its server."""
+    """A call that had less time than this, in seconds, and timed out, does not count as the server's failure."""
 
     def rest_seconds(self, times: int) -> float:
-        """How long to leave a server alone that has been taken out so many times in a row."""
+        """Seconds for which a server is taken out, by how often in a row that happened."""
         return min(self.cap_seconds, self.base_seconds * 2 ** min(times - 1, 30))

@@ -1,22 +1,22 @@
-"""The tries of one call after the first has failed: which servers, how often, and when again."""
+"""The further tries of one call after the first has failed: at which servers, how many, and when."""
 
 from dataclasses import replace
 from typing import NoReturn
 
 from rollouthub.errors import ModelError
+from rollouthub.generation import ModelReply
 from rollouthub.models.retry import Backoff
 from rollouthub.models.router.replica import MISFIT_STATUSES, ModelReplica
 from rollouthub.models.router.replicas import Replicas
-from rollouthub.protocols import ModelReply
 
 
 class Tries:
-    """Goes round the servers: each is tried once without waiting, then a pause, then all again."""
+    """Plans the tries in rounds: each server is tried once without waiting, then after a pause all again."""
 
     def __init__(self, owner: str, most: int, backoff: Backoff, replicas: Replicas) -> None:
         self._owner, self._most, self._backoff, self._replicas = owner, most, backoff, replicas
         self.failed: list[ModelReplica] = []
-        """Those that failed in this round, or do not know the model."""
+        """Servers that failed in this round, or do not serve the model."""
         self._errors: list[ModelError] = []
         self._misfits: dict[ModelReplica, ModelError] = {}
         self._places: set[str] = set()
@@ -26,9 +26,9 @@ class Tries:
     def after(
         self, replica: ModelReplica, error: ModelError, deadline: float, *, gives_up_outages: bool
     ) -> float | None:
-        """How long to wait before the next try, now that one has failed; None is not at all.
+        """Seconds to wait before the next try, after a failed one; None is to try at once.
 
-        `gives_up_outages`: somebody else is there to ask once no server takes calls.
+        `gives_up_outages`: whether to stop as soon as no server takes calls, because there is a fallback model.
 
         Raises:
             ModelError: there is no next try.
@@ -60,19 +60,21 @@ class Tries:
         return wait
 
     def succeeded(self, reply: ModelReply) -> ModelReply:
-        """The reply, with these tries counted. A server that refused what another answered is at fault itself."""
+        """The reply, with these tries counted. A server that refused the request which another server answered is
+        taken out.
+        """
         for replica, error in self._misfits.items():
             if replica.health == "up":
                 replica.take_out(error)
         return replace(reply, retries=reply.retries + self._count)
 
     def _soonest(self) -> float | None:
-        """When the first server wants to be asked again, where each of the round has said when."""
+        """The lowest `Retry-After` of the round in seconds; None if a server sent none."""
         afters = [error.retry_after_seconds for error in self._errors if error.retry_after_seconds is not None]
         return min(afters) if len(afters) == len(self._errors) else None
 
     def _give_up(self, last: ModelError) -> NoReturn:
-        """Raise the last error, but sooner one that may pass than one that will not, with how much was tried."""
+        """Raise the last error, or a retryable one of the round, with the number of tries."""
         if self._count == 1:
             raise last
         error = next((error for error in reversed(self._errors) if error.retryable), last)

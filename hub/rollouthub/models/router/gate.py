@@ -1,4 +1,4 @@
-"""The gate every try of a call passes: connections, requests and tokens of the last sixty seconds."""
+"""The rate limiter that every try of a call passes: connections, and requests and tokens of the last sixty seconds."""
 
 import math
 from collections import deque
@@ -15,23 +15,23 @@ _SHORTEST_WAIT = 0.001
 
 @dataclass(slots=True, eq=False)
 class Begun:
-    """A try that was let in."""
+    """A try that was admitted."""
 
     at: float
     tokens: int
-    """What it counts for: reserved while it is in flight, then what it took."""
+    """Tokens that the try counts for: the reserved number while it is in flight, then the actual one."""
     is_counted: bool = True
-    """Whether it is still in the window."""
+    """Whether the try is still within the last sixty seconds."""
 
 
 _UNCOUNTED = Begun(0.0, 0, is_counted=False)
 
 
 class RateLimiter:
-    """Lets tries begin in order of arrival, and only while every limit holds.
+    """Admits tries in order of arrival, and only while every limit holds.
 
-    A try counts from the moment it begins, for sixty seconds, however it ends. The window slides: in any sixty seconds
-    no more than `requests_per_minute` begin, and those that begin count for no more than `tokens_per_minute`.
+    A try counts for sixty seconds from its start, however it ends. The window slides: in any sixty seconds no more than
+    `requests_per_minute` tries begin, and their tokens are at most `tokens_per_minute`.
     """
 
     def __init__(
@@ -61,35 +61,35 @@ class RateLimiter:
 
     @property
     def waiting(self) -> int:
-        """How many tries are waiting to begin."""
+        """How many tries wait to begin."""
         return len(self._line)
 
     def try_enter(self, tokens: int) -> Begun | None:
-        """Begin at once; None where others wait or a limit does not allow it."""
+        """Begin a try at once; None if others wait or a limit does not allow it."""
         if len(self._line) or self._seconds_left(tokens) > 0:
             return None
         return self._begin(tokens)
 
     async def enter(self, tokens: int, has_room: Callable[[], bool] = lambda: True) -> Begun:
-        """Begin as soon as it is our turn, every limit allows it, and there is room where it is to go.
+        """Begin a try when it is first in line, every limit allows it, and `has_room` is true.
 
-        Tokens beyond their limit, which may have shrunk since they were counted, have the minute to themselves;
-        `has_room` is asked again whenever `changed` is called.
+        A try with more tokens than the limit, which may have been lowered meanwhile, has the minute to itself.
+        `has_room` is called again whenever `changed` is called.
         """
         await self._line.wait(lambda: self._seconds_left(tokens) if has_room() else math.inf)
         return self._begin(tokens)
 
     def share(self, sharers: int) -> None:
-        """Keep to one of so many equal parts of the requests and tokens from now on: others use the rest."""
+        """Use an equal share of the request and token limits; the other sharers use the rest."""
         self._requests_limit, self._tokens_limit = (whole and max(1, whole // sharers) for whole in self._whole)
         self._line.changed()
 
     def changed(self) -> None:
-        """Let the first in line look again whether there is room."""
+        """Let the first in line check again whether there is room."""
         self._line.changed()
 
     def leave(self, begun: Begun, tokens: int | None) -> None:
-        """The try is over, and took so many tokens; None leaves what was reserved."""
+        """End a try; with `tokens` of None, the reserved tokens stay counted."""
         self.in_flight -= 1
         if tokens is not None and begun.is_counted:
             self._tokens += tokens - begun.tokens
@@ -99,7 +99,7 @@ class RateLimiter:
         self._line.changed()
 
     def withdraw(self, begun: Begun) -> None:
-        """The try was let in but never begun: it does not count."""
+        """Undo the admission of a try that was not made: it does not count."""
         if begun.is_counted:
             self._begun.remove(begun)
             begun.is_counted = False
@@ -119,7 +119,7 @@ class RateLimiter:
         return begun
 
     def _seconds_left(self, tokens: int) -> float:
-        """How long until a try of so many tokens may begin, as things stand; infinite until one in flight ends."""
+        """Seconds until a try of so many tokens may begin; infinity if a try in flight must end first."""
         if self.in_flight >= self._connections:
             return math.inf
         if not self._counts:
@@ -141,7 +141,9 @@ class RateLimiter:
         return max(blocker.at + WINDOW_SECONDS - now, _SHORTEST_WAIT)
 
     def _last_in_the_way(self, excess: int, other: Begun | None) -> Begun | None:
-        """The youngest try that must have left the window before there is room, `other` among them."""
+        """The latest try that must leave the window before there is room; `other` is one that must leave in any
+        case.
+        """
         for begun in self._begun:
             excess -= begun.tokens
             if excess <= 0:

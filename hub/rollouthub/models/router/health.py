@@ -1,4 +1,4 @@
-"""The background checks of servers that are down: the cheapest request there is, so that no call is risked."""
+"""Background checks of servers that are down: a request for the list of models, so that no call is risked."""
 
 import anyio
 
@@ -9,7 +9,7 @@ from rollouthub.models.router.replicas import Replicas
 
 
 async def watch(replicas: Replicas) -> None:
-    """Check servers that are down whenever one is due, for ever; one that passes is put on trial."""
+    """Check servers that are down whenever a check is due, for ever; a server that passes is put on trial."""
     while True:
         down = [replica for replica in replicas.all if replica.health == "down"]
         left = min((replica.due for replica in down), default=float("inf")) - replicas.now()

@@ -1,4 +1,4 @@
-"""The beat by which limits follow their servers, and the measure of how late the event loop is."""
+"""Periodically adjusts the limits of servers, and measures the delay of the event loop."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,8 +11,8 @@ from rollouthub.models.router.router import Router
 async def steer(routers: Sequence[Router], now: Callable[[], float]) -> None:
     """Adjust the limits of these routers, for ever.
 
-    How late the beat comes is how late every answer is noticed: what a call waits for in this process is not its
-    server's latency.
+    The delay of this loop equals the delay with which answers are noticed; it is passed on, so that it is not counted
+    as the servers' latency.
     """
     due = now() + TICK_SECONDS
     while True:

@@ -1,19 +1,19 @@
 """How many calls a server gets at a time: fewer while it refuses or slows down, more again while it answers well.
 
-The law is put together from published ones, each for what it is good at:
+The control law combines published ones:
 
 - Refused calls (HTTP 429) cut the limit in proportion to their share, once a round trip: DCTCP, RFC 8257, 3.3. One
-  refusal among many answers changes nothing; a storm halves it, and calls are held back as a circuit breaker would.
-- Slow answers cut it by the ratio of usual to present latency: the gradient of Netflix's concurrency-limits (Gradient2)
-  and of Envoy's adaptive concurrency filter. A model's latency follows from how much it writes, so what is compared is
-  the time that so many tokens usually take.
-- Growth follows the clock, not the round trip, doubles below the level of the last trouble and feels its way around it:
-  CUBIC, RFC 9438, 4.2 to 4.4.
+  refusal among many answers changes nothing; mostly refusals halve it, and calls are held back as by a circuit breaker.
+- Slow answers cut the limit by the ratio of usual to present latency: the gradient of Netflix's concurrency-limits
+  (Gradient2) and of Envoy's adaptive concurrency filter. Since a model's latency depends on the length of its answers,
+  the present latency is compared with the usual time for as many tokens.
+- The limit grows with time, not per round trip: it doubles below the level of the last cut and grows slowly around that
+  level: CUBIC, RFC 9438, 4.2 to 4.4.
 
-Three things differ. The limit grows on good answers alone, whether or not it was reached: a client that is bound by its
-own CPU never reaches it, and would keep it at its first value for ever. It begins wide open, and a cut starts from what
-was really in flight. And latency is judged without the delay of our own event loop, and only where it buys nothing:
-more calls in a batch are slower each, and more of them are answered.
+Three things differ from these. The limit grows on good answers whether or not it was reached: a client that is limited
+by its own CPU never reaches it, and would keep it at its first value for ever. It begins at its maximum, and a cut
+starts from the number of calls actually in flight. And latency is judged without the delay of our own event loop, and
+only cut where throughput does not rise with it: more calls in a batch are each slower, but more of them are answered.
 """
 
 import math
@@ -21,46 +21,46 @@ import math
 from rollouthub.models.router.server_pace import Pace, Window
 
 TICK_SECONDS = 0.25
-"""How often `tick` is called."""
+"""Seconds between calls of `tick`."""
 LONGEST_PAUSE_SECONDS = 30.0
-"""No server is left alone longer because it refuses calls, whatever it asks for."""
+"""Most seconds that a refusing server is left without calls, whatever it requests."""
 
 _ENOUGH = 8
-"""Calls that make a window worth judging."""
+"""Calls in a window that are enough to judge it."""
 _LONGEST_WINDOW = 10.0
 _TOLERATED_SHARE = 0.1
-"""Refused calls that are no trouble: one try more for every tenth call."""
+"""Share of refused calls that is tolerated: about one more try for every tenth call."""
 _TOLERANCE = 2.0
-"""Slower than usual by this is too slow."""
+"""Factor above the usual latency from which a server counts as slow."""
 _LEAST_SLOW = 4
-"""Slowness alone leaves so many: fewer would not tell when it is over."""
+"""The limit is not cut below this for slowness alone, so that an improvement can still be noticed."""
 _LAG_TURNS = 4
-"""Turns of the event loop a call waits for on its way out and back."""
+"""Turns of the event loop that delay each call on its way out and back."""
 _FIRST_SECONDS = 5.0
-"""Before that, nothing is known to be unusual."""
+"""Seconds of answers after which a latency can be called unusual."""
 _STORM = 5
-"""Refusals in a row that hold all calls back."""
+"""Consecutive refusals after which all calls are held back."""
 _FIRST_PAUSE, _SHORTEST_PAUSE, _LONGEST_OWN_PAUSE = 1.0, 0.25, 15.0
 _PROBING_SHARE = 16
-"""After a pause, one call and this fraction of the limit find out whether it is over."""
+"""After a pause, 1 plus the limit divided by this many calls test whether the server accepts calls again."""
 _BEGIN_AGAIN = 16
-"""What a server gets that was down: it has to warm up."""
+"""The limit of a server that was down, while it warms up."""
 _WAS_DOWN = "it was down"
 _WORK_GROWS = 1.1
 _SILENCE_SECONDS = 4.0
-"""Three calls' time and this without an answer is no chance."""
+"""With no answer for three calls' usual time plus this many seconds, the server counts as stalled."""
 
 
 class Limiter:
-    """The limit of one server. Calls are counted as they end; the rest is decided in `tick`."""
+    """The limit of one server. Ended calls are only counted; `tick` decides."""
 
     def __init__(self, cap: int, now: float) -> None:
         self.admits = cap
-        """How many calls may be in flight right now: the limit, or less while calls are held back."""
+        """How many calls may be in flight now: the limit, or fewer while calls are held back."""
         self.peak = 0
-        """The most in flight since the window began; the owner raises it."""
+        """Most calls in flight since the window began; `ModelReplica` updates it."""
         self.reason = ""
-        """What the limit was last cut for."""
+        """Why the limit was last cut."""
         self.paused_until = -math.inf
         self._cap, self._level = cap, float(cap)
         self._pace, self._window = Pace(), Window()
@@ -78,38 +78,38 @@ class Limiter:
 
     @property
     def limit(self) -> int:
-        """Calls at a time, pauses aside."""
+        """The limit of calls in flight, without regard to pauses."""
         return max(1, int(self._level))
 
     @property
     def is_open(self) -> bool:
-        """Whether only the connections bound it."""
+        """Whether the limit is at its maximum and no pause is being tested."""
         return self._level >= self._cap and not self._is_probing
 
     @property
     def is_warming_up(self) -> bool:
-        """Whether all that is wrong with it is that it was down."""
+        """Whether the limit is low only because the server was down."""
         return self.reason == _WAS_DOWN
 
     # --- what calls tell ----------------------------------------------------------------------------------------
 
     def answered(self, seconds: float, tokens: int) -> None:
-        """A call was answered with so many tokens."""
+        """Count a call that was answered in so many seconds with so many tokens."""
         self._row = 0
         self._window.add(seconds, tokens)
         if seconds > self._lost_age:
             self._lost -= 1
 
     def failed(self) -> None:
-        """A call failed for a reason that is not too much work."""
+        """Count a call that failed for a reason other than overload."""
         self._failures += 1
 
     def overdue(self) -> None:
-        """A call was not answered in its time."""
+        """Count a call that timed out."""
         self._refusals += 1
 
     def refused(self, now: float, in_flight: int, after_seconds: float | None) -> None:
-        """A call was refused as one too many; the server may have said when to come again."""
+        """Count a call that was refused for overload, with the server's `Retry-After` in seconds, if any."""
         self._refusals += 1
         self._row += 1
         # Refusals come sooner than answers: of many calls begun at once, the first few say nothing.
@@ -124,7 +124,7 @@ class Limiter:
         self.admits = 0
 
     def quota_left(self, now: float, calls: int, seconds: float) -> None:
-        """The server says how many calls more it will take, and how long that holds."""
+        """Take the server's report that it accepts `calls` more calls within `seconds`."""
         seconds = min(seconds, LONGEST_PAUSE_SECONDS)
         self._quota, self._quota_until = max(calls, 1), now + seconds
         if calls <= 0:
@@ -133,7 +133,7 @@ class Limiter:
         self._admit(now)
 
     def begin_again(self, now: float, in_flight: int) -> None:
-        """The server was down, and is back."""
+        """Reset the limit for a server that was down and is back."""
         self._level = float(min(self._cap, _BEGIN_AGAIN))
         self._trouble = math.inf
         self.reason = _WAS_DOWN
@@ -147,7 +147,7 @@ class Limiter:
     # --- the law ------------------------------------------------------------------------------------------------
 
     def tick(self, now: float, in_flight: int, lag_seconds: float) -> None:
-        """Look at what came in, and decide. `lag_seconds`: how late the event loop is."""
+        """Judge the calls since the last window and adjust the limit. `lag_seconds` is the delay of the event loop."""
         elapsed, self._ticked = now - self._ticked, now
         self._age += elapsed
         self._lag = max(lag_seconds, self._lag / 2)
@@ -177,7 +177,7 @@ class Limiter:
 
     @property
     def _is_stalled(self) -> bool:
-        """Whether nothing has come back for so long that something must be wrong."""
+        """Whether no call has ended for so long that the server must be stuck."""
         usual = self._pace.seconds
         return usual > 0.0 and self._silence > 3 * usual + _SILENCE_SECONDS + self._stalls * (1.0 + usual)
 
@@ -199,7 +199,7 @@ class Limiter:
             pace.learn(window, age, now, usual)
 
     def _cut(self, now: float, factor: float, least: int, in_flight: int, reason: str) -> None:
-        """Take a share of what was in flight away, then wait for what that does."""
+        """Cut the limit to a share of the calls in flight, then wait for the effect before judging again."""
         before = min(self._level, max(self.peak, in_flight, least))
         self._trouble, self._level = before, min(self._level, max(before * factor, least))
         self.reason = reason
@@ -225,7 +225,7 @@ class Limiter:
         self._level = min(level, float(self._cap))
 
     def _admit(self, now: float) -> None:
-        """How many there may be now."""
+        """Recompute how many calls may be in flight now."""
         if now < self.paused_until:
             self.admits = 0
             return
@@ -239,7 +239,7 @@ class Limiter:
         self.admits = min(admits + max(self._lost, 0), self._cap)
 
     def _give_up(self, lost: int) -> None:
-        """Take so many calls for lost: they count no longer, unless they are answered after all."""
+        """Treat so many calls as lost: they do not count against the limit unless they are answered after all."""
         self._lost = max(lost, 0)
         if not self._lost:
             self._lost_age = math.inf

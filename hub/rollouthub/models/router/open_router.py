@@ -1,4 +1,4 @@
-"""Opening a router: a lane for each server, the background checks, and the fallbacks."""
+"""Opens a router: a lane for each server, the background checks, and the fallback models."""
 
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 import anyio
 
 from rollouthub.errors import ConfigError
+from rollouthub.generation import Model
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.direct.sockets import most_connections
@@ -19,10 +20,9 @@ from rollouthub.models.router.health import watch
 from rollouthub.models.router.limit_control import steer
 from rollouthub.models.router.replicas import Replicas
 from rollouthub.models.router.router import Router
-from rollouthub.protocols import Model
 
 OpenLane = Callable[[ModelConfig, str | None, Credentials], AbstractAsyncContextManager[Model]]
-"""Opens the way to one server of a model; None is the one its provider or its environment variable names."""
+"""Opens a lane to one server of a model; with None, to the one that its provider or environment variable names."""
 
 
 @asynccontextmanager
@@ -35,13 +35,13 @@ async def open_router(
     cooling: Cooling | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> AsyncGenerator[Router]:
-    """Open a model with its servers and fallbacks; all are closed on the way out.
+    """Open a model with its servers and fallbacks; all are closed with the context.
 
-    Fallbacks are opened at once too, so that a missing key shows before the run and not in the middle of it. `now` is a
-    monotonic clock: asyncio's own may be rounded, and the limits hold by this one.
+    Fallbacks are opened at once too, so that a missing key is reported before the run. `now` is a monotonic clock in
+    seconds for the limits, because asyncio's own may be rounded.
 
     Raises:
-        ConfigError: a budget without a known price, a server given twice, or what `open_lane` finds.
+        ConfigError: a budget without a known price, a server given twice, or an error of `open_lane`.
         CredentialError: a key is missing.
     """
     opening = _Opening(credentials, open_lane, backoff or Backoff(), cooling or Cooling(), now)
@@ -68,7 +68,7 @@ async def open_router(
 
 
 class _Opening:
-    """What all routers of one opening share."""
+    """The settings shared by all routers that are opened together."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class _Opening:
         self._backoff, self._cooling, self._now = backoff, cooling, now
 
     async def open(self, config: ModelConfig, parent: Budget | None) -> Router:
-        """Open a model's lanes, and its fallbacks, whose costs are its own too."""
+        """Open a model's lanes and its fallbacks, whose costs count against its budget too."""
         urls: tuple[str | None, ...] = (config.base_url, *config.replicas)
         if len(set(urls)) < len(urls):
             twice = next(url for url in urls if urls.count(url) > 1)
@@ -115,7 +115,7 @@ class _Opening:
 
 
 def _dearest(config: ModelConfig, urls: tuple[str | None, ...]) -> Price | None:
-    """The highest price of a model's servers; None where one is unknown."""
+    """The highest price among a model's servers; None if one is unknown."""
     prices = [find_price(config, url) for url in urls]
     known = [price for price in prices if price is not None]
     return max(known, key=lambda price: price.cost(1000, 1000)) if len(known) == len(prices) else None

@@ -1,15 +1,15 @@
-"""Says once each when four fifths of a limit are used, and when nearly all of it is."""
+"""Logs a warning once when 80 % of a limit are used, and once at 95 %."""
 
 import logging
 
 logger = logging.getLogger(__name__)
 
 LEVELS = (0.8, 0.95)
-"""Shares of a limit that are worth a word."""
+"""The shares of a limit at which a warning is logged."""
 
 
 class QuotaWatch:
-    """Watches one limit. `what` names it, with its value."""
+    """Watches one limit; `what` is the limit's name and value in the warning."""
 
     __slots__ = ("_next", "_what")
 
@@ -18,7 +18,7 @@ class QuotaWatch:
         self._next = LEVELS[0]
 
     def used(self, share: float) -> None:
-        """So much of it is used now."""
+        """Report the share that is used now, and warn if it has reached a new level."""
         if share < self._next:
             return
         # One that leaps past several levels is one piece of news.

@@ -1,4 +1,4 @@
-"""One of the servers of a model: how busy it is, and whether it is up, down or on trial."""
+"""One server of a model: how many calls it has in flight, and whether it is up, down or on trial."""
 
 import logging
 import math
@@ -8,65 +8,69 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rollouthub.errors import ModelError
+from rollouthub.generation import Model
 from rollouthub.models.latency import LATEST, spread
 from rollouthub.models.quota import MeteredModel
 from rollouthub.models.retry import StreamCut
 from rollouthub.models.router.circuit_breaker import Cooling
 from rollouthub.models.router.limiter import Limiter
 from rollouthub.models.router.quota_watch import QuotaWatch
-from rollouthub.protocols import Model
 
 logger = logging.getLogger(__name__)
 
 Health = Literal["up", "down", "trial"]
 Standing = Literal["up", "cooling", "open"]
-"""`cooling`: it is held off for a moment, or on trial; `open`, as of a circuit breaker: no call goes there."""
+"""The state of a server in the terms of a circuit breaker: `up`; `cooling`: briefly held back, or on trial; `open`:
+it gets no calls.
+"""
 
 MISFIT_STATUSES = frozenset({401, 403, 404})
-"""A server that refuses the key or does not know the model, where another of the same model takes the call."""
+"""HTTP statuses of a server that refuses the key or does not know the model; another server of the model may take
+the call.
+"""
 
 UNBOUNDED = 2**31
-"""Calls at a time, where nothing bounds them."""
+"""Limit of calls in flight where there is none."""
 
 _PRESSURE = frozenset({429, 529})
-"""Statuses that say a server has too much to do: the usual one, and Anthropic's own."""
+"""HTTP statuses of an overloaded server: the usual one, and Anthropic's own."""
 _TOLD_AGAIN_SECONDS = 60.0
-"""How often, at most, it is said that a server gets fewer calls."""
+"""Fewest seconds between log messages that a server gets fewer calls."""
 _REST_SECONDS = 1.0
-"""How long a server that answers 429 is avoided where it does not say."""
+"""Seconds for which a server that answers 429 without `Retry-After` is avoided."""
 
 
 @dataclass(frozen=True)
 class ReplicaStatus:
-    """One server as it stands."""
+    """The state of one server."""
 
     model: str
     place: str
-    """Its base URL, or the model's name where it has none of its own."""
+    """The server's base URL; the model's name if it has none."""
     in_flight: int
     limit: int
-    """How many calls it gets at a time, as it stands; 0 while all are held back."""
+    """The present limit of calls in flight; 0 while all calls are held back."""
     calls: int
-    """Tries begun."""
+    """Tries begun at this server."""
     errors: int
-    """Tries that failed by the server's fault."""
+    """Tries that failed through the server's fault."""
     is_cooling: bool
-    """Whether it is left alone, or on trial after that."""
+    """Whether the server is taken out, or on trial after an outage."""
     latency_seconds: float | None
-    """The median of its last answers; None before the first."""
+    """The median of the latest answers in seconds; None before the first."""
     latency_p95_seconds: float | None
     problem: str | None
-    """What it said when it was taken out; None where it is up."""
+    """The error for which the server was taken out; None while it is up."""
     standing: Standing
     reason: str | None
-    """Why it gets no calls, or fewer than there are."""
+    """Why the server gets no calls, or fewer than there are; None if it gets all."""
 
 
 class ModelReplica:
-    """A lane to one server, with what is known of the server's health.
+    """A lane to one server, with the server's health.
 
-    It is *up* until too many calls in a row fail, then *down* and left alone; after a rest it is checked, and if it
-    passes it is on *trial*: one call decides.
+    A server is *up* until too many calls in a row fail, then *down*, when it gets no calls. After a rest it is checked;
+    if it passes, it is on *trial*: the result of one call decides.
     """
 
     def __init__(
@@ -80,16 +84,18 @@ class ModelReplica:
         most_calls: int = UNBOUNDED,
         is_alone: bool = False,
     ) -> None:
-        """`on_change` is told when its health changes; `is_alone`: no other server tells its faults from ours."""
+        """`on_change` is called when the server's health changes; `is_alone`: the model has no other server, so a
+        refused request cannot be blamed on this one.
+        """
         self.lane, self.place = lane, place
         self.health: Health = "up"
         self.in_flight = 0
         self.calls = 0
         self.errors = 0
         self.rest_until = 0.0
-        """Until when others are preferred, since it asked for a pause."""
+        """Clock time until which other servers are preferred, because this one requested a pause."""
         self.due = 0.0
-        """When it is down: when to look at it again."""
+        """Clock time of the next health check while the server is down."""
         self.down_since = 0.0
         self.problem: ModelError | None = None
         self._cooling, self._now, self._on_change, self._is_alone = cooling, now, on_change, is_alone
@@ -112,28 +118,28 @@ class ModelReplica:
 
     @property
     def has_answered(self) -> bool:
-        """Whether it ever answered a call."""
+        """Whether the server ever answered a call."""
         return bool(self._latencies)
 
     @property
     def has_room(self) -> bool:
-        """Whether it takes another call right now."""
+        """Whether the server takes another call now."""
         if self.health == "up":
             return self.in_flight < self.limiter.admits
         return self.is_open  # what is in flight from before its outage may be lost
 
     @property
     def is_open(self) -> bool:
-        """Whether it takes calls, though perhaps not right now."""
+        """Whether the server takes calls, though perhaps not now."""
         return self.health == "up" or (self.health == "trial" and self._trial_calls < self._allowance()[0])
 
     @property
     def opens_in(self) -> float | None:
-        """Seconds until its trial takes more calls, should none end before; None where time alone changes nothing."""
+        """Seconds until a trial admits more calls, if none ends before; None if no such time is known."""
         return self._allowance()[1] if self.health == "trial" and self._trial_since is not None else None
 
     def _allowance(self) -> tuple[int, float]:
-        """How many calls a trial may have by now, and how long until it may have more."""
+        """How many calls a trial may have had by now, and seconds until it may have more."""
         if self._trial_since is None:
             return 1, 0.0
         step = self._cooling.step_seconds
@@ -141,7 +147,7 @@ class ModelReplica:
         return 1 << min(int(steps), 30), step - elapsed
 
     def begin(self) -> int:
-        """A call is about to be sent; what to hand back when it ends."""
+        """Count a call that is about to be sent; returns a number to pass to the method that ends the call."""
         self.in_flight += 1
         self.calls += 1
         if self.in_flight > self.limiter.peak:
@@ -153,7 +159,7 @@ class ModelReplica:
         return self._epoch
 
     def end_answered(self, seconds: float, tokens: int = 0) -> None:
-        """A call was answered, with so many tokens."""
+        """Count a call that was answered in so many seconds with so many tokens."""
         self.in_flight -= 1
         self._latencies.append(seconds)
         self.limiter.answered(seconds, tokens)
@@ -162,7 +168,9 @@ class ModelReplica:
         self._lives()
 
     def end_failed(self, epoch: int, error: ModelError, *, is_fair: bool = True, is_late: bool = False) -> None:
-        """A call failed; the error says whose fault that is. `is_fair`: it had the time it needs; `is_late`: all."""
+        """Count a failed call; the error decides whose fault it is. `is_fair`: the call had enough time; `is_late`:
+        the call used all its time.
+        """
         self.in_flight -= 1
         status = error.status
         if self._metered is not None and self._metered.quota is not None:
@@ -195,7 +203,7 @@ class ModelReplica:
             self.take_out(error)
 
     def _read_quota(self, lane: MeteredModel) -> None:
-        """Take notice of what the provider has left, once."""
+        """Take the rate limits that the provider reported with the last answer."""
         quota, lane.quota = lane.quota, None
         assert quota is not None
         for allowance, watch in ((quota.requests, self._requests_watch), (quota.tokens, self._tokens_watch)):
@@ -207,7 +215,7 @@ class ModelReplica:
                 self.limiter.quota_left(self._now(), allowance.left, allowance.next_in_seconds)
 
     def end_cancelled(self, epoch: int) -> None:
-        """A call was given up by its caller."""
+        """Count a call that its caller cancelled."""
         self.in_flight -= 1
         if self.health == "trial" and epoch == self._epoch:
             self._trial_calls -= 1
@@ -215,7 +223,7 @@ class ModelReplica:
                 self._trial_since = None
 
     def take_out(self, error: ModelError) -> None:
-        """Leave it alone for a while, longer each time in a row."""
+        """Give the server no calls for a while, longer each time in a row."""
         now = self._now()
         if self._times_taken_out == 0:
             self.down_since = now
@@ -228,7 +236,7 @@ class ModelReplica:
         self._change("down")
 
     def put_on_trial(self) -> None:
-        """It looks well: let one call decide."""
+        """Put the server on trial after a passed health check: one call decides."""
         self._trial_calls, self._trial_since = 0, None
         self._change("trial")
 
@@ -242,7 +250,9 @@ class ModelReplica:
         self._change("up")
 
     def tick(self, lag_seconds: float) -> bool:
-        """Adjust the limit; whether it takes another call now. `lag_seconds`: how late the event loop is."""
+        """Adjust the limit; returns whether the server takes another call now. `lag_seconds` is the delay of the
+        event loop.
+        """
         limiter, now = self.limiter, self._now()
         limiter.tick(now, self.in_flight, lag_seconds)
         if limiter.is_open:
@@ -262,7 +272,7 @@ class ModelReplica:
         self._on_change()
 
     def status(self, model: str) -> ReplicaStatus:
-        """How it stands."""
+        """The server's state and figures, for `hub watch` and metrics."""
         latency = spread(self._latencies)
         standing, reason = self._standing()
         return ReplicaStatus(
@@ -281,7 +291,7 @@ class ModelReplica:
         )
 
     def _standing(self) -> tuple[Standing, str | None]:
-        """Whether calls go there, and why not, or why fewer."""
+        """The server's `Standing`, and the reason if it gets no calls or fewer."""
         now, limiter = self._now(), self.limiter
         if self.health == "down":
             return "open", f"looked at again in {max(self.due - now, 0.0):.1f} s: {self.problem}"

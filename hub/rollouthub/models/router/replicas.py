@@ -1,28 +1,28 @@
-"""The servers of one model, and which of them takes a call."""
+"""The servers of one model, and the choice of a server for each call."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 
 import anyio
 
+from rollouthub.generation import Model
 from rollouthub.models.router.circuit_breaker import Cooling
 from rollouthub.models.router.replica import UNBOUNDED, ModelReplica
-from rollouthub.protocols import Model
 
 MAX_SESSIONS = 32_768
-"""Sessions whose server is remembered; the one used longest ago is forgotten first. About 8 MB when full."""
+"""Most sessions whose server is remembered, about 8 MB; the least recently used is forgotten first."""
 
 _BUSIER_FACTOR = 2
 _BUSIER_CALLS = 8
 
 
 class Replicas:
-    """Chooses the least busy server, and for a session the one that knows its conversation.
+    """Chooses the least busy server, or for a session the server that has its conversation cached.
 
-    A session stays with the server that answered it last, whose cache holds its prefix, unless that one is not open,
-    or has more than twice the calls of the least busy one and eight: a cached prefix saves most of the work on a
-    prompt, but with twice the calls in its batch a server writes at up to half the speed, and writing is most of a
-    call's time. The eight keep small differences from scattering sessions.
+    A session stays with the server that answered it last, unless that server takes no calls, or has more than twice the
+    calls of the least busy one plus eight: a cached prefix saves most of the work on a prompt, but with twice the calls
+    in its batch a server generates at down to half the speed, and generation is most of a call's time. The eight calls
+    keep sessions from moving because of small differences.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Replicas:
         now: Callable[[], float],
         most_calls: int = UNBOUNDED,
     ) -> None:
-        """`most_calls`: how many there may be in flight."""
+        """`most_calls` is the most calls in flight at each server."""
         self.cooling = cooling
         self.now = now
         self._changed = anyio.Event()
@@ -41,7 +41,7 @@ class Replicas:
             for lane, place in lanes
         )
         self.on_change: Callable[[], None] = _nobody
-        """Told whenever a server goes down or comes back."""
+        """Called whenever a server goes down or comes back."""
         self._homes: OrderedDict[str, ModelReplica] = OrderedDict()
         self._turn = 0
 
@@ -49,7 +49,7 @@ class Replicas:
         return len(self.all)
 
     def pick(self, session: str, failed: Collection[ModelReplica] = ()) -> ModelReplica | None:
-        """The server to send a call to, but for those that have failed it; None where none of the others has room."""
+        """The server for a call, except those in `failed`; None if no other server has room."""
         if len(self.all) == 1:
             only = self.all[0]
             return only if only.has_room and only not in failed else None
@@ -72,15 +72,15 @@ class Replicas:
         return best if is_busier or home.rest_until > now else home
 
     def has_room(self, failed: Collection[ModelReplica] = ()) -> bool:
-        """Whether a server takes a call right now, but for those that have failed this one."""
+        """Whether a server other than those in `failed` takes a call now."""
         return any(replica.has_room and replica not in failed for replica in self.all)
 
     def is_any_open(self, failed: Collection[ModelReplica] = ()) -> bool:
-        """Whether a server takes calls, now or soon, but for those that have failed this one."""
+        """Whether a server other than those in `failed` takes calls, now or soon."""
         return any(replica.is_open and replica not in failed for replica in self.all)
 
     def remember(self, session: str, replica: ModelReplica) -> None:
-        """This server has answered this session."""
+        """Remember that this server has answered this session."""
         if not session or len(self.all) == 1:
             return
         homes = self._homes
@@ -91,19 +91,19 @@ class Replicas:
 
     @property
     def outage_seconds(self) -> float | None:
-        """How long no server has been up; None while one is, or is on trial."""
+        """Seconds since the last server went down; None while a server is up or on trial."""
         if any(replica.health != "down" for replica in self.all):
             return None
         return self.now() - max(replica.down_since for replica in self.all)
 
     @property
     def patience_seconds(self) -> float:
-        """How long an outage is worth waiting for."""
+        """How many seconds to wait during an outage."""
         has_answered = any(replica.has_answered for replica in self.all)
         return self.cooling.patience_seconds if has_answered else self.cooling.first_patience_seconds
 
     async def wait_for_open(self, seconds: float) -> None:
-        """Until a server may have begun to take calls, or the time is over."""
+        """Wait until a server may have begun to take calls, at most `seconds`."""
         for replica in self.all:
             opens_in = replica.opens_in
             if opens_in is not None:
@@ -111,7 +111,7 @@ class Replicas:
         await self.wait_for_change(seconds)
 
     async def wait_for_change(self, seconds: float) -> None:
-        """Until a server goes down or comes back, or the time is over."""
+        """Wait until a server goes down or comes back, at most `seconds`."""
         with anyio.move_on_after(seconds):
             await self._changed.wait()
 
@@ -122,4 +122,4 @@ class Replicas:
 
 
 def _nobody() -> None:
-    """Nobody wants to know."""
+    """Default of `on_change`: does nothing."""

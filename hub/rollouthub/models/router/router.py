@@ -1,4 +1,4 @@
-"""`Router`: a model that is several servers, bounded in requests, tokens and money, with others to stand in."""
+"""`Router`: a model with several servers, rate limits, a budget and fallback models."""
 
 import logging
 from collections.abc import Awaitable, Sequence
@@ -9,6 +9,7 @@ from typing import TypeVar
 import anyio
 
 from rollouthub.errors import BudgetError, ConfigError, CredentialError, ModelError, UsageError
+from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.preflight import ParticularModel, preflight
 from rollouthub.models.prices import Price
@@ -20,12 +21,13 @@ from rollouthub.models.router.gate import Begun, RateLimiter
 from rollouthub.models.router.replica import MISFIT_STATUSES, ModelReplica, ReplicaStatus
 from rollouthub.models.router.replicas import Replicas
 from rollouthub.models.unfinished_call import estimated
-from rollouthub.protocols import ModelReply, ModelRequest, Sampling
 
 logger = logging.getLogger(__name__)
 
 _UNAVAILABLE = MISFIT_STATUSES | {402, 429}
-"""Statuses of final failures that another model may not share: no key, no access, no such model, no money left."""
+"""HTTP statuses of final failures after which a fallback model is still tried: no key, no access, no such model, no
+money left.
+"""
 
 _T = TypeVar("_T")
 
@@ -58,40 +60,42 @@ class Router:
 
     @property
     def spent(self) -> float:
-        """US dollars of the answers so far, also of those broken off and of fallbacks, as far as prices are known."""
+        """Cost of the answers so far in US dollars, including aborted ones and those of fallbacks, where prices are
+        known.
+        """
         return self._budget.spent
 
     def tick(self, lag_seconds: float) -> None:
-        """Adjust how many calls each server gets, and let in who may begin now."""
+        """Adjust how many calls each server gets, and admit waiting calls."""
         room = [replica.tick(lag_seconds) for replica in self.replicas.all]
         if any(room) and self._gate.waiting:
             self._gate.changed()
 
     @property
     def waiting(self) -> int:
-        """Calls that wait for a connection or a limit."""
+        """How many calls wait for a connection or a limit."""
         return self._gate.waiting
 
     @property
     def in_flight(self) -> int:
-        """Tries of calls that are on their way."""
+        """How many tries are in flight."""
         return self._gate.in_flight
 
     @property
     def limit(self) -> int:
-        """How many of them there may be at once."""
+        """How many tries may be in flight at once."""
         return self._gate.limit
 
     def count_spent(self, dollars: float) -> None:
-        """Count what this model has cost before, such as in a run that is resumed."""
+        """Count costs of earlier calls, such as in a resumed run, against the budget."""
         self._budget.count(dollars)
 
     def lease(self, dollars: float, *, is_last: bool) -> None:
-        """Hold this model and its fallbacks to a part of a budget that others share."""
+        """Limit this model and its fallbacks to a part of a shared budget."""
         self._budget.lease(dollars, is_last=is_last)
 
     def share(self, sharers: int) -> None:
-        """Hold this model and its fallbacks to one of so many equal parts of their limits: others use the rest."""
+        """Limit this model and its fallbacks to an equal share of their rate limits."""
         if self._config.tokens_per_minute is not None:
             self._tokens_limit = max(1, self._config.tokens_per_minute // sharers)
         self._gate.share(sharers)
@@ -99,21 +103,21 @@ class Router:
             fallback.share(sharers)
 
     def status(self) -> tuple[ReplicaStatus, ...]:
-        """Every server as it stands, those of fallbacks last."""
+        """The status of every server, those of fallbacks last."""
         ours = [replica.status(self.name) for replica in self.replicas.all]
         return (*ours, *(status for fallback in self.fallbacks for status in fallback.status()))
 
     def cost_of(self, prompt_tokens: int, output_tokens: int) -> float | None:
-        """US dollars, at the list price or the one that was given; None where there is none."""
+        """Cost of a call in US dollars, at the list price or a configured one; None if no price is known."""
         return None if self._price is None else self._price.cost(prompt_tokens, output_tokens)
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         """Answer one request within its timeout: waits, retries, other servers and fallbacks included.
 
         Raises:
-            ContextLimitError: the conversation does not fit.
+            ContextLimitError: the conversation is too long.
             BudgetError: the budget does not allow the call.
-            ModelError: every server failed and so did the fallbacks, or the request was refused.
+            ModelError: every server and every fallback failed, or the request was refused.
         """
         deadline = self._now() + request.timeout_seconds
         try:
@@ -131,12 +135,12 @@ class Router:
             return await self._stand_in(request, deadline, error)
 
     async def check(self, timeout_seconds: float) -> None:
-        """Check every server and every fallback's. Some may be down, as long as one of the model's own is up.
+        """Check every server, and every fallback's. Servers may be down if one of the model's own is up.
 
         Raises:
             UsageError: none of the model's servers can be reached.
-            CredentialError: one of all these refuses the key.
-            ConfigError: one of all these does not serve the model.
+            CredentialError: a server refuses the key.
+            ConfigError: a server does not serve the model.
         """
         problems: dict[ModelReplica, UsageError] = {}
 
@@ -166,10 +170,10 @@ class Router:
                 logger.warning("%s cannot stand in for %s as things are: %s", fallback.name, self.name, error)
 
     async def check_sampling(self, sampling: Sampling) -> None:
-        """Look at what requests will ask for: of this model, and of those that may stand in for it.
+        """Check the sampling settings of requests for this model and its fallbacks.
 
         Raises:
-            ConfigError: one of them does not take all of it.
+            ConfigError: one of them does not accept a setting.
         """
         for replica in self.replicas.all:
             if isinstance(replica.lane, ParticularModel):
@@ -178,7 +182,7 @@ class Router:
             await fallback.check_sampling(sampling)
 
     async def _generate_within_bounds(self, request: ModelRequest, deadline: float, estimator: Estimator) -> ModelReply:
-        """Answer one request, with tokens and money set aside for it."""
+        """Answer one request, with tokens and money reserved for it."""
         expected = estimator.expect(request)
         tokens = 0
         if self._tokens_limit is not None:
@@ -239,7 +243,7 @@ class Router:
     async def _admit(
         self, request: ModelRequest, failed: Sequence[ModelReplica], deadline: float, tokens: int
     ) -> tuple[ModelReplica, Begun]:
-        """Wait for a server and for the limits, in this order: only what begins at once may count as begun."""
+        """Wait for a server and then for the limits, so that only a try that begins at once is counted."""
         while True:
             if not self.replicas.is_any_open(failed):
                 await self._wait_for_server(deadline)
@@ -253,14 +257,16 @@ class Router:
             self._gate.withdraw(begun)
 
     def _has_room(self, failed: Sequence[ModelReplica]) -> bool:
-        """Whether a call may go on: to a server, or back to where outages are waited for."""
+        """Whether a waiting call may continue: a server has room, or no server takes calls and the outage must be
+        awaited.
+        """
         return self.replicas.has_room(failed) or not self.replicas.is_any_open(failed)
 
     async def _wait_for_server(self, deadline: float) -> None:
-        """Until any server takes calls.
+        """Wait until a server takes calls.
 
         Raises:
-            ModelError: none does within the call's time, or within our patience with an outage.
+            ModelError: no server does within the call's time, or the outage lasts longer than the patience.
         """
         replicas = self.replicas
         while not replicas.is_any_open():
@@ -284,7 +290,7 @@ class Router:
         )
 
     async def _call(self, replica: ModelReplica, begun: Begun, request: ModelRequest) -> ModelReply:
-        """One try at one server, booked in and out whatever comes."""
+        """Make one try at one server, and count its end in every case."""
         # What a try took is unknown where its server may have worked on it in vain: the reservation stands.
         took: int | None = None
         epoch = replica.begin()
@@ -313,7 +319,7 @@ class Router:
             self._gate.leave(begun, took)
 
     def _count_broken_off(self, request: ModelRequest) -> None:
-        """Count what an answer has cost that a server was at, and nobody gets to its end."""
+        """Count the estimated cost of an answer that was not received to its end."""
         if self._is_budgeted and request.stream is not None and request.stream.has_begun:
             return  # all that was set aside for it counts
         cost = estimated(self, request).cost
@@ -321,7 +327,7 @@ class Router:
             self._budget.count(cost)
 
     async def _within(self, deadline: float, wait: Awaitable[_T], what: str) -> _T:
-        """Wait for something, but not past the call's time."""
+        """Await something, at most for the rest of the call's time."""
         with anyio.move_on_after(max(deadline - self._now(), 0.0)):
             return await wait
         raise ModelError(f"{self.name}: the call's time was over before {what} let it begin")
@@ -330,7 +336,7 @@ class Router:
         return replace(request, timeout_seconds=max(deadline - self._now(), 0.0))
 
     async def _stand_in(self, request: ModelRequest, deadline: float, error: ModelError) -> ModelReply:
-        """Ask the fallbacks in order."""
+        """Try the fallbacks in order."""
         if not self._has_warned and self._now() < deadline:
             self._has_warned = True
             logger.warning("%s; asking %s instead, and not saying so again", error, self.fallbacks[0].name)

@@ -1,26 +1,26 @@
-"""How long a server usually takes: what a call costs it to start, and what each token of the answer adds."""
+"""How long a server's answers usually take: a fixed time per call plus a time per output token."""
 
 import math
 from dataclasses import dataclass
 
 MEMORY_SECONDS = 30.0
-"""A server that has been slow for as long is as it is."""
+"""Time constant in seconds: a change of speed that lasts this long becomes the usual speed."""
 
 
 @dataclass(slots=True)
 class Window:
-    """Answers of a stretch of time, added up."""
+    """Sums over the answers of a stretch of time."""
 
     answers: int = 0
     seconds: float = 0.0
     tokens: float = 0.0
     square: float = 0.0
-    """Tokens times tokens."""
+    """Sum of squared token counts."""
     product: float = 0.0
-    """Tokens times seconds."""
+    """Sum of tokens times seconds."""
 
     def add(self, seconds: float, tokens: int) -> None:
-        """Count an answer."""
+        """Add an answer's duration in seconds and its tokens."""
         self.answers += 1
         self.seconds += seconds
         if tokens:
@@ -30,21 +30,21 @@ class Window:
 
 
 class Pace:
-    """A straight line of seconds over tokens, fitted to what was seen of late; every window counts by its length."""
+    """A line of seconds over tokens, fitted to recent windows, each weighted by its length."""
 
     __slots__ = ("_product", "_square", "_tokens", "known_since", "seconds", "work")
 
     def __init__(self) -> None:
         self.known_since: float | None = None
-        """When the first answers came."""
+        """Clock time of the first window with answers; None before."""
         self.seconds = 0.0
-        """What a call takes; 0 before the first answer."""
+        """Mean seconds of a call; 0 before the first answer."""
         self.work = 0.0
-        """Seconds' worth of answers a second, at the pace that is usual."""
+        """Usual seconds of work that the server answers per second."""
         self._tokens = self._square = self._product = 0.0
 
     def usual(self, window: Window) -> float:
-        """Seconds the window's answers would usually have taken, all together."""
+        """Seconds that the window's answers would usually take, summed."""
         spread = self._square - self._tokens**2
         slope = 0.0
         if spread > 0.01 * self._square:
@@ -54,7 +54,7 @@ class Pace:
         return start * window.answers + slope * window.tokens
 
     def learn(self, window: Window, age: float, now: float, usual: float) -> None:
-        """Take notice of a window of so many seconds. `usual` is what was expected of it."""
+        """Update the line by a window of `age` seconds; `usual` is what was expected of it."""
         keep = math.exp(-age / MEMORY_SECONDS)
         work = usual / age if age else self.work
         if self.known_since is None:

@@ -1,4 +1,4 @@
-"""A waiting line: first come, first served, without polling."""
+"""A queue of waiting tasks: first come, first served, without polling."""
 
 import math
 from collections import OrderedDict
@@ -8,7 +8,7 @@ import anyio
 
 
 class _Place:
-    """One waiter; the event is renewed each time it looks."""
+    """One waiting task; its event is renewed before each wait."""
 
     __slots__ = ("event",)
 
@@ -17,7 +17,7 @@ class _Place:
 
 
 class WaitingLine:
-    """Waiters in order of arrival; only the first one looks whether it may go."""
+    """Tasks in order of arrival; only the first checks whether it may continue."""
 
     __slots__ = ("_places",)
 
@@ -29,10 +29,10 @@ class WaitingLine:
         return len(self._places)
 
     async def wait(self, seconds_left: Callable[[], float]) -> None:
-        """Come back once first in line and `seconds_left()` is 0.
+        """Return once first in line and `seconds_left()` is 0.
 
-        It is asked again after as long as it says, and whenever `changed` is called. What it raises ends the wait. The
-        caller must take what it waited for before it awaits anything else.
+        `seconds_left` is called again after the seconds it returns, and whenever `changed` is called; an exception from
+        it ends the wait. The caller must take what it waited for before it awaits anything else.
         """
         place = _Place()
         self._places[place] = None
@@ -52,6 +52,6 @@ class WaitingLine:
             self.changed()
 
     def changed(self) -> None:
-        """Let the first waiter look again."""
+        """Let the first in line check again."""
         if self._places:
             next(iter(self._places)).event.set()

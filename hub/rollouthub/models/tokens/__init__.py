@@ -1,4 +1,4 @@
-"""Models over engines that take and give token ids: what was sampled is kept as it was, and never encoded again."""
+"""Models over engines that take and return token ids: sampled ids are reused unchanged, and never encoded again."""
 
 from rollouthub.models.tokens.chat_format import ChatFormat, ShowingChatFormat
 from rollouthub.models.tokens.hf_chat import HfChatFormat

@@ -1,4 +1,4 @@
-"""`ChatFormat`: from words to a model's token ids, and back."""
+"""`ChatFormat`: converts conversations to a model's token ids, and back."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
@@ -9,38 +9,38 @@ from rollouthub.messages import Message
 
 
 class ChatFormat(Protocol):
-    """How a model's conversations are written down as token ids."""
+    """How a model's conversations are rendered as token ids."""
 
     async def render(
         self, messages: Sequence[Message], tools: Sequence[Tool], *, add_generation_prompt: bool
     ) -> list[int]:
-        """The ids of a conversation; `add_generation_prompt` ends them where the assistant begins to speak.
+        """The token ids of a conversation; with `add_generation_prompt`, up to the start of the assistant's answer.
 
         Raises:
-            ModelError: it cannot be written in this format.
+            ModelError: the conversation cannot be rendered in this format.
         """
         ...
 
     async def parse(self, token_ids: Sequence[int], tools: Sequence[Tool]) -> Message:
-        """The message that sampled ids say. Never raises for what a model wrote: a broken tool call is words.
+        """The message in sampled ids. It never raises for the model's text: a malformed tool call becomes plain text.
 
-        A tool request whose `id` is empty is given one by the model that asks.
+        A tool request may have an empty `id`; the calling model assigns one.
         """
         ...
 
 
 @runtime_checkable
 class PromptedChatFormat(ChatFormat, Protocol):
-    """A format that reads an answer better when it knows what stands before it, such as a thought already begun."""
+    """A format whose parser also uses the prompt, such as reasoning that the prompt has already begun."""
 
     async def parse_after(self, prompt_ids: Sequence[int], token_ids: Sequence[int], tools: Sequence[Tool]) -> Message:
-        """The message that ids sampled after a prompt say; else as `parse`."""
+        """The message in ids that were sampled after a prompt; otherwise as `parse`."""
         ...
 
 
 @runtime_checkable
 class ShowingChatFormat(ChatFormat, Protocol):
-    """A format that writes down pictures, too: as many ids of one as the model sees of it."""
+    """A format that also renders pictures, each as the number of tokens that the model sees of it."""
 
     async def render_shown(
         self,
@@ -50,9 +50,9 @@ class ShowingChatFormat(ChatFormat, Protocol):
         add_generation_prompt: bool,
         media: Mapping[str, bytes],
     ) -> list[int]:
-        """The ids of a conversation that names media; `media` has their bytes by digest. Else as `render`.
+        """The ids of a conversation with media; `media` has their bytes by digest. Otherwise as `render`.
 
         Raises:
-            ModelError: it cannot be written in this format.
+            ModelError: the conversation cannot be rendered in this format.
         """
         ...

@@ -1,9 +1,8 @@
-"""Messages on their way to and from an engine of token ids: names of calls, ends of words, media in their order."""
+"""Messages to and from a token engine: ids of tool calls, stop strings, and the order of media."""
 
 from collections.abc import Mapping, Sequence
 
-from rollouthub.errors import ModelError
-from rollouthub.messages import Message, Text
+from rollouthub.messages import Message, media_bytes, media_of
 
 
 def named(message: Message, turn: int) -> Message:
@@ -18,29 +17,21 @@ def named(message: Message, turn: int) -> Message:
 
 
 def cut(message: Message, stops: Sequence[str]) -> Message:
-    """The message up to where a string ended it, which is among its ids and not of its words."""
+    """The message's text up to the first stop string; the token ids keep it."""
     text = message.content
     ends = [text.find(stop) for stop in stops if stop and stop in text] if isinstance(text, str) else []
     return message.model_copy(update={"content": text[: min(ends)]}) if ends else message
 
 
 def shown_media(messages: Sequence[Message], media: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The media that messages show, in their order; one shown again has `#2` behind its digest.
+    """The media that messages show, in their order; a repeated one has `#2` after its digest.
 
     Raises:
-        ModelError: bytes are not at hand.
+        ModelError: the bytes of a medium are not available.
     """
     shown: dict[str, bytes] = {}
     counts: dict[str, int] = {}
-    for message in messages:
-        for part in () if isinstance(message.content, str) else message.content:
-            if isinstance(part, Text):
-                continue
-            raw = media.get(part.digest)
-            if raw is None:
-                raise ModelError(
-                    f"the conversation names media {part.digest}, whose bytes are not at hand", retryable=False
-                )
-            count = counts[part.digest] = counts.get(part.digest, 0) + 1
-            shown[part.digest if count == 1 else f"{part.digest}#{count}"] = raw
+    for part in media_of(messages):
+        count = counts[part.digest] = counts.get(part.digest, 0) + 1
+        shown[part.digest if count == 1 else f"{part.digest}#{count}"] = media_bytes(part, media)
     return shown

@@ -1,4 +1,6 @@
-"""`HfChatFormat`: conversations by a Hugging Face tokenizer and its chat template, without importing either."""
+"""`HfChatFormat`: renders conversations by a Hugging Face tokenizer and its chat template, without importing
+`transformers`.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,23 +14,23 @@ from rollouthub.messages import Message, Text, ToolRequest
 from rollouthub.models.tokens.tool_text import ToolParser, find_tool_parser
 
 _LONG_CHARACTERS = 16_384
-"""Longer texts are encoded in a thread: they take longer than a hop there and back."""
+"""Longer texts, in characters, are encoded in a thread, because that takes longer than switching threads."""
 _THINKING_ENDS = "</think>"
 
 
 class Tokenizer(Protocol):
-    """What is asked of a tokenizer: three methods of `transformers.PreTrainedTokenizerBase`."""
+    """The three methods of `transformers.PreTrainedTokenizerBase` that are used."""
 
     def apply_chat_template(self, conversation: list[dict[str, Any]], **options: Any) -> Any:
-        """The conversation as its text (`tokenize=False`)."""
+        """Render the conversation as text (`tokenize=False`)."""
         ...
 
     def encode(self, text: str, *, add_special_tokens: bool = ...) -> Any:
-        """A text's ids."""
+        """A text's token ids."""
         ...
 
     def decode(self, token_ids: list[int], *, skip_special_tokens: bool = ...) -> Any:
-        """The text of ids."""
+        """The text of token ids."""
         ...
 
 
@@ -43,10 +45,10 @@ class HfChatFormat:
         template_kwargs: Mapping[str, Any] | None = None,
         splits_thinking: bool = False,
     ) -> None:
-        """`tool_parser` is one of `TOOL_PARSERS` by name, or a function.
+        """`tool_parser` is the name of one of `TOOL_PARSERS`, or a function.
 
-        `template_kwargs` go to the template (`{"enable_thinking": False}`). `splits_thinking` takes what stands before
-        `</think>` for the message's reasoning, as a server's reasoning parser does.
+        `template_kwargs` are passed to the template (`{"enable_thinking": False}`). `splits_thinking` makes the text
+        before `</think>` the message's reasoning, as a server's reasoning parser does.
 
         Raises:
             ConfigError: no parser has that name.
@@ -59,10 +61,10 @@ class HfChatFormat:
     async def render(
         self, messages: Sequence[Message], tools: Sequence[Tool], *, add_generation_prompt: bool
     ) -> list[int]:
-        """The ids of a conversation.
+        """The token ids of a conversation.
 
         Raises:
-            ModelError: the template does not take it.
+            ModelError: the template refuses the conversation.
         """
         text = self.written(messages, tools, add_generation_prompt=add_generation_prompt)
         if len(text) > _LONG_CHARACTERS:
@@ -70,10 +72,10 @@ class HfChatFormat:
         return self._encode(text)
 
     def written(self, messages: Sequence[Message], tools: Sequence[Tool], *, add_generation_prompt: bool) -> str:
-        """A conversation as the template writes it; a picture is the template's mark for one.
+        """A conversation as text by the template, with the template's placeholder for each picture.
 
         Raises:
-            ModelError: the template does not take it.
+            ModelError: the template refuses the conversation.
         """
         try:
             text = self._tokenizer.apply_chat_template(
@@ -95,7 +97,7 @@ class HfChatFormat:
         return list(self._tokenizer.encode(text, add_special_tokens=False))
 
     async def parse(self, token_ids: Sequence[int], tools: Sequence[Tool]) -> Message:
-        """The message that sampled ids say."""
+        """The message in sampled token ids."""
         text = str(self._tokenizer.decode(list(token_ids), skip_special_tokens=True))
         # Half a surrogate pair is no text: it could be neither stored nor sent.
         text = text.encode(errors="replace").decode()
@@ -112,7 +114,7 @@ class HfChatFormat:
 
 
 def template_message(message: Message) -> dict[str, Any]:
-    """A message as chat templates take it: arguments as an object, for they write them out themselves."""
+    """A message in the form of chat templates: arguments as an object, because templates serialise them."""
     content: Any = message.content
     if not isinstance(content, str):
         if all(isinstance(part, Text) for part in content):
@@ -143,7 +145,7 @@ def _template_call(request: ToolRequest) -> dict[str, Any]:
 
 
 def template_tool(tool: Tool) -> dict[str, Any]:
-    """A tool as chat templates take it."""
+    """A tool in the form of chat templates."""
     function: dict[str, Any] = {"name": tool.name}
     if tool.description is not None:
         function["description"] = tool.description

@@ -1,4 +1,4 @@
-"""What is held of a session: the ids of each conversation in it, prompt and sampled, exactly as they were."""
+"""The token ids of each session's conversations, prompt and sampled, exactly as they were."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -7,31 +7,31 @@ from dataclasses import dataclass
 from mcp_types import Tool
 
 from rollouthub.messages import Message
-from rollouthub.packed import Int32s
+from rollouthub.values import Int32s
 
 _MOST_ANSWERS = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenizedConversation:
-    """A conversation up to an answer: what it adds to the one it goes on with. A tree, so that branches share."""
+    """A conversation up to an answer, stored as what it adds to its parent, so that branches share their beginning."""
 
     parent: "TokenizedConversation | None"
     start: int
-    """How many messages come before these."""
+    """How many messages the parent has."""
     messages: tuple[Message, ...]
-    """Those added, and the answer."""
+    """The added messages, and the answer."""
     tools: tuple[Tool, ...]
     added: Int32s
-    """The ids added, those of the answer last."""
+    """The added token ids, those of the answer last."""
 
     @property
     def message_count(self) -> int:
-        """How many messages the conversation has."""
+        """How many messages the whole conversation has."""
         return self.start + len(self.messages)
 
     def ids(self) -> Int32s:
-        """The ids of the whole conversation."""
+        """The token ids of the whole conversation."""
         runs, held = list[bytes](), self
         while held is not None:
             runs.append(held.added.raw)
@@ -40,7 +40,7 @@ class TokenizedConversation:
 
 
 class Sessions:
-    """The conversations of the latest sessions, the longest unused forgotten first."""
+    """The conversations of the latest sessions; the least recently used session is forgotten first."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -50,7 +50,7 @@ class Sessions:
         return len(self._held)
 
     def find(self, session: str, messages: Sequence[Message], tools: Sequence[Tool]) -> TokenizedConversation | None:
-        """The longest conversation of a session that these messages go on with; of equal ones the latest."""
+        """The longest conversation of a session that these messages continue; among equal ones the latest."""
         known = self._held.get(session)
         if not known:
             return None
@@ -71,7 +71,7 @@ class Sessions:
         return best
 
     def hold(self, session: str, held: TokenizedConversation) -> None:
-        """Hold a conversation, so that the next prompt may go on with it."""
+        """Store a conversation, so that a later prompt can continue it."""
         known = self._held.setdefault(session, [])
         self._held.move_to_end(session)
         if len(known) >= _MOST_ANSWERS:

@@ -1,39 +1,42 @@
-"""`TokenEngine`: a sampler of tokens, such as the handle a trainer gives to its inference engine."""
+"""`TokenEngine`: samples token ids, such as the handle that a trainer gives to its inference engine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from rollouthub.protocols import Sampling
+from rollouthub.generation import Sampling
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What an engine sampled after a prompt."""
+    """The result of sampling after a prompt."""
 
     token_ids: Sequence[int]
-    """Those it sampled, the one that ended the answer included."""
+    """The sampled token ids, including the one that ended the answer."""
     logprobs: Sequence[float] | None
-    """One for each of them; None where the engine gives none."""
+    """A log-probability for each token id; None if the engine reports none."""
     finish_reason: str
-    """`stop`, `length`, or `abort` where it was broken off."""
+    """`stop`, `length`, or `abort` if the engine aborted the answer."""
     versions: Sequence[int] | int | None = None
-    """Of the policy: one for all, or one per token where weights changed in mid-answer; None where nobody knows."""
+    """The policy version: one for all tokens, or one per token if weights changed during the answer; None if
+    unknown.
+    """
     ending: int = 0
-    """How many of the last ids end the answer and are none of its words, where the engine knows it better than the chat
-    format, which leaves out special tokens."""
+    """How many of the last ids end the answer and are not part of its text, if the engine knows; otherwise the chat
+    format leaves out special tokens.
+    """
     retries: int = 0
     """Failed tries before this answer."""
 
     @property
     def is_broken_off(self) -> bool:
-        """Whether something else than the policy or a limit ended it."""
+        """Whether the answer was aborted, rather than ended by the policy or a limit."""
         return self.finish_reason in ("abort", "aborted", "error")
 
     def and_then(self, more: "Sampled") -> "Sampled":
-        """This, and what was sampled after it, as one answer."""
+        """This answer continued by `more`, as one answer."""
         ids = [*self.token_ids, *more.token_ids]
         logprobs = _joined(_logprobs(self), _logprobs(more))
         versions = _joined(_versions(self), _versions(more))
@@ -46,7 +49,7 @@ def _logprobs(sampled: Sampled) -> Sequence[float] | None:
 
 
 def _versions(sampled: Sampled) -> Sequence[int] | None:
-    """The version of each token."""
+    """The policy version of each token; None if unknown."""
     count, versions = len(sampled.token_ids), sampled.versions
     if not count:
         return ()
@@ -54,20 +57,20 @@ def _versions(sampled: Sampled) -> Sequence[int] | None:
 
 
 def _joined(one: Sequence[_T] | None, other: Sequence[_T] | None) -> list[_T] | None:
-    """Both, where both are known: half of them would stand at the wrong tokens."""
+    """Both sequences joined; None if either is None, because half of the values would be at the wrong tokens."""
     return None if one is None or other is None else [*one, *other]
 
 
 class TokenEngine(Protocol):
-    """Who samples."""
+    """An inference engine that takes prompt ids and returns sampled token ids."""
 
     async def sample(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str, media: Mapping[str, bytes]
     ) -> Sampled:
-        """Sample after a prompt.
+        """Sample an answer after a prompt of token ids.
 
-        `session` is the rollout it belongs to, for prefix-cache affinity. `media` are the bytes of the pictures and
-        sounds in the order in which the prompt shows them, by digest; one shown again has `#2` behind its digest.
-        What is raised fails the call: a `ModelError` as it says itself, anything else as worth another attempt.
+        `session` is the rollout's id, for prefix-cache affinity. `media` are the bytes of pictures and sounds in the
+        order in which the prompt shows them, by digest; a repeated one has `#2` after its digest. An exception fails
+        the call: a `ModelError` states itself whether it is retryable, any other exception is treated as retryable.
         """
         ...

@@ -1,4 +1,4 @@
-"""`TokenModel`: a model over an engine of token ids. A prompt begins with exactly what was sampled before it."""
+"""`TokenModel`: a model over a token engine. A prompt begins with exactly the ids that were sampled before it."""
 
 import logging
 import struct
@@ -9,14 +9,14 @@ import anyio
 from mcp_types import Tool
 
 from rollouthub.errors import ContextLimitError, HubError, ModelError, describe, first_error
+from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.messages import Message
 from rollouthub.models.tokens.chat_format import ChatFormat, PromptedChatFormat, ShowingChatFormat
 from rollouthub.models.tokens.engine_messages import cut, named, shown_media
 from rollouthub.models.tokens.session_tokens import Sessions, TokenizedConversation
 from rollouthub.models.tokens.token_engine import Sampled, TokenEngine
-from rollouthub.packed import Float32s, Int32s
-from rollouthub.protocols import ModelReply, ModelRequest, Sampling
 from rollouthub.rollout import Usage
+from rollouthub.values import Float32s, Int32s
 
 logger = logging.getLogger(__name__)
 
@@ -27,11 +27,11 @@ _PROBE_OTHER = (_PROBE[0], Message(role="assistant", content="c"))
 
 
 class TokenModel:
-    """A model that keeps each session's ids, and sends them with what was added since.
+    """A model that keeps each session's token ids, and appends those of the added messages.
 
-    An answer's ids stand in the next prompt as they were sampled. Only where they cannot, because the history was
-    changed or the chat template writes it anew, the whole conversation is rendered; that turn begins another training
-    row.
+    An answer's ids are in the next prompt exactly as they were sampled. If that is impossible, because the history was
+    changed or the chat template rewrites it, the whole conversation is rendered anew, and the turn begins another
+    training row.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class TokenModel:
         max_breaks: int = 0,
         sessions: int = _SESSIONS,
     ) -> None:
-        """`max_context` is how many tokens prompt and answer may have; `sessions` how many are held at once.
+        """`max_context` is the most tokens of prompt and answer together; `sessions` is how many sessions are kept.
 
-        An answer that the engine breaks off, as for new weights, goes on from there up to `max_breaks` times; what was
-        sampled before keeps its log-probabilities and its version. Once more is an error worth another attempt.
+        An answer that the engine aborts, such as for new weights, is continued up to `max_breaks` times; tokens sampled
+        before keep their log-probabilities and versions. A further abort is a retryable error.
         """
         self._name, self._engine, self._chat, self._max_context = name, engine, chat, max_context
         self._max_breaks = max_breaks
@@ -57,15 +57,15 @@ class TokenModel:
 
     @property
     def name(self) -> str:
-        """As it is recorded."""
+        """The model's name, as recorded in rollouts."""
         return self._name
 
     async def generate(self, request: ModelRequest) -> ModelReply:
-        """Answer one request; a stream gets nothing before the end.
+        """Answer one request; a stream's listener gets no pieces.
 
         Raises:
-            ContextLimitError: the conversation does not fit.
-            ModelError: the engine failed, or broke off.
+            ContextLimitError: the conversation is too long.
+            ModelError: the engine failed, or aborted the answer.
         """
         try:
             with anyio.fail_after(request.timeout_seconds):
@@ -97,10 +97,10 @@ class TokenModel:
         return reply
 
     async def _sample(self, prompt: Int32s, sampling: Sampling, request: ModelRequest) -> Sampled:
-        """Ask the engine, on from where it broke off as often as it may.
+        """Call the engine, and continue an aborted answer up to `max_breaks` times.
 
         Raises:
-            ModelError: it failed, or broke off once more.
+            ModelError: the engine failed, or aborted the answer once more.
         """
         media = shown_media(request.messages, request.media)
         sampled = Sampled((), (), "abort")
@@ -132,7 +132,7 @@ class TokenModel:
         return await chat.parse(words, tools)
 
     async def _prompt(self, request: ModelRequest) -> tuple[TokenizedConversation | None, Int32s]:
-        """What to ask the engine with, and the conversation it goes on with, if its ids could be kept."""
+        """The prompt's ids, and the stored conversation that they continue, if its ids could be kept."""
         messages, tools = request.messages, request.tools
         held = self._sessions.find(request.session, messages, tools) if request.session else None
         if held is None:
@@ -147,15 +147,16 @@ class TokenModel:
     async def _render(
         self, messages: Sequence[Message], request: ModelRequest, *, add_generation_prompt: bool
     ) -> list[int]:
-        chat, tools, media = self._chat, request.tools, request.media
+        chat, tools = self._chat, request.tools
+        media = request.media or shown_media(messages, request.media)
         if media and isinstance(chat, ShowingChatFormat):
             return await chat.render_shown(messages, tools, add_generation_prompt=add_generation_prompt, media=media)
         return await chat.render(messages, tools, add_generation_prompt=add_generation_prompt)
 
     async def _rendered(self, known: Sequence[Message], request: ModelRequest) -> tuple[list[int] | None, list[int]]:
-        """What is known of a conversation, and all of it with the beginning of an answer; rendered side by side.
+        """The known part of a conversation, and the whole with a generation prompt; both are rendered concurrently.
 
-        The first is None where the template takes no conversation that ends with an answer.
+        The first is None if the template refuses a conversation that ends with an answer.
         """
         base, full = list[list[int]](), list[int]()
 
@@ -175,9 +176,10 @@ class TokenModel:
         return (base[0] if base else None), full
 
     async def _suffix(self, base: list[int], full: list[int], ids: Int32s) -> list[int] | None:
-        """What follows held ids: the rest of their turn's end, then all that the template adds; None where it rewrites.
+        """The ids to append to the stored ones: the rest of the turn's end, then what the template adds; None if the
+        template rewrites the stored part.
 
-        `base` is the conversation without what was added, `full` with it.
+        `base` is the conversation without the added messages, `full` with them.
         """
         if self._closing is None:
             self._closing = await self._find_closing()
@@ -190,7 +192,7 @@ class TokenModel:
         return closing[written:] + full[len(base) :]
 
     async def _find_closing(self) -> list[int]:
-        """The ids with which the template ends an answer, whatever was said; none where it does not say."""
+        """The ids with which the template ends every answer; empty if that cannot be found."""
         try:
             one = await self._chat.render(_PROBE, (), add_generation_prompt=False)
             other = await self._chat.render(_PROBE_OTHER, (), add_generation_prompt=False)
@@ -202,10 +204,10 @@ class TokenModel:
         return shared_suffix(one, other)
 
     def _within_context(self, sampling: Sampling, prompt_tokens: int) -> Sampling:
-        """The sampling whose answer still fits.
+        """The sampling settings with `max_tokens` limited to the free context.
 
         Raises:
-            ContextLimitError: none does.
+            ContextLimitError: the prompt fills the context.
         """
         if self._max_context is None:
             return sampling
@@ -242,7 +244,7 @@ class TokenModel:
         )
 
     def _versions(self, sampled: Sampled) -> tuple[int | None, Int32s | None]:
-        """The version the answer began with, and those of its tokens where they differ."""
+        """The policy version at the answer's start, and those of its tokens if they differ."""
         versions = sampled.versions
         told = [versions] if isinstance(versions, int) else versions or ()
         if not all(-_MOST_VERSION <= version <= _MOST_VERSION for version in told):
@@ -264,7 +266,7 @@ class TokenModel:
 
 
 def on_from(sampling: Sampling, count: int, breaks: int) -> Sampling:
-    """How to sample what follows so many tokens of an answer that was broken off."""
+    """The sampling settings for the rest of an answer that was aborted after `count` tokens."""
     if not breaks:
         return sampling
     limit, seed = sampling.max_tokens, sampling.seed
@@ -275,7 +277,7 @@ def on_from(sampling: Sampling, count: int, breaks: int) -> Sampling:
 
 
 def shared_suffix(one: Sequence[int], other: Sequence[int]) -> list[int]:
-    """The ids with which both end."""
+    """The longest common suffix of two sequences of ids."""
     count = 0
     while count < min(len(one), len(other)) and one[-1 - count] == other[-1 - count]:
         count += 1
@@ -290,7 +292,9 @@ def _packed(ids: Sequence[int]) -> Int32s:
 
 
 def _packed_logprobs(logprobs: Sequence[float]) -> Float32s | None:
-    """None where one is missing or none that 32 bits hold: half of them would stand at the wrong tokens."""
+    """The log-probabilities in 32 bits; None if one is missing or does not fit, because the rest would be at the
+    wrong tokens.
+    """
     try:
         return Float32s(logprobs)
     except (struct.error, OverflowError):

@@ -1,4 +1,4 @@
-"""Tool calls as models write them into their text: parsers by name, as vLLM names them."""
+"""Parsers of tool calls in models' text, by name as in vLLM."""
 
 import json
 import re
@@ -14,14 +14,14 @@ from rollouthub.models.direct.completion import MOST_CALLS
 
 
 class Spoken(NamedTuple):
-    """An answer's text, taken apart."""
+    """An answer's text, split into plain text and tool requests."""
 
     words: str
     requests: tuple[ToolRequest, ...] = ()
 
 
 ToolParser = Callable[[str, Sequence[Tool]], Spoken]
-"""Takes an answer's text apart, given the tools that were shown; what it does not understand it leaves in the words."""
+"""Splits an answer's text, given the tools that were shown; what it cannot parse stays in the text."""
 
 # Names cannot hold what begins the next mark: looking for each one's end stays linear.
 _FUNCTION = re.compile(r"\s*+<function=([^<>\n]+)>")
@@ -30,22 +30,24 @@ _SPACES = re.compile(r"\s*+")
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 _PLAIN = frozenset({"string", "str", "text"})
 _MOST_PARAMETERS = 1000
-"""Of one request. What asks for more is words."""
+"""Most parameters of one request; a request with more stays plain text."""
 
 
 def hermes(text: str, tools: Sequence[Tool]) -> Spoken:
-    """`<tool_call>{"name": …, "arguments": …}</tool_call>`: Hermes, Qwen 2.5 and 3."""
+    """Parse `<tool_call>{"name": …, "arguments": …}</tool_call>`: Hermes, Qwen 2.5 and 3."""
     return _blocks(text, lambda block: _call(_json(block), "arguments"))
 
 
 def qwen3_xml(text: str, tools: Sequence[Tool]) -> Spoken:
-    """`<tool_call><function=NAME><parameter=KEY>VALUE</parameter>…</function></tool_call>`: Qwen3-Coder and later."""
+    """Parse `<tool_call><function=NAME><parameter=KEY>VALUE</parameter>…</function></tool_call>`: Qwen3-Coder and
+    later.
+    """
     schemas = {tool.name: tool.input_schema for tool in tools}
     return _blocks(text, lambda block: _xml_call(block, schemas))
 
 
 def llama3_json(text: str, tools: Sequence[Tool]) -> Spoken:
-    """An answer that is nothing but `{"name": …, "parameters": …}`, several apart by `;`: Llama 3.1 and later."""
+    """Objects `{"name": …, "parameters": …}`, separated by `;`: Llama 3.1 and later."""
     rest, requests = text.strip().removeprefix("<|python_tag|>").strip(), list[ToolRequest]()
     if is_crowded(rest):
         return Spoken(text)
@@ -69,7 +71,7 @@ def llama3_json(text: str, tools: Sequence[Tool]) -> Spoken:
 
 
 def no_tools(text: str, tools: Sequence[Tool]) -> Spoken:
-    """An answer is words alone."""
+    """Treat the whole answer as plain text."""
     return Spoken(text)
 
 
@@ -83,10 +85,10 @@ TOOL_PARSERS: dict[str, ToolParser] = {
 
 
 def find_tool_parser(parser: str | ToolParser) -> ToolParser:
-    """A parser by its name, or as it is.
+    """The parser with this name; a function is returned unchanged.
 
     Raises:
-        ConfigError: none has that name.
+        ConfigError: no parser has that name.
     """
     if not isinstance(parser, str):
         return parser
@@ -98,10 +100,9 @@ def find_tool_parser(parser: str | ToolParser) -> ToolParser:
 
 
 def _blocks(text: str, read: Callable[[str], ToolRequest | None]) -> Spoken:
-    """The requests in `<tool_call>` blocks; one that is not understood leaves the whole answer words.
+    """The requests in `<tool_call>` blocks; if one cannot be parsed, the whole answer is plain text.
 
-    Half of what a model asked for is not what it asked for: running the sound calls alone would hide from it that the
-    others were broken.
+    Running only the valid calls would hide from the model that the others were malformed.
     """
     requests = list[ToolRequest]()
     words, end = list[str](), 0
@@ -131,7 +132,9 @@ def _json(text: str) -> object:
 
 
 def _call(found: object, arguments_key: str) -> ToolRequest | None:
-    """A request in an object with a name; arguments that are no object are kept, and refused where they are used."""
+    """A tool request from an object with a name. Arguments that are not an object are passed on, to be refused by
+    the tool call.
+    """
     if not isinstance(found, dict):
         return None
     fields = cast(dict[str, object], found)
@@ -164,7 +167,7 @@ def _xml_call(block: str, schemas: dict[str, dict[str, Any]]) -> ToolRequest | N
 
 
 def _value(text: str, schema: object) -> object:
-    """A parameter's value as its schema has it; words where it is no such value, or holds more than is read."""
+    """A parameter's value parsed by its schema; text if it does not parse, or has more values than the hub reads."""
     kind = cast(dict[str, object], schema).get("type") if isinstance(schema, dict) else None
     if kind in _PLAIN or is_crowded(text):
         return text
@@ -185,7 +188,7 @@ def _dumped(value: object) -> str:
 
 
 def _is_text(text: str) -> bool:
-    """Whether it can be stored and sent: half a surrogate pair cannot."""
+    """Whether the text can be encoded in UTF-8; an unpaired surrogate cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

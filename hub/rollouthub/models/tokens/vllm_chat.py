@@ -1,4 +1,4 @@
-"""`VllmChatFormat`: conversations written and read by a vLLM server, with its own template and parsers."""
+"""`VllmChatFormat`: conversations rendered and parsed by a vLLM server, with its own template and parsers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,25 +20,25 @@ class _Rendered(Struct, gc=False):
 
 _decoder = msgspec.json.Decoder(_Rendered)
 _SEED = 8
-"""How many of a prompt's last ids detokenization looks at."""
+"""How many of a prompt's last ids are sent for detokenization."""
 
 
 class VllmChatFormat:
-    """A chat format that a server keeps."""
+    """A chat format implemented by a vLLM server."""
 
     def __init__(self, server: VllmServer, fields: Mapping[str, Any] | None = None) -> None:
-        """`fields` are further ones of its chat requests: `chat_template_kwargs`, `reasoning_effort` …"""
+        """`fields` are further fields of the server's chat requests: `chat_template_kwargs`, `reasoning_effort` …"""
         self._server, self._fields = server, dict(fields or {})
         self._tools = ToolSchemas()
 
     async def render(
         self, messages: Sequence[Message], tools: Sequence[Tool], *, add_generation_prompt: bool
     ) -> list[int]:
-        """The ids of a conversation.
+        """The token ids of a conversation.
 
         Raises:
-            ContextLimitError: it does not fit.
-            ModelError: the server failed, or the conversation shows more than words.
+            ContextLimitError: the conversation is too long.
+            ModelError: the server failed, or the conversation shows pictures or sounds.
         """
         for message in messages:
             if not isinstance(message.content, str) and not all(isinstance(part, Text) for part in message.content):
@@ -57,11 +57,11 @@ class VllmChatFormat:
             raise self._server.bad_answer(RENDER, error) from None
 
     async def parse(self, token_ids: Sequence[int], tools: Sequence[Tool]) -> Message:
-        """The message that sampled ids say."""
+        """The message in sampled ids."""
         return await self.parse_after((), token_ids, tools)
 
     async def parse_after(self, prompt_ids: Sequence[int], token_ids: Sequence[int], tools: Sequence[Tool]) -> Message:
-        """The message that ids sampled after a prompt say.
+        """The message in ids that were sampled after a prompt.
 
         Raises:
             ModelError: the server failed.

@@ -1,4 +1,4 @@
-"""`VllmTokenEngine`: a vLLM server that takes and gives token ids."""
+"""`VllmTokenEngine`: a vLLM server as a token engine."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,10 +7,10 @@ import msgspec
 from msgspec import Struct
 
 from rollouthub.errors import ModelError
+from rollouthub.generation import Sampling
 from rollouthub.models.direct.chat_wire import write_sampling
 from rollouthub.models.tokens.token_engine import Sampled
 from rollouthub.models.tokens.vllm_server import GENERATE, PROBE, RENDER, VllmServer
-from rollouthub.protocols import Sampling
 
 RESERVED = frozenset(
     {
@@ -18,7 +18,9 @@ RESERVED = frozenset(
         *("return_token_ids", "echo", "tool_choice", "add_generation_prompt", "continue_final_message"),
     }
 )
-"""Fields of a request that are not the caller's here. Of `tool_choice` only the chat route makes a grammar."""
+"""Request fields that a caller must not set in this lane. `tool_choice` is among them, because only the chat route
+turns it into a grammar.
+"""
 _REMEMBERED = 256
 
 
@@ -66,10 +68,10 @@ class VllmTokenEngine:
     async def sample(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str, media: Mapping[str, bytes]
     ) -> Sampled:
-        """Sample after a prompt.
+        """Sample an answer after a prompt of token ids.
 
         Raises:
-            ContextLimitError: the prompt does not fit.
+            ContextLimitError: the prompt is too long.
             ModelError: the server failed, or refused.
         """
         if media:
@@ -99,9 +101,10 @@ class VllmTokenEngine:
         )
 
     async def _converted(self, sampling: Sampling) -> dict[str, Any]:
-        """The engine's parameters for a chat request's, as the server converts them, with the model's defaults.
+        """The engine's parameters for these sampling settings, converted by the server with the model's defaults.
 
-        Rollouts differ in their seeds and in how many tokens are left to them; the rest is asked once.
+        Seed and `max_tokens`, which differ between rollouts, are left out, so that the server is asked once for the
+        rest.
         """
         asked = sampling.model_copy(update={"max_tokens": None, "seed": None})
         fields: dict[str, Any] = {}
@@ -122,7 +125,9 @@ class VllmTokenEngine:
 
 
 def versions_of(spans: Sequence[_Span], count: int) -> list[int] | None:
-    """The policy version of each token; None where a span's mark is no number, or they do not cover all tokens."""
+    """The policy version of each token; None if a span's version is not a number, or the spans do not cover all
+    tokens.
+    """
     versions: list[int] = []
     for span in spans:
         mark = span.version

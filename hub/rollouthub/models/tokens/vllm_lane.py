@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.direct.chat_wire import check_extra
 from rollouthub.models.direct.http_pool import open_session
@@ -17,7 +18,6 @@ from rollouthub.models.tokens.token_model import TokenModel
 from rollouthub.models.tokens.vllm_chat import VllmChatFormat
 from rollouthub.models.tokens.vllm_engine import RESERVED, VllmTokenEngine
 from rollouthub.models.tokens.vllm_server import VllmServer
-from rollouthub.protocols import ModelReply, ModelRequest, Sampling
 
 TEMPLATE_FIELDS = frozenset(
     {
@@ -29,11 +29,11 @@ TEMPLATE_FIELDS = frozenset(
         "include_reasoning",
     }
 )
-"""Fields of a request that say how a conversation is written, not how its answer is sampled."""
+"""Request fields that control how a conversation is rendered, not how its answer is sampled."""
 
 
 class TokensLane:
-    """A model whose prompts are ids: each begins with exactly what was sampled before it."""
+    """A model whose prompts are token ids: each begins with exactly the ids that were sampled before it."""
 
     def __init__(self, config: ModelConfig, server: VllmServer) -> None:
         self.name = config.name
@@ -41,21 +41,21 @@ class TokensLane:
         self._engine, self._max_breaks = VllmTokenEngine(server), config.max_tries - 1
         self._price = find_price(config, server.endpoint.base_url)
         self._models: dict[bytes, TokenModel] = {}
-        """One for each way of writing conversations: nearly always one."""
+        """A `TokenModel` for each combination of template fields, nearly always one."""
         check_extra(config.sampling, RESERVED)
 
     def __repr__(self) -> str:
         return f"TokensLane({self._server!r})"
 
     def cost_of(self, prompt_tokens: int, output_tokens: int) -> float | None:
-        """US dollars, at the list price or the one that was given; None where there is none."""
+        """Cost of a call in US dollars, at the list price or a configured one; None if no price is known."""
         return None if self._price is None else self._price.cost(prompt_tokens, output_tokens)
 
     async def generate(self, request: ModelRequest) -> ModelReply:
-        """Answer one request, within its timeout, retries included; a stream gets nothing before the end.
+        """Answer one request, within its timeout, retries included; a stream's listener gets no pieces.
 
         Raises:
-            ContextLimitError: the conversation does not fit.
+            ContextLimitError: the conversation is too long.
             ModelError: the server failed in every try, or refused.
         """
         sampling = request.sampling.over(self._sampling)
@@ -76,20 +76,20 @@ class TokensLane:
         return model
 
     async def check_sampling(self, sampling: Sampling) -> None:
-        """Look at what requests will ask for.
+        """Check sampling settings for reserved fields.
 
         Raises:
-            ConfigError: it sets what is not the caller's.
+            ConfigError: a reserved field is set.
         """
         check_extra(sampling, RESERVED)
 
     async def check(self, timeout_seconds: float) -> None:
-        """Ask the server for its list of models, and for the routes.
+        """Check that the server serves the model, and has the routes for token ids.
 
         Raises:
             UsageError: the server cannot be reached.
-            CredentialError: it refuses the key.
-            ConfigError: it does not serve the model, or does not offer the routes.
+            CredentialError: the server refuses the key.
+            ConfigError: the server does not serve the model, or lacks the routes.
         """
         server = self._server
         await check_endpoint(self.name, server.endpoint, server.listed_models, timeout_seconds)
@@ -104,7 +104,7 @@ async def open_tokens(
     backoff: Backoff | None = None,
     redact: Callable[[str], str] = str,
 ) -> AsyncGenerator[TokensLane]:
-    """Open a model's connection pool; it is closed on the way out."""
+    """Open a model's connection pool; closed with the context."""
     async with open_session(config, endpoint) as session:
         server = VllmServer(config.name, endpoint, session, max_tries=config.max_tries, backoff=backoff, redact=redact)
         yield TokensLane(config, server)

@@ -1,4 +1,4 @@
-"""A vLLM server's routes for token ids: it renders, samples and reads answers, each apart (`--enable-scale-out`)."""
+"""A vLLM server's routes for token ids, which render, sample and parse separately (`--enable-scale-out`)."""
 
 import io
 import logging
@@ -31,13 +31,13 @@ RENDER = "/v1/chat/completions/render"
 GENERATE = "/inference/v1/generate"
 DERENDER = "/v1/chat/completions/derender"
 PROBE: list[dict[str, str]] = [{"role": "user", "content": "a"}]
-"""A conversation to ask with where only the rest of the request matters."""
+"""A conversation for requests in which only the other fields matter."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class RouteMissing(TryFailed):
-    """The server does not offer a route."""
+    """The server does not have a route."""
 
     def __init__(self, route: str, status: int, said: str) -> None:
         super().__init__(
@@ -49,7 +49,7 @@ class RouteMissing(TryFailed):
 
 
 class VllmServer:
-    """Calls of the routes, tried again as those of the direct lane are."""
+    """Calls the routes, with the retries of the direct lane."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class VllmServer:
         backoff: Backoff | None = None,
         redact: Callable[[str], str] = str,
     ) -> None:
-        """`name` is the model's, for messages; `session` is `models.connection.open_session`'s."""
+        """`name` is the model's name, for messages; `session` comes from `http_pool.open_session`."""
         self.name, self.endpoint = name, endpoint
         self._session, self._max_tries, self._backoff, self._redact = session, max_tries, backoff or Backoff(), redact
         self._root = endpoint.base_url.removesuffix("/v1")
@@ -71,10 +71,10 @@ class VllmServer:
         return f"VllmServer({self._owner!r})"
 
     async def call(self, route: str, body: dict[str, Any], *, session: str = "") -> tuple[bytes, int]:
-        """Body of a route's answer, and how many tries failed before it; the caller's deadline holds for all of them.
+        """The body of a route's answer, and how many tries failed before; the caller's deadline covers all tries.
 
         Raises:
-            ContextLimitError: the conversation does not fit.
+            ContextLimitError: the conversation is too long.
             ModelError: the server failed in every try, or refused.
         """
         sent = _encode({"model": self.endpoint.served_name, **body})
@@ -123,22 +123,22 @@ class VllmServer:
             raise TryFailed(connection_problem(error)) from error
 
     def bad_answer(self, route: str, problem: object) -> ModelError:
-        """The error that an answer of another shape stands for."""
+        """The error for an answer in an unexpected format."""
         return ModelError(f"{self._owner}: {route} gave no answer that is understood: {problem}", status=200)
 
     async def listed_models(self, timeout_seconds: float) -> tuple[int, bytes]:
         """Status and body of the server's list of models.
 
         Raises:
-            TryFailed: no answer came.
+            TryFailed: there was no answer.
         """
         return await list_models(self._session, self.endpoint.base_url, timeout_seconds, self._redact)
 
     async def check_routes(self) -> None:
-        """See whether the server offers the routes.
+        """Check that the server has the routes.
 
         Raises:
-            ConfigError: it does not.
+            ConfigError: the server lacks them.
         """
         try:
             await self._try(RENDER, _encode({"model": self.endpoint.served_name, "messages": PROBE}), {})
@@ -149,7 +149,9 @@ class VllmServer:
 
 
 def _missing(route: str, status: int, told: bytes) -> RouteMissing | None:
-    """Whether an answer says that the route is not there: vLLM has them behind a flag, and older ones not at all."""
+    """The error if an answer means that the route does not exist: vLLM has it behind a flag, and older versions not
+    at all.
+    """
     words = told[:300].decode(errors="replace")
     if status == 403 and "scale" in words.lower():
         return RouteMissing(route, status, ": they are switched off")

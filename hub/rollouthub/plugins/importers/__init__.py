@@ -1,10 +1,37 @@
-"""Tasks in foreign formats: looking through a folder of them, and making an environment of those that can be run.
+"""Environments in foreign formats: list what a source offers, and make packages of the items that can be played.
 
-An importer is found through the entry-point group `rollouthub.importers`: name → a function without arguments that
-returns an `Importer`. What is no folder of tasks, such as an MCP server, brings a command of its own through
-`rollouthub.import_commands`.
+An importer is registered in the entry-point group `rollouthub.importers`: name → a function without arguments that
+returns an `Importer`. A format whose sources offer no items to choose from, such as an MCP server, registers a command
+in `rollouthub.import_commands` instead.
 """
 
-from rollouthub.plugins.importers.importer import COMMANDS, IMPORTERS, Candidate, Identity, Importer, find_importer
+from rollouthub.plugins.importers.importer import (
+    COMMANDS,
+    IMPORTERS,
+    Candidate,
+    ForeignFormat,
+    Identity,
+    Importer,
+    Note,
+    chosen_names,
+    chosen_of,
+    find_importer,
+    silent,
+)
+from rollouthub.plugins.importers.source import ImportSource, SourceKind
 
-__all__ = ["COMMANDS", "IMPORTERS", "Candidate", "Identity", "Importer", "find_importer"]
+__all__ = [
+    "COMMANDS",
+    "IMPORTERS",
+    "Candidate",
+    "ForeignFormat",
+    "Identity",
+    "ImportSource",
+    "Importer",
+    "Note",
+    "SourceKind",
+    "chosen_names",
+    "chosen_of",
+    "find_importer",
+    "silent",
+]

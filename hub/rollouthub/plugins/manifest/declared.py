@@ -1,23 +1,25 @@
-"""What an environment declares of itself, for people and gates: its reward, what it needs, where it is from."""
+"""Sections of an env.toml that describe an environment to people and to checks: its reward, its sandboxes, its
+origin.
+"""
 
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from rollouthub.frozen import Frozen
 from rollouthub.plugins.manifest.value_forms import Licence
 from rollouthub.sandbox import Network, Resources
+from rollouthub.values import Frozen
 
 Determinism = Literal["full", "seeded", "none"]
 
 
 class RewardSection(Frozen, defer_build=True):
-    """`[reward]`: what a reward may be."""
+    """`[reward]`: the range of the reward and its better end."""
 
     range: tuple[float, float] = (0.0, 1.0)
-    """The lowest and the highest there is."""
+    """The lowest and the highest possible reward."""
     better: Literal["higher", "lower"] = "higher"
-    """Which end of the range is the good one."""
+    """Whether a higher or a lower reward is better."""
 
     @model_validator(mode="after")
     def _holds(self) -> "RewardSection":
@@ -29,24 +31,24 @@ class RewardSection(Frozen, defer_build=True):
 
 
 class SandboxSection(Frozen, defer_build=True):
-    """`[sandbox]`: where its tools run. What was in force stands on every rollout."""
+    """`[sandbox]`: where the environment's tools run. Every rollout records the sandbox settings that were in force."""
 
     images: tuple[Annotated[str, Field(min_length=1, max_length=400)], ...] = ()
-    """Container images it takes, each as NAME@sha256:DIGEST."""
+    """Container images that the environment uses, each as NAME@sha256:DIGEST."""
     network: Network = "none"
-    """What its sandboxes can reach: nothing, or what the container engine's bridge leads to."""
+    """The network that a sandbox can reach: `none`, or the container engine's bridge."""
     resources: Resources = Resources()
-    """What one sandbox may use."""
+    """Limits on the resources of one sandbox."""
 
 
 class AdoptedFrom(Frozen, defer_build=True):
-    """`[adopted_from]`: what it is made of, where somebody else made that."""
+    """The manifest's `[adopted_from]`: the work of others that the environment was made from."""
 
     source: Annotated[str, Field(min_length=1, max_length=400)]
-    """An address, or a name that can be looked up."""
+    """Address of the original work, or a name under which it can be found."""
     revision: str | None = Field(default=None, min_length=1, max_length=100)
-    """The commit or version that was taken."""
+    """The commit or version of the original that was used."""
     license: Licence | None = None
-    """Its own licence, where that is another."""
+    """The licence of the original, where it differs from the environment's."""
     changes: str | None = Field(default=None, min_length=1, max_length=1000)
-    """What is done differently here."""
+    """The differences between this environment and the original."""

@@ -1,6 +1,7 @@
 """The JSON Schema of `env.toml`, for editors and for registries in other languages.
 
-`python -m rollouthub.plugins.manifest.json_schema FILE` writes it; docs/schemas/env.schema.json is what it wrote last.
+`python -m rollouthub.plugins.manifest.json_schema FILE` writes it to a file; docs/schemas/env.schema.json is its
+output.
 """
 
 import ast
@@ -11,16 +12,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
-from rollouthub.frozen import Frozen
 from rollouthub.plugins.manifest.manifest import Manifest
 from rollouthub.plugins.manifest.manifest_file import SECTIONS
+from rollouthub.values import Frozen
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 IDENTIFIER = "urn:envhub:schema:env:1"
 
 
 def manifest_schema() -> dict[str, Any]:
-    """What an env.toml may hold, read as JSON; what depends on several keys at once is said in words alone."""
+    """Return the JSON Schema of an env.toml parsed to JSON. Most rules that span several keys appear only in
+    descriptions.
+    """
     schema = Manifest.model_json_schema(mode="validation")
     for model in (Manifest, *SECTIONS.values()):
         section = schema if model is Manifest else schema["$defs"][model.__name__]
@@ -36,12 +39,12 @@ def manifest_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The schema as its file holds it."""
+    """Return the schema as the text of its file."""
     return json.dumps(manifest_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _sayings(model: type[Frozen]) -> dict[str, str]:
-    """What stands below each field of a model, on one line."""
+    """Return the docstring below each field of a model, each joined to one line."""
     # Read here, and not by pydantic's own setting, which reads every model's source whenever the hub starts.
     defined = ast.parse(inspect.getsource(model)).body[0]
     assert isinstance(defined, ast.ClassDef)
@@ -56,7 +59,7 @@ def _sayings(model: type[Frozen]) -> dict[str, str]:
 
 
 def _plain(node: Any) -> Any:
-    """Without what only pydantic's own models need: titles, and `null`, which TOML cannot say."""
+    """Return a schema without what only pydantic's models need: titles, and `null`, which TOML does not have."""
     if isinstance(node, list):
         return [_plain(entry) for entry in cast(list[Any], node)]
     if not isinstance(node, dict):

@@ -1,20 +1,18 @@
-"""`Manifest`: all of an `env.toml`."""
+"""`Manifest`: the content of an `env.toml`."""
 
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from rollouthub.frozen import Frozen
 from rollouthub.limits import Limits
+from rollouthub.plugins.env_toml import CONTRACT
 from rollouthub.plugins.manifest.declared import AdoptedFrom, Determinism, RewardSection, SandboxSection
 from rollouthub.plugins.manifest.python_section import PythonSection
 from rollouthub.plugins.manifest.server_section import ServerSection
 from rollouthub.plugins.manifest.tasks_section import Tasks
 from rollouthub.plugins.manifest.value_forms import Author, Licence, Tag, Url, Variable, at
 from rollouthub.plugins.manifest.verifier_section import VerifierSection
-
-CONTRACT = 1
-"""The contract between hub and environment that this hub speaks."""
+from rollouthub.values import Frozen
 
 
 def _spoken(contract: int) -> int:
@@ -24,51 +22,57 @@ def _spoken(contract: int) -> int:
 
 
 class Manifest(Frozen, defer_build=True):
-    """All of an `env.toml`: one of the sections `[server]` and `[python]`, and what there is to say about it."""
+    """The content of an `env.toml`: one of the sections `[server]` and `[python]`, and a description of the
+    environment.
+    """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*$", max_length=100)
-    """`namespace/name`."""
+    """The environment's name, as `namespace/name`."""
     version: str = Field(default="0.1.0", pattern=r"^\d+\.\d+\.\d+([.+-][\w.+-]+)?$", max_length=60)
-    """Raise it when tasks, tools or scores change."""
+    """The environment's version. Raise it when tasks, tools or scores change."""
     description: str = Field(default="", max_length=1000)
-    """One line for people."""
+    """One line that describes the environment to people."""
     license: Licence | None = None
-    """An SPDX licence expression."""
+    """The environment's licence, as an SPDX expression."""
     authors: tuple[Author, ...] = ()
-    """Each as `Name` or `Name <address>`."""
+    """The authors, each as `Name` or `Name <address>`."""
     contract: Annotated[int, AfterValidator(_spoken)] = CONTRACT
-    """The version of the contract between hub and environment that it was written for."""
+    """The version of the contract between hub and environment that the environment was written for."""
     homepage: Url | None = None
-    """Where people read about it."""
+    """Address of a page about the environment."""
     repository: Url | None = None
-    """Where its source is."""
+    """Address of the environment's source code."""
     tags: Annotated[tuple[Tag, ...], Field(max_length=20)] = ()
-    """Words to find it by."""
+    """Search terms for the environment."""
     determinism: Determinism | None = None
-    """Whether the same actions meet the same world and score: always (`full`), under the same seed (`seeded`), or not
-    for certain (`none`: a network, a judge, a clock). None says nothing about it."""
+    """Whether the same actions lead to the same world and score: always (`full`), under the same seed (`seeded`), or
+    not
+    certainly (`none`: a network, a judge or a clock is involved). None declares nothing.
+    """
     secrets: tuple[Variable, ...] = ()
-    """The names, never the values, of environment variables it needs."""
+    """Names, never values, of the environment variables that the environment needs."""
     submit: bool = True
-    """With `[server]`: whether a task asks for an answer; the agent then also gets the tool `submit(answer)`."""
+    """With `[server]`: whether a task expects an answer; if so, the agent also gets the tool `submit(answer)`."""
     default_agent: Literal["tool_loop", "react", "single_turn"] = "tool_loop"
-    """With `[server]`: who acts where a model is given and no agent; a class names its own."""
+    """With `[server]`: the agent that plays when the caller gives a model but no agent; a class names its own."""
     server: ServerSection | None = None
-    """An MCP server that knows nothing of the hub."""
+    """An MCP server that needs no knowledge of the hub."""
     python: PythonSection | None = None
-    """A class that does."""
+    """A Python class written for the hub."""
     tasks: Tasks = {}
-    """Split → where its rows come from; the first split is the default. With `[python]`, the class reads them."""
+    """Split → source of its rows; the first split is the default. With `[python]`, the class reads them."""
     verifier: VerifierSection | None = None
-    """With `[server]`: what scores an episode; a class scores its own."""
+    """With `[server]`: the program or service that scores an episode; a class scores its own episodes."""
     limits: Limits = Limits()
-    """With `[server]`: what the environment suggests; the caller's own win. A class suggests its own."""
+    """With `[server]`: the limits that the environment suggests; the caller's limits override them. A class suggests
+    its own.
+    """
     reward: RewardSection | None = None
-    """What a reward may be."""
+    """The range of the reward."""
     sandbox: SandboxSection | None = None
-    """Where its tools run."""
+    """The sandboxes that the environment's tools run in."""
     adopted_from: AdoptedFrom | None = None
-    """What it was made of."""
+    """The work of others that the environment was made from."""
 
     @model_validator(mode="after")
     def _holds(self) -> "Manifest":
@@ -94,7 +98,7 @@ class Manifest(Frozen, defer_build=True):
 
     @property
     def needed_variables(self) -> tuple[str, ...]:
-        """Environment variables that must be set: its secrets, and the tokens of its server and verifier."""
+        """Names of the environment variables that must be set: the secrets, and the tokens of server and verifier."""
         sections = (self.server, self.verifier)
         tokens = (section.token_variable for section in sections if section is not None)
         return tuple(dict.fromkeys((*self.secrets, *(token for token in tokens if token is not None))))

@@ -1,4 +1,4 @@
-"""Reading an `env.toml`: every mistake is told with file, line and key."""
+"""Reads an `env.toml`; every mistake is reported with file, line and key."""
 
 import difflib
 import json
@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from rollouthub.errors import ConfigError
-from rollouthub.frozen import Frozen
 from rollouthub.limits import Limits
+from rollouthub.plugins.env_toml import FILE_NAME
 from rollouthub.plugins.manifest.declared import AdoptedFrom, RewardSection, SandboxSection
 from rollouthub.plugins.manifest.manifest import Manifest
 from rollouthub.plugins.manifest.python_section import PythonSection
@@ -20,8 +20,8 @@ from rollouthub.plugins.manifest.tasks_section import TaskSource
 from rollouthub.plugins.manifest.toml_places import TomlPlaces
 from rollouthub.plugins.manifest.verifier_section import VerifierSection
 from rollouthub.sandbox import Resources
+from rollouthub.values import Frozen
 
-FILE_NAME = "env.toml"
 SECTIONS: dict[str, type[Frozen]] = {
     "server": ServerSection,
     "python": PythonSection,
@@ -33,7 +33,7 @@ SECTIONS: dict[str, type[Frozen]] = {
     "sandbox.resources": Resources,
     "adopted_from": AdoptedFrom,
 }
-"""The sections of an env.toml, and what may stand in each."""
+"""Section of an env.toml → the model of its keys."""
 
 
 def load_manifest(file: Path) -> Manifest:
@@ -50,7 +50,7 @@ def load_manifest(file: Path) -> Manifest:
 
 
 def parse_manifest(content: bytes, file: str = FILE_NAME) -> Manifest:
-    """Check the bytes of an `env.toml` that lies nowhere, or in an archive; `file` is what errors call it.
+    """Parse and check the bytes of an `env.toml` that is not read from a file of its own; errors call it `file`.
 
     Raises:
         ConfigError: every problem, each with file, line and key.
@@ -97,6 +97,6 @@ def _said(problem: Any) -> str:
 
 
 def _section(place: Sequence[str]) -> type[Frozen]:
-    """The model that knows a section's keys."""
+    """The model that defines a section's keys."""
     name = "tasks.SPLIT" if len(place) == 2 and place[0] == "tasks" else ".".join(place)
     return SECTIONS.get(name, Manifest)

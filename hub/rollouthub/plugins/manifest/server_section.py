@@ -5,11 +5,13 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from rollouthub.frozen import Frozen
 from rollouthub.plugins.manifest.value_forms import Seconds, Url, Variables, Words, exactly_one, only_with
+from rollouthub.values import Frozen
 
 PLACEHOLDERS = ("workdir", "folder", "python", "seed", "task.id")
-"""What may stand in braces in a server's command, `args` and `env`; and `task.KEY`, of a task's metadata."""
+"""Placeholders allowed in braces in a server's command, `args` and `env`, besides `task.KEY`, a value of the task's
+metadata.
+"""
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][\w.]*)\}")
 
 
@@ -33,40 +35,47 @@ class ServerSection(Frozen, defer_build=True):
     """`[server]`: the MCP server; exactly one of `command`, `image` and `url`."""
 
     command: Words | None = None
-    """Starts a server that speaks MCP on stdin and stdout; one process an episode, in its scratch folder."""
+    """Command that starts a server that speaks MCP on stdin and stdout; each episode starts one process in its
+    scratch folder.
+    """
     image: str | None = Field(default=None, min_length=1)
-    """A container image with such a server; one container an episode, without network."""
+    """Container image with a server that speaks MCP on stdin and stdout; each episode starts one container, without
+    network.
+    """
     args: tuple[str, ...] = ()
-    """With `image`: arguments to its entry point."""
+    """With `image`: arguments to the image's entry point."""
     url: Url | None = None
-    """A server that runs already and speaks Streamable HTTP; all episodes share it, each with its own session."""
+    """Address of a running server that speaks Streamable HTTP; all episodes share it, each with its own session."""
     token_variable: str | None = None
-    """With `url`: the environment variable that holds the bearer token."""
+    """With `url`: name of the environment variable that holds the bearer token."""
     env: Variables = {}
-    """Variables of the server; of the hub's own it gets PATH and LANG alone."""
+    """Environment variables of the server; from the hub's own environment it gets only PATH and LANG."""
     requirements: Requirements = ()
-    """Python distributions that server and verifier need, such as `mcp>=1.12,<2`; an installed environment has them
-    in a virtual environment of its own, which `{python}` and PATH lead to."""
+    """Python distributions that server and verifier need, such as `mcp>=1.12,<2`. An installed environment has them
+    in a virtual environment of its own; `{python}` and PATH point to that.
+    """
     files: str | None = None
-    """A folder beside env.toml whose content every episode's scratch folder starts with."""
+    """A folder beside env.toml; its content is copied into every episode's scratch folder at the start."""
     tools: Words | None = None
-    """The tools to offer; None offers all the server has."""
+    """Names of the server's tools to offer to the agent; None offers all of them."""
     hidden_tools: tuple[str, ...] = ()
-    """Tools not to offer; they cannot be called either."""
+    """Names of tools to hide from the agent; a hidden tool cannot be called."""
     concurrency: int | None = Field(default=None, ge=1)
-    """Most episodes at the server, or most servers, at one time; None leaves it to the run's own concurrency."""
+    """Maximum number of concurrent episodes on the server, or of concurrent servers; None applies the run's own
+    concurrency.
+    """
     start_seconds: Seconds = 30.0
-    """How long the server may take to start and list its tools."""
+    """Maximum time in seconds for the server to start and list its tools."""
     call_seconds: Seconds = 60.0
-    """How long a call may take; then it is cancelled, and the model is told."""
+    """Maximum time in seconds for one tool call; a longer call is cancelled, and the model gets an error."""
     stop_seconds: Annotated[float, Field(ge=0, le=20)] = 1.0
-    """How long the server may take to leave once its stdin is closed; then it is killed."""
+    """Maximum time in seconds for the server to exit after its stdin is closed; then it is killed."""
     result_bytes: Annotated[int, Field(ge=1_000)] = 1_000_000
-    """The longest result a model is given; a longer one is cut, and says so."""
+    """Maximum length in bytes of a result that the model gets; a longer result is cut and marked as cut."""
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Everything that may hold placeholders."""
+        """All texts of the section that may hold placeholders."""
         return (*(self.command or ()), *self.args, *self.env.values())
 
     @model_validator(mode="after")

@@ -1,31 +1,33 @@
-"""`[tasks]`: where the rows of each split come from, and what makes them the same rows tomorrow."""
+"""`[tasks]`: the source of each split's rows, pinned so that the rows stay the same."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from rollouthub.frozen import Frozen
 from rollouthub.plugins.manifest.value_forms import Sha256, Url, exactly_one, only_with
+from rollouthub.values import Frozen
 
 
 class TaskSource(Frozen, defer_build=True):
-    """`[tasks.SPLIT]`: one split's rows; exactly one of `file`, `url` and `hf`."""
+    """`[tasks.SPLIT]`: the source of one split's rows; exactly one of `file`, `url` and `hf`."""
 
     file: str | None = Field(default=None, min_length=1)
     """A JSONL, JSON or Parquet file beside env.toml."""
     url: Url | None = None
-    """Such a file elsewhere; fetched once, and refused where its digest is another."""
+    """Address of a JSONL, JSON or Parquet file; it is downloaded once, and refused where its digest differs from
+    `sha256`.
+    """
     sha256: Sha256 | None = None
-    """With `file` or `url`: the digest of the file's bytes. What is fetched must have one."""
+    """With `file` or `url`: SHA-256 digest of the file's bytes, in hex; required with `url`."""
     hf: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")] | None = None
     """The name of a Hugging Face data set."""
     config: str | None = Field(default=None, min_length=1)
     """With `hf`: the configuration of the data set."""
     split: str | None = Field(default=None, min_length=1)
-    """With `hf`: its name for this split, where that is another."""
+    """With `hf`: the data set's own name for this split, where it differs."""
     revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
-    """With `hf`: the commit of the data set."""
+    """With `hf`: the commit of the data set to read."""
 
     @model_validator(mode="after")
     def _holds(self) -> "TaskSource":
@@ -39,7 +41,7 @@ class TaskSource(Frozen, defer_build=True):
 
     @property
     def data(self) -> str:
-        """What names a data set to `rollouthub.authoring.rows`; of `hf` alone."""
+        """The text that names a `hf` data set to `rollouthub.authoring.rows`."""
         assert self.hf is not None
         config = "" if self.config is None else f":{self.config}"
         return f"hf:{self.hf}{config}{'' if self.revision is None else f'@{self.revision}'}"
@@ -51,4 +53,4 @@ def _from_text(value: Any) -> Any:
 
 Split = Annotated[str, Field(pattern=r"^[\w.-]+$")]
 Tasks = Mapping[Split, Annotated[TaskSource, BeforeValidator(_from_text, json_schema_input_type=str | TaskSource)]]
-"""Split → its source; a bare text is a `file`."""
+"""Split → its source; a plain string stands for a `file`."""

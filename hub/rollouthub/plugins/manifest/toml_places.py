@@ -1,11 +1,11 @@
-"""Where in the text of an `env.toml` a key stands; tomllib tells no places."""
+"""Finds the line of a key in the text of an `env.toml`; tomllib gives no positions."""
 
 import re
 from collections.abc import Iterator, Sequence
 
 
 class TomlPlaces:
-    """The lines of the keys of one text, for the plain forms people write."""
+    """Line numbers of the sections and keys of one TOML text, found for common forms of TOML only."""
 
     def __init__(self, text: str) -> None:
         self._lines: dict[str, int] = {}
@@ -18,11 +18,11 @@ class TomlPlaces:
                 self._lines.setdefault(section + re.sub("[\"']", "", pair[1]), number)
 
     def line(self, place: Sequence[str]) -> int:
-        """The line of a key, or of the section around it, or the first."""
+        """The line number of a key; else of the nearest section around it; else 1."""
         return next((self._lines[found] for found in _outwards(place) if found in self._lines), 1)
 
 
 def _outwards(place: Sequence[str]) -> Iterator[str]:
-    """A key, then the sections around it."""
+    """Yield the dotted path of a key, then of each section around it."""
     for length in range(len(place), 0, -1):
         yield ".".join(place[:length])

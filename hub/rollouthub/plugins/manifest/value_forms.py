@@ -1,4 +1,4 @@
-"""The forms that values of an `env.toml` take, and what its sections check alike."""
+"""Types for values of an `env.toml`, and checks that its sections share."""
 
 from functools import lru_cache
 from typing import Annotated
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 
 Words = Annotated[tuple[str, ...], Field(min_length=1)]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
@@ -45,13 +45,13 @@ Licence = Annotated[str, Field(max_length=200), AfterValidator(_licence)]
 
 
 def at(key: str, said: str) -> PydanticCustomError:
-    """A mistake in one key, found by the section around it."""
+    """Return a validation error about one key of a section, raised by the section's own validator."""
     # Not as the template: the text may hold braces.
     return PydanticCustomError("placed", "{said}", {"said": said, "key": key})
 
 
 def exactly_one(section: Frozen, keys: tuple[str, ...]) -> None:
-    """Refuse a section that has none or several of some keys."""
+    """Raise ValueError unless a section has exactly one of some keys."""
     given = [key for key in keys if getattr(section, key) is not None]
     if len(given) != 1:
         named = ", ".join(f"`{key}`" for key in keys)
@@ -59,7 +59,7 @@ def exactly_one(section: Frozen, keys: tuple[str, ...]) -> None:
 
 
 def only_with(section: Frozen, owner: str, keys: tuple[str, ...]) -> None:
-    """Refuse keys that mean nothing without another."""
+    """Raise ValueError where a section has one of `keys` but not the key `owner`, which gives them their meaning."""
     for key in keys:
         if getattr(section, key) and getattr(section, owner) is None:
             raise ValueError(f"`{key}` goes with `{owner}` alone")

@@ -1,27 +1,35 @@
-"""`[verifier]`: what scores the episodes of a declared environment."""
+"""`[verifier]`: the program or service that scores the episodes of a declared environment."""
 
 from pydantic import model_validator
 
-from rollouthub.frozen import Frozen
 from rollouthub.plugins.manifest.value_forms import Seconds, Url, Variables, Words, exactly_one, only_with
+from rollouthub.values import Frozen
 
 
 class VerifierSection(Frozen, defer_build=True):
-    """`[verifier]`: what turns a sealed episode into a score; exactly one of `command` and `url`."""
+    """`[verifier]`: the program or service that scores a finished episode; exactly one of `command` and `url`."""
 
     command: Words | None = None
-    """Reads one JSON object on stdin and prints one JSON score on stdout; started beside env.toml. It may hold
-    `{folder}` and `{python}`."""
+    """Command that reads one JSON object on stdin and prints one JSON score on stdout; it starts in the folder of
+    env.toml. It may
+    hold `{folder}` and `{python}`.
+    """
     url: Url | None = None
-    """Takes `POST {"entries": [the same object]}` and answers `{"verdicts": [{"score": …}]}`."""
+    """Address that accepts `POST {"entries": [OBJECT]}`, with the same object as `command`, and answers
+    `{"verdicts": [{"score": …}]}`.
+    """
     token_variable: str | None = None
-    """With `url`: the environment variable that holds the bearer token."""
+    """With `url`: name of the environment variable that holds the bearer token."""
     env: Variables = {}
-    """With `command`: its variables; of the hub's own it gets PATH and LANG alone."""
+    """With `command`: environment variables of the verifier; from the hub's own environment it gets only PATH and
+    LANG.
+    """
     seconds: Seconds = 240.0
-    """How long it may take; later is a fault of the verifier's, never a 0."""
+    """Maximum time in seconds for a verdict; a later one counts as a verifier fault, never as a score of 0."""
     transcripts: bool = False
-    """Whether it needs nothing but task and submission: stored completions can then be scored without an episode."""
+    """Whether the verifier needs only the task and the submission, so that it can score stored completions without
+    an episode.
+    """
 
     @model_validator(mode="after")
     def _holds(self) -> "VerifierSection":

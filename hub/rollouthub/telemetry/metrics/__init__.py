@@ -1,1 +1,1 @@
-"""Watching a run from outside: Prometheus metrics, and OpenTelemetry traces."""
+"""Monitoring of a run from outside: Prometheus metrics."""

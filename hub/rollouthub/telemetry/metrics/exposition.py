@@ -1,4 +1,4 @@
-"""A run's figures in Prometheus' words."""
+"""Exposes a run's figures in the Prometheus format."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,24 +29,24 @@ _FAMILIES: dict[str, Callable[..., Metric]] = {
 
 @dataclass
 class RunFigures:
-    """A run as it stands: all there is to expose."""
+    """All figures of a run at one moment, to be exposed."""
 
     tally: RolloutTally = field(default_factory=RolloutTally)
     processes: Sequence[ProcessSnapshot] = ()
-    """The one that keeps the records, and its workers."""
+    """The process that writes the records, and its workers."""
     run: str = ""
     agent: str = ""
     model: str = ""
     planned: int | None = None
     done_before: int = 0
-    """Rollouts that were decided when the run was opened."""
+    """Rollouts that were final when the run was opened."""
     bad_rows: int = 0
     pool: PoolLoad | None = None
     store: StoreLoad | None = None
 
 
 def expose(figures: RunFigures, accept: str = "") -> tuple[bytes, str]:
-    """Figures as a scraper reads them, and their content type; `accept` is what it asks for."""
+    """The figures in a scraper's format, and the content type; `accept` is the scraper's Accept header."""
     registry = CollectorRegistry()
     registry.register(_Fixed(families(figures)))
     ProcessCollector(registry=registry)
@@ -81,13 +81,13 @@ def families(figures: RunFigures) -> list[Metric]:
 
 
 class _Book:
-    """The families made so far."""
+    """The metric families created so far."""
 
     def __init__(self) -> None:
         self.families: dict[str, Metric] = {}
 
     def put(self, name: str, value: float | Histogram | None, *labels: str) -> None:
-        """A value; None is left out, for what is not known is not 0."""
+        """Add a value; None is left out, because unknown is not 0."""
         if value is None:
             return
         family = self.families.get(name)
@@ -175,7 +175,7 @@ def _expose_pool(book: _Book, figures: RunFigures) -> None:
 
 
 def _expose_models(book: _Book, processes: Sequence[ProcessSnapshot]) -> None:
-    """Models and servers: every process has its own connections to them, which are summed."""
+    """Models and their servers; the figures of all processes are summed, because each has its own connections."""
     for model, loads in _grouped((load.model, load) for process in processes for load in process.models).items():
         book.put("rollouthub_model_waiting", sum(load.waiting for load in loads), model)
         book.put("rollouthub_model_in_flight", sum(load.in_flight for load in loads), model)
@@ -242,7 +242,7 @@ def _expose_process(book: _Book, process: ProcessSnapshot) -> None:
 
 
 def _expose_gpus(book: _Book, processes: Sequence[ProcessSnapshot]) -> None:
-    """Once a machine: all its processes see the same ones."""
+    """GPUs, once for each machine, because all its processes see the same ones."""
     seen: set[str] = set()
     for process in processes:
         if process.gpus and process.machine not in seen:

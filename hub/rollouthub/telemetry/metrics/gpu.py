@@ -1,4 +1,4 @@
-"""Graphics processors, where NVIDIA's library and its Python package (`nvidia-ml-py`) are installed."""
+"""GPU figures, where NVIDIA's library and its Python package (`nvidia-ml-py`) are installed."""
 
 import logging
 from importlib import import_module
@@ -10,7 +10,7 @@ logger = logging.getLogger(__name__)
 
 
 class Gpus:
-    """The processors of this machine; none where there is no library to ask."""
+    """The GPUs of this machine; none if NVIDIA's library is missing."""
 
     def __init__(self, module: str = "pynvml") -> None:
         self._library: Any = None
@@ -30,7 +30,7 @@ class Gpus:
         return len(self._handles)
 
     def look(self) -> list[Gpu]:
-        """Each as it is now; one that does not answer is left out."""
+        """The present figures of each GPU; one that cannot be read is left out."""
         library = self._library
         found: list[Gpu] = []
         for index, handle in enumerate(self._handles):

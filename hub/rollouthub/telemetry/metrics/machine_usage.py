@@ -1,4 +1,4 @@
-"""What this process uses of its machine."""
+"""CPU, memory and disk usage of this process."""
 
 import resource
 import sys
@@ -8,11 +8,11 @@ from rollouthub.telemetry.memory import resident_bytes
 from rollouthub.telemetry.metrics.process_figures import ProcessUsage
 
 _BLOCK_BYTES = 512
-"""In which Linux counts what was read and written, whatever the disk's own."""
+"""Bytes of the blocks in which Linux counts disk input and output, independent of the disk."""
 
 
 def usage() -> ProcessUsage:
-    """Of this process and of its children."""
+    """The usage of this process and of its children."""
     times = resource.getrusage(resource.RUSAGE_SELF)
     own = times.ru_utime + times.ru_stime
     return ProcessUsage(
@@ -25,5 +25,7 @@ def usage() -> ProcessUsage:
 
 
 def _bytes(blocks: int) -> int | None:
-    """To or from disks; /proc/self/io says the same, but not to a user whose hub hides its keys."""
+    """Bytes from a count of blocks; None except on Linux. /proc/self/io has bytes too, but cannot be read if the
+    hub's process hides its memory.
+    """
     return blocks * _BLOCK_BYTES if sys.platform == "linux" else None

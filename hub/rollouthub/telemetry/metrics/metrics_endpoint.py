@@ -1,4 +1,4 @@
-"""Where Prometheus finds a run's metrics: one address of HTTP, on this machine alone unless something else is said."""
+"""The HTTP endpoint of a run's Prometheus metrics, on the loopback unless another address is given."""
 
 import hmac
 import ipaddress
@@ -21,17 +21,17 @@ from rollouthub.telemetry.metrics.exposition import RunFigures, expose
 from rollouthub.telemetry.metrics.run_monitor import RunMonitor
 
 TOKEN_VARIABLE = "ROLLOUTHUB_METRICS_TOKEN"
-"""Where it is set, a scraper must give it, as `Authorization: Bearer`."""
+"""Environment variable with a token; if it is set, a scraper must send it as `Authorization: Bearer`."""
 _TEXT = b"text/plain; charset=utf-8"
 _WILDCARDS = ("0.0.0.0", "::")
 _BACKLOG = 64
 
 
 def metrics_address(given: str) -> tuple[str, int]:
-    """`[HOST:]PORT` as a host and a port.
+    """Parse `[HOST:]PORT` to a host and a port.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: the text has neither form.
     """
     host, _, port = given.rpartition(":")
     if not (port.isdecimal() and port.isascii() and int(port) <= 65535) or (":" in host and host[:1] != "["):
@@ -40,9 +40,9 @@ def metrics_address(given: str) -> tuple[str, int]:
 
 
 class _OwnAddresses(Guard):
-    """For a listener on every address: any address by number, and this machine's name.
+    """Accepted Host headers of a listener on all addresses: any numeric address, and this machine's name.
 
-    A name that was rebound to us is neither.
+    Other names are refused, against DNS rebinding.
     """
 
     def _is_ours(self, value: bytes, scheme: bytes) -> bool:
@@ -90,10 +90,10 @@ class MetricsPage:
 
 @asynccontextmanager
 async def open_metrics(address: str, monitor: RunMonitor, *, token: str | None = None) -> AsyncGenerator[str]:
-    """Expose a run's metrics for as long as the block lasts; yields their URL.
+    """Expose a run's metrics within the block; yields their URL.
 
     Raises:
-        ConfigError: the address is none, or cannot be had.
+        ConfigError: the address is invalid, or cannot be bound.
     """
     host, port = metrics_address(address)
     bound = bind_tcp(host, port)
@@ -132,7 +132,8 @@ async def monitored(
     token: str | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> AsyncGenerator[RunMonitor]:
-    """Watch a run and expose what is seen; `note` hears where. What is yielded is the run's observer.
+    """Monitor a run and expose its metrics within the block; `note` is called with a message about the URL. Yields the
+    run's observer.
 
     Raises:
         ConfigError: as `open_metrics`.

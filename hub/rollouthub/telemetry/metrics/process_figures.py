@@ -1,4 +1,4 @@
-"""What one process of a run knows of itself: plain structs that workers can send, and the driver sums."""
+"""The figures that one process of a run reports: plain structs that workers send and the driver sums."""
 
 from typing import Literal
 
@@ -8,63 +8,63 @@ from rollouthub.telemetry.metrics.counter_histogram import LAG_BOUNDS as _LAG
 from rollouthub.telemetry.metrics.counter_histogram import Histogram, empty
 
 HUB = "hub"
-"""The process that keeps the run's records."""
+"""The name of the process that writes the run's records."""
 
 
 class Backend(msgspec.Struct, frozen=True):
-    """One server of a model."""
+    """The figures of one server of a model."""
 
     model: str
     place: str
-    """Its address, without anything secret."""
+    """The server's address, without credentials."""
     in_flight: int
     calls: int
     errors: int
     is_up: bool
     latency_seconds: float | None = None
-    """The median of its last answers."""
+    """The median duration of its latest answers in seconds."""
     limit: float | None = None
-    """Calls it may have at once."""
+    """Most calls that the server may have in flight."""
     role: str = ""
-    """Who asks it: `policy`, or a role of the environment's."""
+    """The role in which the model is called: `policy`, or a role of the environment."""
     latency_p95_seconds: float | None = None
     standing: Literal["up", "cooling", "open"] = "up"
-    """`cooling`: it is held off for a moment, or on trial; `open`, as of a circuit breaker: no call goes there."""
+    """`up`; `cooling`: briefly held back, or on trial; `open`, as of a circuit breaker: it gets no calls."""
     reason: str | None = None
-    """Why it gets no calls, or fewer than there are."""
+    """Why the server gets no calls, or fewer than there are."""
 
 
 class ModelLoad(msgspec.Struct, frozen=True):
-    """A model over its servers."""
+    """The calls of a model, over all its servers."""
 
     model: str
     waiting: int
-    """Calls that wait for a connection, a limit or a server."""
+    """How many calls wait for a connection, a limit or a server."""
     in_flight: int
     limit: int
-    """Connections at once."""
+    """Most calls in flight at once."""
 
 
 class SandboxLoad(msgspec.Struct, frozen=True):
-    """The sandboxes of one environment hosted here."""
+    """The sandboxes of one environment that is hosted in this process."""
 
     environment: str
     provider: str
     live: int
-    """Held by episodes and verifiers now."""
+    """Sandboxes that episodes and verifiers hold now."""
     opened: int
     failed: int
-    """Could not be had."""
+    """Sandboxes that could not be opened."""
     died: int
-    """Broke while they were held."""
+    """Sandboxes that failed while they were held."""
     warm: int | None = None
-    """Ready ahead; None where there is no pool."""
+    """Sandboxes started in advance and ready; None without a pool."""
     starting: int | None = None
     ending: int | None = None
 
 
 class ServerLoad(msgspec.Struct, frozen=True):
-    """The servers of one environment that is played over a wire."""
+    """The servers of one environment that runs in other processes."""
 
     environment: str
     servers: int
@@ -72,64 +72,64 @@ class ServerLoad(msgspec.Struct, frozen=True):
 
 
 class StoreLoad(msgspec.Struct, frozen=True):
-    """The writer of a run's records."""
+    """The figures of a run's record writer."""
 
     waiting: int
     """Records that are not committed yet."""
     commits: int
     records: int
     seconds: float
-    """Of all commits."""
+    """Seconds of all commits together."""
     longest_seconds: float
     free_bytes: int | None = None
-    """On the disk of the run's directory."""
+    """Free bytes on the disk of the run's directory."""
     disk_bytes: int | None = None
 
 
 class PoolLoad(msgspec.Struct, frozen=True):
-    """Where episodes are played."""
+    """The figures of the pool that plays episodes."""
 
     in_flight: int
     concurrency: int | None = None
-    """None where something else than a pool decides."""
+    """Most episodes at once; None if no pool decides that."""
     workers: int | None = None
-    """Processes that should play; None where this one does."""
+    """The wanted number of worker processes; None if this process plays."""
     workers_alive: int | None = None
 
 
 class ProcessUsage(msgspec.Struct, frozen=True):
-    """What a process uses of its machine."""
+    """CPU, memory and disk usage of one process."""
 
     cpu_seconds: float
     children_cpu_seconds: float
-    """Of what it started, such as environment servers."""
+    """CPU seconds of the process's children, such as environment servers."""
     resident_bytes: int
     read_bytes: int | None = None
-    """From disks; None where the system does not say."""
+    """Bytes read from disks; None if the system does not report them."""
     written_bytes: int | None = None
 
 
 class Gpu(msgspec.Struct, frozen=True):
-    """One graphics processor of this machine."""
+    """One GPU of this machine."""
 
     index: int
     name: str
     used_share: float
-    """Of the time, 0 to 1."""
+    """The share of time the GPU was busy, from 0 to 1."""
     memory_used_bytes: int
     memory_bytes: int
 
 
 class ProcessSnapshot(msgspec.Struct):
-    """One process of a run as it stands. Sent as JSON by workers; the driver exposes every one it has."""
+    """The figures of one process of a run at one moment. Workers send theirs as JSON; the driver exposes all."""
 
     process: str
-    """Names it in the run: `hub`, or a worker's name."""
+    """The process's name in the run: `hub`, or a worker's name."""
     usage: ProcessUsage
     states: dict[str, int] = {}
-    """Episodes in flight by state."""
+    """Numbers of episodes in flight, by state."""
     lag: Histogram = msgspec.field(default_factory=lambda: empty(_LAG))
-    """How late its event loop was."""
+    """The delays of the process's event loop."""
     backends: list[Backend] = []
     models: list[ModelLoad] = []
     sandboxes: list[SandboxLoad] = []
@@ -137,18 +137,18 @@ class ProcessSnapshot(msgspec.Struct):
     spans_dropped: int = 0
     gpus: list[Gpu] = []
     machine: str = ""
-    """Names its machine, whose processors are shown once."""
+    """The machine's host name; GPUs are exposed once for each."""
 
 
 def encode(snapshot: ProcessSnapshot) -> bytes:
-    """As a worker sends it."""
+    """The snapshot as bytes, for a worker to send."""
     return msgspec.json.encode(snapshot)
 
 
 def decode(sent: bytes) -> ProcessSnapshot:
-    """What a worker sent.
+    """Parse the bytes that a worker sent.
 
     Raises:
-        msgspec.MsgspecError: it is none.
+        msgspec.MsgspecError: the bytes are not a snapshot.
     """
     return msgspec.json.decode(sent, type=ProcessSnapshot)

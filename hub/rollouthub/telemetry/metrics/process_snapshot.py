@@ -1,4 +1,4 @@
-"""Taking a snapshot of this process: called by whoever plays, in a run's own process or in a worker of a pool."""
+"""Takes a snapshot of this process's figures, in a run's own process or in a worker of a pool."""
 
 import socket
 from collections import Counter
@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
+from rollouthub.generation import Model
 from rollouthub.models.latency import spread
-from rollouthub.protocols import EnvironmentHost, Model
+from rollouthub.protocols import EnvironmentHost
 from rollouthub.sandbox import SandboxProvider
 from rollouthub.telemetry.metrics.counter_histogram import Histogram
 from rollouthub.telemetry.metrics.machine_usage import usage
@@ -34,7 +35,7 @@ class Stateful(Protocol):
 
 @runtime_checkable
 class RoutedModel(Protocol):
-    """A model that is several servers behind limits."""
+    """A model behind a router: waiting and running tries, the most at once, and the state of each server."""
 
     name: str
 
@@ -49,7 +50,7 @@ class RoutedModel(Protocol):
 
 @runtime_checkable
 class CountingModel(Protocol):
-    """A model that is its own and only server."""
+    """A model without a router, which counts its own calls."""
 
     name: str
     counts: "CallCounts"
@@ -65,7 +66,7 @@ class SandboxedHost(Protocol):
 
 @runtime_checkable
 class ServedHost(Protocol):
-    """A host whose environment lives in other processes."""
+    """A host whose environment runs in other processes."""
 
     @property
     def servers_up(self) -> Sequence[bool]: ...
@@ -73,7 +74,7 @@ class ServedHost(Protocol):
 
 @runtime_checkable
 class CountedProvider(Protocol):
-    """A provider that knows what it has opened."""
+    """A sandbox provider that counts the sandboxes it has opened."""
 
     provider: SandboxProvider
 
@@ -84,7 +85,7 @@ class CountedProvider(Protocol):
 
 
 class PoolStatistics(Protocol):
-    """What a warm pool says of itself."""
+    """The statistics of a pool of warm sandboxes."""
 
     @property
     def warm(self) -> int: ...
@@ -96,7 +97,7 @@ class PoolStatistics(Protocol):
 
 @runtime_checkable
 class WarmProvider(Protocol):
-    """A provider that starts sandboxes ahead."""
+    """A sandbox provider that starts sandboxes in advance."""
 
     @property
     def statistics(self) -> PoolStatistics: ...
@@ -112,7 +113,9 @@ def take_snapshot(
     spans_dropped: int = 0,
     gpus: Iterable[Gpu] = (),
 ) -> ProcessSnapshot:
-    """This process as it stands; `models` are those it calls, by role, and `hosts` the environments it plays."""
+    """A snapshot of this process; `models` are the models that it calls, by role, and `hosts` the environments that
+    it plays.
+    """
     hosts = tuple(hosts)
     routed = [model for model in (models or {}).values() if isinstance(model, RoutedModel)]
     snapshot = ProcessSnapshot(
@@ -137,7 +140,7 @@ def take_snapshot(
 
 
 def backends_of(models: Mapping[str, Model]) -> Iterator[Backend]:
-    """The servers of models, given by role, as they stand."""
+    """The present figures of the servers of models; `models` are given by role."""
     for role, model in models.items():
         if isinstance(model, RoutedModel):
             for status in model.status():
@@ -180,7 +183,7 @@ def _counted(role: str, model: CountingModel) -> Backend:
 
 
 def _public(place: str) -> str:
-    """An address without a user, a password or a query."""
+    """An address without user, password and query."""
     parts = urlsplit(place)
     if not parts.scheme or not parts.netloc:
         return place
@@ -188,7 +191,7 @@ def _public(place: str) -> str:
 
 
 def sandboxes_of(hosts: Iterable[EnvironmentHost]) -> Iterator[SandboxLoad]:
-    """The sandboxes of environments that are hosted in this process."""
+    """The figures of the sandboxes of environments that are hosted in this process."""
     for host in hosts:
         load = _sandboxes(host)
         if load is not None:

@@ -1,4 +1,6 @@
-"""What the committed records of a run add up to: a few additions for each, and nothing that grows with their number."""
+"""Sums over the committed records of a run: a few additions for each, in memory that does not grow with their
+number.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,17 +11,17 @@ from rollouthub.score import ModelCall
 from rollouthub.telemetry.metrics.counter_histogram import Histogram, empty
 
 WINDOW = 256
-"""Scored rollouts that recent means are taken over."""
+"""How many of the latest scored rollouts recent means are taken over."""
 MOST_ENVIRONMENTS = 64
-"""Environments that are counted apart; further ones are counted together, as `other`."""
+"""Most environments that are counted separately; further ones are counted together as `other`."""
 MOST_ROLES = 16
-"""Models that are counted apart by the role they are asked in."""
+"""Most model roles that are counted separately; further ones are counted together as `other`."""
 OTHER = "other"
 STAGES = ("queue", "setup", "model", "tool", "agent", "verify", "close", "total")
 
 
 class Spent(msgspec.Struct):
-    """Calls of models, by who asked."""
+    """Model calls of one role: counts, tokens and cost."""
 
     calls: int = 0
     retries: int = 0
@@ -33,20 +35,20 @@ class Spent(msgspec.Struct):
     """Calls whose cost is not known."""
 
     def add(self, other: "Spent") -> None:
-        """Count another's calls, too."""
+        """Add the counts of another `Spent`."""
         for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 class RecentValues(msgspec.Struct):
-    """The last values of something, and their sum."""
+    """The latest values of a quantity, and their mean."""
 
     values: list[float] = []
-    """At most `WINDOW`, a ring once it is full."""
+    """At most `WINDOW` values, a ring buffer once it is full."""
     place: int = 0
 
     def put(self, value: float) -> None:
-        """Add a value; the oldest goes where there are too many."""
+        """Add a value; if the window is full, it replaces the oldest."""
         if len(self.values) < WINDOW:
             self.values.append(value)
         else:
@@ -55,36 +57,36 @@ class RecentValues(msgspec.Struct):
 
     @property
     def mean(self) -> float | None:
-        """None where there is none: unscored is never zero."""
+        """The mean; None without values, because unscored is not zero."""
         return sum(self.values) / len(self.values) if self.values else None
 
 
 class EnvironmentTally(msgspec.Struct):
-    """The records of one environment."""
+    """Sums over the records of one environment."""
 
     outcomes: dict[str, int] = {}
-    """Records by outcome."""
+    """Numbers of records, by outcome."""
     stages: dict[str, Histogram] = msgspec.field(default_factory=lambda: {stage: empty() for stage in STAGES})
-    """Seconds of each."""
+    """Seconds of each stage."""
     model_seconds: Histogram = msgspec.field(default_factory=empty)
-    """Of each call of the run's model."""
+    """Seconds of each call of the run's model."""
     tool_seconds: Histogram = msgspec.field(default_factory=empty)
-    """Of each tool call."""
+    """Seconds of each tool call."""
     tool_errors: int = 0
-    """Tool calls that told the model of an error."""
+    """Tool calls that returned an error to the model."""
     faults: dict[str, int] = {}
-    """Faults by `boundary phase`."""
+    """Numbers of faults, by `boundary phase`."""
     retried: int = 0
-    """Records of attempts that followed a broken one."""
+    """Attempts that followed a failed attempt."""
     reward_sum: float = 0.0
     scored: int = 0
     passed: int = 0
     failed: int = 0
-    """Scored, and not passed; where the verifier says neither, neither counts."""
+    """Scored rollouts that did not pass; a rollout for which the verifier says neither counts in neither sum."""
     rewards: RecentValues = msgspec.field(default_factory=RecentValues)
     passes: RecentValues = msgspec.field(default_factory=RecentValues)
     spent: dict[str, Spent] = {}
-    """By role: `policy`, and those that the environment asks."""
+    """Model calls by role: `policy`, and the roles that the environment calls."""
 
     def count(self, rollout: Rollout) -> None:
         """Count a record."""
@@ -154,7 +156,7 @@ class EnvironmentTally(msgspec.Struct):
         return spent
 
     def add(self, other: "EnvironmentTally") -> None:
-        """Count another one's records, too; recent means are then over both windows."""
+        """Add the sums of another tally; recent means are then over both windows."""
         _add_counts(self.outcomes, other.outcomes)
         _add_counts(self.faults, other.faults)
         for stage, histogram in other.stages.items():
@@ -171,18 +173,18 @@ class EnvironmentTally(msgspec.Struct):
 
 
 class RolloutTally(msgspec.Struct):
-    """The records of a run, or of a part of it that another process counted."""
+    """Sums over the records of a run, or of the part that another process counted."""
 
     environments: dict[str, EnvironmentTally] = {}
 
     @property
     def records(self) -> int:
-        """How many were counted."""
+        """The number of records counted."""
         return sum(sum(each.outcomes.values()) for each in self.environments.values())
 
     @property
     def retried(self) -> int:
-        """How many of them followed a broken attempt."""
+        """How many of the records followed a failed attempt."""
         return sum(each.retried for each in self.environments.values())
 
     def count(self, rollouts: Iterable[Rollout]) -> None:
@@ -191,7 +193,7 @@ class RolloutTally(msgspec.Struct):
             self.of(rollout.environment.name).count(rollout)
 
     def of(self, environment: str) -> EnvironmentTally:
-        """The tally of one environment."""
+        """The tally of one environment; beyond `MOST_ENVIRONMENTS`, that of `other`."""
         found = self.environments.get(environment)
         if found is None:
             if len(self.environments) >= MOST_ENVIRONMENTS and environment != OTHER:
@@ -200,7 +202,7 @@ class RolloutTally(msgspec.Struct):
         return found
 
     def add(self, other: "RolloutTally") -> None:
-        """Count what another process counted."""
+        """Add the sums that another process counted."""
         for environment, tally in other.environments.items():
             self.of(environment).add(tally)
 

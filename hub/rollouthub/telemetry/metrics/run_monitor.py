@@ -1,4 +1,4 @@
-"""Watches a run from inside its process: counts what is committed, and looks at the rest when it is asked."""
+"""Monitors a run from inside its process: counts committed records, and reads all other figures on request."""
 
 import logging
 import os
@@ -22,12 +22,12 @@ logger = logging.getLogger(__name__)
 
 
 @runtime_checkable
-class StaffedPool(Protocol):
-    """A pool whose episodes are played by other processes."""
+class WorkerPool(Protocol):
+    """A pool that plays episodes in other processes."""
 
     @property
     def workers(self) -> int:
-        """How many there should be."""
+        """The wanted number of workers."""
         ...
 
     @property
@@ -36,47 +36,49 @@ class StaffedPool(Protocol):
 
 @runtime_checkable
 class TellingPool(Protocol):
-    """A pool whose players send snapshots of themselves."""
+    """A pool whose workers send snapshots of themselves."""
 
     @property
     def snapshots(self) -> Sequence[ProcessSnapshot]:
-        """The latest of each worker that lives, without the states of episodes that this process knows itself."""
+        """The latest snapshot of each running worker, without the states of episodes that this process itself
+        tracks.
+        """
         ...
 
 
 class RunMonitor:
-    """An observer that passes on what it hears, and adds it up."""
+    """A run observer that counts the records it is told of, and passes everything on to another observer."""
 
     def __init__(self, live: LiveRun, observer: Observer | None = None) -> None:
         self.tally = RolloutTally()
         self.lag = LoopLag()
         self.url: str | None = None
-        """Where this is exposed; None where it is not."""
+        """The URL of the exposed metrics; None while they are not exposed."""
         self._live, self._observer = live, observer
         self._gpus = Gpus()
         self._planned: int | None = None
         self._done = self._bad_rows = 0
 
     def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
-        """The run is about to play."""
+        """Called when the run is about to play."""
         self._planned, self._done, self._bad_rows = planned, done, bad_rows
         logger.info("metrics at %s", self.url)
         if self._observer is not None:
             self._observer.started(run_id, planned, done, bad_rows)
 
     def committed(self, rollouts: Sequence[Rollout]) -> None:
-        """These records are durable."""
+        """Called when records are durable."""
         self.tally.count(rollouts)
         if self._observer is not None:
             self._observer.committed(rollouts)
 
     def stopped(self, reason: str) -> None:
-        """The run ends before everything planned was played."""
+        """Called when the run ends before everything planned was played."""
         if self._observer is not None:
             self._observer.stopped(reason)
 
     def look(self) -> RunFigures:
-        """The run as it stands. Nothing in it changes afterwards, so that it can be written elsewhere."""
+        """The run's present figures, as a copy that does not change, so that another thread can format it."""
         live = self._live
         facts, parts = live.facts, live.parts
         own = take_snapshot(
@@ -89,7 +91,7 @@ class RunMonitor:
             gpus=self._gpus.look(),
         )
         pool = None if parts is None else parts.pool
-        staff = pool if isinstance(pool, StaffedPool) else None
+        staff = pool if isinstance(pool, WorkerPool) else None
         others = tuple(pool.snapshots) if isinstance(pool, TellingPool) else ()
         figures = RunFigures(
             tally=msgspec.convert(msgspec.to_builtins(self.tally), RolloutTally),
@@ -112,7 +114,7 @@ class RunMonitor:
 
 
 class Writer(Protocol):
-    """The run's writer."""
+    """The figures of the run's record writer."""
 
     @property
     def waiting(self) -> int: ...
@@ -121,7 +123,7 @@ class Writer(Protocol):
 
 
 class CommitCounts(Protocol):
-    """What it has done."""
+    """Counts of a writer's commits."""
 
     count: int
     records: int

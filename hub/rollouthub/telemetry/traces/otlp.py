@@ -1,4 +1,4 @@
-"""Spans as OTLP has them (https://opentelemetry.io/docs/specs/otlp/): protobuf, made off the event loop."""
+"""Encodes spans in the OTLP format (https://opentelemetry.io/docs/specs/otlp/) as protobuf, in a worker thread."""
 
 import gzip
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ _KINDS = {
 
 
 def encode(notes: Iterable[AttemptNote | Span], resource: Mapping[str, str], version: str) -> bytes:
-    """One export request, compressed."""
+    """The body of one export request, compressed by gzip."""
     spans = [_span(span) for note in notes for span in (spans_of(note) if isinstance(note, AttemptNote) else (note,))]
     request = ExportTraceServiceRequest(
         resource_spans=[

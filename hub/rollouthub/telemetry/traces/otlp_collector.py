@@ -1,4 +1,4 @@
-"""Where spans are delivered: an OTLP collector that may be slow, dead or hanging without anyone else's noticing."""
+"""Delivers spans to an OTLP collector, which may be slow, down or hanging without delaying the run."""
 
 import logging
 from collections import deque
@@ -16,19 +16,19 @@ from rollouthub.telemetry.traces.spans import AttemptNote, Span
 logger = logging.getLogger(__name__)
 
 MOST_WAITING = 4096
-"""Attempts whose spans are not delivered yet; the oldest give way."""
+"""Most notes (of attempts, or single spans) that wait for delivery; beyond that the oldest are dropped."""
 BATCH = 128
 GATHER_SECONDS = 1.0
 POST_SECONDS = 5.0
 FAREWELL_SECONDS = 2.0
-"""How long the end of a run waits for the last spans."""
+"""Most seconds that the end of a run waits for the last spans."""
 LONGEST_PAUSE_SECONDS = 30.0
 HEADER_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
 _PATH = "/v1/traces"
 
 
 class OtlpDelivery:
-    """Takes notes at once, and delivers them when it can."""
+    """Queues notes without blocking, and delivers them when the collector accepts them."""
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class OtlpDelivery:
         gather_seconds: float = GATHER_SECONDS,
         farewell_seconds: float = FAREWELL_SECONDS,
     ) -> None:
-        """A note waits `gather_seconds` for company; the end waits `farewell_seconds` for the last."""
+        """Notes are gathered for `gather_seconds` before they are sent; `end` takes at most `farewell_seconds`."""
         self.dropped = 0
-        """Spans that were not delivered and never will be."""
+        """How many spans were dropped without being delivered."""
         self.delivered = 0
         self._url, self._headers, self._resource, self._version = url, dict(headers), resource, version
         self._gather_seconds, self._farewell_seconds = gather_seconds, farewell_seconds
@@ -53,7 +53,7 @@ class OtlpDelivery:
         self._thread = anyio.CapacityLimiter(1)
 
     def take(self, note: AttemptNote | Span) -> None:
-        """Keep a note until it is delivered."""
+        """Queue a note for delivery."""
         if len(self._waiting) >= MOST_WAITING:
             self.dropped += _count(self._waiting.popleft())
         self._waiting.append(note)
@@ -72,14 +72,14 @@ class OtlpDelivery:
             pause = 0.0 if problem is None else min(LONGEST_PAUSE_SECONDS, max(self._gather_seconds, 2 * pause))
 
     async def end(self, session: aiohttp.ClientSession) -> None:
-        """Deliver what waits, once, and not for long; the rest is dropped."""
+        """Try once to deliver the queue, for at most `farewell_seconds`; the rest is dropped."""
         with anyio.move_on_after(self._farewell_seconds, shield=True):
             await self._deliver_all(session)
         self.dropped += sum(map(_count, self._waiting))
         self._waiting.clear()
 
     async def _deliver_all(self, session: aiohttp.ClientSession) -> str | None:
-        """Deliver what waits; why not, where the collector does not take it."""
+        """Deliver the queue; returns the problem if the collector does not accept it."""
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
             problem: str | None = "cut short"
@@ -109,7 +109,7 @@ class OtlpDelivery:
                 self.dropped += _count(note)
 
     async def _post(self, session: aiohttp.ClientSession, body: bytes) -> tuple[str | None, bool]:
-        """Why a batch was not taken, and whether it may be another time."""
+        """Send a batch: returns the problem, None if it was accepted, and whether a retry may succeed."""
         headers = {**self._headers, "Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
         try:
             async with session.post(
@@ -128,7 +128,7 @@ class OtlpDelivery:
             return type(error).__name__, True
 
     def _warn(self, problem: str) -> None:
-        """Once an outage: a collector that is gone for an hour is tried a hundred times."""
+        """Log a problem once per outage, because a collector that is down is tried many times."""
         if not self._has_warned:
             self._has_warned = True
             logger.warning("traces are not delivered to %s: %s; the run goes on without", self._url, problem)
@@ -139,10 +139,10 @@ def _count(note: AttemptNote | Span) -> int:
 
 
 def traces_url(given: str) -> str:
-    """Where spans are posted.
+    """The URL to which spans are posted.
 
     Raises:
-        ConfigError: it is no address, or holds a password.
+        ConfigError: the text is not an HTTP URL, or has a credential or a query.
     """
     try:
         parts = urlsplit(given)
@@ -161,10 +161,10 @@ def traces_url(given: str) -> str:
 
 
 def traces_headers(given: str | None) -> dict[str, str]:
-    """Headers as the variables of OpenTelemetry have them: `name=value,name=value`, values percent-encoded.
+    """Parse headers as in OpenTelemetry's variables: `name=value,name=value`, values percent-encoded.
 
     Raises:
-        ConfigError: they are none. They are not repeated: they may be secret.
+        ConfigError: the text has another form. The message does not repeat it, because it may be secret.
     """
     headers: dict[str, str] = {}
     for pair in (given or "").split(","):

@@ -1,7 +1,6 @@
-"""The spans of an environment server: its own half of an episode, in the trace of whoever opened it.
+"""The spans of an environment server: its part of an episode, in the trace of the client that opened the episode.
 
-Where an episode belongs is said over the control plane alone. Nothing of it is on the agent plane: an agent neither
-learns its trace, nor joins one.
+The trace id is sent over the control plane only, so that an agent can neither read its trace nor join one.
 """
 
 import time
@@ -19,7 +18,7 @@ from rollouthub.messages import Message
 from rollouthub.protocols import AgentPlane, EnvironmentHost, EnvironmentInfo, Episode, TaskCard
 from rollouthub.rollout import Fault
 from rollouthub.sandbox import SandboxRef
-from rollouthub.score import ModelCall, Score, Submission
+from rollouthub.score import KeptArtifact, ModelCall, SampleGroup, Score, Submission
 from rollouthub.task import BadRow
 from rollouthub.telemetry.traces.spans import UNKNOWN_TOOL, Span, Value, new_id
 from rollouthub.telemetry.traces.tracer import SpanTracer
@@ -27,13 +26,13 @@ from rollouthub.tracing import HEADER, TRACEPARENT, parse
 
 
 class AdoptingTraces:
-    """A control plane whose requests say which trace they belong to."""
+    """A control plane that takes the trace of each request from the request's header."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, in its trace."""
+        """Serve one request in its trace."""
         given = header(scope, HEADER.encode()) if scope["type"] == "http" else None
         before = TRACEPARENT.set(None if given is None else given.decode("latin-1"))
         try:
@@ -43,7 +42,7 @@ class AdoptingTraces:
 
 
 class _Place:
-    """Where the spans of one episode go: a trace, and the span above them."""
+    """Where the spans of one episode belong: a trace, and a parent span."""
 
     def __init__(self, tracer: SpanTracer, environment: str) -> None:
         self._tracer, self._environment = tracer, environment
@@ -51,7 +50,7 @@ class _Place:
 
     @contextmanager
     def span(self, name: str, **attributes: Value) -> Generator[None]:
-        """A span around the block."""
+        """Record a span around the block."""
         start, error = time.time(), None
         try:
             yield
@@ -62,7 +61,7 @@ class _Place:
             self.put(name, start, error, **attributes)
 
     def put(self, name: str, start: float, error: str | None, **attributes: Value) -> None:
-        """A span that ends now."""
+        """Record a span that ends now."""
         said: dict[str, Value] = {"rollouthub.environment.name": self._environment}
         said |= {key.replace("__", "."): value for key, value in attributes.items()}
         if error is not None:
@@ -73,34 +72,41 @@ class _Place:
 
 
 class TracedHost:
-    """A host whose episodes make spans."""
+    """A host whose episodes record spans."""
 
     def __init__(self, host: EnvironmentHost, tracer: SpanTracer) -> None:
         self._host, self._tracer = host, tracer
 
     @property
     def info(self) -> EnvironmentInfo:
-        """As the host says."""
+        """The traced host's `info`."""
         return self._host.info
 
     def tasks(self, split: str, seed: int) -> AsyncIterator[TaskCard | BadRow]:
-        """As the host gives them."""
+        """The traced host's tasks."""
         return self._host.tasks(split, seed)
 
     async def find_task(self, split: str, task_id: str, seed: int) -> TaskCard:
-        """As the host finds it."""
+        """Find a task as the traced host does."""
         return await self._host.find_task(split, task_id, seed)
 
     async def score(self, task: TaskCard, submission: Submission, *, seed: int, deadlines: Deadlines) -> Score:
-        """As the host scores it."""
+        """Score as the traced host does, in a span."""
         with _Place(self._tracer, self.info.name).span("verify"):
             return await self._host.score(task, submission, seed=seed, deadlines=deadlines)
+
+    async def score_group(
+        self, task: TaskCard, group: SampleGroup, *, seed: int, deadlines: Deadlines
+    ) -> Sequence[Score]:
+        """Score a group as the traced host does, in a span."""
+        with _Place(self._tracer, self.info.name).span("verify_group"):
+            return await self._host.score_group(task, group, seed=seed, deadlines=deadlines)
 
     @asynccontextmanager
     async def open(
         self, task: TaskCard, *, seed: int, deadlines: Deadlines, state: JsonValue = None
     ) -> AsyncGenerator[Episode]:
-        """As the host opens it."""
+        """Open an episode as the traced host does, with a span of its setup."""
         place, start = _Place(self._tracer, self.info.name), time.time()
         is_open = False
         try:
@@ -115,7 +121,7 @@ class TracedHost:
 
 
 class TracedEpisode:
-    """An episode that makes spans of what is asked of it."""
+    """An episode that records spans of the operations on it."""
 
     def __init__(self, episode: Episode, place: _Place) -> None:
         self._episode, self._place = episode, place
@@ -150,24 +156,36 @@ class TracedEpisode:
     def sandboxes(self) -> Sequence[SandboxRef]:
         return self._episode.sandboxes
 
+    @property
+    def artifacts(self) -> Sequence[KeptArtifact]:
+        return self._episode.artifacts
+
+    @property
+    def missing_artifacts(self) -> Sequence[str]:
+        return self._episode.missing_artifacts
+
     async def ways_in(self) -> WaysIn:
-        """As the episode has them."""
+        """The traced episode's ways to enter it."""
         return await self._episode.ways_in() if isinstance(self._episode, EnterableEpisode) else WaysIn()
 
-    async def reference(self) -> Sequence[Message]:
-        """As the episode gives it."""
-        return await self._episode.reference()
+    async def leave(self, seat: str) -> None:
+        """Tell the traced episode that a seat's player is done."""
+        await self._episode.leave(seat)
+
+    async def reference(self, seat: str | None = None) -> Sequence[Message]:
+        """The traced episode's reference solution."""
+        return await self._episode.reference(seat)
 
     async def snapshot(self) -> JsonValue:
-        """As the episode gives it."""
+        """The traced episode's state."""
         return await self._episode.snapshot()
 
     async def seal(self) -> None:
-        """As the episode does."""
+        """Seal the traced episode."""
         await self._episode.seal()
 
     async def verify(self, submission: Submission) -> Score:
-        """As the episode does."""
+        """Verify the traced episode; the first time, in a span."""
         if self._is_judged:  # the verdict is there
             return await self._episode.verify(submission)
         self._is_judged = True
@@ -175,7 +193,7 @@ class TracedEpisode:
             return await self._episode.verify(submission)
 
     async def conclude(self, submission: Submission) -> Score | None:
-        """As the episode does."""
+        """Conclude the traced episode, in a span unless its verdict has one already."""
         if self._is_judged:
             return await self._episode.conclude(submission)
         self._is_judged = True
@@ -183,7 +201,7 @@ class TracedEpisode:
             return await self._episode.conclude(submission)
 
     async def close(self) -> None:
-        """As the episode does."""
+        """Close the traced episode; the first time, in a span."""
         if self._is_closed:
             return await self._episode.close()
         self._is_closed = True
@@ -192,7 +210,7 @@ class TracedEpisode:
 
 
 class TracedPlane:
-    """A seat that makes spans of its tool calls."""
+    """A seat that records spans of its tool calls."""
 
     def __init__(self, plane: AgentPlane, place: _Place) -> None:
         self._plane, self._place = plane, place
@@ -210,8 +228,12 @@ class TracedPlane:
     def tools(self) -> tuple[Tool, ...]:
         return self._plane.tools
 
+    @property
+    def task_tools(self) -> frozenset[str]:
+        return self._plane.task_tools
+
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """As the seat does."""
+        """Call a tool as the traced seat does, in a span."""
         start, error = time.time(), None
         shown = name if name in self._names else UNKNOWN_TOOL
         try:
@@ -231,5 +253,5 @@ class TracedPlane:
             )
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
-        """As the seat does."""
+        """Pass messages to the traced seat, and return its user's next messages; None when the conversation is over."""
         return await self._plane.reply(messages)

@@ -1,47 +1,47 @@
-"""Spans: what one attempt, or one call, becomes in a trace. No prompt, answer, argument or error text is in them."""
+"""The spans of an attempt and its calls. They contain no prompt, answer, argument or error text."""
 
 import os
 import time
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rollouthub.protocols import ModelReply, ModelRequest
+from rollouthub.generation import ModelReply, ModelRequest
 from rollouthub.rollout import Rollout
 
 Value = str | int | float | bool | tuple[str, ...]
 Kind = Literal["internal", "client", "server"]
 MOST_CALLS = 512
-"""Calls of one attempt that get a span each; further ones are counted."""
+"""Most model calls, and most tool calls, of one attempt that get a span each; further ones are only counted."""
 UNKNOWN_TOOL = "unknown"
-"""Shown for a tool that the environment does not have: its name is a model's own words."""
+"""Name in a span of a tool that the environment does not have, because that name is the model's own text."""
 
 
 def new_id(size: int) -> bytes:
-    """An id nobody can guess."""
+    """A random, unguessable id of `size` bytes."""
     return os.urandom(size)
 
 
 @dataclass(slots=True)
 class Span:
-    """A stretch of time with a name."""
+    """A named interval of a trace."""
 
     trace_id: bytes
     span_id: bytes
     parent_id: bytes
-    """Empty for the first of a trace."""
+    """The parent span's id; empty for the root of a trace."""
     name: str
     start: float
-    """Seconds since the epoch."""
+    """Unix time in seconds."""
     end: float
     kind: Kind = "internal"
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])
     error: str | None = None
-    """The kind of what went wrong: a class's name, never its words."""
+    """The kind of an error: a class's name or a fixed word, never a message."""
 
 
 @dataclass(slots=True)
 class CallNote:
-    """A call of the run's model."""
+    """The data that a trace keeps of one call of the run's model."""
 
     span_id: bytes
     start: float
@@ -49,7 +49,7 @@ class CallNote:
     model: str
     max_tokens: int | None
     reply: tuple[str | None, int, int, str | None] | None
-    """Who answered, prompt and output tokens, why it stopped."""
+    """The model that answered, prompt tokens, output tokens, finish reason; None if the call failed."""
     error: str | None
 
 
@@ -61,7 +61,7 @@ def note_of(
     reply: ModelReply | None,
     error: BaseException | None,
 ) -> CallNote:
-    """What is kept of a call."""
+    """The data of one model call that a trace keeps."""
     said = None
     if reply is not None:
         said = (reply.model, reply.usage.prompt_tokens, reply.usage.output_tokens, reply.finish_reason)
@@ -71,31 +71,33 @@ def note_of(
 
 @dataclass(slots=True)
 class AttemptNote:
-    """What is kept of an attempt until its spans are made: the record itself may be large."""
+    """The data of an attempt that is kept until its spans are made, because the record itself may be large."""
 
     trace_id: bytes
     root: bytes
     start: float
     seconds: float
     stages: tuple[tuple[str, float], ...]
-    """`setup`, `agent`, `verify`, `close`, in order, with their seconds."""
+    """The seconds of `setup`, `agent`, `verify` and `close`, in this order."""
     calls: list[CallNote]
     tools: list[tuple[str, float, float, bool]]
-    """Name, seconds since the start, seconds it took, and whether it told of an error."""
+    """For each tool call: name, seconds from the attempt's start, duration in seconds, and whether it returned an
+    error.
+    """
     attributes: dict[str, Value]
     agent: str
     error: str | None
 
     @property
     def count(self) -> int:
-        """How many spans it becomes."""
+        """How many spans the note makes."""
         return 1 + sum(seconds > 0 for _, seconds in self.stages) + len(self.calls) + len(self.tools)
 
 
 def attempt_note(
     trace_id: bytes, root: bytes, calls: list[CallNote], rollout: Rollout, tools: frozenset[str]
 ) -> AttemptNote:
-    """What is kept of an attempt."""
+    """The data of one attempt that a trace keeps."""
     timings, outcome = rollout.timings, rollout.outcome
     attributes: dict[str, Value] = {
         "rollouthub.run.id": rollout.run_id,
@@ -139,7 +141,7 @@ def attempt_note(
 
 
 def spans_of(note: AttemptNote) -> list[Span]:
-    """The spans of an attempt: itself, its stages, and the calls below them."""
+    """The spans of an attempt: the attempt itself, its stages, and its calls below them."""
     name = note.attributes["rollouthub.environment.name"]
     end = note.start + note.seconds
     root = Span(note.trace_id, note.root, b"", f"rollout {name}", note.start, end, "internal", note.attributes)

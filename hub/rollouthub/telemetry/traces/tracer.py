@@ -1,4 +1,4 @@
-"""The tracer of a process: notes what attempts do, and has it delivered as spans."""
+"""The tracer of a process: keeps notes on attempts, and delivers them as spans."""
 
 import os
 import time
@@ -10,9 +10,9 @@ import aiohttp
 import anyio
 
 from rollouthub.errors import ConfigError
+from rollouthub.generation import Model, ModelReply, ModelRequest
 from rollouthub.models.credentials import Credentials
 from rollouthub.plugins.extras import pip_install
-from rollouthub.protocols import Model, ModelReply, ModelRequest
 from rollouthub.rollout import Rollout
 from rollouthub.telemetry.traces.spans import AttemptNote, CallNote, Span, attempt_note, new_id, note_of
 from rollouthub.tracing import TRACEPARENT, write
@@ -26,7 +26,7 @@ except ImportError as missing:
 
 
 class AttemptTrace:
-    """The notes on one attempt."""
+    """The notes on one attempt, while it runs."""
 
     __slots__ = ("_calls", "_delivery", "_is_over", "_root", "_tools", "_trace_id", "parent")
 
@@ -38,7 +38,7 @@ class AttemptTrace:
         self._is_over = False
 
     async def generate(self, model: Model, request: ModelRequest) -> ModelReply:
-        """Ask a model, under a span of its own."""
+        """Call a model, within a span of its own."""
         span_id, start = new_id(8), time.time()
         before = TRACEPARENT.set(write(self._trace_id, span_id))
         try:
@@ -52,38 +52,38 @@ class AttemptTrace:
         return reply
 
     def end(self, rollout: Rollout) -> None:
-        """The attempt is over; said twice, the first counts."""
+        """Queue the attempt's notes for delivery; only the first call counts."""
         if not self._is_over:
             self._is_over = True
             self._delivery.take(attempt_note(self._trace_id, self._root, self._calls, rollout, self._tools))
 
 
 class SpanTracer:
-    """Makes the spans of this process. `open_tracer` makes one."""
+    """Records the spans of this process. `open_tracer` makes one."""
 
     def __init__(self, delivery: OtlpDelivery) -> None:
         self._delivery = delivery
 
     @property
     def dropped(self) -> int:
-        """Spans that were not delivered."""
+        """How many spans were dropped without being delivered."""
         return self._delivery.dropped
 
     def begin(self, tools: frozenset[str]) -> AttemptTrace:
-        """An attempt begins."""
+        """Begin the trace of an attempt."""
         return AttemptTrace(self._delivery, tools)
 
     def take(self, note: AttemptNote | Span) -> None:
-        """A span that somebody else has made."""
+        """Queue a span that was made elsewhere."""
         self._delivery.take(note)
 
 
 @asynccontextmanager
 async def open_tracer(url: str, credentials: Credentials, service: str = "rollouthub") -> AsyncGenerator[SpanTracer]:
-    """Deliver spans to a collector for as long as the block lasts; its end waits `FAREWELL_SECONDS` at most.
+    """Deliver spans to a collector within the block; its end waits at most `FAREWELL_SECONDS`.
 
     Raises:
-        ConfigError: the address or the headers do not hold.
+        ConfigError: the URL or the headers are invalid.
     """
     installed = version("rollouthub")
     resource = {"service.name": service, "service.version": installed, "service.instance.id": str(os.getpid())}

@@ -1,1 +1,3 @@
-"""Curves of a run where people look at curves: TensorBoard, W&B, MLflow, and a trainer's own read back beside them."""
+"""Curves of a run in experiment trackers: TensorBoard, W&B and MLflow; and a trainer's own curves, read back to
+compare.
+"""

@@ -1,4 +1,4 @@
-"""From committed rollouts to points: means over windows, and what the run has come to so far."""
+"""From committed rollouts to points of curves: means over windows, and totals so far."""
 
 from array import array
 from collections.abc import Sequence
@@ -14,23 +14,23 @@ STAGES = ("queue", "setup", "agent", "model", "tool", "verify", "close", "total"
 KINDS = ("scored", "agent_failure", "infrastructure_fault", "verifier_fault", "cancelled")
 TRUNCATED = frozenset({Stop.TURN_LIMIT, Stop.TOKEN_LIMIT, Stop.TIME_LIMIT, Stop.COST_LIMIT, Stop.CONTEXT_LIMIT})
 POINTS = 200
-"""About how many a run is drawn with."""
+"""About how many points a run's curves have."""
 LEAST_WINDOW = 10
-"""Rollouts; a mean over fewer is noise."""
+"""Fewest rollouts in a window; a mean over fewer is noise."""
 
 
 def window_of(planned: int) -> int:
-    """How many rollouts a point sums up, the same before and after a resume."""
+    """How many rollouts a point sums up, for a run of `planned` rollouts."""
     return max(LEAST_WINDOW, planned // POINTS)
 
 
 @dataclass
 class Before:
-    """What a resumed run had come to."""
+    """The totals of a resumed run before its resumption."""
 
     means: RunningMeans = field(default_factory=RunningMeans)
     unscored: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
-    """Rollout id → outcome of those whose latest attempt is unscored: a later attempt takes its place."""
+    """Rollout id → outcome, for rollouts whose latest attempt is unscored, so that a later attempt can replace it."""
     prompt_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0.0
@@ -38,7 +38,7 @@ class Before:
 
 @dataclass(slots=True)
 class _Rewards(RewardMeans):
-    """One environment's verdicts in a window."""
+    """Sums over the scores of one environment in a window."""
 
     reward_sum: float = 0.0
     scored: int = 0
@@ -47,7 +47,7 @@ class _Rewards(RewardMeans):
 
 
 class _Window:
-    """What happened since the last point."""
+    """Sums since the last point."""
 
     def __init__(self) -> None:
         self.records = self.turns = self.tool_calls = self.output_tokens = self.truncated = self.retries = 0
@@ -56,7 +56,7 @@ class _Window:
 
 
 class Curves:
-    """Adds up rollouts as they are committed, a few additions each, in constant memory."""
+    """Sums up rollouts as they are committed, with a few additions each, in memory that grows only with the window."""
 
     def __init__(self, planned: int, began_at: float, before: Before | None = None) -> None:
         before = before or Before()
@@ -74,11 +74,11 @@ class Curves:
 
     @property
     def step(self) -> int:
-        """Rollouts with a committed record."""
+        """How many rollouts have a committed record."""
         return self._means.finished
 
     def add(self, rollouts: Sequence[Rollout]) -> list[Point]:
-        """Count committed records; the points that became complete."""
+        """Count committed records; returns the points that became complete."""
         points: list[Point] = []
         for rollout in rollouts:
             self._add(rollout)
@@ -87,11 +87,11 @@ class Curves:
         return points
 
     def rest(self) -> Point | None:
-        """The point of what is left when the run ends; None where nothing is."""
+        """The point of an incomplete last window; None if it is empty."""
         return self._point() if self._window.records else None
 
     def figures(self) -> dict[str, float]:
-        """What the run has come to so far."""
+        """The run's totals and means so far."""
         means = self._means
         found = {
             "run/mean_reward": means.mean_reward,

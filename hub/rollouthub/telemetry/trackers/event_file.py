@@ -1,4 +1,4 @@
-"""TensorBoard's event files, written and read: records of `Event` messages, framed and summed as TensorFlow does.
+"""Writes and reads TensorBoard's event files: records of `Event` messages, with TensorFlow's framing and checksums.
 
 Fields as in tensorboard/compat/proto (event, summary, tensor); framing as in TensorFlow's TFRecord.
 """
@@ -16,7 +16,7 @@ from rollouthub.telemetry.trackers.protobuf_wire import block, double, fields, n
 
 _MASK = 0xA282EAD8
 _LARGEST_RECORD = 64 * 2**20
-"""A record longer than this is taken for a damaged file."""
+"""A record with more bytes means that the file is damaged."""
 
 
 def _table() -> tuple[int, ...]:
@@ -32,7 +32,7 @@ _CRC32C = _table()
 
 
 def masked_sum(raw: bytes) -> int:
-    """CRC-32C of some bytes, masked as records have it."""
+    """The CRC-32C of some bytes, masked as in TFRecord."""
     crc = 0xFFFFFFFF
     for byte in raw:
         crc = _CRC32C[(crc ^ byte) & 0xFF] ^ crc >> 8
@@ -41,13 +41,13 @@ def masked_sum(raw: bytes) -> int:
 
 
 def framed(event: bytes) -> bytes:
-    """A record: length, its sum, the event, its sum."""
+    """A record: length, checksum of the length, the event, checksum of the event."""
     length = struct.pack("<Q", len(event))
     return b"".join((length, struct.pack("<I", masked_sum(length)), event, struct.pack("<I", masked_sum(event))))
 
 
 def scalars(values: Mapping[str, float], step: int, seconds: float) -> bytes:
-    """An event that draws a point of each of these curves; what is no finite number is left out."""
+    """An event with one point of each of these curves; values that are not finite are left out."""
     summary = b"".join(
         block(1, block(1, tag) + single(2, value)) for tag, value in values.items() if math.isfinite(value)
     )
@@ -55,7 +55,7 @@ def scalars(values: Mapping[str, float], step: int, seconds: float) -> bytes:
 
 
 class EventFile:
-    """A new event file in a folder, which TensorBoard reads beside those that are there."""
+    """A new event file in a folder; TensorBoard reads it together with the others there."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,18 +71,18 @@ class EventFile:
         self._file.write(framed(event))
 
     def flush(self) -> None:
-        """Let readers see what was added."""
+        """Make added events visible to readers."""
         self._file.flush()
 
     def close(self) -> None:
-        """Add nothing more."""
+        """Close the file."""
         self._file.close()
 
 
 def read_scalars(path: Path) -> Iterator[tuple[int, float, str, float]]:
-    """The points in an event file, whoever wrote it: step, seconds since the epoch, name, value.
+    """The points in an event file of any program: step, Unix time in seconds, name, value.
 
-    A file that ends in the middle of a record is one that is still written: it ends before that record.
+    If the file ends within a record, because it is still being written, reading ends before that record.
     """
     for event in read_events(path):
         step, seconds = 0, 0.0
@@ -103,7 +103,7 @@ def read_scalars(path: Path) -> Iterator[tuple[int, float, str, float]]:
 
 
 def read_events(path: Path) -> Iterator[bytes]:
-    """The messages in an event file, up to where it ends or is damaged."""
+    """The messages in an event file, up to its end or to a damaged record."""
     with path.open("rb") as file:
         while True:
             head = file.read(12)
@@ -135,7 +135,7 @@ def _values(summary: bytes) -> Iterator[tuple[str, float]]:
 
 
 def _tensor(message: bytes) -> float | None:
-    """A tensor of one number, which is how TensorFlow 2 writes a scalar; None of any other."""
+    """The number in a tensor with one number, as TensorFlow 2 writes scalars; None for any other tensor."""
     kind, raw = 0, b""
     for field, value in fields(message):
         if field == 1 and isinstance(value, int):

@@ -1,4 +1,4 @@
-"""The settings of a run as trackers show them: flat, and without anything that may be a secret."""
+"""A run's settings for trackers: flat, and without anything that may be secret."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -9,12 +9,14 @@ from rollouthub.telemetry.trackers.tracker import Setting
 
 _SECRET_NAME = re.compile(r"(?:^|[._-])(?:api_?key|key|token|secret|password|passwd|credentials?|auth\w*)$", re.I)
 _PRIVATE = ("request.ray.runtime_env",)
-"""Sections that hold whatever their users need, such as keys among environment variables."""
+"""Sections with arbitrary user content, such as environment variables with keys; they are left out."""
 _LONGEST = 200
 
 
 def shown_settings(resolved: dict[str, JsonValue], redact: Callable[[str], str]) -> dict[str, Setting]:
-    """What `resolved.json` says, flat; a tracker may be somebody else's server, so less is more."""
+    """The settings in `resolved.json`, flat and shortened, without those that may be secret, since a tracker's
+    server may be a third party's.
+    """
     shown: dict[str, Setting] = {}
     for path, value in _leaves(resolved, ""):
         name = path.removeprefix("request.")

@@ -1,4 +1,4 @@
-"""The MLflow tracker (extra `mlflow`): to `MLFLOW_TRACKING_URI`, or files in `mlruns/` beside the run."""
+"""The MLflow tracker (extra `mlflow`): writes to `MLFLOW_TRACKING_URI`, or to files in `mlruns/` beside the run."""
 
 import os
 import re
@@ -10,16 +10,16 @@ from typing import Any
 from rollouthub.telemetry.trackers.tracker import Ending, Point, TrackedRun
 
 EXPERIMENT = "rollouthub"
-"""Where `MLFLOW_EXPERIMENT_NAME` names none."""
+"""The experiment's name if `MLFLOW_EXPERIMENT_NAME` is not set."""
 _RUN_TAG = "rollouthub.run_id"
 _METRICS_AT_ONCE, _PARAMS_AT_ONCE, _LONGEST_PARAM = 1000, 100, 500
-"""What MLflow's REST API takes."""
+"""Limits of MLflow's REST API: metrics and parameters per request, characters of a parameter."""
 _NOT_IN_NAMES = re.compile(r"[^\w./ -]")
 _STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
 
 
 class MLflow:
-    """Logs to one MLflow run, which a resumed run goes on with."""
+    """Logs to one MLflow run; a resumed run continues it."""
 
     def __init__(self, client: Any, run_id: str) -> None:
         self._client, self._run_id = client, run_id
@@ -37,13 +37,13 @@ class MLflow:
             self._client.log_batch(self._run_id, metrics=part)
 
     def end(self, ending: Ending, figures: Mapping[str, float]) -> None:
-        """Say how the run ended; its last point has the last figures."""
+        """Set how the run ended; the last figures were logged with its last point."""
         self.ending = ending
 
 
 @contextmanager
 def track(run: TrackedRun) -> Generator[MLflow]:
-    """Draw a run."""
+    """Log a run to MLflow, within the context."""
     address = os.environ.get("MLFLOW_TRACKING_URI") or (run.directory.absolute().parent / "mlruns").as_uri()
     if address.startswith("file:"):
         # Asked for: MLflow 3 wants a database, which its small package cannot open.
@@ -58,7 +58,7 @@ def track(run: TrackedRun) -> Generator[MLflow]:
 
 
 def _run(client: Any, run: TrackedRun) -> str:
-    """The MLflow run of this run; a new one where there is none yet."""
+    """The id of this run's MLflow run, which is created if there is none yet."""
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
     experiment = client.get_experiment_by_name(name)
     experiment_id = client.create_experiment(name) if experiment is None else experiment.experiment_id

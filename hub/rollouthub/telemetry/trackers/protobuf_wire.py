@@ -1,6 +1,6 @@
-"""As much of Protocol Buffers' wire format as event files need: fields out, fields in.
+"""The part of Protocol Buffers' wire format that event files need: encoding and decoding of fields.
 
-A library would cost every run 0.2 s of CPU and 28 MB for a few kilobytes of curves.
+A library would cost every run 0.2 s of CPU time and 28 MB of memory for a few kilobytes of curves.
 Format: https://protobuf.dev/programming-guides/encoding/
 """
 
@@ -8,21 +8,21 @@ import struct
 from collections.abc import Iterator
 
 Field = int | bytes
-"""A varint, or the bytes of anything else."""
+"""A decoded field: a varint as int, any other type as bytes."""
 
 
 def number(field: int, value: int) -> bytes:
-    """A whole number from 0, or an enum, or a bool."""
+    """Encode a non-negative integer, an enum or a bool."""
     return _varint(field << 3) + _varint(value)
 
 
 def double(field: int, value: float) -> bytes:
-    """A 64-bit float."""
+    """Encode a 64-bit float."""
     return _varint(field << 3 | 1) + struct.pack("<d", value)
 
 
 def single(field: int, value: float) -> bytes:
-    """A 32-bit float; what it cannot hold is infinite."""
+    """Encode a 32-bit float; a value out of range becomes infinite."""
     try:
         packed = struct.pack("<f", value)
     except OverflowError:
@@ -31,16 +31,16 @@ def single(field: int, value: float) -> bytes:
 
 
 def block(field: int, value: bytes | str) -> bytes:
-    """Bytes, text, or a message."""
+    """Encode bytes, text, or a message."""
     raw = value.encode("utf-8", "replace") if isinstance(value, str) else value
     return _varint(field << 3 | 2) + _varint(len(raw)) + raw
 
 
 def fields(message: bytes) -> Iterator[tuple[int, Field]]:
-    """The fields of a message in order: their numbers, and what they hold.
+    """Decode a message: the number and value of each field, in order.
 
     Raises:
-        ValueError: this is no message.
+        ValueError: the bytes are not a valid message.
     """
     place, end = 0, len(message)
     while place < end:

@@ -1,4 +1,4 @@
-"""The TensorBoard tracker: event files in `RUN/tensorboard/`, and the settings for its HParams page."""
+"""The TensorBoard tracker: event files in `RUN/tensorboard/`, with the settings for its HParams page."""
 
 import time
 from collections.abc import Generator, Mapping, Sequence
@@ -15,26 +15,26 @@ _SUCCESS, _FAILURE = 1, 2
 
 
 class TensorBoard:
-    """Writes one event file; a resumed run adds another to the same folder, and its steps go on."""
+    """Writes one event file; a resumed run adds another file to the same folder and continues the steps."""
 
     def __init__(self, file: EventFile) -> None:
         self._file = file
 
     def write(self, points: Sequence[Point]) -> None:
-        """Append the points, and let TensorBoard see them."""
+        """Append the points, and make them visible to TensorBoard."""
         for point in points:
             self._file.add(scalars(point.values, point.step, point.time))
         self._file.flush()
 
     def end(self, ending: Ending, figures: Mapping[str, float]) -> None:
-        """Say on the HParams page how the run ended."""
+        """Write how the run ended, for the HParams page."""
         status = _SUCCESS if ending == "finished" else _FAILURE
         self._file.add(_hparams("_hparams_/session_end_info", block(4, number(1, status) + double(2, time.time()))))
 
 
 @contextmanager
 def track(run: TrackedRun) -> Generator[TensorBoard]:
-    """Draw a run."""
+    """Write a run's curves to an event file, within the context."""
     file = EventFile(run.directory / FOLDER)
     try:
         for event in _settings(run.settings):
@@ -45,7 +45,7 @@ def track(run: TrackedRun) -> Generator[TensorBoard]:
 
 
 def _settings(settings: Mapping[str, Setting]) -> list[bytes]:
-    """The events of the HParams plug-in: what there is to compare runs by, and what this one has of it."""
+    """The events of the HParams plug-in: which settings and metrics there are, and this run's settings."""
     infos = b"".join(block(4, block(1, name) + number(4, _kind(value))) for name, value in settings.items())
     metrics = b"".join(block(5, block(1, block(2, tag))) for tag in _METRICS)
     values = b"".join(block(1, block(1, name) + block(2, _value(value))) for name, value in settings.items())
@@ -65,7 +65,7 @@ def _kind(value: Setting) -> int:
 
 
 def _value(value: Setting) -> bytes:
-    """As `google.protobuf.Value` holds it."""
+    """A setting encoded as `google.protobuf.Value`."""
     if isinstance(value, bool):
         return number(4, int(value))
     return block(3, value) if isinstance(value, str) else double(2, value)

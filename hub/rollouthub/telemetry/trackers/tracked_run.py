@@ -1,6 +1,7 @@
-"""A run drawn while it plays: curves are added up where records are committed, and drawn by worker threads.
+"""Sends a run's curves to trackers while it plays: sums are updated when records are committed, and trackers run in
+worker threads.
 
-A tracker that is slow or broken costs the run nothing: what waits for it is bounded, and so is the wait for its end.
+A slow or broken tracker does not delay the run: the number of waiting points is bounded, and so is the wait at the end.
 """
 
 import json
@@ -25,17 +26,17 @@ from rollouthub.telemetry.trackers.tracker import Ending, Point, TrackedRun, Tra
 logger = logging.getLogger(__name__)
 
 GATHER_SECONDS = 2.0
-"""How long points wait for company; a run shorter than that is drawn at its end."""
+"""Seconds for which points are gathered before they are sent; a shorter run is sent at its end."""
 END_SECONDS = 30.0
-"""How long the end of a run waits for its trackers; one that has failed to keep up by then is left behind."""
+"""Most seconds that the end of a run waits for its trackers; a tracker that needs longer is abandoned."""
 CUT_SHORT_SECONDS = 2.0
-"""The same, where the run is stopped at once."""
+"""As `END_SECONDS`, if the run is cancelled."""
 MOST_WAITING = 10_000
-"""Points; further ones push out the oldest."""
+"""Most points that wait for a tracker; beyond that the oldest are dropped."""
 
 
 class _Pen:
-    """One tracker, and the thread that serves it."""
+    """One tracker, and the thread that calls it."""
 
     def __init__(self, name: str, load: Callable[[], TrackerFactory], complain: Callable[[str], None]) -> None:
         self.name, self._load, self._complain = name, load, complain
@@ -48,16 +49,16 @@ class _Pen:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether its thread is in a call; once the run is over, one that does not come back."""
+        """Whether a call in the thread has not returned."""
         return self._calls > 0
 
     def offer(self, points: Sequence[Point]) -> None:
-        """Have these drawn, soon."""
+        """Queue points for the tracker."""
         if not self._is_lost:
             self._waiting.extend(points)
 
     async def serve(self, run: Callable[[], TrackedRun], over: anyio.Event) -> None:
-        """Draw what is offered until the run is over."""
+        """Send queued points until the run is over."""
         while not over.is_set():
             with anyio.move_on_after(GATHER_SECONDS):
                 await over.wait()
@@ -65,7 +66,7 @@ class _Pen:
                 await self._work(run)
 
     async def end(self, run: Callable[[], TrackedRun], ending: Ending, figures: dict[str, float]) -> None:
-        """Draw the rest and close."""
+        """Send the remaining points and the run's end, and close the tracker."""
         await self._work(run, (ending, figures))
 
     async def _work(self, run: Callable[[], TrackedRun], end: tuple[Ending, dict[str, float]] | None = None) -> None:
@@ -80,7 +81,9 @@ class _Pen:
     def _draw(
         self, run: Callable[[], TrackedRun], points: Sequence[Point], end: tuple[Ending, dict[str, float]] | None
     ) -> None:
-        """In the thread. Whatever goes wrong is the tracker's loss, said once."""
+        """Call the tracker, in its thread. After any exception the tracker is not called again; the problem is
+        reported once.
+        """
         try:
             if self._tracker is None:
                 self._tracker = self._resources.enter_context(self._load()(run()))
@@ -98,21 +101,21 @@ class _Pen:
 
 
 class Tracking:
-    """An observer that draws what it hears of, and passes it on to another."""
+    """A run observer that sums up records for trackers, and passes everything on to another observer."""
 
     def __init__(self, directory: Path, observer: Observer, note: Callable[[str], None], *, is_resumed: bool) -> None:
         self.directory, self.note = directory, note
         self._observer, self._is_resumed = observer, is_resumed
         self.pens: list[_Pen] = []
         self.curves: Curves | None = None
-        """None before the run plays."""
+        """The run's curves; None before the run plays."""
         self.complaints: deque[str] = deque()
-        """Made in threads, shown from the event loop."""
+        """Messages about failed trackers, added in threads and shown from the event loop."""
         self.run_id, self.step, self.planned = "", 0, 0
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a tracker's thread still runs, though nobody waits for it any more."""
+        """Whether a tracker's thread is still in a call."""
         return any(pen.is_stuck for pen in self.pens)
 
     @property
@@ -121,7 +124,7 @@ class Tracking:
         return self.curves is not None and self.curves.step >= self.planned
 
     def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
-        """The run is about to play; of a resumed one, what it came to before counts."""
+        """Called when the run is about to play; a resumed run's earlier totals are read."""
         self._observer.started(run_id, planned, done, bad_rows)
         before = Before()
         if self._is_resumed:
@@ -133,22 +136,22 @@ class Tracking:
         self.run_id, self.step, self.planned = run_id, self.curves.step, planned
 
     def committed(self, rollouts: Sequence[Rollout]) -> None:
-        """These records are durable."""
+        """Called when records are durable."""
         self._observer.committed(rollouts)
         if self.curves is not None and (points := self.curves.add(rollouts)):
             self._offer(points)
 
     def stopped(self, reason: str) -> None:
-        """The run ends before everything planned was played."""
+        """Called when the run ends before everything planned was played."""
         self._observer.stopped(reason)
 
     def rest(self) -> None:
-        """Have drawn what makes no whole window."""
+        """Queue the point of an incomplete last window."""
         if self.curves is not None and (point := self.curves.rest()) is not None:
             self._offer([point])
 
     def say(self) -> None:
-        """Show the complaints there are."""
+        """Show the queued messages about failed trackers."""
         while self.complaints:
             self.note(self.complaints.popleft())
 
@@ -159,10 +162,10 @@ class Tracking:
 
 
 def read_before(directory: Path) -> Before:
-    """What a run has come to, for the curves of its next part.
+    """A run's totals so far, to continue its curves after a resumption.
 
     Raises:
-        HubError: it cannot be read.
+        HubError: the run cannot be read.
     """
     with open_run(directory) as reader:
         means = reader.means()
@@ -181,10 +184,10 @@ async def tracked(
     note: Callable[[str], None],
     redact: Callable[[str], str],
 ) -> AsyncGenerator[Tracking]:
-    """Draw a run with these trackers, while it is played within; what is yielded observes it.
+    """Track a run with these trackers within the block; yields the run's observer.
 
     Raises:
-        UnknownNameError: nobody draws under a name.
+        UnknownNameError: there is no tracker of a given name.
         ConfigError: a tracker needs a package that is not installed.
     """
     tracking = Tracking(directory, observer, note, is_resumed=is_resumed)
@@ -214,7 +217,7 @@ async def tracked(
 
 
 class _Drawing:
-    """How the drawing of a run ends."""
+    """How the tracking of a run ends."""
 
     def __init__(self, tracking: Tracking, redact: Callable[[str], str]) -> None:
         self._tracking, self._redact = tracking, redact
@@ -223,13 +226,13 @@ class _Drawing:
         self.patience = END_SECONDS
 
     def run(self) -> TrackedRun:
-        """What is drawn; asked in a thread."""
+        """The run's description for trackers; called in a thread."""
         tracking = self._tracking
         resolved = json.loads((tracking.directory / "resolved.json").read_text())
         return TrackedRun(tracking.run_id, tracking.directory, shown_settings(resolved, self._redact), tracking.step)
 
     async def end(self) -> None:
-        """Draw the rest, for as long as there is patience."""
+        """Send the remaining points to all trackers, for at most `patience` seconds."""
         tracking = self._tracking
         self.over.set()
         with anyio.CancelScope(shield=True, deadline=anyio.current_time() + self.patience) as scope:

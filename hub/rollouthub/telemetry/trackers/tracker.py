@@ -1,108 +1,91 @@
-"""What draws curves must be: `Tracker`, the points it is given, and how one is found by its name."""
+"""`Tracker`: the interface of an experiment tracker, the points it gets, and the lookup by name."""
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.plugins.entry_points import plugins
+from rollouthub.plugins.entry_points import TRACKERS, load_plugin, plugins
 from rollouthub.plugins.extras import pip_install
 
-TRACKERS = "rollouthub.trackers"
-"""Entry points of other distributions, each a `TrackerFactory` called `namespace/name`."""
 Ending = Literal["finished", "interrupted", "failed"]
 Setting = str | float | bool
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Figures at one step. A dataclass: a run makes hundreds, all inside one process."""
+    """Figures of a run at one step."""
 
     step: int
-    """Rollouts with a committed record so far, those from before a resume included."""
+    """How many rollouts have a committed record so far, including those from before a resumption."""
     time: float
-    """Seconds since the epoch."""
+    """Unix time in seconds."""
     values: Mapping[str, float]
-    """Name (`reward/gsm8k`, `seconds/model/p95` …) → figure."""
+    """The figures by name (`reward/gsm8k`, `seconds/model/p95` …)."""
 
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """The run that is drawn."""
+    """The description of a run for trackers."""
 
     run_id: str
     directory: Path
     settings: Mapping[str, Setting]
-    """The resolved settings, flat (`sampling.temperature`); what may be a secret is left out."""
+    """The resolved settings, flat (`sampling.temperature`), without those that may be secret."""
     step: int
-    """Rollouts that were committed before this start; 0 of a new run."""
+    """How many rollouts were committed before this start; 0 for a new run."""
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The run's display name."""
         return self.directory.absolute().name
 
 
 class Tracker(Protocol):
-    """Draws curves. Called from a worker thread, one call at a time: it may block, and it may fail."""
+    """Records curves. It is called from a worker thread, one call at a time, so it may block and may raise."""
 
     def write(self, points: Sequence[Point]) -> None:
-        """Draw further points, in order of their steps."""
+        """Record further points, in order of their steps."""
         ...
 
     def end(self, ending: Ending, figures: Mapping[str, float]) -> None:
-        """The run is over, and these are its last figures."""
+        """Record that the run is over, with its last figures."""
         ...
 
 
 TrackerFactory = Callable[[TrackedRun], AbstractContextManager[Tracker]]
 
 
-@dataclass(frozen=True)
-class _Ours:
-    module: str
-    needs: str | None = None
-    """The package without which it cannot be used."""
-    extra: str = ""
-
-
-_OURS = {
-    "tensorboard": _Ours("rollouthub.telemetry.trackers.tensorboard"),
-    "wandb": _Ours("rollouthub.telemetry.trackers.wandb", "wandb", "wandb"),
-    "mlflow": _Ours("rollouthub.telemetry.trackers.mlflow", "mlflow", "mlflow"),
-}
+_NEEDS = {"mlflow": "mlflow", "wandb": "wandb"}
+"""The hub's own trackers that need a package, by name; the extra that installs the package has the same name."""
 
 
 def find_tracker(name: str) -> Callable[[], TrackerFactory]:
-    """A tracker by its name, checked; what loads it is called later, where loading costs nobody time.
+    """Look up a tracker by name and check its package. Returns a function that loads the tracker, to be called in a
+    thread.
 
     Raises:
-        UnknownNameError: nothing draws under this name.
+        UnknownNameError: no tracker is registered under this name.
         ConfigError: the package it needs is not installed.
     """
-    if ours := _OURS.get(name):
-        if ours.needs is not None and importlib.util.find_spec(ours.needs) is None:
-            raise ConfigError(
-                f"the tracker {name!r} needs the package {ours.needs!r}, which is not installed: "
-                f"{pip_install(ours.extra)}, or leave it out (--no-track)"
-            )
-        return lambda: _loaded(import_module(ours.module).track)
-    theirs = plugins(TRACKERS)
-    if name not in theirs:
-        raise UnknownNameError("tracker", name, [*_OURS, *theirs])
-    return lambda: _loaded(theirs[name].entry.load())
+    known = plugins(TRACKERS)
+    if name not in known:
+        raise UnknownNameError("tracker", name, known)
+    if not _has_its_package(name):
+        raise ConfigError(
+            f"the tracker {name!r} needs the package {_NEEDS[name]!r}, which is not installed: "
+            f"{pip_install(name)}, or leave it out (--no-track)"
+        )
+    return lambda: load_plugin(known[name])
 
 
 def tracker_packages() -> dict[str, bool]:
-    """The hub's own trackers, and whether each could be used here."""
-    return {
-        name: ours.needs is None or importlib.util.find_spec(ours.needs) is not None for name, ours in _OURS.items()
-    }
+    """The hub's own trackers by name, and whether the package of each is installed."""
+    return {name: _has_its_package(name) for name, plugin in plugins(TRACKERS).items() if plugin.is_shipped}
 
 
-def _loaded(factory: Any) -> TrackerFactory:
-    return factory
+def _has_its_package(name: str) -> bool:
+    return name not in _NEEDS or importlib.util.find_spec(_NEEDS[name]) is not None

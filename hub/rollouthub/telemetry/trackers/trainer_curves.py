@@ -1,4 +1,4 @@
-"""A trainer's steps beside the rollouts of a run: what the policy scored while its loss fell."""
+"""Compares a trainer's steps with the rollouts of a run: the policy's rewards beside the trainer's loss."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ class TrainerStepRow(RewardMeans):
     passed: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """As plain fields."""
+        """The step as plain JSON fields."""
         return {
             "step": self.step.step,
             "seconds": self.step.seconds,
@@ -41,22 +41,22 @@ class TrainerStepRow(RewardMeans):
 
 @dataclass(frozen=True)
 class Beside:
-    """A run and its trainer, step by step."""
+    """A run and its trainer's steps, aligned."""
 
     alignment: Alignment
-    """How rollouts found their step: by the policy version they carry, else by the time they ended, else not at all."""
+    """How rollouts were assigned to steps: by their policy version, else by the time they ended, else not at all."""
     rows: tuple[TrainerStepRow, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The object `hub show RUN --trainer-logs DIR --json` prints."""
+        """The JSON object that `hub show RUN --trainer-logs DIR --json` prints."""
         return {"alignment": self.alignment, "steps": [row.as_json() for row in self.rows]}
 
 
 def put_beside(directory: Path, steps: Sequence[TrainerStep]) -> Beside:
-    """Assign each scored rollout to a step of the trainer: that of its policy version, else the next one to end.
+    """Assign each scored rollout to a trainer's step: the first one at or after its policy version, or its end time.
 
     Raises:
-        RunDirectoryError: there is no run, or none that can be read.
+        RunDirectoryError: the directory holds no readable run.
     """
     rollouts = list(_rollouts(directory))
     rows = tuple(TrainerStepRow(step) for step in steps)

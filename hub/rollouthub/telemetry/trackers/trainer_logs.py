@@ -1,4 +1,4 @@
-"""A trainer's own figures, read back: loss, KL and gradient norm by step, from whatever it logs to.
+"""Reads a trainer's own logs: loss, KL and gradient norm by step, in any of several formats.
 
 | who | what is read |
 | --- | --- |
@@ -32,25 +32,27 @@ _CANONICAL: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("trainer_reward", re.compile(r"^(?:.*/)?(?:reward|rewards?/mean|score/mean|mean_reward)$")),
 )
 _OF_OTHERS = re.compile(r"^(?:eval|val|test|critic|vf|value)[_/]")
-"""Figures of another model or split than the one that is trained. verl's `critic/rewards/mean` is its reward."""
+"""Prefixes of figures that are not of the trained policy, but of another model or split. A reward is still taken:
+verl logs it as `critic/rewards/mean`.
+"""
 
 
 @dataclass
 class TrainerStep:
-    """What a trainer logged at one step."""
+    """The figures that a trainer logged at one step."""
 
     step: int
     seconds: float | None = None
-    """Since the epoch; None where the log has no times."""
+    """Unix time in seconds; None if the log has no times."""
     values: dict[str, float] = field(default_factory=dict[str, float])
-    """`loss`, `kl`, `grad_norm`, `entropy`, `learning_rate`, `trainer_reward`: those it logs."""
+    """Those of `loss`, `kl`, `grad_norm`, `entropy`, `learning_rate` and `trainer_reward` that the trainer logged."""
 
 
 def read_trainer_logs(path: Path) -> list[TrainerStep]:
-    """The steps of a trainer that logs to this file or below this folder, in order.
+    """The steps in a trainer's log file, or in the logs below a folder, in order.
 
     Raises:
-        UsageError: there is nothing there, or nothing of a trainer in it.
+        UsageError: the path does not exist, or has no trainer's log.
         DataError: a log cannot be read.
     """
     if not path.exists():
@@ -73,7 +75,9 @@ def read_trainer_logs(path: Path) -> list[TrainerStep]:
 
 
 def _logs(path: Path) -> Iterator[Path]:
-    """The files, those written first at the front: where two have one step, the later one holds."""
+    """The log files in order of modification, because values of later files replace those of earlier ones at the
+    same step.
+    """
     if path.is_file():
         yield path
         return
@@ -106,7 +110,7 @@ def _history(file: Path) -> Iterator[Any]:
 
 
 def _lines(file: Path) -> Iterator[Any]:
-    """The JSON lines; one that is cut off is being written, one that is none is somebody else's."""
+    """The entries of a file of JSON lines; invalid lines, such as one still being written, are skipped."""
     with file.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             try:

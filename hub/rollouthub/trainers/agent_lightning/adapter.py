@@ -1,4 +1,4 @@
-"""What the hub offers agent-lightning."""
+"""The adapter for agent-lightning: its name, packages, entries and documentation page."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from rollouthub.trainers.agent_lightning.events import replay_events
 
 
 class AgentLightningAdapter:
-    """agent-lightning: see its page."""
+    """The adapter for agent-lightning 1.0; `page` documents its use."""
 
     system = "agent-lightning"
     packages = {}
@@ -20,5 +20,5 @@ class AgentLightningAdapter:
     page = "docs/trainers/agent-lightning.md"
 
     def convert(self, rollouts: Sequence[Rollout]) -> object:
-        """The events of each rollout."""
+        """Convert each rollout to its list of agent-lightning events."""
         return [replay_events(rollout) for rollout in rollouts]

@@ -1,4 +1,4 @@
-"""Recorded turns as agent-lightning's events, as its gateway would have written them."""
+"""Recorded turns as agent-lightning events, in the form that agent-lightning's own gateway writes."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from rollouthub.rollout import Rollout, Turn
 
 
 def reward_event(value: float, message: str | None = None) -> dict[str, Any]:
-    """The event that tells a reward."""
+    """The event that reports an episode's reward to agent-lightning; `message` is an optional explanation."""
     data: dict[str, Any] = {"value": value, "source": "agent"}
     if message is not None:
         data["message"] = message
@@ -15,10 +15,12 @@ def reward_event(value: float, message: str | None = None) -> dict[str, Any]:
 
 
 def replay_events(rollout: Rollout, *, endpoint: str = "rollouthub") -> list[dict[str, Any]]:
-    """A rollout's turns as `model_request` events, and its reward: bodies for `…/events`, in order.
+    """A recorded rollout as agent-lightning events: a `model_request` for each turn, then the reward. Each is a body
+    for `POST …/events`, in order.
 
     Raises:
-        NotTrainable: it must not be learnt from, or holds what these events cannot say.
+        NotTrainable: the rollout must not be trained on, has two turns with the same prompt, or has masked tokens,
+        which these events cannot express.
     """
     if (refused := why_refused(rollout)) is not None:
         raise NotTrainable(refused)

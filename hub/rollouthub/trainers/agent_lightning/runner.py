@@ -1,6 +1,8 @@
-"""agent-lightning 1.0: an agent for its controller, a runner in its controller's place, and events to replay.
+"""agent-lightning 1.0: an agent class for its controller, a runner that replaces the controller, and replay of recorded
+events.
 
-Its gateway records every model call by the rollout's own base URL; the hub plays over it and tells the reward.
+agent-lightning's gateway records every model call under the base URL of its rollout; the hub plays episodes through
+that URL and then reports the reward.
 """
 
 import logging
@@ -23,27 +25,31 @@ from rollouthub.trainers.agent_lightning.events import replay_events, reward_eve
 from rollouthub.trainers.engines.gateway_calls import GatewayCalls, GatewayError, open_calls
 from rollouthub.trainers.engines.proxied_model import ProxiedModel
 from rollouthub.trainers.stream.open_worker import SampleRequest
-from rollouthub.trainers.workers.one_shot import Soloist, Unscored, open_soloist, reward_of
+from rollouthub.trainers.workers.one_shot import OneShotPlayer, Unscored, open_one_shot_player, reward_of
 from rollouthub.trainers.workers.worker_settings import given_settings, read_settings
 
 logger = logging.getLogger(__name__)
 
 TASK = "ROLLOUTHUB_TASK"
-"""The variable that `env_map` fills for `HubAgent`."""
+"""Environment variable with the task's reference for `HubAgent`, to be filled by `env_map`."""
 FIRST_ATTEMPT = "0"
 _NO_ATTEMPT = "unscored"
-"""An attempt without events: what the trainer reads of a rollout that must not be learnt from."""
+"""An attempt id that has no events. It is set as the last attempt of a rollout that must not be trained on, so that
+the trainer reads nothing.
+"""
 _POLL_SECONDS = 1.0
 
 
 def proxied_model() -> ProxiedModel:
-    """The policy behind the gateway; its pauses are waited for, within a call's time."""
+    """The policy as reached through agent-lightning's gateway. A call is tried up to 100 times, which outlasts
+    pauses of the gateway.
+    """
     return ProxiedModel("hosted_vllm/agent-lightning", max_tries=100)
 
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """A rollout that waits to be played."""
+    """A rollout in agent-lightning's queue."""
 
     rollout_id: str
     task: TaskReference
@@ -52,26 +58,27 @@ class Queued:
 
     @property
     def path(self) -> str:
-        """Below the gateway, the base of an OpenAI client."""
+        """Path of the OpenAI-compatible API for this rollout, relative to the gateway's URL."""
         mode = "train" if self.is_train else "val"
         return f"proxy/rollout/{self.rollout_id}/attempt/{self.attempt_id}/mode/{mode}/openai/v1"
 
     @property
     def events_path(self) -> str:
-        """Where its events go."""
+        """The path that the rollout's events are posted to."""
         return f"api/rollouts/{self.rollout_id}/attempt/{self.attempt_id}/events"
 
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Plays the rollouts that a trainer has queued, in the place of agent-lightning's controller."""
+    """Plays the rollouts that a trainer has queued, in place of agent-lightning's controller."""
 
-    soloist: Soloist
+    one_shot: OneShotPlayer
     calls: GatewayCalls = field(repr=False)
     key: str | None = field(repr=False)
 
     async def queued(self) -> list[Queued]:
-        """What waits. A rollout whose input names no task is failed, with the reason.
+        """The rollouts that wait in agent-lightning's queue. A rollout whose input names no task is marked failed, with
+        the reason.
 
         Raises:
             GatewayError: the gateway refused, or cannot be reached.
@@ -87,7 +94,9 @@ class Runner:
         return found
 
     async def play(self, queued: Queued) -> Rollout | None:
-        """Play one, and tell its reward, or that it failed and has none; None where it could not be begun.
+        """Play one queued rollout and report its reward, or mark it failed if it has none that may be trained on.
+
+        Returns None if agent-lightning no longer offers the rollout, or if its task or settings are invalid.
 
         Raises:
             GatewayError: the gateway refused, or cannot be reached.
@@ -97,7 +106,7 @@ class Runner:
             return None
         wanted = SampleRequest(queued.task.task_id, queued.task.environment, queued.task.split, group=uuid4().hex)
         try:
-            rollout = await self.soloist.play(wanted, f"{self.calls.url}/{queued.path}", self.key)
+            rollout = await self.one_shot.play(wanted, f"{self.calls.url}/{queued.path}", self.key)
         except UsageError as error:  # there is no such task
             await self._fail(queued.rollout_id, str(error))
             return None
@@ -114,7 +123,8 @@ class Runner:
         return rollout
 
     async def run(self, *, concurrency: int = 32, poll_seconds: float = _POLL_SECONDS) -> None:
-        """Play whatever is queued, until cancelled.
+        """Play queued rollouts as they appear, up to `concurrency` at once, until cancelled. The queue is polled every
+        `poll_seconds`.
 
         Raises:
             GatewayError: the gateway refused, or cannot be reached.
@@ -172,32 +182,34 @@ async def open_runner(
     *,
     patience_seconds: float = 600.0,
 ) -> AsyncGenerator[Runner]:
-    """Open a runner; `patience_seconds` is how long a paused or absent gateway is waited for.
+    """Open a runner on the gateway at URL `gateway`. A call to a paused or unreachable gateway is retried for
+    `patience_seconds`.
 
     Raises:
-        UsageError: a setting does not hold, as `rollout_worker`.
+        UsageError: a setting is invalid, as for `rollout_worker`.
     """
     found = given_settings(settings)
     async with (
         open_calls(gateway, patience_seconds=patience_seconds) as calls,
-        open_soloist(found, "agent-lightning", proxied_model()) as soloist,
+        open_one_shot_player(found, "agent-lightning", proxied_model()) as one_shot,
     ):
-        yield Runner(soloist, calls, key)
+        yield Runner(one_shot, calls, key)
 
 
 class HubAgent:
-    """The agent class of a rollout's `config.local.agent_class`: its process plays one task and tells the reward.
+    """The agent class for a rollout's `config.local.agent_class`: its process plays one task and reports the reward.
 
-    `env_map` says where its task stands: `{"ROLLOUTHUB_TASK": "input.rollouthub"}`. An episode that must not be learnt
-    from raises, so that the controller marks the rollout failed; it has no reward then, and its events are set aside.
+    The environment variable `ROLLOUTHUB_TASK` names the task; fill it by `env_map`: `{"ROLLOUTHUB_TASK":
+    "input.rollouthub"}`. If the episode must not be trained on, `run` raises: the controller then marks the rollout
+    failed, without a reward, and the trainer ignores its events.
     """
 
     async def run(self) -> None:
-        """Play the task that the environment variables name.
+        """Play the task that `ROLLOUTHUB_TASK` names and report its reward.
 
         Raises:
-            UsageError: a variable is missing, or names nothing.
-            Unscored: it must not be learnt from.
+            UsageError: a variable is missing, or its value names no task.
+            Unscored: the episode has no reward that may be trained on.
         """
         base_url, events_url = _variable("AGL_OPENAI_BASE_URL"), _variable("AGL_EVENT_URL")
         key, task = os.environ.get("AGL_KEY") or None, TaskReference.parse(_variable(TASK))
@@ -207,9 +219,9 @@ class HubAgent:
         wanted = SampleRequest(task.task_id, task.environment, task.split, group=uuid4().hex)
         async with (
             open_calls(f"{parts.scheme}://{parts.netloc}", patience_seconds=600.0) as calls,
-            open_soloist(read_settings(), "agent-lightning", proxied_model()) as soloist,
+            open_one_shot_player(read_settings(), "agent-lightning", proxied_model()) as one_shot,
         ):
-            rollout = await soloist.play(wanted, base_url, key)
+            rollout = await one_shot.play(wanted, base_url, key)
             try:
                 reward = reward_of(rollout)
             except Unscored as error:
@@ -220,10 +232,10 @@ class HubAgent:
 
 
 async def post_replay(calls: GatewayCalls, key: str | None, rollout: Rollout, *, name: str | None = None) -> str:
-    """Give a recorded rollout to agent-lightning's server as one that succeeded; its id there.
+    """Post a recorded rollout to agent-lightning's server as a succeeded rollout. Returns its id on that server.
 
     Raises:
-        NotTrainable: it must not be learnt from.
+        NotTrainable: the rollout cannot be replayed, as for `replay_events`.
         GatewayError: the server refused, or cannot be reached.
     """
     events, task = replay_events(rollout), TaskReference.of(rollout)

@@ -1,7 +1,8 @@
-"""AReaL: a rollout workflow over its engine, a black-box agent and a player over its proxy, and its trajectories.
+"""AReaL: a rollout workflow over its engine, a black-box agent and an online player over its proxy, and its
+trajectories.
 
-`HubWorkflow` is made from AReaL's `RolloutWorkflow` when it is asked for, also by name
-(`rollouthub.trainers.areal.HubWorkflow`); nothing else here needs AReaL to be imported.
+`HubWorkflow` derives from AReaL's `RolloutWorkflow` and is created on first access, also by its name
+(`rollouthub.trainers.areal.HubWorkflow`). Only that access imports AReaL.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,13 +22,15 @@ __all__ = ["HubAgent", "HubWorkflow", "OnlinePlayer", "online_player", "row_colu
 
 
 def task_rows(tasks: Iterable[Public], environment: str, split: str) -> Iterator[dict[str, Any]]:
-    """Rows of a data set: `messages` to look at, and the task's name."""
+    """Rows of a data set for AReaL: `messages`, for inspection only, and the task's name, by which the hub finds the
+    task.
+    """
     for task in tasks:
         yield {"messages": prompt_messages(task), COLUMN: str(TaskReference(environment, split, task.id))}
 
 
 def __getattr__(name: str) -> Any:
-    """Make the class once it is asked for: AReaL imports torch."""
+    """Create `HubWorkflow` on first access, because that imports AReaL and torch."""
     if name != "HubWorkflow":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from rollouthub.trainers.areal.workflow import workflow_class

@@ -1,14 +1,15 @@
-"""What the hub offers AReaL."""
+"""The adapter for AReaL: its name, packages, entries and documentation page."""
 
 from collections.abc import Sequence
 
 from rollouthub.export import training_rows
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.areal.tensors import row_columns
+from rollouthub.trainers.pictures.shown_pictures import no_pictures
 
 
 class ArealAdapter:
-    """AReaL: see its page."""
+    """The adapter for AReaL; `page` documents its use."""
 
     system = "AReaL"
     packages = {"areal": "areal"}
@@ -21,5 +22,6 @@ class ArealAdapter:
     page = "docs/trainers/areal.md"
 
     def convert(self, rollouts: Sequence[Rollout]) -> object:
-        """Its trajectories' columns, row by row."""
+        """Convert rollouts to AReaL's trajectory columns, one mapping for each training row."""
+        no_pictures(rollouts)
         return [row_columns(row) for rollout in rollouts for row in training_rows(rollout)]

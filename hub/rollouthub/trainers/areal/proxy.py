@@ -1,4 +1,6 @@
-"""AReaL's proxy: episodes of the hub's own loop, whose model calls AReaL records, and the reward told at the end."""
+"""AReaL's proxy: the hub runs its own agent loop, AReaL records the model calls, and the hub reports the reward at
+the end.
+"""
 
 import logging
 import os
@@ -17,65 +19,66 @@ from rollouthub.export.task_rows import find_task
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.engines.gateway_calls import GatewayCalls, open_calls
 from rollouthub.trainers.engines.proxied_model import ProxiedModel
-from rollouthub.trainers.stream.open_worker import RolloutWorker, SampleRequest
+from rollouthub.trainers.stream.open_worker import SampleRequest
 from rollouthub.trainers.workers.in_loop import KeptWorker
-from rollouthub.trainers.workers.one_shot import Soloist, Unscored, open_soloist, reward_of
-from rollouthub.trainers.workers.worker_settings import TrainingSettings, given_settings
+from rollouthub.trainers.workers.one_shot import OneShotPlayer, Unscored, open_one_shot_player, played_once, reward_of
+from rollouthub.trainers.workers.worker_settings import given_settings
 
 logger = logging.getLogger(__name__)
 
 _END_SECONDS = 60.0
 OVERFLOW = "exceeds max_total_tokens"
-"""What AReaL says, with HTTP 500, of a conversation that is too long."""
+"""Text by which AReaL's HTTP 500 answer is recognised as "the conversation is too long"."""
 
 
 def proxied_model() -> ProxiedModel:
-    """The policy behind the proxy, whatever it is called."""
+    """The policy as reached through AReaL's proxy, recorded as `hosted_vllm/areal`."""
     return ProxiedModel("hosted_vllm/areal", max_tries=4, overflow=OVERFLOW)
 
 
 class ProxyAgent:
-    """AReaL's black-box workflow: `async run(data, **extra)` plays a task through the proxy and gives its reward.
+    """AReaL's black-box workflow: `async run(data, **extra)` plays a task through the proxy and returns its reward.
 
-    An episode without a reward that may be learnt from raises, and AReaL rejects the trajectory.
+    If the episode has no reward that may be trained on, `run` raises, and AReaL rejects the trajectory.
     """
 
     def __init__(self, settings: Mapping[str, Any] | str | Path | None = None) -> None:
-        """`settings` are a run's, as a mapping or a TOML file (by default the one that `ROLLOUTHUB_TRAINING` names).
+        """`settings` are a run's settings: a mapping, or a TOML file's path. Default: the file that
+        `ROLLOUTHUB_TRAINING` names.
 
         Raises:
-            ConfigError: a setting does not hold.
+            ConfigError: a setting is invalid.
         """
         found = given_settings(settings)
         self._given, self._model = settings, proxied_model()
-        self._worker = KeptWorker(lambda: _worker(found, self._model))
+        self._worker = KeptWorker(lambda: played_once(found).worker("areal", self._model))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # In AReaL's mode `subproc` each run is pickled into a process of its own.
         return ProxyAgent, (self._given,)
 
     async def run(self, data: Mapping[str, Any], **extra: Any) -> float:
-        """Play the task that a row of data names.
+        """Play the task that the data row names and return its reward.
 
         Raises:
-            ConfigError, UnknownNameError: the row names no task, or AReaL no proxy.
-            Unscored: it must not be learnt from.
+            ConfigError, UnknownNameError: the row names no known task, or AReaL gave no address of its proxy.
+            Unscored: the episode has no reward that may be trained on.
         """
         base_url = extra.get("base_url") or os.environ.get("OPENAI_BASE_URL")
         api_key = extra.get("api_key") or os.environ.get("OPENAI_API_KEY")
         if not base_url:
             raise ConfigError("AReaL gave no base_url of its proxy, and OPENAI_BASE_URL is not set")
-        soloist = Soloist(await self._worker.get(), self._model)
-        return reward_of(await soloist.play(_wanted(find_task(data)), base_url, api_key))
+        one_shot = OneShotPlayer(await self._worker.get(), self._model)
+        return reward_of(await one_shot.play(_wanted(find_task(data)), base_url, api_key))
 
     async def close(self) -> None:
-        """End the run before the event loop does."""
+        """Close the worker and its run. Call it before the event loop ends."""
         await self._worker.close()
 
 
 @dataclass(frozen=True, slots=True)
 class OnlineSession:
-    """A session at AReaL's gateway."""
+    """A session at AReaL's gateway: its id, and the key that model calls of this session use."""
 
     session_id: str
     api_key: str = field(repr=False)
@@ -83,27 +86,30 @@ class OnlineSession:
 
 @dataclass(frozen=True, slots=True)
 class OnlinePlayer:
-    """Plays tasks through AReaL's gateway in its mode `online`: each a session, with its reward at the end."""
+    """Plays tasks through AReaL's gateway in its `online` mode: one session for each task, its reward reported at
+    the end.
+    """
 
-    soloist: Soloist
+    one_shot: OneShotPlayer
     calls: GatewayCalls = field(repr=False)
     admin_key: str = field(repr=False)
 
     async def play(self, task: TaskReference) -> Rollout:
-        """Play one task; waits until AReaL has room for a session, as its bound on staleness wants.
+        """Play one task, after AReaL has granted a session; AReaL limits sessions by its staleness bound.
 
-        A session whose episode must not be learnt from is never ended, since AReaL would take it for a reward of
-        zero: it times out there, and is rejected. One without any call is ended at once; AReaL rejects an empty one.
+        If the episode must not be trained on, its session is left open until AReaL's timeout rejects it: ending it
+        would give a reward of zero. A session without any model call is ended at once, because AReaL rejects an empty
+        session.
 
         Raises:
-            GatewayError: AReaL refused, or has had no room for longer than the patience.
+            GatewayError: AReaL refused, or granted no session within the patience.
             UsageError, SupplyError, StoreError: as `RolloutWorker.play`.
         """
         wanted = _wanted(task)
         session = await self._start(str(task.task_id))
-        async with self.soloist.lane(wanted, self.calls.url, session.api_key) as lane:
+        async with self.one_shot.lane(wanted, self.calls.url, session.api_key) as lane:
             try:
-                rollout = await self.soloist.worker.play(wanted)
+                rollout = await self.one_shot.worker.play(wanted)
             except BaseException:
                 if not lane.calls:
                     with anyio.move_on_after(_END_SECONDS, shield=True):
@@ -141,23 +147,17 @@ async def online_player(
     *,
     patience_seconds: float = 3600.0,
 ) -> AsyncGenerator[OnlinePlayer]:
-    """Open a player at AReaL's gateway; `patience_seconds` is how long a session is waited for.
+    """Open a player at AReaL's gateway; a session is waited for up to `patience_seconds`.
 
     Raises:
-        UsageError: a setting does not hold, as `rollout_worker`.
+        UsageError: a setting is invalid, as for `rollout_worker`.
     """
     found = given_settings(settings)
     async with (
         open_calls(gateway, patience_seconds=patience_seconds) as calls,
-        open_soloist(found, "areal-online", proxied_model()) as soloist,
+        open_one_shot_player(found, "areal-online", proxied_model()) as one_shot,
     ):
-        yield OnlinePlayer(soloist, calls, admin_key)
-
-
-@asynccontextmanager
-async def _worker(settings: TrainingSettings, model: ProxiedModel) -> AsyncGenerator[RolloutWorker]:
-    async with open_soloist(settings, "areal", model) as soloist:
-        yield soloist.worker
+        yield OnlinePlayer(one_shot, calls, admin_key)
 
 
 def _wanted(task: TaskReference) -> SampleRequest:

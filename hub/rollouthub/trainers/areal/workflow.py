@@ -1,23 +1,27 @@
-"""`HubWorkflow`: AReaL's rollout workflow, whose episodes are the hub's, over AReaL's own inference engine."""
+"""`HubWorkflow`: an AReaL rollout workflow that plays the hub's episodes over AReaL's own inference engine."""
 
 import logging
+from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
+from anyio import to_thread
+
 from rollouthub.errors import ModelError
 from rollouthub.export import Credit, NotTrainable, Refusal, RefusalReason, training_rows
 from rollouthub.export.task_rows import find_task
-from rollouthub.models.tokens import Sampled, TokenModel
-from rollouthub.protocols import Sampling
-from rollouthub.trainers.areal.tensors import trajectory
-from rollouthub.trainers.stream.open_worker import RolloutWorker, SampleRequest, rollout_worker
+from rollouthub.generation import Sampling
+from rollouthub.models.tokens import Sampled
+from rollouthub.trainers.areal.tensors import Seen, trajectory
+from rollouthub.trainers.pictures.prompt_pictures import PromptPictures
+from rollouthub.trainers.pictures.shown_pictures import row_tensors
+from rollouthub.trainers.stream.open_worker import SampleRequest
 from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.workers.in_loop import KeptWorker
-from rollouthub.trainers.workers.worker_settings import TrainingSettings, given_settings
+from rollouthub.trainers.workers.worker_settings import given_settings
 
 logger = logging.getLogger(__name__)
 
@@ -25,26 +29,40 @@ _GROUPS = 4096
 
 
 class ArealEngine:
-    """A `TokenEngine` over AReaL's `InferenceEngine.agenerate`, with the version of every token."""
+    """A `TokenEngine` over AReaL's `InferenceEngine.agenerate`, which reports the policy version of every token."""
 
-    def __init__(self, gconfig: Any, tokenizer: Any) -> None:
+    def __init__(self, gconfig: Any, tokenizer: Any, processor: Any = None) -> None:
+        """`processor` is the Hugging Face processor of a vision-language policy; None for a text-only policy."""
         self.engine: Any = None
-        """Who samples; AReaL names it with every episode."""
-        self._gconfig, self._tokenizer = gconfig, tokenizer
+        """AReaL's inference engine. AReaL passes it with every episode."""
+        self._gconfig, self._tokenizer, self._processor = gconfig, tokenizer, processor
 
     async def sample(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str, media: Mapping[str, bytes]
     ) -> Sampled:
-        """Sample after a prompt; AReaL goes on by itself where a change of weights interrupts it.
+        """Sample an answer after a prompt of token ids. If a weight update interrupts generation, AReaL itself
+        continues it.
 
         Raises:
-            ModelError: the conversation shows pictures, which are not passed on.
+            ModelError: the conversation shows pictures, and the policy is text-only or served by vLLM.
         """
-        if media:
-            raise ModelError("pictures are not passed to AReaL's engine; play tasks of text", retryable=False)
+        if media and self._processor is None:
+            raise ModelError(
+                "the conversation shows pictures; give HubWorkflow the policy's processor", retryable=False
+            )
+        if media and "vllm" in type(self.engine).__name__.lower():
+            raise ModelError(
+                "AReaL's client of vLLM sends token ids without their pictures; serve the policy by SGLang",
+                retryable=False,
+            )
         api: Any = system_module("areal.api")
         request = api.ModelRequest(
-            rid=session, input_ids=list(prompt_ids), gconfig=self._config(sampling), tokenizer=self._tokenizer
+            rid=session,
+            input_ids=list(prompt_ids),
+            gconfig=self._config(sampling),
+            tokenizer=self._tokenizer,
+            image_data=[b64encode(raw).decode() for raw in media.values()],
+            processor=self._processor,
         )
         answer = await self.engine.agenerate(request)
         return Sampled(
@@ -66,7 +84,7 @@ class ArealEngine:
 
 
 class Workflow:
-    """All of the workflow that needs nothing of AReaL's to be made."""
+    """The part of `HubWorkflow` that does not depend on AReaL's classes."""
 
     def __init__(
         self,
@@ -76,15 +94,20 @@ class Workflow:
         *,
         turn_discount: float = 1.0,
         forked: Literal["reject", "rows"] = "reject",
+        processor: Any = None,
     ) -> None:
-        """`tokenizer` is one, or its path; `settings` a run's, as a mapping or a TOML file (by default the one that
-        `ROLLOUTHUB_TRAINING` names); `gconfig` AReaL's `GenerationHyperparameters`.
+        """Prepare the worker, which opens at the first episode.
 
-        A rollout whose history was rewritten makes several rows. AReaL's norms over groups count rows in blocks of
-        the group's size, so such a rollout is rejected; `forked="rows"` hands out all of them, for norms over batches.
+        `tokenizer` is a tokenizer or its path; `processor` is the processor of a vision-language policy, or its path.
+        `settings` are a run's settings: a mapping, or a TOML file's path (default: the file that `ROLLOUTHUB_TRAINING`
+        names). `gconfig` is AReaL's `GenerationHyperparameters`.
+
+        A rollout whose history was rewritten makes several rows. AReaL's group normalisation takes rows in blocks of
+        the group's size, so such a rollout is rejected by default; `forked="rows"` returns all its rows, for
+        normalisation over whole batches.
 
         Raises:
-            ConfigError: a setting does not hold.
+            ConfigError: a setting is invalid.
         """
         found = given_settings(settings)
         if isinstance(tokenizer, str):
@@ -93,14 +116,17 @@ class Workflow:
             gconfig = system_module("areal.api.cli_args").GenerationHyperparameters()
         if hasattr(tokenizer, "eos_token_id"):
             gconfig = gconfig.new_with_stop_and_pad_token_ids(tokenizer)
-        self._engine = ArealEngine(gconfig, tokenizer)
+        if isinstance(processor, str):
+            processor = system_module("transformers").AutoProcessor.from_pretrained(processor)
+        self._pictures = None if processor is None else PromptPictures(processor)
+        self._engine = ArealEngine(gconfig, tokenizer, processor)
         self._credit, self._forked = Credit(discount=turn_discount), forked
         self._samples: OrderedDict[str, int] = OrderedDict()
-        longest = found.training.max_context or gconfig.max_tokens
-        self._worker = KeptWorker(lambda: _worker(found, self._engine, tokenizer, longest))
+        model = found.token_model("hosted_vllm/areal", self._engine, tokenizer, gconfig.max_tokens, self._pictures)
+        self._worker = KeptWorker(lambda: found.worker("areal", model))
 
     async def arun_episode(self, engine: Any, data: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Play the task that a row of data names; None where it must not be learnt from.
+        """Play the task that the data row names. Returns None, a rejection, if the rollout must not be trained on.
 
         Raises:
             ConfigError, UnknownNameError: the row names no task.
@@ -127,14 +153,15 @@ class Workflow:
             scope.scalar(rollouthub_rejected=1.0)
             return None
         scope.scalar(reward=rollout.reward, num_turns=len(rollout.turns), rollouthub_rejected=0.0)
-        return trajectory(rows)
+        shown = [await to_thread.run_sync(row_tensors, row, worker.directory, self._pictures) for row in rows]
+        return trajectory(rows, None if self._pictures is None else Seen(self._pictures.mark, shown))
 
     async def close(self) -> None:
-        """End the run before the event loop does."""
+        """Close the worker and its run. Call it before the event loop ends."""
         await self._worker.close()
 
     def _next_sample(self, group: str) -> int:
-        """Which of its group the next episode is: AReaL asks for members one by one, all with the same data."""
+        """The sample number for the group's next episode: AReaL requests members one by one, with identical data."""
         sample = self._samples.get(group, 0)
         self._samples[group] = sample + 1
         if len(self._samples) > _GROUPS:
@@ -142,19 +169,8 @@ class Workflow:
         return sample
 
 
-@asynccontextmanager
-async def _worker(
-    settings: TrainingSettings, engine: ArealEngine, tokenizer: Any, max_context: int | None
-) -> AsyncGenerator[RolloutWorker]:
-    model = TokenModel("hosted_vllm/areal", engine, settings.chat_format(tokenizer), max_context=max_context)
-    async with rollout_worker(
-        settings.request, directory=settings.run_directory("areal"), model=model, suspect=settings.training.suspect
-    ) as worker:
-        yield worker
-
-
 def workflow_class() -> Any:
-    """`HubWorkflow`, as a `RolloutWorkflow` of the AReaL that is installed."""
+    """Create `HubWorkflow` as a subclass of the installed AReaL's `RolloutWorkflow`."""
     api: Any = system_module("areal.api.workflow_api")
     made = type("HubWorkflow", (Workflow, api.RolloutWorkflow), {"__doc__": Workflow.__doc__})
     made.__module__ = "rollouthub.trainers.areal"

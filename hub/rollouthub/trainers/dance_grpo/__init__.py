@@ -1,4 +1,4 @@
-"""DanceGRPO: rewards of generated pictures for the block of its scripts that scores them, and its list of captions."""
+"""DanceGRPO: rewards of generated pictures, for the scoring part of its scripts, and a file of captions to train on."""
 
 from rollouthub.trainers.dance_grpo.picture_rewards import (
     Captions,

@@ -1,8 +1,8 @@
-"""What the hub offers DanceGRPO."""
+"""The adapter for DanceGRPO: its name, packages, entries and documentation page."""
 
 
 class DanceGrpoAdapter:
-    """DanceGRPO: see its page."""
+    """The adapter for DanceGRPO; `page` documents its use."""
 
     system = "DanceGRPO"
     packages = {}

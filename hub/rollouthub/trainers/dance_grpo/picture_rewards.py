@@ -1,4 +1,4 @@
-"""DanceGRPO: rewards of generated pictures for the block of its scripts that scores them, and its list of captions."""
+"""DanceGRPO: rewards of generated pictures, for the scoring part of its scripts, and a file of captions to train on."""
 
 import base64
 import math
@@ -20,20 +20,20 @@ from rollouthub.trainers.reward_server.reward_wire import MOST_IMAGES, ImageRepl
 Picture = Any
 """A Pillow image, its encoded bytes, or the path of a file."""
 _MOST_BYTES = 32 * 2**20
-"""Of the pictures in one request; encoded they are a third more, and the server takes 64 MiB."""
+"""Most characters of base64-encoded pictures in one request; the server takes bodies of up to 64 MiB."""
 _CHINESE = re.compile("[\u4e00-\u9fff]")
 _MOST_CAPTIONS = 50_000
 
 
 @dataclass(frozen=True)
 class ImageRewards:
-    """What a reward server said of pictures, in their order."""
+    """A reward server's answer for some pictures; every list is in the pictures' order."""
 
     rewards: list[float | None]
-    """None is unscored."""
+    """The reward of each picture; None if the picture is unscored."""
     components: dict[str, list[float | None]] = field(default_factory=dict[str, "list[float | None]"])
     problems: list[str | None] = field(default_factory=list["str | None"])
-    """Why a picture is unscored."""
+    """Why each picture is unscored; None if the picture is scored."""
 
 
 def judge_images(
@@ -44,13 +44,13 @@ def judge_images(
     on_server: bool = False,
     client: RewardClient | None = None,
 ) -> ImageRewards:
-    """Ask the server what pictures are worth; those it cannot score are None, with the reason.
+    """Ask a reward server to score pictures. An unscored picture has the reward None, and its reason in `problems`.
 
-    `on_server` sends paths as they are, for the server to look up in its own folder; else bytes travel, in as many
-    requests as they need.
+    With `on_server`, `images` are paths, which the server reads from its own folder. Otherwise the pictures' bytes are
+    sent, in several requests if necessary.
 
     Raises:
-        ConfigError: images and prompts do not match, or the server is not known.
+        ConfigError: images, prompts and metadata differ in number, or no server is named.
         VerifierError: the server does not answer.
     """
     given: list[dict[str, Any]] = [{} for _ in images]
@@ -90,9 +90,9 @@ def image_rewards(
     unscored: Literal["raise", "nan"] = "raise",
     client: RewardClient | None = None,
 ) -> list[float]:
-    """The reward of each picture. One without a score raises, or is NaN where that is asked for: never 0.
+    """The reward of each picture. For an unscored picture it raises, or gives NaN with `unscored="nan"`, but never 0.
 
-    With NaN, let `image_advantages` normalise the groups: DanceGRPO's own mean would be NaN for all of them.
+    With NaN, normalise the groups by `image_advantages`: DanceGRPO's own mean of a group with a NaN is NaN.
 
     Raises:
         VerifierError: the server does not answer, or a picture is unscored.
@@ -108,12 +108,13 @@ def image_rewards(
 
 
 def image_advantages(rewards: Sequence[float], generations: int, *, eps: float = 1e-8) -> list[float]:
-    """Advantages as DanceGRPO's `--use_group` has them, of rewards in groups of `generations`; NaN learns nothing.
+    """Advantages as DanceGRPO computes them with `--use_group`, for consecutive groups of `generations` rewards.
 
-    An unscored picture (NaN) is no part of its group's mean and deviation, and its own advantage is 0: its loss is 0.
+    An unscored picture (NaN) does not count in its group's mean and standard deviation; its own advantage is 0, so it
+    contributes no loss.
 
     Raises:
-        ConfigError: the rewards are no whole groups.
+        ConfigError: the number of rewards is not a multiple of `generations`.
     """
     if generations < 1 or len(rewards) % generations:
         raise ConfigError(f"{len(rewards)} rewards are no groups of {generations}")
@@ -126,17 +127,18 @@ def image_advantages(rewards: Sequence[float], generations: int, *, eps: float =
 
 @dataclass(frozen=True)
 class Captions:
-    """What `write_captions` wrote."""
+    """How many captions `write_captions` wrote, and how many it left out."""
 
     written: int
     left_out: dict[str, int]
-    """How many captions DanceGRPO's preprocessing would not take, by why."""
+    """How many captions were left out because DanceGRPO's preprocessing drops them, by reason."""
 
 
 def write_captions(tasks: Iterable[Public], path: Path | str) -> Captions:
-    """Write tasks' prompts as the text file that DanceGRPO's preprocessing scripts take (`--prompt_dir`).
+    """Write tasks' prompts as the text file that DanceGRPO's preprocessing scripts read (`--prompt_dir`).
 
-    One caption a line; what its script would drop without a word (Chinese, and past 50 000) is left out and counted.
+    Each line is one caption. Captions that the scripts would drop silently (with Chinese characters, or beyond the
+    first 50 000) and empty ones are left out and counted.
     """
     written, left_out = 0, dict[str, int]()
     with Path(path).open("w", encoding="utf-8") as file:
@@ -160,7 +162,7 @@ def _why_left_out(caption: str, written: int) -> str | None:
 
 
 def _words(task: Public) -> str:
-    """The words of a prompt; of a conversation, the last user's."""
+    """The prompt's text; for a conversation, the text of the last user message."""
     if isinstance(task.prompt, str):
         return task.prompt
     return next((message.text for message in reversed(task.prompt) if message.role == "user"), "")
@@ -181,7 +183,7 @@ def _encoded(image: Picture) -> dict[str, str]:
 
 
 def _requests(encoded: Sequence[Mapping[str, str]]) -> list[tuple[int, int]]:
-    """Where one request ends and the next begins, so that none is too large."""
+    """Split the pictures into requests within the size limits: a (begin, end) range for each request."""
     cuts: list[tuple[int, int]] = []
     begin = size = 0
     for place, each in enumerate(encoded):

@@ -1,6 +1,6 @@
-"""EasyR1: a reward file for `worker.reward.reward_function`, and the data sets it reads.
+"""EasyR1: a reward file for `worker.reward.reward_function`, and rows of its data sets.
 
-EasyR1 loads this very file by its path, and reads `compute_score`, `REWARD_NAME` and `REWARD_TYPE` in it.
+EasyR1 loads this file by its path, and reads `compute_score`, `REWARD_NAME` and `REWARD_TYPE` from it.
 """
 
 from rollouthub.trainers.easyr1.batch_reward import (

@@ -1,8 +1,8 @@
-"""What the hub offers EasyR1."""
+"""The adapter for EasyR1: its name, packages, entries and documentation page."""
 
 
 class EasyR1Adapter:
-    """EasyR1: see its page."""
+    """The adapter for EasyR1; `page` documents its use."""
 
     system = "EasyR1"
     packages = {}

@@ -1,6 +1,6 @@
 """EasyR1's batch reward (`worker.reward.reward_function`), and the rows of its data sets.
 
-The task's reference is in the answer column, for a reward function sees nothing else of a row.
+The answer column holds the task's reference, because a reward function sees no other column of the row.
 """
 
 from collections import defaultdict
@@ -19,11 +19,11 @@ REWARD_NAME = "rollouthub"
 REWARD_TYPE = "batch"
 
 MARK = "<image>"
-"""Stands in a prompt where EasyR1 is to show a picture."""
+"""Placeholder in a prompt, which EasyR1 replaces by a picture."""
 
 
 class RewardInput(TypedDict):
-    """What EasyR1 gives of one answer."""
+    """EasyR1's input for one answer to score."""
 
     response: str
     response_length: int
@@ -38,16 +38,17 @@ def compute_score(
     environments: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> list[dict[str, float]]:
-    """The rewards of a batch: `overall`, `accuracy` (whether it passed), `unscored`, and the parts asked for
-    (0 where an environment has no such part).
+    """The rewards of a batch: `overall`, `accuracy` (1 if the answer passed), `unscored`, and each component named in
+    `components` (0 where the score has no such component).
 
-    EasyR1 has no word for an unscored answer. It gets, in every value, the mean of the scored answers to its task, so
-    that it stands where its group's baseline does and moves nothing; `unscored` counts it. Where none of its task is
-    scored, all have 0, and no advantage either. "raise" stops instead. `environments` says what to open where the
-    tasks' own names do not, `settings` are those of a run.
+    EasyR1 cannot represent an unscored answer. By default an unscored answer gets, in every value, the mean of the
+    scored answers to its task: this leaves the group's baseline unchanged and gives the answer no advantage; `unscored`
+    is 1 for it. If no answer to the task is scored, all get 0, and again no advantage. With `unscored="raise"` an
+    unscored answer is an error. `environments` says how to open the environments if the names in the tasks do not;
+    `settings` are those of a run.
 
     Raises:
-        VerifierError: an answer is unscored, and that is to stop.
+        VerifierError: an answer is unscored, and `unscored` is "raise".
         UsageError: an environment cannot be opened, or a ground truth names no task.
     """
     tasks = [TaskReference.parse(each["ground_truth"]) for each in reward_inputs]
@@ -62,7 +63,7 @@ def compute_score(
 
 
 def values(verdict: Verdict, components: Sequence[str]) -> dict[str, float] | None:
-    """What is reported of one verdict; None where there is no score."""
+    """The reported values of one verdict; None if it has no score."""
     score = verdict.score
     if score is None:
         return None
@@ -74,7 +75,7 @@ def values(verdict: Verdict, components: Sequence[str]) -> dict[str, float] | No
 def filled(
     tasks: Sequence[TaskReference], found: Sequence[dict[str, float] | None], components: Sequence[str]
 ) -> list[dict[str, float]]:
-    """The same, unscored ones with the means of what else was said to their tasks."""
+    """The rewards, with each unscored answer given the mean of its task's scored answers (0 if there are none)."""
     known: defaultdict[TaskReference, list[dict[str, float]]] = defaultdict(list)
     for task, each in zip(tasks, found, strict=True):
         if each is not None:
@@ -93,13 +94,13 @@ def filled(
 def prompt_rows(
     tasks: Iterable[Public], environment: str, split: str, *, pictures: Mapping[str, Path] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Rows with EasyR1's default columns: `prompt`, `answer` (the task's reference), and `images` where there are any.
+    """Rows with EasyR1's default columns: `prompt`, `answer` (the task's reference) and, with `pictures`, `images`.
 
-    Tasks are those of `Scorer.tasks` or `RolloutWorker.tasks`: public halves alone. `pictures` says where the file of
-    each picture is, by digest; with it, every row has the column `images`.
+    `tasks` come from `Scorer.tasks` or `RolloutWorker.tasks`, which give only the public part. `pictures` maps a
+    picture's digest to its file; if it is given, every row has the column `images`.
 
     Raises:
-        ConfigError: a task shows what `pictures` does not have.
+        ConfigError: a task shows a picture that `pictures` does not list.
     """
     for task in tasks:
         said = [Message(role="user", content=task.prompt)] if isinstance(task.prompt, str) else list(task.prompt)

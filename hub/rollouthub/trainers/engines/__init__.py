@@ -1,1 +1,1 @@
-"""What generates for an adapter: trainers' own engines, and gateways that record by address."""
+"""Inference engines for adapters: trainers' own engines, and gateways that record the calls of each rollout."""

@@ -1,4 +1,4 @@
-"""Calls of a trainer's gateway: JSON over HTTP with a key, tried again while it is full, paused or restarted."""
+"""Calls of a trainer's gateway: JSON over HTTP with a key, retried while the gateway is full, paused or restarting."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -13,12 +13,12 @@ from rollouthub.models.retry import Backoff, parse_retry_after, trimmed
 
 _AGAIN = frozenset({408, 425, 429, 502, 503, 504})
 _CALL_SECONDS = 150.0
-"""Longer than AReaL's gateway waits for its workers."""
+"""Timeout of one HTTP call in seconds; longer than AReaL's gateway waits for its workers."""
 _MOST_BYTES = 64 * 2**20
 
 
 class GatewayError(SupplyError):
-    """A gateway refused, or could not be reached in time."""
+    """A gateway refused a call, or could not be reached in time."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -26,20 +26,20 @@ class GatewayError(SupplyError):
 
 
 class GatewayCalls:
-    """One gateway. `open_calls` makes it."""
+    """Calls of one gateway. Made by `open_calls`."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession, patience_seconds: float, backoff: Backoff) -> None:
         self.url = url.rstrip("/")
-        """Where it is."""
+        """The gateway's URL."""
         self._session, self._patience, self._backoff = session, patience_seconds, backoff
 
     async def call(self, method: str, path: str, body: object = None, *, key: str | None, query: str = "") -> Any:
-        """The JSON that it answers.
+        """Make one call and return the JSON of the answer.
 
-        A call that finds it full, paused or away is made again until the patience is over.
+        While the gateway is full, paused or unreachable, the call is repeated until the patience is over.
 
         Raises:
-            GatewayError: it refused, or the patience is over.
+            GatewayError: the gateway refused the call, or the patience is over.
         """
         deadline, failures = anyio.current_time() + self._patience, 0
         while True:
@@ -82,10 +82,10 @@ class GatewayCalls:
 async def open_calls(
     url: str, *, patience_seconds: float, backoff: Backoff | None = None
 ) -> AsyncGenerator[GatewayCalls]:
-    """Open connections to a gateway.
+    """Open connections to the gateway at `url`.
 
     Raises:
-        ConfigError: the URL is none.
+        ConfigError: `url` is not an HTTP URL.
     """
     if not url.startswith(("http://", "https://")):
         raise ConfigError(f"the gateway {url!r} is no URL; write http://HOST:PORT")

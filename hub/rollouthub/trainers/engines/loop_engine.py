@@ -1,17 +1,17 @@
-"""`LoopEngine`: an engine that a trainer hands out in its own event loop, asked from the one that episodes run in."""
+"""`LoopEngine`: calls an engine in the trainer's event loop from the event loop that plays episodes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from rollouthub.errors import ModelError
+from rollouthub.generation import Sampling
 from rollouthub.models.tokens import Sampled
-from rollouthub.protocols import Sampling
 from rollouthub.trainers.engines.vllm_calls import RequestOutput, SamplingParams, params_of, sampled_of
 
 
 class LoopEngine:
-    """An engine that lives in the trainer's event loop, asked from ours."""
+    """A `TokenEngine` over an engine that belongs to the trainer's event loop."""
 
     def __init__(
         self,
@@ -24,10 +24,10 @@ class LoopEngine:
     async def sample(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str, media: Mapping[str, bytes]
     ) -> Sampled:
-        """Sample after a prompt.
+        """Sample an answer after a prompt of token ids.
 
         Raises:
-            ModelError: the prompt shows pictures or sounds, for which this way has no place.
+            ModelError: the prompt shows pictures or sounds, which this engine cannot be given.
         """
         if media:
             raise ModelError("the engine is handed token ids alone, no pictures or sounds", retryable=False)

@@ -1,43 +1,45 @@
-"""A model whose every rollout has an address of its own, as gateways that record by address or key want it."""
+"""A model that reaches a separate address for every rollout, for gateways that record calls by address or key."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.generation import Model, ModelReply, ModelRequest
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.direct.lane import open_direct
 from rollouthub.models.endpoint import Endpoint
 from rollouthub.models.provider_names import split_name
-from rollouthub.protocols import Model, ModelReply, ModelRequest
 
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """One rollout's way to its model."""
+    """One rollout's connection to the model."""
 
     model: Model = field(repr=False)
     calls: int = 0
-    """Answers that came back over it."""
+    """How many model calls of this rollout were answered."""
 
 
 class ProxiedModel:
-    """Answers a rollout's calls over the lane that is open for it."""
+    """Sends a rollout's model calls over the lane that is open for it."""
 
     def __init__(self, name: str, *, max_tries: int, overflow: str | None = None) -> None:
-        """`overflow` is what the gateway says, with another status than is usual, where a conversation is too long."""
+        """`overflow` is text in the gateway's error by which a too long conversation is recognised, for gateways
+        that answer it with an unusual status.
+        """
         self._name, self._max_tries, self._overflow = name, max_tries, overflow
         self._lanes: dict[str, Lane] = {}
 
     @property
     def name(self) -> str:
-        """As it is recorded."""
+        """The model's name, as recorded in rollouts."""
         return self._name
 
     @asynccontextmanager
     async def lane(self, rollout_id: str, base_url: str, api_key: str | None) -> AsyncGenerator[Lane]:
-        """Send a rollout's calls to a base URL, for as long as the block lasts."""
+        """Send a rollout's calls to a base URL, within the block."""
         served = split_name(self._name)[1]
         endpoint = Endpoint(served, base_url.rstrip("/"), "the session's key", api_key=api_key)
         secrets = Credentials({"SESSION_KEY": api_key or ""})
@@ -53,8 +55,8 @@ class ProxiedModel:
         """Answer one request.
 
         Raises:
-            ContextLimitError: the conversation does not fit.
-            ModelError: the gateway failed, or the rollout has no lane.
+            ContextLimitError: the conversation is too long for the model.
+            ModelError: the gateway failed, or the rollout has no open lane.
         """
         lane = self._lanes.get(request.session)
         if lane is None:

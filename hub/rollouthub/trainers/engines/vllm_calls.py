@@ -1,18 +1,18 @@
-"""Between vLLM's own objects and ours: trainers that hand out an engine hand out these."""
+"""Converts between vLLM's objects and the hub's, for trainers that hand out a vLLM engine."""
 
 import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from rollouthub.generation import Sampling
 from rollouthub.models.tokens import Sampled
-from rollouthub.protocols import Sampling
 
 _EXTRA = ("top_k", "min_p", "min_tokens", "stop_token_ids", "repetition_penalty", "presence_penalty")
-"""Fields of `SamplingParams` that our sampling has no name of its own for."""
+"""Fields of `SamplingParams` that the hub's `Sampling` has no field for; they go into its `extra`."""
 
 
 class SamplingParams(Protocol):
-    """What is read of vLLM's class of this name."""
+    """The fields that the hub reads of vLLM's class of this name."""
 
     temperature: float
     top_p: float
@@ -27,7 +27,7 @@ class VllmLogprob(Protocol):
 
 
 class CompletionOutput(Protocol):
-    """One answer of vLLM's."""
+    """One answer of vLLM: token ids, log-probabilities and finish reason."""
 
     token_ids: Sequence[int]
     logprobs: Sequence[Mapping[int, VllmLogprob]] | None
@@ -35,13 +35,13 @@ class CompletionOutput(Protocol):
 
 
 class RequestOutput(Protocol):
-    """What vLLM gives for one prompt."""
+    """vLLM's result for one prompt."""
 
     outputs: Sequence[CompletionOutput]
 
 
 def sampling_of(params: SamplingParams) -> Sampling:
-    """How a trainer wants to sample, in our words."""
+    """A trainer's vLLM sampling parameters as the hub's `Sampling`."""
     extra = {name: getattr(params, name, None) for name in _EXTRA}
     stop = getattr(params, "stop", None)
     return Sampling(
@@ -54,7 +54,7 @@ def sampling_of(params: SamplingParams) -> Sampling:
 
 
 def params_of(template: SamplingParams, sampling: Sampling) -> Any:
-    """A trainer's own parameters, with what this call asks for; log-probabilities are always asked for."""
+    """The trainer's parameters with this call's changes; log-probabilities are always requested."""
     params: Any = copy.deepcopy(template)
     params.logprobs = template.logprobs or 1
     for name in ("temperature", "top_p", "max_tokens", "seed"):
@@ -69,7 +69,9 @@ def params_of(template: SamplingParams, sampling: Sampling) -> Any:
 
 
 def sampled_of(output: RequestOutput | None) -> Sampled:
-    """What was sampled; without log-probabilities where one is missing, for it must not pass for certainty."""
+    """vLLM's result as the hub's `Sampled`. If the log-probability of any token is missing, all are left out: a gap
+    must not be read as probability 1.
+    """
     if output is None or not output.outputs:
         return Sampled((), None, "abort")
     answer = output.outputs[0]

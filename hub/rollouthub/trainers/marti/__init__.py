@@ -1,4 +1,6 @@
-"""MARTI: a workflow (`workflow_func_path` takes `../marti_workflow.py`) over environments, a seat for each agent."""
+"""MARTI: a workflow file for `workflow_func_path` (`../marti_workflow.py`) that plays the hub's environments, one
+seat for each MARTI agent.
+"""
 
 from rollouthub.trainers.marti.seat_steps import AgentConfig, SeatModels, result_of, workflow
 

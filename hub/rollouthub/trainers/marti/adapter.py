@@ -1,4 +1,4 @@
-"""What the hub offers MARTI."""
+"""The adapter for MARTI: its name, packages, entries and documentation page."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ from rollouthub.trainers.marti.seat_steps import AgentConfig, result_of
 
 
 class MartiAdapter:
-    """MARTI: see its page."""
+    """The adapter for MARTI; `page` documents its use."""
 
     system = "MARTI"
     packages = {}
@@ -17,11 +17,11 @@ class MartiAdapter:
     page = "docs/trainers/marti.md"
 
     def convert(self, rollouts: Sequence[Rollout]) -> object:
-        """What a workflow returns for each rollout, a step for each turn."""
+        """Convert each rollout to the record that a MARTI workflow returns, one step for each turn."""
         return [result_of(rollout, "", "", agents_of(rollout)) for rollout in rollouts]
 
 
 def agents_of(rollout: Rollout) -> list[AgentConfig]:
-    """An agent for each seat, in the order they first spoke."""
+    """A MARTI agent configuration for each seat of a rollout, in the order of their first turns."""
     seats, asked = dict.fromkeys(turn.agent for turn in rollout.turns), SimpleNamespace(logprobs=1)
     return [{"agent_id": seat, "agent_role": seat, "sampling_params": asked} for seat in seats]

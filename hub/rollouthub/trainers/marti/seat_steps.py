@@ -1,6 +1,7 @@
-"""MARTI: a workflow file (`workflow_func_path`) that plays the hub's environments, a seat for each agent.
+"""MARTI: a workflow (`workflow_func_path`) that plays the hub's environments, one seat for each MARTI agent.
 
-Each turn of each seat is a step of its agent's, with the ids its own engine took and gave, and a reward of its own.
+Each turn becomes a step of the seat's agent, with the token ids that the agent's engine read and sampled, and a reward
+of its own.
 """
 
 import asyncio
@@ -12,19 +13,18 @@ from typing import Any, Literal
 from rollouthub.errors import ConfigError, ModelError
 from rollouthub.export import Credit, TrainingRow, training_rows, turn_returns
 from rollouthub.export.task_column import find_task
-from rollouthub.models.tokens import TokenModel
-from rollouthub.protocols import Model, ModelReply, ModelRequest
+from rollouthub.generation import Model, ModelReply, ModelRequest
 from rollouthub.rollout import Rollout, Turn
 from rollouthub.trainers.engines.loop_engine import LoopEngine
-from rollouthub.trainers.stream import RolloutWorker, rollout_worker
-from rollouthub.trainers.workers.in_thread import RESIDENTS
+from rollouthub.trainers.stream import RolloutWorker
+from rollouthub.trainers.workers.in_thread import THREAD_WORKERS
 from rollouthub.trainers.workers.retry_until_trainable import play_learnable
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings
 
 _NAME = "marti"
 
 AgentConfig = Mapping[str, Any]
-"""What MARTI says of an agent: `agent_id`, `agent_role`, `llm`, `tokenizer`, `sampling_params` …"""
+"""MARTI's configuration of an agent: `agent_id`, `agent_role`, `llm`, `tokenizer`, `sampling_params` …"""
 Step = dict[str, Any]
 Per = Literal["turn", "agent"]
 
@@ -38,15 +38,15 @@ async def workflow(
     metadata: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> dict[str, Any]:
-    """Play the task that the metadata or the label name; MARTI's record of it.
+    """Play the task that the metadata or the label names. Returns MARTI's record of the episode.
 
-    Of `workflow_args`: `per` is "turn" (a step for each turn; the default) or "agent" (one for each agent, so that
-    every rollout makes equally many); `discount` is what a reward is worth a turn earlier; `nested` keeps a list of
-    steps for each agent, which processors that flatten want.
+    Keys of `workflow_args`: `per` is "turn" (a step for each turn; the default) or "agent" (a step for each agent, so
+    that every rollout makes the same number of steps); `discount` is the factor by which a reward counts less one turn
+    earlier; `nested` returns a list of steps for each agent, for processors that flatten the trajectory.
 
     Raises:
-        ConfigError: the settings do not hold, or the row names no task.
-        NotTrainable: no sample of it may be learnt from, and MARTI has no word for that.
+        ConfigError: a setting is invalid, or the row names no task.
+        NotTrainable: no sample of the task may be trained on; MARTI cannot represent this.
     """
     asked: Mapping[str, Any] = kwargs.get("workflow_args") or {}
     settings = read_settings(asked.get("settings"))
@@ -55,7 +55,7 @@ async def workflow(
     def worker() -> AbstractAsyncContextManager[RolloutWorker]:
         return _worker(settings, agents, kwargs.get("max_length"), loop)
 
-    resident = await RESIDENTS.opened(_NAME, worker)
+    resident = await THREAD_WORKERS.opened(_NAME, worker)
     rollout = await play_learnable(resident, find_task(metadata, label), settings)
     return result_of(
         rollout,
@@ -77,24 +77,15 @@ def _worker(
     models: dict[str, Model] = {}
     for agent in agents:
         role = str(agent["agent_role"])
-        models[role] = TokenModel(
-            f"{_NAME}/{role}",
-            LoopEngine(_asking(agent["llm"]), agent["sampling_params"], loop),
-            settings.chat_format(agent["tokenizer"]),
-            max_context=settings.training.max_context or max_length,
-        )
+        engine = LoopEngine(_asking(agent["llm"]), agent["sampling_params"], loop)
+        models[role] = settings.token_model(f"{_NAME}/{role}", engine, agent["tokenizer"], max_length)
     if len(models) < len(agents):
         raise ConfigError("two agents of MARTI's have one role; each plays the seat of its role's name")
-    return rollout_worker(
-        settings.request,
-        directory=settings.run_directory(_NAME),
-        model=SeatModels(models),
-        suspect=settings.training.suspect,
-    )
+    return settings.worker(_NAME, SeatModels(models))
 
 
 def _asking(llm: Any) -> Any:
-    """A call of a Ray actor's `generate_async`, as a function of ids and parameters."""
+    """`generate_async` of a Ray actor, wrapped as a function of token ids and sampling parameters."""
 
     def generate(prompt_ids: list[int], params: Any) -> Any:
         return llm.generate_async.remote(prompt_ids=prompt_ids, sampling_params=params)
@@ -103,7 +94,9 @@ def _asking(llm: Any) -> Any:
 
 
 class SeatModels:
-    """A model for each seat; the only one for all, where there is one."""
+    """A model that routes each call to the model of the caller's seat; if there is a single model, it serves all
+    seats.
+    """
 
     name = f"{_NAME}/policies"
 
@@ -111,10 +104,10 @@ class SeatModels:
         self._models = dict(models)
 
     async def generate(self, request: ModelRequest) -> ModelReply:
-        """Answer one request by the model of its seat.
+        """Answer one request with the model of its seat.
 
         Raises:
-            ModelError: no agent has the seat's name for its role, or its model failed.
+            ModelError: no agent has the seat's name as its role, or the agent's model failed.
         """
         model = self._models.get(request.seat)
         if model is None and len(self._models) == 1:
@@ -140,11 +133,11 @@ def result_of(
     credit: Credit | None = None,
     is_nested: bool = False,
 ) -> dict[str, Any]:
-    """What a workflow returns: steps in the order they were spoken, and rewards [agent][step].
+    """A rollout as a MARTI workflow's result: steps in the order of the turns, and rewards [agent][step].
 
     Raises:
-        NotTrainable: it is not to be learnt from.
-        ConfigError: a seat is no agent's.
+        NotTrainable: the rollout must not be trained on.
+        ConfigError: no agent has the role of a seat.
     """
     rows = training_rows(rollout)
     returns = turn_returns(rollout, credit or Credit())
@@ -177,7 +170,7 @@ def result_of(
 
 
 def _index_of(seat: str, agents: Sequence[AgentConfig]) -> int:
-    """Which agent played a seat."""
+    """Index of the agent that played a seat."""
     for index, agent in enumerate(agents):
         if agent["agent_role"] == seat:
             return index
@@ -200,7 +193,7 @@ def _step(index: int, agents: Sequence[AgentConfig], reward: float, **fields: An
 
 
 def _turn_step(turn: Turn, reward: float, index: int, agents: Sequence[AgentConfig]) -> Step:
-    """A turn: everything before it is prompt."""
+    """The step of one turn: the turn's whole prompt, and its answer as the output."""
     assert turn.prompt_token_ids is not None
     assert turn.output_token_ids is not None
     assert turn.output_logprobs is not None
@@ -221,7 +214,7 @@ def _turn_step(turn: Turn, reward: float, index: int, agents: Sequence[AgentConf
 
 
 def _row_step(row: TrainingRow, reward: float, count: int, index: int, agents: Sequence[AgentConfig]) -> Step:
-    """An agent's whole conversation: what the environment wrote within it is masked."""
+    """One step for an agent's whole conversation; tokens that the environment wrote are masked."""
     turns = [row.rollout.turns[turn] for turn in row.turns]
     return _step(
         index,
@@ -238,5 +231,5 @@ def _row_step(row: TrainingRow, reward: float, count: int, index: int, agents: S
 
 
 def _logprobs(values: list[float], agent: AgentConfig) -> list[float] | None:
-    """None where the trainer asks for none."""
+    """The log-probabilities; None if the trainer's sampling parameters request none."""
     return None if agent["sampling_params"].logprobs is None else values

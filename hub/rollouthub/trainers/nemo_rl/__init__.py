@@ -1,6 +1,7 @@
-"""NeMo-RL: rollouts as NeMo Gym results, an actor that plays them for its trainer, an environment, and data sets.
+"""NeMo-RL: rollouts as NeMo Gym results, an actor that plays episodes for its trainer, an environment, and data sets.
 
-`HubEnvironment` and `HubGym` are made when they are asked for: they derive from NeMo-RL's classes and are Ray actors.
+`HubEnvironment` and `HubGym` are created on first access, because they derive from NeMo-RL's classes and are Ray
+actors.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -41,14 +42,16 @@ def __getattr__(name: str) -> Any:
 
 
 def register(name: str = "hub") -> None:
-    """Let NeMo-RL's `env.NAME` and `data.*.env_name: NAME` mean `HubEnvironment`; call it before `setup`."""
+    """Register `HubEnvironment` with NeMo-RL as `name`, for `env.NAME` and `data.*.env_name: NAME`; call it before
+    `setup`.
+    """
     from rollouthub.trainers.nemo_rl.verdict_environment import register_environment
 
     register_environment(name)
 
 
 def use_hub_gym() -> None:
-    """Let NeMo-RL's `env.should_use_nemo_gym` start `HubGym` in place of NeMo Gym's servers; call it before `setup`."""
+    """Make NeMo-RL's `env.should_use_nemo_gym` start `HubGym` instead of NeMo Gym's servers; call it before `setup`."""
     from rollouthub.trainers.nemo_rl.gym import use_hub_gym as use
 
     use()

@@ -1,4 +1,4 @@
-"""What the hub offers NeMo-RL."""
+"""The adapter for NeMo-RL: its name, packages, entries and documentation page."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from rollouthub.trainers.nemo_rl.results import gym_result
 
 
 class NemoRlAdapter:
-    """NeMo-RL: see its page."""
+    """The adapter for NeMo-RL; `page` documents its use."""
 
     system = "NeMo-RL"
     packages = {"nemo_rl": None}
@@ -19,5 +19,5 @@ class NemoRlAdapter:
     page = "docs/trainers/nemo-rl.md"
 
     def convert(self, rollouts: Sequence[Rollout]) -> object:
-        """NeMo Gym's result of each rollout."""
+        """Convert each rollout to a NeMo Gym result."""
         return [gym_result(rollout) for rollout in rollouts]

@@ -10,16 +10,16 @@ from mcp_types import Tool
 
 from rollouthub.export import NotTrainable, TaskReference
 from rollouthub.export.task_rows import COLUMN, prompt_messages, write_rows
+from rollouthub.models.response_items import tool_params
 from rollouthub.rollout import Rollout
 from rollouthub.task import Public
-from rollouthub.trainers.nemo_rl.response_items import tool_params
 from rollouthub.trainers.nemo_rl.results import AGENT, gym_result
 
 
 def gym_rows(
     tasks: Iterable[Public], environment: str, split: str, *, tools: Sequence[Tool] = (), agent: str = AGENT
 ) -> Iterator[dict[str, Any]]:
-    """Tasks as rows of a NeMo Gym data set, which `HubGym` plays: nothing secret is in them."""
+    """Tasks as rows of a NeMo Gym data set, which `HubGym` plays. Rows hold only the public part of a task."""
     params = tool_params(tools)
     for task in tasks:
         yield {
@@ -41,14 +41,14 @@ def write_gym_data(
     tools: Sequence[Tool] = (),
     agent: str = AGENT,
 ) -> int:
-    """Write `gym_rows` as JSON lines, for `data.train.data_path`; how many."""
+    """Write `gym_rows` as JSON lines, for `data.train.data_path`. Returns the number of rows."""
     return write_rows(path, gym_rows(tasks, environment, split, tools=tools, agent=agent))
 
 
 def write_prompts(path: Path | str, tasks: Iterable[Public], environment: str, split: str) -> int:
-    """Write prompts for `HubEnvironment` as JSON lines of `input` and `output`; how many.
+    """Write prompts for `HubEnvironment` as JSON lines of `input` and `output`. Returns the number of rows.
 
-    `output` is the task's name: NeMo-RL hands it to the environment where it would put a reference answer.
+    `output` is the task's name: NeMo-RL passes this field, meant for a reference answer, on to the environment.
     """
     return write_rows(
         path,
@@ -64,20 +64,20 @@ def write_prompts(path: Path | str, tasks: Iterable[Public], environment: str, s
 
 @dataclass
 class Exported:
-    """What `write_gym_results` wrote."""
+    """The counts that `write_gym_results` returns."""
 
     written: int = 0
     refused: dict[str, int] = field(default_factory=dict[str, int])
-    """Rollouts that are not to be learnt from, by why."""
+    """How many rollouts were left out because they must not be trained on, by reason."""
 
 
 def write_gym_results(
     results: Path | str, rollouts: Iterable[Rollout], *, tools: Mapping[str, Sequence[Tool]] | None = None
 ) -> Exported:
-    """Write finished rollouts as NeMo Gym keeps its own: a line a result, and beside it the inputs they came from.
+    """Write finished rollouts as NeMo Gym's files: one line for each result, and a second file with the inputs.
 
-    `results` is the file of results; `STEM_materialized_inputs.jsonl` beside it holds the inputs, joined by two
-    indices: the task's and the sample's. `tools` are those of each environment, by its name, where they are known.
+    `results` is the file of results; `STEM_materialized_inputs.jsonl` beside it holds the inputs. Two indices join the
+    files: the task's and the sample's. `tools` maps an environment's name to its tools, where they are known.
     """
     path = Path(results)
     exported = Exported()

@@ -1,4 +1,4 @@
-"""NeMo-RL's NeMo Gym actor, with the hub in the place of NeMo Gym's servers."""
+"""An actor that replaces NeMo-RL's NeMo Gym actor and plays rollouts in the hub."""
 
 import time
 from collections.abc import AsyncGenerator
@@ -8,22 +8,24 @@ from typing import Any, cast
 
 from rollouthub.engine.run_request import build_request
 from rollouthub.errors import ConfigError
+from rollouthub.store.media import read_media
 from rollouthub.trainers.nemo_rl.row_player import Rows
-from rollouthub.trainers.stream.open_worker import rollout_worker
 from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.workers.in_thread import ResidentWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings, settings_of
 
 _MODULE = "nemo_rl.environments.nemo_gym"
 KEY = "rollouthub"
-"""In `env.nemo_gym`: the settings of a run, and a table `training`; without it `$ROLLOUTHUB_TRAINING` names a file."""
+"""Key in `env.nemo_gym` for the settings of a run, with a table `training`. If absent, `$ROLLOUTHUB_TRAINING` names
+a settings file.
+"""
 
 
 class Running:
-    """What NeMo-RL's actor holds while it runs: it asks how it is, and ends it."""
+    """The hub's worker inside NeMo-RL's actor, with the methods that NeMo-RL calls: `poll` and `shutdown`."""
 
     def __init__(self, settings: TrainingSettings, model: str, base_urls: list[str]) -> None:
-        """Open the worker; the trainer's own generation servers play.
+        """Open the worker; its model is the trainer's own generation servers.
 
         Raises:
             UsageError: as `rollout_worker`.
@@ -32,25 +34,27 @@ class Running:
         given = settings.request.model_dump(exclude_unset=True)
         given = {"model": f"hosted_vllm/{model}", "base_url": tuple(base_urls), **given}
         request = build_request(given, f"env.nemo_gym.{KEY}")
-        self.worker = ResidentWorker(
-            rollout_worker(request, directory=settings.run_directory("nemo-rl"), suspect=settings.training.suspect)
-        )
+        self.worker = ResidentWorker(settings.model_copy(update={"request": request}).worker("nemo-rl"))
+
+    def media(self, digest: str) -> bytes:
+        """The bytes of a picture that a rollout showed, by digest."""
+        return read_media(self.worker.directory / "media", digest)
 
     def poll(self) -> None:
-        """Nothing of it dies unnoticed: it is in this process."""
+        """NeMo-RL's health check. It does nothing: the worker runs in this process, so it cannot fail unnoticed."""
 
     def shutdown(self) -> None:
-        """End it."""
+        """Close the worker."""
         self.worker.close()
 
 
 @cache
 def gym_class() -> Any:
-    """NeMo-RL's class, with rollouts of the hub; what it makes of a result is its own code."""
+    """NeMo-RL's NeMo Gym class with the hub's rollouts; its own code post-processes the results."""
     base: Any = system_module(_MODULE).NemoGym.__ray_metadata__.modified_class.__ray_actor_class__
 
     class HubGym(base):
-        """Plays rows whose `rollouthub` column names a task."""
+        """Plays data rows whose `rollouthub` column names a task."""
 
         def _spinup(self) -> None:
             config: dict[str, Any] = self.cfg.get("initial_global_config_dict") or {}
@@ -61,13 +65,18 @@ def gym_class() -> Any:
         async def run_rollouts(
             self, nemo_gym_examples: list[dict[str, Any]], timer_prefix: str, deduplicate_multimodal_data: bool = False
         ) -> AsyncGenerator[tuple[int, dict[str, Any], dict[str, Any] | None]]:
-            """Results as NeMo-RL learns from them, as they come, with the place of their row."""
+            """NeMo-RL's training samples, as rollouts finish: the row's index, the sample and, with the last one,
+            metrics.
+            """
             self._require_spinup()
             if not nemo_gym_examples:
                 raise ConfigError("NeMo-RL asks for the rollouts of no rows")
             if self._tokenizer is None:
                 raise ConfigError("NeMo-RL has set no tokenizer")
-            began, rows = time.perf_counter(), Rows(nemo_gym_examples, self.rh.worker.begin, self.rh.replays)
+            began, rows = (
+                time.perf_counter(),
+                Rows(nemo_gym_examples, self.rh.worker.begin, self.rh.replays, self.rh.media),
+            )
             left = len(nemo_gym_examples)
             async for place, result in rows.results():
                 row = nemo_gym_examples[place]
@@ -86,13 +95,13 @@ def gym_class() -> Any:
 
 @cache
 def gym_actor() -> Any:
-    """The class as a Ray actor."""
+    """`HubGym` as a Ray actor class."""
     ray: Any = import_module("ray")
     return ray.remote(max_restarts=-1, max_task_retries=-1)(gym_class())
 
 
 def use_hub_gym() -> None:
-    """Put the actor where NeMo-RL takes its own from."""
+    """Replace NeMo-RL's NeMo Gym actor by the hub's."""
     registry = system_module("nemo_rl.distributed.ray_actor_environment_registry").ACTOR_ENVIRONMENT_REGISTRY
     system = import_module("nemo_rl.distributed.virtual_cluster").PY_EXECUTABLES.SYSTEM
     registry[f"{_MODULE}.NemoGym"] = system  # the trainer's own interpreter, which has the hub; no server is started

@@ -1,38 +1,37 @@
-"""Conversations as items of the Responses API, with the three fields of token ids on what may be learnt from."""
+"""Conversations as items of the Responses API; the items to train on carry three fields of token ids and
+log-probabilities.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_types import Tool
-
 from rollouthub.export.segment import Segment
-from rollouthub.messages import Media, Message
+from rollouthub.models.response_items import Bytes, Item, message_items, words
 from rollouthub.rollout import Rollout, Turn
 
-Item = dict[str, Any]
 TOKEN_FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
 
 
-def input_items(messages: Sequence[Message]) -> list[Item]:
-    """Messages as `input`: what an episode begins with."""
-    return [item for place, message in enumerate(messages) for item in _items(message, f"input-{place}")]
+def output_items(turns: Sequence[Turn], segment: Segment, media: Bytes | None = None) -> list[Item]:
+    """The items of `output`: the conversation from the first answer on.
 
+    `media` returns the bytes of a picture by its digest, if pictures are to be included; a tool's pictures follow its
+    text as a user message, where NeMo-RL expects them. Without `media`, a picture is only named.
 
-def output_items(turns: Sequence[Turn], segment: Segment) -> list[Item]:
-    """Everything from the first answer on as `output`.
-
-    The tokens that are to be learnt from stand on the last item of the turn that sampled them; a turn that is masked
-    has none, and one that is masked in part has an item of its own for each further piece.
+    The last item of a sampled turn carries its token fields. A fully masked turn has none; a partly masked turn gets an
+    additional item for each further unmasked piece.
     """
     pieces = _pieces(segment)
     items: list[Item] = []
     for place, turn in enumerate(turns):
         if place:
             items += [
-                item for number, each in enumerate(turn.messages) for item in _items(each, f"{turn.index}-{number}")
+                item
+                for number, each in enumerate(turn.messages)
+                for item in message_items(each, f"{turn.index}-{number}", media)
             ]
-        said = _items(turn.response, f"turn-{turn.index}") or [words(f"turn-{turn.index}", "")]
+        said = message_items(turn.response, f"turn-{turn.index}", None) or [words(f"turn-{turn.index}", "")]
         for number, piece in enumerate(pieces.get(turn.index, ())):
             if number:
                 said.append(words(f"turn-{turn.index}-piece-{number}", ""))
@@ -43,16 +42,16 @@ def output_items(turns: Sequence[Turn], segment: Segment) -> list[Item]:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Neighbouring tokens that are learnt from."""
+    """A range of consecutive unmasked tokens."""
 
     begin: int
     end: int
     turn: int
-    """That of its last token."""
+    """Index of the turn of the range's last token."""
 
 
 def _pieces(segment: Segment) -> dict[int, list[Mapping[str, Any]]]:
-    """Token fields by turn: each prompt is exactly what stands before, so that they are contiguous."""
+    """Token fields by turn. The prompt of each piece is all tokens before it, so pieces are contiguous."""
     ids, logprobs = list(segment.token_ids), list(segment.logprobs)
     found: dict[int, list[Mapping[str, Any]]] = {}
     for run in _runs(segment):
@@ -62,7 +61,9 @@ def _pieces(segment: Segment) -> dict[int, list[Mapping[str, Any]]]:
 
 
 def _runs(segment: Segment) -> Iterator[_Run]:
-    """Two turns with nothing between are one run: a message without tokens has no type in NeMo-RL's batches."""
+    """Ranges of unmasked tokens. Adjacent turns form one range, because NeMo-RL cannot represent an empty message
+    between them.
+    """
     begin: int | None = None
     turns = list(segment.turn_ids)
     mask = [*segment.loss_mask, 0]
@@ -74,76 +75,14 @@ def _runs(segment: Segment) -> Iterator[_Run]:
             begin = None
 
 
-def tool_params(tools: Sequence[Tool]) -> list[Item]:
-    """Tools as a request of the Responses API has them."""
-    return [
-        {
-            "type": "function",
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": tool.input_schema,
-            "strict": False,
-        }
-        for tool in tools
-    ]
-
-
 def usage_of(rollout: Rollout) -> Item:
-    """Tokens of all turns."""
+    """Token counts over all turns, as the Responses API's `usage`."""
     read = sum(turn.usage.prompt_tokens for turn in rollout.turns)
     said = sum(turn.usage.output_tokens for turn in rollout.turns)
     return {
         "input_tokens": read,
-        "input_tokens_details": {"cached_tokens": 0},
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens": said,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": read + said,
     }
-
-
-def _items(message: Message, name: str) -> list[Item]:
-    if message.role == "tool":
-        return [{"type": "function_call_output", "call_id": message.tool_call_id or name, "output": message.text}]
-    if message.role != "assistant":
-        return [{"type": "message", "role": message.role, "content": _content(message)}]
-    items: list[Item] = []
-    if message.reasoning:
-        summary = [{"type": "summary_text", "text": message.reasoning}]
-        items.append({"type": "reasoning", "id": f"rs-{name}", "summary": summary})
-    if message.text or not message.tool_requests:
-        items.append(words(name, message.text))
-    for number, request in enumerate(message.tool_requests):
-        items.append(
-            {
-                "type": "function_call",
-                "id": f"fc-{name}-{number}",
-                "call_id": request.id,
-                "name": request.name,
-                "arguments": request.arguments,
-                "status": "completed",
-            }
-        )
-    return items
-
-
-def words(name: str, text: str) -> Item:
-    """What an assistant said, as a message item."""
-    return {
-        "type": "message",
-        "id": f"msg-{name}",
-        "role": "assistant",
-        "status": "completed",
-        "content": [{"type": "output_text", "text": text, "annotations": []}],
-    }
-
-
-def _content(message: Message) -> str | list[Item]:
-    if isinstance(message.content, str):
-        return message.content
-    return [
-        # The bytes are in the run's media; NeMo-RL's tokens hold the picture's places already.
-        {"type": "input_text", "text": f"[{part.mime_type} {part.digest}]"}
-        if isinstance(part, Media)
-        else {"type": "input_text", "text": part.text}
-        for part in message.content
-    ]

@@ -1,4 +1,4 @@
-"""A rollout as a result of NeMo Gym: what its agents answer, its files hold, and NeMo-RL learns from."""
+"""A rollout as a NeMo Gym result: the form that its agents return, its files hold, and NeMo-RL trains on."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,33 +8,34 @@ from mcp_types import Tool
 from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference, training_rows
 from rollouthub.export.shown_tools import shown_tools
 from rollouthub.export.task_rows import COLUMN
+from rollouthub.models.response_items import Bytes, input_items, tool_params, words
 from rollouthub.rollout import Rollout
-from rollouthub.trainers.nemo_rl.response_items import (
-    TOKEN_FIELDS,
-    input_items,
-    output_items,
-    tool_params,
-    usage_of,
-    words,
-)
+from rollouthub.trainers.nemo_rl.response_items import TOKEN_FIELDS, output_items, usage_of
 
 AGENT = "rollouthub"
-"""The agent that rows name where their writer gives none."""
+"""The agent's name in rows whose writer names none."""
 
 Result = dict[str, Any]
 FirstTokens = tuple[Sequence[int], int]
 
 
 def gym_result(
-    rollout: Rollout, *, tools: Sequence[Tool] = (), agent: str = AGENT, task_index: int = 0, rollout_index: int = 0
+    rollout: Rollout,
+    *,
+    tools: Sequence[Tool] = (),
+    agent: str = AGENT,
+    task_index: int = 0,
+    rollout_index: int = 0,
+    media: Bytes | None = None,
 ) -> Result:
-    """A rollout as a result row: what was asked, items with token ids, reward and its components.
+    """A rollout as a result row: the request, output items with token ids, the reward and its components.
 
-    `tools` are all of its environment; the row has those that the model was shown.
-    Token ids are contiguous: each item's prompt is all that stands before it.
+    `tools` are all tools of the environment; the row lists those that the model was shown. Token ids are contiguous:
+    the prompt of each item is all tokens before it. `media` returns a picture's bytes by its digest, if pictures are to
+    be included.
 
     Raises:
-        NotTrainable: it is not to be learnt from, forked into several rows, or nothing of it was sampled to be learnt.
+        NotTrainable: the rollout must not be trained on, makes several rows, or has only masked tokens.
     """
     rows = training_rows(rollout)
     if len(rows) > 1:
@@ -43,11 +44,11 @@ def gym_result(
     segment = rows[0].segment
     known = {turn.index: turn for turn in rollout.turns}
     turns = [known[index] for index in rows[0].turns]
-    output = output_items(turns, segment)
+    output = output_items(turns, segment, media)
     if not any(TOKEN_FIELDS[0] in item for item in output):
         raise NotTrainable(RefusalReason(Refusal.FILTERED, "all that it sampled is masked", rollout.rollout_id))
     shown = shown_tools(rollout, turns, tools) if tools else ()
-    params: dict[str, Any] = {"input": input_items(turns[0].messages), "tools": tool_params(shown)}
+    params: dict[str, Any] = {"input": input_items(turns[0].messages, media), "tools": tool_params(shown)}
     result: Result = {
         "responses_create_params": params,
         "response": {
@@ -81,7 +82,7 @@ def gym_result(
 
 
 def first_tokens(rollout: Rollout) -> FirstTokens | None:
-    """The prompt that a rollout began with, and the first token that was sampled; None where no engine said."""
+    """The token ids of a rollout's first prompt, and its first sampled token; None if no engine reported ids."""
     if not rollout.turns:
         return None
     turn = rollout.turns[0]
@@ -91,10 +92,10 @@ def first_tokens(rollout: Rollout) -> FirstTokens | None:
 
 
 def masked_result(row: Mapping[str, Any], refused: RefusalReason, tokens: FirstTokens, reward: float) -> Result:
-    """A result for a row whose rollout must not be learnt from: NeMo-RL masks its sample from the loss.
+    """A result for a row whose rollout must not be trained on: NeMo-RL masks its sample in the loss.
 
-    It holds the group's prompt, by which NeMo-RL tells groups apart, and one token. NeMo-RL has no word for no reward:
-    `reward` is the mean of the group's others, which leaves that mean as it was.
+    It holds the group's prompt, by which NeMo-RL recognises groups, and one token. NeMo-RL cannot represent a missing
+    reward: `reward` is the mean of the group's scored members, which leaves the group's mean unchanged.
     """
     item = {
         **words("masked", ""),

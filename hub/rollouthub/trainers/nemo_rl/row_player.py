@@ -1,4 +1,6 @@
-"""Playing the rows of one call of NeMo-RL's: results as they come, and one for every row in the end."""
+"""Plays the rows of one call from NeMo-RL: yields results as episodes finish, and in the end one result for every
+row.
+"""
 
 import asyncio
 import logging
@@ -13,7 +15,8 @@ from uuid import uuid4
 from rollouthub.errors import SupplyError
 from rollouthub.export import NotTrainable, RefusalReason, TaskReference
 from rollouthub.export.task_rows import find_task
-from rollouthub.protocols import Sampling
+from rollouthub.generation import Sampling
+from rollouthub.models.response_items import Bytes
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.nemo_rl.results import FirstTokens, Result, first_tokens, gym_result, masked_result
 from rollouthub.trainers.stream.open_worker import SampleRequest
@@ -26,25 +29,27 @@ Row = Mapping[str, Any]
 
 @dataclass
 class _Group:
-    """The rows of one task."""
+    """The rows of one call that name the same task."""
 
     task: TaskReference
     label: str
     samples: int = 0
-    """How many were begun."""
+    """How many samples of the group were started."""
     rewards: list[float] = field(default_factory=list[float])
     tokens: FirstTokens | None = None
-    """What its members begin with, as far as one was seen."""
+    """The group's prompt and a first sampled token; None until a rollout reports them."""
     refused: dict[int, RefusalReason] = field(default_factory=dict[int, RefusalReason])
-    """Rows that are masked in the end, by their place."""
+    """Rows to be masked at the end, by row index, with the reason."""
 
 
 class Rows:
-    """The rows of one call."""
+    """The rows of one call from NeMo-RL, while they are played."""
 
-    def __init__(self, rows: Sequence[Row], begin: Begin, replays: int) -> None:
-        """`replays` is how often a row is played again whose rollout must not be learnt from."""
-        self._rows, self._begin, self._replays = rows, begin, replays
+    def __init__(self, rows: Sequence[Row], begin: Begin, replays: int, media: Bytes | None = None) -> None:
+        """`replays` is how often a row is replayed if its rollout must not be trained on; `media` returns the bytes
+        of a picture by its digest.
+        """
+        self._rows, self._begin, self._media = rows, begin, media
         label = uuid4().hex
         self._groups: dict[TaskReference, _Group] = {}
         self._group_of = [
@@ -52,13 +57,13 @@ class Rows:
         ]
         self._left = [replays] * len(rows)
         self.counts: dict[str, int] = defaultdict(int)
-        """What was refused, by name, and how often a row was played again (`replayed`) or `masked`."""
+        """Counts of refused rollouts by reason, of replays (`replayed`) and of masked rows (`masked`)."""
 
     async def results(self) -> AsyncGenerator[tuple[int, Result]]:
-        """The result of every row, with its place, as they are finished; those that are masked come last.
+        """Yield each row's index and result as episodes finish; masked rows come last.
 
         Raises:
-            SupplyError: not one member of a group began with token ids.
+            SupplyError: no rollout of a group has token ids, so no masked result can be made.
             UsageError, StoreError: as `RolloutWorker.play`.
         """
         playing = {self._play(place): place for place in range(len(self._rows))}
@@ -94,12 +99,14 @@ class Rows:
         return asyncio.wrap_future(self._begin(wanted))
 
     def _result(self, place: int, rollout: Rollout) -> Result | None:
-        """The result; None where it must not be learnt from, to be played again while that may be."""
+        """The row's result. None if its rollout must not be trained on; the row is then replayed while replays are
+        left, or masked.
+        """
         group, row = self._group_of[place], self._rows[place]
         if group.tokens is None:
             group.tokens = first_tokens(rollout)
         try:
-            result = gym_result(rollout, agent=row["agent_ref"]["name"])
+            result = gym_result(rollout, agent=row["agent_ref"]["name"], media=self._media)
         except NotTrainable as error:
             self.counts[error.refused.refusal.value] += 1
             logger.warning("%s", error)
@@ -128,7 +135,7 @@ class Rows:
 
 
 def _sampling(row: Row) -> Sampling | None:
-    """How NeMo-RL's generation settings, which it writes into each row, want it sampled."""
+    """The generation settings that NeMo-RL writes into each row, as the hub's `Sampling`."""
     params = row["responses_create_params"]
     names = {"temperature": "temperature", "top_p": "top_p", "max_output_tokens": "max_tokens"}
     given = {ours: params[theirs] for theirs, ours in names.items() if params.get(theirs) is not None}

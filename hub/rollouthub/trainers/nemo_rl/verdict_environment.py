@@ -1,4 +1,4 @@
-"""NeMo-RL's environment interface: verdicts on what its own loop generated, one answer a task."""
+"""NeMo-RL's environment interface: scores the answers that NeMo-RL generates itself, one answer for each task."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -15,10 +15,10 @@ FQN = "rollouthub.trainers.nemo_rl.HubEnvironment"
 
 
 def task_of(metadata: Mapping[str, Any] | None) -> TaskReference:
-    """The task that a sample's `extra_env_info` names: ours, or where NeMo-RL's processors put a reference answer.
+    """The task that a sample's `extra_env_info` names, in the hub's column or in the reference-answer field.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: neither field names a task.
     """
     for name in (COLUMN, "ground_truth"):
         if metadata and isinstance(metadata.get(name), str):
@@ -35,8 +35,7 @@ def judge(
     """The rewards of a batch of message logs.
 
     Raises:
-        VerifierError: one is unscored. This interface has no word for that, and no mask: training stops rather than
-            learns from a reward that nobody gave.
+        VerifierError: an answer is unscored. This interface has neither a mask nor a value for that, so training stops.
     """
     asked = [
         (task_of(each), [{"role": message["role"], "content": message["content"]} for message in log])
@@ -52,19 +51,21 @@ def judge(
 
 @cache
 def environment_class() -> Any:
-    """The class, over NeMo-RL's interface."""
+    """Create `HubEnvironment` as a subclass of NeMo-RL's environment interface."""
     interfaces: Any = system_module("nemo_rl.environments.interfaces")
     torch: Any = import_module("torch")
 
     class HubEnvironment(interfaces.EnvironmentInterface):
-        """`env.NAME: {environments: [arithmetic], set: {…}}`; without, `$ROLLOUTHUB_SCORER` names them."""
+        """Scores answers with the hub's verifiers. Configuration: `env.NAME: {environments: [arithmetic], set:
+        {…}}`; without it, `$ROLLOUTHUB_SCORER` names the environments.
+        """
 
         def __init__(self, cfg: Mapping[str, Any] | None = None) -> None:
             settings = {key: value for key, value in dict(cfg or {}).items() if key not in ("env_name", "num_workers")}
             self._scorer = scorer_for(*settings.pop("environments", ()), **settings)
 
         def step(self, message_log_batch: Any, metadata: Any) -> Any:
-            """Score what was said last; every episode ends there."""
+            """Score each conversation; every episode ends with this step."""
             rewards = judge(self._scorer, message_log_batch, metadata)
             count = len(rewards)
             return interfaces.EnvironmentReturn(
@@ -77,7 +78,7 @@ def environment_class() -> Any:
             )
 
         def global_post_process_and_metrics(self, batch: Any) -> tuple[Any, dict[str, Any]]:
-            """Nothing is to be done; the mean reward of what was scored."""
+            """Return the batch unchanged, and the mean reward as a metric."""
             rewards = batch["total_reward"] if "total_reward" in batch else batch["rewards"]
             return batch, {"rollouthub/reward_mean": rewards.float().mean().item()}
 
@@ -86,12 +87,12 @@ def environment_class() -> Any:
 
 @cache
 def environment_actor() -> Any:
-    """The class as a Ray actor."""
+    """`HubEnvironment` as a Ray actor class."""
     return import_module("ray").remote(environment_class())
 
 
 def register_environment(name: str) -> None:
-    """Let NeMo-RL know the actor by this name, and start it in its own interpreter."""
+    """Register the actor with NeMo-RL under `name`, to be started in the current Python interpreter."""
     registry = system_module("nemo_rl.distributed.ray_actor_environment_registry").ACTOR_ENVIRONMENT_REGISTRY
     registry[FQN] = import_module("nemo_rl.distributed.virtual_cluster").PY_EXECUTABLES.SYSTEM
     import_module("nemo_rl.environments.utils").register_env(name, FQN)

@@ -1,4 +1,4 @@
-"""OpenRLHF: its agent executor over rollouts of the hub's, and its remote reward route over a verifier.
+"""OpenRLHF: an agent executor that plays the hub's rollouts, and a remote reward function over the hub's verifiers.
 
 `--train.agent_func_path` takes `../openrlhf_agent.py`, `--reward.remote_url` takes `../openrlhf_reward.py`.
 """

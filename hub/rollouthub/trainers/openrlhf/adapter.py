@@ -1,4 +1,4 @@
-"""What the hub offers OpenRLHF."""
+"""The adapter for OpenRLHF: its name, packages, entries and documentation page."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from rollouthub.trainers.openrlhf.executor import response_of
 
 
 class OpenRlhfAdapter:
-    """OpenRLHF: see its page."""
+    """The adapter for OpenRLHF; `page` documents its use."""
 
     system = "OpenRLHF"
     packages = {"openrlhf": "openrlhf"}
@@ -19,5 +19,5 @@ class OpenRlhfAdapter:
     page = "docs/trainers/openrlhf.md"
 
     def convert(self, rollouts: Sequence[Rollout]) -> object:
-        """Its agent's record of each rollout."""
+        """Convert each rollout to the record that an OpenRLHF agent returns."""
         return [response_of(rollout, "", "") for rollout in rollouts]

@@ -1,4 +1,4 @@
-"""OpenRLHF's agent executor (`--train.agent_func_path`) over rollouts of the hub's."""
+"""An OpenRLHF agent executor (`--train.agent_func_path`) that plays the hub's rollouts."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,26 +7,25 @@ from typing import Any, Protocol
 
 from rollouthub.errors import ConfigError
 from rollouthub.export import TaskReference, TrainingRow, training_rows
-from rollouthub.models.tokens import TokenModel
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.engines.loop_engine import LoopEngine
 from rollouthub.trainers.engines.vllm_calls import RequestOutput, SamplingParams, sampling_of
-from rollouthub.trainers.stream import RolloutWorker, rollout_worker
+from rollouthub.trainers.stream import RolloutWorker
 from rollouthub.trainers.systems import system_module
-from rollouthub.trainers.workers.in_thread import RESIDENTS
+from rollouthub.trainers.workers.in_thread import THREAD_WORKERS
 from rollouthub.trainers.workers.retry_until_trainable import play_learnable
-from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings
+from rollouthub.trainers.workers.worker_settings import read_settings
 
 _NAME = "openrlhf"
 
 
 class LlmEngine(Protocol):
-    """What is asked of the engine OpenRLHF hands out."""
+    """The method that the hub calls on OpenRLHF's engine."""
 
     async def generate(
         self, prompt_token_ids: list[int], sampling_params: Any, multi_modal_data: Any = None
     ) -> RequestOutput | None:
-        """Sample after a prompt of ids."""
+        """Sample an answer after a prompt of token ids."""
         ...
 
 
@@ -39,11 +38,11 @@ async def execute(
     llm_engine: LlmEngine,
     images: Any = None,
 ) -> dict[str, Any]:
-    """Play the task that the label names; OpenRLHF's record of it.
+    """Play the task that the label names. Returns OpenRLHF's record of the rollout.
 
     Raises:
-        ConfigError: the settings do not hold, the label names no task, or the row has images.
-        NotTrainable: no sample of it may be learnt from, and OpenRLHF has no word for that.
+        ConfigError: a setting is invalid, the label names no task, or the row has images.
+        NotTrainable: no sample of the task may be trained on; OpenRLHF cannot represent this.
     """
     if images:
         raise ConfigError("a row has images; this agent takes pictures from the environment's prompt, and carries none")
@@ -52,32 +51,18 @@ async def execute(
 
     def worker() -> AbstractAsyncContextManager[RolloutWorker]:
         engine = LoopEngine(llm_engine.generate, sampling_params, loop)
-        return _worker(settings, engine, hf_tokenizer, max_length)
+        return settings.worker(_NAME, settings.token_model(f"{_NAME}/policy", engine, hf_tokenizer, max_length))
 
-    resident = await RESIDENTS.opened(_NAME, worker)
+    resident = await THREAD_WORKERS.opened(_NAME, worker)
     rollout = await play_learnable(resident, TaskReference.parse(label), settings, sampling_of(sampling_params))
     return response_of(rollout, prompt, label, with_logprobs=sampling_params.logprobs is not None)
 
 
-def _worker(
-    settings: TrainingSettings, engine: LoopEngine, tokenizer: Any, max_length: int
-) -> AbstractAsyncContextManager[RolloutWorker]:
-    model = TokenModel(
-        f"{_NAME}/policy",
-        engine,
-        settings.chat_format(tokenizer),
-        max_context=settings.training.max_context or max_length,
-    )
-    return rollout_worker(
-        settings.request, directory=settings.run_directory(_NAME), model=model, suspect=settings.training.suspect
-    )
-
-
 def response_of(rollout: Rollout, prompt: str, label: str, *, with_logprobs: bool = True) -> dict[str, Any]:
-    """The record that OpenRLHF makes an experience of: one row, the chain with most sampled tokens.
+    """The record that OpenRLHF makes an experience of. It holds one training row: the one with the most sampled tokens.
 
     Raises:
-        NotTrainable: it is not to be learnt from.
+        NotTrainable: the rollout must not be trained on.
     """
     rows = training_rows(rollout)
     row = longest(rows)
@@ -101,12 +86,12 @@ def response_of(rollout: Rollout, prompt: str, label: str, *, with_logprobs: boo
 
 
 def longest(rows: Sequence[TrainingRow]) -> TrainingRow:
-    """The row with most sampled tokens, of equal ones the latest."""
+    """The row with the most sampled tokens; among equal rows the last."""
     return max(rows, key=lambda row: (sum(row.segment.loss_mask), row.index))
 
 
 def runs(mask: Sequence[int]) -> list[tuple[int, int]]:
-    """Where a mask is 1: beginnings and ends."""
+    """The ranges where a mask is 1, as (begin, end) pairs."""
     found: list[tuple[int, int]] = []
     begin: int | None = None
     for place, value in enumerate([*mask, 0]):
@@ -119,7 +104,7 @@ def runs(mask: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def agent_executor() -> Any:
-    """The class OpenRLHF looks for in an agent's file, over its own base class."""
+    """Create the `AgentExecutor` class that OpenRLHF looks for in an agent file, over OpenRLHF's base class."""
     base: Any = system_module("openrlhf.utils.agent").AgentExecutorBase
 
     class AgentExecutor(base):

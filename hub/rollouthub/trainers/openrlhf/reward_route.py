@@ -1,4 +1,4 @@
-"""OpenRLHF's remote reward route (`--reward.remote_url`) over the verifier of the task that a label names."""
+"""OpenRLHF's remote reward (`--reward.remote_url`), computed by the verifier of the task that each label names."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,10 +12,10 @@ from rollouthub.trainers.scorer import Verdict
 
 
 def answer_of(query: str, prompt: str) -> str:
-    """The words of an answer, in a query that holds the prompt and them.
+    """The answer's text in a query, which holds the prompt followed by the answer.
 
     Raises:
-        ConfigError: the query does not hold the prompt; it was cut, or decoded otherwise.
+        ConfigError: the query does not contain the prompt, because it was truncated or decoded differently.
     """
     before, found, answer = query.partition(prompt)
     if not found or len(before) > len(prompt):
@@ -24,10 +24,10 @@ def answer_of(query: str, prompt: str) -> str:
 
 
 def asked_of(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[str]) -> list[tuple[TaskReference, str]]:
-    """What is to be scored: the task each label names, and the answer in each query.
+    """The task and the answer to score, for each query and its label.
 
     Raises:
-        ConfigError: they differ in number, a label names no task, or a query lacks its prompt.
+        ConfigError: the lists differ in length, a label names no task, or a query lacks its prompt.
     """
     if not len(queries) == len(prompts) == len(labels):
         raise ConfigError(f"{len(queries)} queries, {len(prompts)} prompts and {len(labels)} labels are no pairs")
@@ -38,10 +38,10 @@ def asked_of(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[st
 
 
 def reward_reply(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """The reply of the reward route: rewards, the same as scores, and each component that all of them have.
+    """The reply of the reward route: rewards, the same numbers as scores, and each component that all verdicts have.
 
     Raises:
-        NotTrainable: one could not be scored. OpenRLHF has no word for that, and a zero would be a lie.
+        NotTrainable: an answer could not be scored. OpenRLHF cannot represent that, and a reward of 0 would be wrong.
     """
     rewards: list[float] = []
     components: list[dict[str, float]] = []
@@ -56,7 +56,7 @@ def reward_reply(verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[str], **kwargs: Any) -> dict[str, Any]:
-    """For `--reward.remote_url FILE.py`: what `reward_reply` says, in tensors [query].
+    """For `--reward.remote_url FILE.py`: the values of `reward_reply` as tensors [query].
 
     Raises:
         ConfigError: `ROLLOUTHUB_SCORER` names no environment, or see `asked_of`.

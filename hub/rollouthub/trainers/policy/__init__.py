@@ -1,1 +1,1 @@
-"""A policy in memory: a model of `transformers` as it stands, sampled from, and served over HTTP."""
+"""A policy in memory: sampling from a `transformers` model with its current weights, and serving it over HTTP."""

@@ -1,4 +1,6 @@
-"""`PolicyEngine`: samples from a model of `transformers` as it stands in memory, such as the one a trainer moves."""
+"""`PolicyEngine`: samples from a `transformers` model in memory with its current weights, such as the model being
+trained.
+"""
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -10,15 +12,15 @@ import anyio
 import anyio.to_thread
 
 from rollouthub.errors import ModelError, describe
+from rollouthub.generation import Sampling
 from rollouthub.models.tokens.token_engine import Sampled
-from rollouthub.protocols import Sampling
 
 _MAX_TOKENS = 1024
 
 
 @dataclass(eq=False, slots=True)
 class _Call:
-    """A prompt that waits for its answer."""
+    """A prompt waiting to be answered, and its answer so far."""
 
     prompt: Sequence[int]
     sampling: Sampling
@@ -38,10 +40,10 @@ class _Call:
 
 
 class PolicyEngine:
-    """An engine of token ids around a causal language model; calls that come while it samples share the next batch.
+    """A `TokenEngine` around a causal language model; calls that arrive while a batch is sampled form the next batch.
 
-    Made for small models and for tests of a loop: there is no paging, and one batch runs at a time. Weights must not
-    move while it samples, so a trainer waits for its rollouts, as one that asks for them in its own thread does.
+    Made for small models and for tests of a training loop: there is no paging, and one batch runs at a time. The
+    weights must not change during sampling, so the trainer has to wait for its rollouts before it updates them.
     """
 
     def __init__(
@@ -54,22 +56,23 @@ class PolicyEngine:
         gather_seconds: float = 0.003,
         version: Callable[[], int] | None = None,
     ) -> None:
-        """`end_ids` end an answer; `gather_seconds` is how long the first call waits for others; `version` tells the
-        policy's, which every answer is stamped with."""
+        """`end_ids` are the token ids that end an answer; before each batch it waits `gather_seconds` for more calls
+        to arrive; `version` returns the policy's version, with which every answer is stamped.
+        """
         self._model, self._end_ids, self._pad_id = model, frozenset(end_ids), pad_id
         self._max_batch, self._gather_seconds, self._version = max_batch, gather_seconds, version
         self._waiting: deque[_Call] = deque()
         self._turn = anyio.Lock()
         self.batches = 0
-        """How many batches were sampled."""
+        """How many batches were sampled so far."""
 
     async def sample(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str, media: Mapping[str, bytes]
     ) -> Sampled:
-        """Sample after a prompt.
+        """Sample an answer after a prompt of token ids.
 
         Raises:
-            ModelError: it is asked for what it does not know, or the model failed.
+            ModelError: the request has a sampling setting that this engine does not support, or the model failed.
         """
         _check(sampling, media)
         call = _Call(prompt_ids, sampling)
@@ -100,7 +103,7 @@ class PolicyEngine:
             call.version = version
 
     def _run(self, batch: Sequence[_Call]) -> None:
-        """Sample a batch to its end, token by token."""
+        """Sample a batch token by token, until every call in it has ended."""
         torch: Any = import_module("torch")  # heavy, and there wherever a policy is in this process
         model = self._model
         device = model.device
@@ -146,7 +149,9 @@ class PolicyEngine:
 
 
 class _Draw:
-    """Draws a token for each row [row, vocabulary], and tells its log-probability under what it was drawn from."""
+    """Draws a token for each row of logits [row, vocabulary], with its log-probability under the distribution it was
+    drawn from.
+    """
 
     def __init__(self, torch: Any, batch: Sequence[_Call], device: Any) -> None:
         self._torch = torch
@@ -180,15 +185,17 @@ class _Draw:
 
 
 def _seed(seed: int, prompt_tokens: int) -> int:
-    """One for each turn: a conversation asks with the same seed throughout, and its draws must not be the same ones."""
+    """A seed for each turn: a conversation sends the same seed with every turn, and the turns must not repeat their
+    draws.
+    """
     return (seed * 1_000_003 + prompt_tokens) % 2**63
 
 
 def _check(sampling: Sampling, media: Mapping[str, bytes]) -> None:
-    """Refuse what would be ignored.
+    """Refuse sampling settings that this engine would ignore.
 
     Raises:
-        ModelError: says what it is.
+        ModelError: names the unsupported settings.
     """
     unknown = [*sampling.extra, *(["stop"] if sampling.stop else []), *(["media"] if media else [])]
     if unknown:

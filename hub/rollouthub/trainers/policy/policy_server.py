@@ -1,4 +1,4 @@
-"""Serving a trainer's own policy over the OpenAI wire, with token ids, log-probabilities and its version."""
+"""Serves a trainer's own policy over the OpenAI API, with token ids, log-probabilities and the policy version."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ from rollouthub.models.tokens import ChatFormat, HfChatFormat, TokenModel
 from rollouthub.trainers.policy.policy_engine import PolicyEngine
 
 MAX_REQUEST_BYTES = 16 * 2**20
-"""A conversation is text alone: far more than any context holds."""
+"""Most bytes of a request: a text-only conversation is always smaller."""
 
 
 @asynccontextmanager
@@ -27,19 +27,19 @@ async def serve_policy(
     version: Callable[[], int] | None = None,
     max_batch: int = 128,
 ) -> AsyncGenerator[str]:
-    """Serve a model of `transformers`, with the weights it has at each moment; the base URL, for `hosted_vllm/NAME`.
+    """Serve a `transformers` model with its current weights. Yields the base URL, for `hosted_vllm/NAME`.
 
         async with serve_policy(model, tokenizer) as url:
             async with rollout_worker(model="hosted_vllm/policy", base_url=url, …) as worker:
                 ...
 
-    Each session's ids are held: a prompt begins with exactly what was sampled before it. `chat` writes conversations
-    down, by default the tokenizer's own template with `tool_parser`. `version` tells the policy's, which goes out as
-    `X-Policy-Version`. Port 0 picks a free one. Off the loopback it wants a key; on it, it answers no page of a
-    browser, by whatever name that calls it.
+    The token ids of each session are remembered: a prompt begins with exactly the tokens that were sampled before it.
+    `chat` renders conversations; by default the tokenizer's own template with `tool_parser`. `version` returns the
+    policy's version, which is sent as `X-Policy-Version`. Port 0 picks a free port. On a non-loopback address `api_key`
+    is required; on the loopback, requests from pages in a browser are refused.
 
     Raises:
-        ConfigError: it would be open to a network, the key is empty, or no parser has that name.
+        ConfigError: the server would be open to a network, the key is empty, or no parser has that name.
         OSError: the port is taken.
     """
     from rollouthub.models.mock.mock_server import ModelServer, listening  # aiohttp's server, and only where needed
@@ -66,7 +66,7 @@ async def serve_policy(
 
 
 def end_ids(model: Any, tokenizer: Any) -> set[int]:
-    """The ids that end an answer: the tokenizer's, and those of the model's generation config."""
+    """The token ids that end an answer: those of the tokenizer and of the model's generation config."""
     known: Any = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     found: list[Any] = [tokenizer.eos_token_id, *(known if isinstance(known, list | tuple) else [known])]
     return {each for each in found if isinstance(each, int)}

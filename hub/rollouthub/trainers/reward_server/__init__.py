@@ -1,1 +1,1 @@
-"""Rewards over HTTP, for trainers that generate by themselves: verdicts on words, and scores of pictures."""
+"""Rewards over HTTP, for trainers that generate by themselves: verdicts on text answers, and scores of pictures."""

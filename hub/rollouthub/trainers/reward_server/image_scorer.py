@@ -1,4 +1,4 @@
-"""Anybody's Python function that scores pictures, called in a thread, within bounds, and not believed blindly."""
+"""Scores pictures by a user's Python function, called in a thread within a time limit; its result is validated."""
 
 import importlib
 import importlib.util
@@ -14,16 +14,19 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
+from rollouthub.authoring.decoded_picture import BadPicture
 from rollouthub.errors import ConfigError, HubError, VerifierError, describe
 from rollouthub.plugins.extras import pip_install
 from rollouthub.trainers.reward_server.picture_scores import failed, laid_out
-from rollouthub.trainers.reward_server.request_pictures import BadPicture, PictureReader
+from rollouthub.trainers.reward_server.request_pictures import PictureReader
 from rollouthub.trainers.reward_server.reward_wire import ImageReply, ImageRequest
 
 T = TypeVar("T")
 
 ImageFunction = Callable[[list[Any], list[str], list[dict[str, Any]]], Any]
-"""`score(images, prompts, metadata)`: Pillow images in RGB; the numbers of each, or {name: numbers}."""
+"""`score(images, prompts, metadata)`: takes Pillow images in RGB; returns a list of numbers, or {name: list of
+numbers}.
+"""
 PLAIN = "rollouthub.trainers.reward_server.plain_look:plain_look"
 
 
@@ -32,10 +35,10 @@ class ScorerTimeout(HubError):
 
 
 def find_scorer(name: str) -> ImageFunction:
-    """A function by `module:function` or `FILE.py:function`.
+    """Load a scoring function by `module:function` or `FILE.py:function`.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no such function, or its module cannot be imported.
     """
     place, _, function = name.rpartition(":")
     if not place or not function:
@@ -74,16 +77,16 @@ class ImageScorer:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a call goes on in its thread, which nothing can end but the process."""
+        """Whether a call still runs in its thread, where only the end of the process can stop it."""
         return any(job.is_running for job in self._jobs)
 
     async def score(self, request: ImageRequest, seconds: float) -> ImageReply:
-        """Score the pictures of one request.
+        """Score the pictures of one request within `seconds`.
 
         Raises:
-            ConfigError: its lists are not of one length.
-            ScorerTimeout: it took too long.
-            VerifierError: the function failed, or gave something that is no score.
+            ConfigError: the lists of the request differ in length.
+            ScorerTimeout: scoring took longer than `seconds`.
+            VerifierError: the function failed, or returned something that is not a score.
         """
         count = len(request.images)
         metadata: list[dict[str, Any]] = [{} for _ in request.images]
@@ -103,7 +106,9 @@ class ImageScorer:
         raise ScorerTimeout(f"{count} pictures were not scored within {seconds:g} seconds")
 
     async def _work(self, job: "_Job") -> None:
-        """In a task of its own: a function cannot be stopped, and none begins beside one that goes on too long."""
+        """Run one job in a task of its own: a running function cannot be stopped, so a job that overruns its time
+        keeps its slot.
+        """
         self._jobs.add(job)
         try:
             await job.run()
@@ -113,7 +118,7 @@ class ImageScorer:
 
 
 class _Job:
-    """The pictures of one request while they are scored."""
+    """The pictures of one request, while they are scored."""
 
     def __init__(
         self, function: ImageFunction, folder: Path | None, request: ImageRequest, metadata: list[dict[str, Any]]
@@ -123,16 +128,16 @@ class _Job:
         self._failure: VerifierError | None = None
         self.done = anyio.Event()
         self.is_running = False
-        """Whether something has begun in its thread that has not come back."""
+        """Whether a call is running in the job's thread."""
 
     def result(self) -> ImageReply:
-        """What came of it."""
+        """The reply; raises the failure if there is none."""
         if self._reply is None:
             raise self._failure or VerifierError("the scoring of pictures was broken off")
         return self._reply
 
     async def run(self) -> None:
-        """Score; what goes wrong is the failure of this request alone."""
+        """Score the pictures; an exception becomes the failure of this request only."""
         try:
             places, problems, given = await self._in_thread(self._read)
             said: Any = {}
@@ -179,7 +184,7 @@ class _Job:
 
 @asynccontextmanager
 async def open_image_scorer(name: str, folder: Path | None = None, at_once: int = 1) -> AsyncGenerator[ImageScorer]:
-    """A scorer of pictures by its function's name; `at_once` requests are scored at a time.
+    """Open a scorer of pictures that calls the function `name`; up to `at_once` requests are scored at a time.
 
     Raises:
         ConfigError: there is no such function, or no such folder.

@@ -1,4 +1,4 @@
-"""A reward server, from its environments and scorer to its socket, until it is told to leave."""
+"""Runs a reward server: opens its environments and scorer, listens, and serves until asked to stop."""
 
 import os
 import secrets
@@ -11,7 +11,6 @@ from pathlib import Path
 
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError, first_error
-from rollouthub.frozen import Frozen
 from rollouthub.hosting.server.control_socket import authority
 from rollouthub.http.listener import bind_tcp, listening
 from rollouthub.http.loopback import is_local_host, local_guard
@@ -19,41 +18,44 @@ from rollouthub.models.credentials import Credentials
 from rollouthub.trainers.reward_server.image_scorer import ImageScorer, open_image_scorer
 from rollouthub.trainers.reward_server.reward_routes import RewardHttp
 from rollouthub.trainers.scorer import open_scorer
+from rollouthub.values import Frozen
 
 TOKEN_VARIABLE = "ROLLOUTHUB_REWARD_TOKEN"
-"""Holds the token of a reward server, for the server and for those who ask it."""
+"""Environment variable that holds the reward server's token, for the server and for its clients."""
 LEAVE_SECONDS = 5.0
-"""For requests in flight to end once the server is told to leave; less than what stops it waits (`docker stop`: 10)."""
+"""Seconds that requests in flight have to finish after a stop request; less than `docker stop` waits before it kills
+(10).
+"""
 
 
 @dataclass(frozen=True)
 class RewardOrder:
-    """What to serve, and how."""
+    """The settings of a reward server."""
 
     request: RunRequest
-    """The environments and their settings; none is a server of picture rewards alone."""
+    """The environments and their settings. Without environments the server scores only pictures."""
     credentials: Credentials
     token: str | None = field(repr=False)
-    """None serves everybody who reaches it, on the loopback alone."""
+    """The token that clients must send. None admits every client, and is allowed on the loopback only."""
     token_file: Path | None = None
-    """Where the token is kept; None where the caller gave it."""
+    """The file that holds the token; None if the caller supplied it."""
     host: str = "127.0.0.1"
     port: int = 0
     seconds: float = 170.0
-    """Most for one request: less than the 180 that OpenRLHF waits."""
+    """Time limit of one request in seconds: less than the 180 that OpenRLHF waits."""
     most_requests: int = 64
-    """Most requests answered at once."""
+    """How many requests are answered at once, at most."""
     scorer: str | None = None
-    """`module:function` or `FILE.py:function` that scores pictures."""
+    """The function that scores pictures, as `module:function` or `FILE.py:function`."""
     images: Path | None = None
-    """The folder that pictures may be named in."""
+    """The folder that requests may name pictures in; None refuses paths."""
     image_requests: int = 1
-    """Most requests whose pictures are scored at once."""
+    """How many requests have their pictures scored at once, at most."""
     leave_seconds: float = LEAVE_SECONDS
 
 
 class RewardReady(Frozen):
-    """Said when it is up."""
+    """Reported when the server accepts requests."""
 
     url: str
     environments: tuple[str, ...]
@@ -67,10 +69,10 @@ async def serve_rewards(
     gone: Callable[[], Awaitable[None]],
     leave_at_once: Callable[[], None],
 ) -> None:
-    """Serve until `gone` returns; requests in flight get `leave_seconds` to end, and those that do not are told so.
+    """Serve until `gone` returns. Requests in flight then have `leave_seconds` to finish; unfinished ones get an error.
 
     Raises:
-        UsageError: an environment, the scorer, the folder or the address does not hold.
+        UsageError: an environment, the scorer, the folder or the address is invalid.
     """
     if not order.host:
         raise ConfigError(
@@ -121,10 +123,10 @@ async def serve_rewards(
 
 @contextmanager
 def reward_token(*, is_open: bool) -> Generator[tuple[str | None, Path | None]]:
-    """The token: `$ROLLOUTHUB_REWARD_TOKEN`, else a new one in a file that only this user can read, gone with the
-    context.
+    """The server's token and its file: `$ROLLOUTHUB_REWARD_TOKEN`, else a new token in a file that only this user can
+    read. The file is deleted when the context ends.
 
-    None where the server is to be open.
+    The token is None if the server is to be open.
     """
     given = os.environ.pop(TOKEN_VARIABLE, None)  # what the server starts is not to inherit it
     if is_open or given:

@@ -1,4 +1,6 @@
-"""What a scorer of pictures said, laid out for every picture of its request; or why that says nothing."""
+"""Turns the return value of a picture scorer into a reply with a value, or a problem, for every picture of the
+request.
+"""
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -8,16 +10,17 @@ from rollouthub.errors import VerifierError, describe
 from rollouthub.trainers.reward_server.reward_wire import ImageReply, finite_or_none
 
 _TOLD = 2000
-"""Characters of what a scorer says for itself."""
+"""Most characters of a scorer's error message in a reply."""
 
 
 def laid_out(said: Any, places: Sequence[int], problems: list[str | None]) -> ImageReply:
-    """The numbers of the pictures at `places`; one that is none leaves its picture unscored.
+    """The reply from the scorer's return value `said` for the pictures at `places`; a picture without a finite number
+    is unscored.
 
-    It may take as long as the scorer likes: what was said may be an iterator, and on its way to a GPU's memory.
+    It can block for long, because `said` may be a lazy iterator or a tensor on a GPU: call it in the scorer's thread.
 
     Raises:
-        VerifierError: it is no list of numbers, one for each picture.
+        VerifierError: `said` is not a list with one number for each picture.
     """
     columns: Mapping[str, Any] = cast(Mapping[str, Any], said) if isinstance(said, Mapping) else {"reward": said}
     components: dict[str, list[float | None]] = {}
@@ -38,7 +41,7 @@ def laid_out(said: Any, places: Sequence[int], problems: list[str | None]) -> Im
 
 
 def failed(error: BaseException) -> VerifierError:
-    """A scorer's failure, whatever it raised and whatever that says."""
+    """An exception of the scorer as a `VerifierError`, also if its own text cannot be read."""
     try:
         told = describe(error)
     except Exception:  # its class is anybody's, too
@@ -61,6 +64,6 @@ def _listed(name: str, values: Any, count: int) -> list[Any]:
 
 
 def _sum(parts: Sequence[float | None]) -> float | None:
-    """The sum of the parts, where all are there."""
+    """The sum of the components; None if one is missing."""
     whole = [part for part in parts if part is not None]
     return finite_or_none(sum(whole)) if whole and len(whole) == len(parts) else None

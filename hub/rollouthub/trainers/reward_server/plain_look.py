@@ -1,6 +1,6 @@
-"""A scorer of pictures without a model: does it have the colours, the light and the shape that its prompt names?
+"""A scorer of pictures without a model: compares colours, brightness and shape with the words of the prompt.
 
-Deterministic and cheap; for trying a training set-up, and for tests. It knows nothing of what a picture shows.
+Deterministic and cheap, for tests and for trying out a training set-up. It does not recognise what a picture shows.
 """
 
 import math
@@ -24,15 +24,15 @@ _COLOURS = {
 _LIGHT = {"dark": 0.15, "night": 0.15, "dim": 0.3, "bright": 0.8, "sunny": 0.8, "light": 0.75}
 _SHAPE = {"square": 1.0, "landscape": 1.5, "wide": 1.78, "portrait": 1 / 1.5, "tall": 1 / 1.78}
 _SIDE = 32
-"""Pixels that a picture is made small to."""
+"""Width and height, in pixels, to which a picture is reduced before it is compared."""
 
 
 def plain_look(
     images: Sequence[Any], prompts: Sequence[str], metadata: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[float | None]]:
-    """Score pictures, each part from 0 to 1; a part that the prompt does not speak of is None.
+    """Score pictures; each component is from 0 to 1, or None if the prompt has no word for it.
 
-    `reward` is the mean of the parts that apply; a prompt that names none is unscored. `metadata` is not looked at.
+    `reward` is the mean of the components that apply; if none applies, the picture is unscored. `metadata` is ignored.
     """
     parts: dict[str, list[float | None]] = {"reward": [], "colour": [], "light": [], "shape": []}
     for image, prompt in zip(images, prompts, strict=True):
@@ -56,7 +56,7 @@ def _pixels(image: Any) -> list[tuple[int, int, int]]:
 
 
 def _colour(pixels: Sequence[tuple[int, int, int]], named: Sequence[str]) -> float | None:
-    """The share of the pixels that are nearest to a colour that is named."""
+    """The share of pixels whose nearest colour is one that the prompt names."""
     if not named:
         return None
     nearest: dict[tuple[int, int, int], str] = {}

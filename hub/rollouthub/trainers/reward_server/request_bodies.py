@@ -1,4 +1,6 @@
-"""Bodies on their way in, bounded in size and time, and all of them in number and memory: the slow make way."""
+"""Reads request bodies, bounded in size and time each, and in number and memory together; slow ones are dropped
+first.
+"""
 
 from collections.abc import Awaitable, MutableMapping
 from dataclasses import dataclass
@@ -12,34 +14,34 @@ from rollouthub.http.asgi import Receive, Scope, read_body
 from rollouthub.trainers.reward_server.request_places import Leaving
 
 BODY_SECONDS = 60.0
-"""From a request's headers to the end of its body."""
+"""Most seconds from a request's headers to the end of its body."""
 MOST_ARRIVING = 1024
-"""Bodies on their way at once."""
+"""Most request bodies that are being received at once."""
 MAX_ARRIVING_BYTES = 512 * 2**20
-"""Of memory that they take, all together."""
+"""Most bytes of memory for all bodies that are being received."""
 _PIECE_BYTES = 64
-"""What a piece of a body takes beside its bytes: who sends one byte at a time takes more than is sent."""
+"""Memory in bytes that each received piece costs beside its content: one-byte pieces cost more than they carry."""
 
 
 class TooSlow(HubError):
-    """A body did not arrive in time, or others needed its room."""
+    """A body did not arrive in time, or was dropped to make room."""
 
 
 @dataclass(eq=False)
 class _Arrival:
-    """A body that is being read."""
+    """A request body that is being received."""
 
     patience: anyio.CancelScope
     size: int = 0
     problem: HubError | None = None
-    """Why it was given up; None where its time was over."""
+    """Why the body was dropped; None if it was not, or only ran out of time."""
 
 
 class Arrivals:
-    """Reads the bodies of requests.
+    """Receives the bodies of requests.
 
-    Where there is no room for all, the one that has been on its way for longest is given up: who sends slowly, or
-    stops, keeps nobody else from being read.
+    If number or memory is exhausted, the body that has been arriving for longest is dropped, so that clients that send
+    slowly, or stop, block nobody else.
     """
 
     def __init__(
@@ -47,17 +49,17 @@ class Arrivals:
     ) -> None:
         self._seconds, self._most, self._max_bytes = seconds, most, max_bytes
         self._under_way: dict[_Arrival, None] = {}
-        """The oldest is first."""
+        """The bodies being received, oldest first."""
         self._bytes = 0
         self._is_closed = False
 
     async def read(self, scope: Scope, receive: Receive) -> bytes:
-        """The body of a request.
+        """The complete body of a request.
 
         Raises:
-            TooLarge: it is larger than `MAX_BODY_BYTES`, or says so.
-            TooSlow: it did not arrive in time, or made way for others.
-            Leaving: the server leaves.
+            TooLarge: the body, or its announced length, exceeds `MAX_BODY_BYTES`.
+            TooSlow: the body did not arrive in time, or was dropped to make room.
+            Leaving: the server is stopping.
         """
         if self._is_closed:
             raise Leaving
@@ -76,7 +78,7 @@ class Arrivals:
         raise arrival.problem or TooSlow(f"the body did not arrive within {self._seconds:g} seconds; send it at once")
 
     def close(self) -> None:
-        """Read no more: what is on its way is told that the server leaves."""
+        """Receive no more bodies: requests whose body is arriving get the error that the server is stopping."""
         self._is_closed = True
         for arrival in tuple(self._under_way):
             self._give_up(arrival, Leaving())

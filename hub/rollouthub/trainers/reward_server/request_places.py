@@ -1,4 +1,4 @@
-"""Places for requests that are being answered: so many, and so much memory, at once."""
+"""Limits on requests being answered at once: their number and their memory."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -8,37 +8,38 @@ import anyio
 from rollouthub.errors import HubError
 
 MAX_HELD_BYTES = 2**31
-"""Of memory that the requests being answered take, by `weight_of`."""
+"""Most bytes of memory, estimated by `weight_of`, of all requests being answered."""
 MOST_MARKS = 2_000_000
-"""Commas and opening brackets of one body. They bound what JSON can list, and are counted before anything is decoded:
-64 MiB of empty lists would take seconds to read, in which nobody else is answered, and gigabytes to hold."""
+"""Most commas and opening brackets in one body. They bound the size of the decoded JSON and are counted before
+decoding: 64 MiB of empty lists would block the server for seconds and take gigabytes of memory.
+"""
 _MARK_BYTES = 64
 _SENT_SECONDS = 1.0
-"""For the last answers to be written."""
+"""Seconds that the last answers have to be sent."""
 
 T = TypeVar("T")
 
 
 class Busy(HubError):
-    """As many requests are being answered as there may be."""
+    """The maximum of requests is being answered already."""
 
 
 class Leaving(HubError):
-    """The server leaves, and begins nothing any more."""
+    """The server is stopping and accepts no more requests."""
 
     def __init__(self) -> None:
         super().__init__("the server is leaving; ask again once it is back, or ask another")
 
 
 class TooMuch(HubError):
-    """One request asks for more than is answered at once."""
+    """A single request lists more than the server answers at once."""
 
 
 def weight_of(body: bytes) -> int:
-    """The memory that a request takes, in bytes and as a rough bound: its body, its texts, and what it lists.
+    """A rough upper estimate of the memory in bytes that answering a request takes, from its body.
 
     Raises:
-        TooMuch: it lists more than a request may.
+        TooMuch: the body has more commas and brackets than `MOST_MARKS`.
     """
     marks = sum(body.count(mark) for mark in (b",", b"[", b"{"))
     if marks > MOST_MARKS:
@@ -47,7 +48,7 @@ def weight_of(body: bytes) -> int:
 
 
 class RequestPlaces:
-    """The requests that are being answered."""
+    """The requests that are being answered, and their estimated memory."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -57,12 +58,12 @@ class RequestPlaces:
         self._change = anyio.Event()
 
     async def within(self, body: bytes, work: Callable[[bytes], Awaitable[T]]) -> T:
-        """Work on a request's body in a place of its own.
+        """Run `work` on a request's body, counted against the limits.
 
         Raises:
-            Busy: there is none.
+            Busy: the number or memory of requests is at its limit.
             TooMuch: as `weight_of`.
-            Leaving: the server leaves, or left while this was being worked on.
+            Leaving: the server is stopping, or stopped while `work` ran.
         """
         if self._is_closed:
             raise Leaving
@@ -81,7 +82,7 @@ class RequestPlaces:
         raise Leaving
 
     async def close(self, seconds: float) -> None:
-        """Begin nothing more; what is being answered has so long to end, and is told then that the server leaves."""
+        """Accept no more requests; those being answered have `seconds` to finish, then they are cancelled."""
         self._is_closed = True
         with anyio.move_on_after(seconds):
             await self._emptied()

@@ -1,4 +1,6 @@
-"""Asking a reward server, for trainers without an event loop: tried again where that helps, never a zero made up."""
+"""A blocking client of a reward server, for trainers without an event loop. Failed requests are retried; a reward is
+never made up.
+"""
 
 import http.client
 import json
@@ -15,34 +17,34 @@ from rollouthub.models.address import is_loopback
 from rollouthub.trainers.reward_server.open_reward_server import TOKEN_VARIABLE
 
 URL_VARIABLE = "ROLLOUTHUB_REWARD_URL"
-"""Where the server is, for who does not say."""
+"""Environment variable with the server's URL, used where none is given."""
 _TRIED_AGAIN = frozenset({408, 429, 500, 502, 503, 504})
 _MAX_REPLY_BYTES = 64 * 2**20
 
 
 class _Again(Exception):
-    """It may go better another time."""
+    """A failure after which the request is tried again."""
 
 
 @dataclass(frozen=True)
 class RewardClient:
-    """A reward server, as a trainer sees it. Safe to use from several threads and processes: it holds nothing open."""
+    """A client of one reward server. It keeps no connection open, so threads and forked processes may share it."""
 
     url: str = ""
-    """Empty is `$ROLLOUTHUB_REWARD_URL`."""
+    """The server's URL; if empty, `$ROLLOUTHUB_REWARD_URL`."""
     token: str | None = field(default=None, repr=False)
-    """None is `$ROLLOUTHUB_REWARD_TOKEN`, which may be unset where the server asks for none."""
+    """The server's token; if None, `$ROLLOUTHUB_REWARD_TOKEN`, which may be unset for a server without a token."""
     timeout_seconds: float = 180.0
-    """Of one try."""
+    """Socket timeout of one try, in seconds."""
     tries: int = 5
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Ask, and read the answer.
+        """Send a request and return the decoded reply.
 
         Raises:
-            ConfigError: no server is named, or it does not understand what it was asked.
-            CredentialError: it refuses the token, or the token would travel a network in the clear.
-            VerifierError: there is no answer, however often it was asked.
+            ConfigError: no server is named, or it answers that the request is invalid.
+            CredentialError: the server refuses the token, or the token would be sent unencrypted over a network.
+            VerifierError: no try got an answer.
         """
         url = (self.url or os.environ.get(URL_VARIABLE, "")).rstrip("/")
         if not url:

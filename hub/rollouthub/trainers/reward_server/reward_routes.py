@@ -1,4 +1,4 @@
-"""The reward server's addresses: verdicts on answers, the same as OpenRLHF asks for them, and scores of pictures."""
+"""The reward server's routes: verdicts on answers, the same in OpenRLHF's format, and scores of pictures."""
 
 import base64
 import binascii
@@ -29,7 +29,7 @@ from rollouthub.trainers.scorer import Asked, Scorer, Verdict
 
 
 class RewardHttp(ControlHttp):
-    """`/v1/rewards`, `/openrlhf` and `/v1/images` behind a token; `/health` for everybody."""
+    """The routes `/v1/rewards`, `/openrlhf` and `/v1/images`, which need the token, and `/health`, which does not."""
 
     statuses: ClassVar = {
         TooSlow: 408,
@@ -52,19 +52,23 @@ class RewardHttp(ControlHttp):
         most_requests: int,
         arrivals: Arrivals | None = None,
     ) -> None:
-        """Without a token, everybody who reaches it is served."""
+        """Without a token, every client is served."""
         super().__init__(token or "", guard)
         self._token, self._scorer, self._images = token, scorer, images
         self._seconds = seconds
         self._arrivals, self._places = arrivals or Arrivals(), RequestPlaces(most_requests)
 
     async def leave(self, seconds: float) -> None:
-        """Begin nothing more; what is being answered has so long to end, the rest is refused with its reason."""
+        """Accept no more requests; those being answered have `seconds` to finish, the rest get an error that says
+        so.
+        """
         self._arrivals.close()
         await self._places.close(seconds)
 
     def admits(self, scope: Scope) -> bool:
-        """As `Bearer`, or the password of `Basic`: trainers that know a URL alone have it as http://:TOKEN@HOST."""
+        """Whether the request has the token, as `Bearer` or as the password of `Basic`: a trainer that takes only a
+        URL writes http://:TOKEN@HOST.
+        """
         if self._token is None:
             return True
         kind, _, said = (header(scope, b"authorization") or b"").partition(b" ")
@@ -77,7 +81,9 @@ class RewardHttp(ControlHttp):
         return hmac.compare_digest(password, self._token.encode())
 
     async def serve(self, parts: list[str], scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, unless there is too much to do. Who is slow to send or to take an answer holds no place meanwhile."""
+        """Answer a request, or refuse it at the limits. A request whose body is still being received does not count
+        against the limit of requests being answered.
+        """
         work = self._work_at(parts)
         need(scope, "POST")
         with until_gone(scope):
@@ -106,7 +112,9 @@ class RewardHttp(ControlHttp):
         )
 
     async def _openrlhf(self, body: bytes) -> OpenRlhfReply:
-        """Its reply has no word for an answer without a score: the request fails, and nothing is learnt from it."""
+        """Answer an OpenRLHF request. Its reply format has no value for an unscored answer, so one unscored answer
+        fails the whole request.
+        """
         request = parsed(body, OpenRlhfRequest)
         if not len(request.query) == len(request.prompts) == len(request.labels):
             raise ConfigError("query, prompts and labels must be of one length")
@@ -134,10 +142,10 @@ class RewardHttp(ControlHttp):
 
 
 def response_of(query: str, prompt: str) -> str:
-    """What was said after the prompt, without the special tokens that end a turn.
+    """The text after the prompt, without the special tokens that end a turn.
 
     Raises:
-        ConfigError: the query does not hold its prompt; scoring both together would score the prompt's own words.
+        ConfigError: the query does not begin with its prompt, so the response cannot be separated from it.
     """
     before, found, response = query.partition(prompt) if prompt else ("", "", "")
     # A tokenizer may put a special token before a text, and nothing else.
@@ -147,7 +155,7 @@ def response_of(query: str, prompt: str) -> str:
 
 
 _LONGEST_BEFORE = 1000
-"""Characters of special tokens before a prompt."""
+"""Most characters of special tokens before a prompt."""
 
 
 def _is_special(text: str) -> bool:
@@ -159,7 +167,7 @@ def _components(verdict: Verdict) -> dict[str, float]:
 
 
 def _shared(verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
-    """The components that every verdict has."""
+    """The components that all verdicts have, each with a value per verdict."""
     each = [_components(verdict) for verdict in verdicts]
     names = set(each[0]).intersection(*each[1:]) if each else set[str]()
     return {name: [parts[name] for parts in each] for name in sorted(names)}

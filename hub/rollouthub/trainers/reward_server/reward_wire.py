@@ -1,4 +1,4 @@
-"""What is asked of a reward server, and what it answers."""
+"""The request and reply bodies of a reward server."""
 
 import math
 from typing import Annotated, Any
@@ -7,16 +7,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from rollouthub.errors import ConfigError
 from rollouthub.export.task_reference import TaskReference
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 
 MOST_ANSWERS = 4096
-"""In one request."""
+"""Most answers in one request."""
 MOST_IMAGES = 256
-"""In one request."""
+"""Most pictures in one request."""
 
 
 def _reference(given: object) -> object:
-    """A task as text of a data set's column, or as the object that it writes."""
+    """Accept a task as text, as data set columns hold it; an object is passed on unchanged."""
     try:
         return TaskReference.parse(given) if isinstance(given, str) else given
     except ConfigError as error:
@@ -24,11 +24,11 @@ def _reference(given: object) -> object:
 
 
 class AnswerToScore(Frozen):
-    """One answer."""
+    """One answer to be scored."""
 
     task: Annotated[TaskReference, BeforeValidator(_reference)]
     answer: str | list[dict[str, Any]]
-    """What was said, or the conversation as chat messages."""
+    """The answer's text, or the conversation as chat messages."""
 
 
 class RewardRequest(Frozen):
@@ -38,18 +38,18 @@ class RewardRequest(Frozen):
 
 
 class RewardReply(Frozen):
-    """Its answer; every list is in the order of what was asked."""
+    """The reply of `POST /v1/rewards`; every list is in the order of the request's answers."""
 
     rewards: list[float | None]
-    """None is unscored, never 0."""
+    """The reward of each answer; None if the answer is unscored, never 0."""
     components: list[dict[str, float]]
     passed: list[bool | None]
     problems: list[str | None]
-    """Why an answer is unscored."""
+    """Why each answer is unscored; None if the answer is scored."""
 
 
 class OpenRlhfRequest(BaseModel):
-    """The body of `POST /openrlhf`, as OpenRLHF's `--reward.remote_url` sends it; what newer ones add is left alone."""
+    """The body of `POST /openrlhf`, as OpenRLHF's `--reward.remote_url` sends it; unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -61,7 +61,7 @@ class OpenRlhfRequest(BaseModel):
 
 
 class OpenRlhfReply(Frozen):
-    """Its answer."""
+    """The reply to an OpenRLHF reward request."""
 
     rewards: list[float]
     scores: list[float]
@@ -69,11 +69,11 @@ class OpenRlhfReply(Frozen):
 
 
 class ImageToScore(Frozen):
-    """One picture: its bytes, or where the server finds them."""
+    """One picture: its bytes, or a path that the server reads. Exactly one of the two is given."""
 
     base64: str | None = None
     path: str | None = None
-    """Within the folder that the server was given."""
+    """Path relative to the server's folder of pictures."""
 
 
 class ImageRequest(Frozen):
@@ -85,18 +85,18 @@ class ImageRequest(Frozen):
 
 
 class ImageReply(Frozen):
-    """Its answer; every list is in the order of the pictures."""
+    """The reply of `POST /v1/images`; every list is in the order of the pictures."""
 
     rewards: list[float | None]
-    """None is unscored, never 0."""
+    """The reward of each picture; None if the picture is unscored, never 0."""
     components: dict[str, list[float | None]]
-    """What the scorer said of each picture, by name."""
+    """The scorer's numbers for each picture, by name."""
     problems: list[str | None]
-    """Why a picture is unscored."""
+    """Why each picture is unscored; None if the picture is scored."""
 
 
 def finite_or_none(value: object) -> float | None:
-    """A number as it can be a reward; None for everything else."""
+    """The value as a finite float; None if it is not a finite number."""
     if isinstance(value, bool) or value is None:
         return None if value is None else float(value)
     try:

@@ -1,4 +1,4 @@
-"""The model of episodes that ROLL generates for: each call goes back to whoever asked for the episode."""
+"""The model for episodes whose answers ROLL generates: each call goes to the caller that requested the episode."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -8,12 +8,12 @@ import aiohttp
 import msgspec
 
 from rollouthub.errors import ContextLimitError, ModelError, describe
+from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.models.direct.chat_wire import encode_tools, to_wire
 from rollouthub.models.direct.completion import BadAnswer, as_reply, parse_answer
-from rollouthub.protocols import ModelReply, ModelRequest, Sampling
 
 FIELD = "user"
-"""Of the request body: who asks."""
+"""Key in `Sampling.extra` that holds the caller's name."""
 _TOO_LONG = "max_length"
 _MOST_TOLD = 500
 
@@ -21,7 +21,7 @@ Caller = Callable[[ModelRequest], Awaitable[ModelReply]]
 
 
 class CallersModel:
-    """Answers each call by asking the caller that its sampling names."""
+    """A model that passes each call on to the caller whose name is in the call's sampling settings."""
 
     name = "roll/policy"
 
@@ -29,20 +29,20 @@ class CallersModel:
         self._callers: dict[str, Caller] = {}
 
     def add(self, caller: Caller) -> str:
-        """Whom to ask from now on, and the name to ask for it by."""
+        """Register a caller. Returns the name by which `asked_by` selects it."""
         name = uuid4().hex
         self._callers[name] = caller
         return name
 
     def remove(self, name: str) -> None:
-        """Nobody asks for it any more."""
+        """Remove a caller; later calls for it fail."""
         self._callers.pop(name, None)
 
     async def generate(self, request: ModelRequest) -> ModelReply:
         """Answer one request.
 
         Raises:
-            ContextLimitError: the conversation does not fit.
+            ContextLimitError: the conversation is too long.
             ModelError: there is no such caller, or it failed.
         """
         caller = self._callers.get(str(request.sampling.extra.get(FIELD)))
@@ -52,22 +52,22 @@ class CallersModel:
 
 
 def asked_by(name: str) -> Sampling:
-    """The sampling that names a caller; how ROLL samples, it decides itself."""
+    """Sampling settings that select a caller by name. ROLL sets temperature and other generation settings itself."""
     return Sampling(extra={FIELD: name})
 
 
 class ProxyCaller:
-    """Asks ROLL's proxy, which knows environments by their number as the key."""
+    """Sends model calls to ROLL's proxy, with the environment's number as the API key."""
 
     def __init__(self, base_url: str, env_id: int, session: aiohttp.ClientSession) -> None:
         self._url, self._env_id, self._session = f"{base_url}/v1/chat/completions", env_id, session
 
     async def __call__(self, request: ModelRequest) -> ModelReply:
-        """Answer one request.
+        """Answer one request, without retries, because ROLL's proxy records every call.
 
         Raises:
-            ContextLimitError: the conversation does not fit.
-            ModelError: the proxy failed, or has given the episode up. A call is tried once: each is recorded there.
+            ContextLimitError: the conversation is too long.
+            ModelError: the proxy failed, or has given the episode up.
         """
         body = msgspec.json.encode(proxied(request))
         headers = {"Authorization": f"Bearer {self._env_id}", "Content-Type": "application/json"}
@@ -91,11 +91,11 @@ class ProxyCaller:
 
 
 def _unpriced(prompt_tokens: int, output_tokens: int) -> None:
-    """The policy's own tokens have no price."""
+    """Price of a call: None, because the trainer's own policy has no price."""
 
 
 def proxied(request: ModelRequest) -> dict[str, Any]:
-    """The request's body, as ROLL's runners send it."""
+    """The request's body in the form that ROLL's own runners send."""
     tools = request.tools
     return {
         "messages": [to_wire(message, request.media, with_reasoning=False) for message in request.messages],

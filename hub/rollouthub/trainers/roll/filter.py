@@ -1,4 +1,4 @@
-"""Filters for ROLL: groups of which a member has no verdict, and those that teach nothing."""
+"""Filters for ROLL: drop groups with an unscored member, and groups without a learning signal."""
 
 import json
 from collections import Counter
@@ -11,17 +11,17 @@ _EQUAL = 1e-6
 
 
 class HubGroupFilter:
-    """For `group_filter_cls`: drops groups of which a member was not scored; their mean is no baseline."""
+    """For `group_filter_cls`: drops groups with an unscored member, because their mean is no valid baseline."""
 
     drops_equal = False
 
     def __init__(self, config: Any, env_manager_config: Any, mode: str) -> None:
         self.mode = mode
         self.dropped: Counter[str] = Counter()
-        """Why, and how often."""
+        """How many groups were dropped, by reason."""
 
     def filter(self, group_id: int, episode_id: int, group: Sequence[Any]) -> bool:
-        """Whether to drop a group."""
+        """Whether to drop a group; ROLL calls it for each finished group."""
         reason = why_dropped(group, drops_equal=self.drops_equal and self.mode == "train")
         if reason is not None:
             self.dropped[reason] += 1
@@ -29,13 +29,13 @@ class HubGroupFilter:
 
 
 class HubSpreadFilter(HubGroupFilter):
-    """The same, and in training it drops groups of equal scores (dynamic sampling)."""
+    """As `HubGroupFilter`; in training it also drops groups with equal scores (dynamic sampling)."""
 
     drops_equal = True
 
 
 def why_dropped(group: Sequence[Any], *, drops_equal: bool) -> str | None:
-    """Why a group of ROLL's batches teaches nothing; None where it does."""
+    """Why a group of ROLL's batches is dropped; None if it is kept."""
     members = [member for member in group if member is not None]
     if any(bool(member.meta_info.get("drop_flag")) for member in members):
         return "dropped"
@@ -48,7 +48,7 @@ def why_dropped(group: Sequence[Any], *, drops_equal: bool) -> str | None:
 
 
 def _reasons(member: Any) -> list[str]:
-    """What was recorded of how a member's episode ended: by the proxy's manager, or by that of Gym environments."""
+    """The recorded reasons why a member's episode ended, by the proxy's manager or the manager of Gym environments."""
     found: list[str] = []
     for text in member.non_tensor_batch.get("trajectory_data", ()):
         told: dict[str, Any] = json.loads(text) if text else {}

@@ -1,15 +1,15 @@
-"""`HubGemEnv`: an episode of the hub's as a Gym-style environment (GEM), acted in step by step."""
+"""`HubGemEnv`: an episode of the hub as a Gym-style environment (GEM) with `reset` and `step`."""
 
 from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
 
+from rollouthub.generation import ModelRequest
 from rollouthub.messages import Message
 from rollouthub.models.direct.chat_wire import WireMessage, encode_tools, from_wire, to_wire
 from rollouthub.models.tokens.token_model import named
 from rollouthub.models.tokens.tool_text import find_tool_parser
-from rollouthub.protocols import ModelRequest
 from rollouthub.rollout import Rollout, Stop
 from rollouthub.trainers.roll.play import metrics_of, stage, why_unscored
 from rollouthub.trainers.roll.steps import SteppedEpisode
@@ -22,7 +22,7 @@ Step = tuple[list[dict[str, Any]], float, bool, bool, dict[str, Any]]
 
 
 class HubGem:
-    """What the environment does, whatever it derives from."""
+    """The environment's methods, independent of GEM's base class."""
 
     def __init__(
         self,
@@ -32,10 +32,11 @@ class HubGem:
         max_steps: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """Play tasks of an environment; `settings` is a file, in place of the one `ROLLOUTHUB_TRAINING` names.
+        """Play tasks of an environment. `settings` is a TOML file's path; default: the file that `ROLLOUTHUB_TRAINING`
+        names.
 
         Raises:
-            ConfigError: the settings do not hold.
+            ConfigError: a setting is invalid.
         """
         self._stage = stage(settings)
         self._environment, self._split, self._max_steps = environment, split, max_steps
@@ -49,7 +50,9 @@ class HubGem:
         self.env_info: dict[str, Any] = {}
 
     def reset(self, seed: int | None = None) -> tuple[list[dict[str, Any]] | None, dict[str, Any]]:
-        """Begin the episode of a seed: the conversation so far, and its tools; None where there is no task."""
+        """Start the episode of a seed. Returns the conversation so far, and its tools; None for the conversation if
+        the environment has no tasks.
+        """
         self.close()
         self._seed = self._seed + 1 if seed is None else seed
         self.current_step, self.env_reset_failed, self.env_timeout = 0, False, False
@@ -67,10 +70,10 @@ class HubGem:
         return messages_of(event), {"tools": tools_of(event), "env_instruction": ""}
 
     def step(self, action: Any) -> Step:
-        """Say something, or call tools: text as the policy wrote it, or an assistant's message of the OpenAI wire.
+        """Take an action: the policy's text, or an assistant message in OpenAI's format. Both may call tools.
 
-        What ROLL gives in place of an action, a reason to stop, ends the episode; it is scored where the length was
-        the reason.
+        ROLL passes a stop reason instead of an action to end the episode. If the reason is the length limit, the
+        episode is scored; otherwise it is abandoned.
         """
         episode, request = self._episode, self._request
         if episode is None or request is None:
@@ -97,7 +100,9 @@ class HubGem:
         return self._over(request, event)
 
     def _over(self, request: ModelRequest, rollout: Rollout) -> Step:
-        """The last step: the verdict is its reward. Without one, `failure_mode` says why, and the reward is none."""
+        """The last step, whose reward is the verifier's. If the episode is unscored, the reward is 0 and
+        `failure_mode` says why.
+        """
         said = [*messages_of(request), *(wired(turn.response) for turn in rollout.turns[-1:])]
         problem = why_unscored(rollout)
         info: dict[str, Any] = {"metrics": metrics_of(rollout), "rollout_id": rollout.rollout_id}
@@ -115,28 +120,28 @@ class HubGem:
         return named(message, len(request.messages))
 
     def close(self) -> None:
-        """Leave the episode that is under way; it is not scored."""
+        """Abandon the running episode, if any, without scoring it."""
         if self._episode is not None:
             self._episode.abandon()
         self._episode = self._request = None
 
 
 def messages_of(request: ModelRequest) -> list[dict[str, Any]]:
-    """The conversation, as ROLL's templates take it."""
+    """The conversation as chat messages, which ROLL's templates take."""
     return [wired(message, request.media) for message in request.messages]
 
 
 def wired(message: Message, media: Mapping[str, bytes] | None = None) -> dict[str, Any]:
-    """A message of the OpenAI wire."""
+    """A message in OpenAI's format."""
     return msgspec.to_builtins(to_wire(message, media or {}, with_reasoning=False))
 
 
 def tools_of(request: ModelRequest) -> list[dict[str, Any]]:
-    """The tools, as the OpenAI wire has them."""
+    """The tools in OpenAI's format."""
     return msgspec.json.decode(encode_tools(request.tools))
 
 
 def gem_env() -> Any:
-    """The class, over GEM's own base class."""
+    """Create `HubGemEnv` as a subclass of GEM's `Env`."""
     base: Any = system_module("gem").Env
     return type("HubGemEnv", (HubGem, base), {"__doc__": HubGem.__doc__, "__module__": "rollouthub.trainers.roll"})

@@ -1,4 +1,4 @@
-"""What both of ROLL's ways in share: the process's worker, its tasks, and what a rollout came to."""
+"""Shared by both integrations of ROLL: the process's worker, its tasks, and the results of rollouts."""
 
 import logging
 from collections.abc import AsyncGenerator, Sequence
@@ -8,22 +8,22 @@ from typing import Any
 import aiohttp
 
 from rollouthub.engine.run_request import Retries
-from rollouthub.export import Refusal, TaskReference, why_refused
+from rollouthub.export import Refusal, TaskReference, turn_rewards, why_refused
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.roll.callers import CallersModel, asked_by
-from rollouthub.trainers.stream import RolloutWorker, SampleRequest, rollout_worker
-from rollouthub.trainers.workers.in_thread import RESIDENTS, ResidentWorker
+from rollouthub.trainers.stream import RolloutWorker, SampleRequest
+from rollouthub.trainers.workers.in_thread import THREAD_WORKERS, ResidentWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings
 
 logger = logging.getLogger(__name__)
 
 _NAME = "roll"
 UNSCORED = "unscored: "
-"""How what ROLL records of an episode without a verdict begins."""
+"""Prefix of the reason that is recorded for an episode without a trainable score; the filters look for it."""
 
 
 class SharedWorker:
-    """One worker for all of a process's environments, and the connections to ROLL's proxy."""
+    """One worker for all environments of a process, and the HTTP session for ROLL's proxy."""
 
     def __init__(self, settings: TrainingSettings) -> None:
         # Another attempt would be another conversation, which ROLL takes for a branch of the first.
@@ -35,25 +35,22 @@ class SharedWorker:
 
     @property
     def resident(self) -> ResidentWorker:
-        """The worker; opened by whoever asks first."""
-        return RESIDENTS.get(_NAME, self._worker)
+        """The worker, opened at first access."""
+        return THREAD_WORKERS.get(_NAME, self._worker)
 
     @asynccontextmanager
     async def _worker(self) -> AsyncGenerator[RolloutWorker]:
-        directory = self.settings.run_directory(_NAME)
         connector = aiohttp.TCPConnector(limit=0)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=15)
         async with (
             aiohttp.ClientSession(connector=connector, timeout=timeout) as self.session,
-            rollout_worker(
-                self.settings.request, directory=directory, model=self.model, suspect=self.settings.training.suspect
-            ) as worker,
+            self.settings.worker(_NAME, self.model) as worker,
         ):
-            logger.info("ROLL's rollouts are recorded in %s", directory)
+            logger.info("ROLL's rollouts are recorded in %s", worker.directory)
             yield worker
 
     def task(self, seed: int, environment: str | None, split: str | None) -> TaskReference | None:
-        """The task of a seed; None where there are no tasks."""
+        """The task of a seed; None if the environment has no tasks."""
         name = environment or self.resident.environments[0]
         chosen = split or self.settings.request.split
         key = name, chosen
@@ -63,14 +60,16 @@ class SharedWorker:
         return TaskReference(name, chosen or "", tasks[seed % len(tasks)]) if tasks else None
 
     def wanted(self, task: TaskReference, seed: int, caller: str) -> SampleRequest:
-        """A sample of the seed's group: members share the seed, so they meet the same task in the same state."""
+        """A request for the next sample of the seed's group: members share the seed, so they get the same task and
+        environment seed.
+        """
         group = str(seed)
         return SampleRequest(
             task.task_id,
             environment=task.environment,
             split=task.split or None,
             group=group,
-            sample=self.resident.next_visit(task, group),
+            sample=self.resident.next_sample(task, group),
             sampling=asked_by(caller),
         )
 
@@ -79,10 +78,10 @@ _stages: dict[str, SharedWorker] = {}
 
 
 def stage(path: str | None = None) -> SharedWorker:
-    """The stage of this process, by the settings' file.
+    """The process's shared worker for the settings file; a new one if the settings differ from the last.
 
     Raises:
-        ConfigError: there are no settings, or they do not hold.
+        ConfigError: no settings are given, or one is invalid.
     """
     settings = read_settings(path)
     key = settings.model_dump_json()
@@ -93,7 +92,9 @@ def stage(path: str | None = None) -> SharedWorker:
 
 
 def why_unscored(rollout: Rollout) -> str | None:
-    """Why an episode's score is none that may be learnt from; None where it is. ROLL has the tokens, we need none."""
+    """Why an episode's score must not be trained on; None if it may. Token ids are not required, because ROLL
+    records them itself.
+    """
     refused = why_refused(rollout, "text")
     if refused is None:
         return None
@@ -103,15 +104,12 @@ def why_unscored(rollout: Rollout) -> str | None:
 
 
 def step_scores(rollout: Rollout) -> list[float]:
-    """Each turn's own reward, the verdict added at the last."""
-    scores = [turn.reward or 0.0 for turn in rollout.turns]
-    if scores and rollout.reward is not None:
-        scores[-1] += rollout.reward
-    return scores
+    """Each turn's own reward; the last turn also gets the verifier's reward."""
+    return turn_rewards(rollout)
 
 
 def metrics_of(rollout: Rollout) -> dict[str, Any]:
-    """What ROLL logs of an episode beside its score."""
+    """The metrics that ROLL logs for an episode beside its score."""
     times = rollout.timings
     total = times.total or 1.0
     score = rollout.score

@@ -1,4 +1,4 @@
-"""`HubAgentRunner`: episodes of the hub's, whose model is ROLL's proxy."""
+"""`HubAgentRunner`: plays episodes of the hub with ROLL's proxy as the model."""
 
 from typing import Any
 
@@ -10,15 +10,16 @@ from rollouthub.trainers.systems import system_module
 
 
 def agent_runner() -> Any:
-    """The class, over ROLL's own base class."""
+    """Create `HubAgentRunner` as a subclass of ROLL's `AgentRunner`."""
     module: Any = system_module("roll.pipeline.agentic.agent_runner.base")
     base: Any = module.AgentRunner
 
     class HubAgentRunner(base):
-        """Plays the task of each seed; all members of a group share theirs.
+        """Plays the task of each seed; all members of a group have the same seed.
 
-        In the environment's `env_config`: `environment`, `split`, `settings` (a file, in place of
-        `ROLLOUTHUB_TRAINING`), and `episodes` after which there is no data any more.
+        Keys in the environment's `env_config`: `environment`, `split`, `settings` (a TOML file, instead of
+        `ROLLOUTHUB_TRAINING`), and `episodes`, the number of episodes after which the runner reports that there is no
+        more data.
         """
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -27,7 +28,7 @@ def agent_runner() -> Any:
             self._left: int | None = self.env_params.get("episodes")
 
         def run_job(self, seed: int) -> Any:
-            """Play an episode; its score, or a failure that says why there is none."""
+            """Play an episode. Returns its score, or a failure with the reason."""
             if self._left == 0:
                 return module.EpisodeResult(status="NoData", score=0.0)
             rollout = played(self._stage, self.base_url, self.env_id, seed, self.env_params)
@@ -41,10 +42,10 @@ def agent_runner() -> Any:
 
 
 def played(at: SharedWorker, base_url: str, env_id: int, seed: int, params: dict[str, Any]) -> Rollout | None:
-    """Play the task of a seed against a proxy; None where there is no task, or the run has ended.
+    """Play the task of a seed with ROLL's proxy as the model. Returns None if there is no task, or the run has ended.
 
     Raises:
-        UsageError: the settings do not hold.
+        UsageError: a setting is invalid.
     """
     task = at.task(seed, params.get("environment"), params.get("split"))
     if task is None:
@@ -61,10 +62,10 @@ def played(at: SharedWorker, base_url: str, env_id: int, seed: int, params: dict
 
 
 def result_of(rollout: Rollout) -> dict[str, Any]:
-    """The fields of ROLL's episode result.
+    """The fields of ROLL's `EpisodeResult`.
 
-    ROLL has no word for a score that is none: such an episode is `Failed`, says so in its `finish_reason`, and
-    `HubGroupFilter` drops its group.
+    ROLL cannot represent a missing score. An unscored episode therefore has the status `Failed` and the reason in
+    `finish_reason`, and `HubGroupFilter` drops its group.
     """
     metrics = metrics_of(rollout)
     problem = why_unscored(rollout)

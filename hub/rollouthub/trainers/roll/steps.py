@@ -1,4 +1,4 @@
-"""An episode whose model is answered from another thread, one call at a time."""
+"""An episode whose model calls are answered from another thread, one at a time."""
 
 import queue
 from concurrent.futures import Future
@@ -9,8 +9,8 @@ import anyio
 
 from rollouthub.errors import ContextLimitError, ModelError
 from rollouthub.export import TaskReference
+from rollouthub.generation import ModelReply, ModelRequest
 from rollouthub.messages import Message
-from rollouthub.protocols import ModelReply, ModelRequest
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.roll.play import SharedWorker
 
@@ -18,10 +18,10 @@ Answer = Message | ModelError
 
 
 class SteppedEpisode:
-    """One episode under way."""
+    """One running episode, driven from a synchronous caller."""
 
     def __init__(self, at: SharedWorker, task: TaskReference, seed: int) -> None:
-        """Begin it."""
+        """Start the episode."""
         self._stage = at
         self._events: queue.SimpleQueue[ModelRequest | Future[Rollout]] = queue.SimpleQueue()
         self._send, self._receive = anyio.create_memory_object_stream[Answer](1)
@@ -30,7 +30,7 @@ class SteppedEpisode:
         self._end.add_done_callback(self._over)
 
     def next(self) -> ModelRequest | Rollout:
-        """Wait for what comes next: a call of the model, or the end.
+        """Block until the next event: a model call to answer, or the finished rollout.
 
         Raises:
             UsageError, SupplyError, StoreError: as `RolloutWorker.play`.
@@ -39,15 +39,15 @@ class SteppedEpisode:
         return event if isinstance(event, ModelRequest) else event.result()
 
     def answer(self, message: Message) -> None:
-        """Answer the call that came last."""
+        """Answer the last model call."""
         self._tell(message)
 
     def stop_for_length(self) -> None:
-        """Say that the conversation does not fit any more: the episode ends, and is scored."""
+        """Report that the conversation is too long: the episode ends and is scored."""
         self._tell(ContextLimitError("ROLL's limit of length or steps is reached"))
 
     def abandon(self) -> None:
-        """Leave it: the call that waits fails, and nothing is scored."""
+        """Fail the waiting model call: the episode ends unscored."""
         self._tell(ModelError("ROLL left the episode", retryable=False))
 
     def _tell(self, answer: Answer) -> None:

@@ -1,6 +1,6 @@
-"""SkyRL: a generator that plays episodes over SkyRL's own inference engines, its output, and its data set.
+"""SkyRL: a generator that plays episodes over SkyRL's own inference engines, its output format, and its data set.
 
-`HubGenerator` is made from SkyRL's `GeneratorInterface` when it is asked for; nothing else here needs SkyRL.
+`HubGenerator` derives from SkyRL's `GeneratorInterface` and is created on first access. Only that imports SkyRL.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ __all__ = ["HubGenerator", "Shape", "generator_output", "prompt_rows", "write_pr
 
 
 def __getattr__(name: str) -> Any:
-    """Make the class once it is asked for: SkyRL imports torch."""
+    """Create `HubGenerator` on first access, because that imports SkyRL and torch."""
     if name != "HubGenerator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from rollouthub.trainers.skyrl.generator import generator_class

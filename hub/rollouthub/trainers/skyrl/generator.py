@@ -1,25 +1,26 @@
-"""`HubGenerator`: SkyRL's generator, whose trajectories are episodes of the hub."""
+"""`HubGenerator`: a SkyRL generator whose trajectories are episodes of the hub."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from rollouthub.errors import ConfigError
 from rollouthub.export.task_rows import COLUMN, find_task
-from rollouthub.models.tokens import TokenModel
+from rollouthub.trainers.pictures.prompt_pictures import PromptPictures
+from rollouthub.trainers.pictures.shown_pictures import shows_media
 from rollouthub.trainers.skyrl.output import Shape, generator_output
 from rollouthub.trainers.skyrl.skyrl_engine import SkyrlEngine, sampling_of
-from rollouthub.trainers.stream.open_worker import RolloutWorker, SampleRequest, rollout_worker
+from rollouthub.trainers.skyrl.vision_columns import vision_columns
+from rollouthub.trainers.stream.open_worker import SampleRequest
 from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.workers.in_loop import KeptWorker
-from rollouthub.trainers.workers.worker_settings import TrainingSettings, given_settings
+from rollouthub.trainers.workers.worker_settings import given_settings
 
 
 class Generation:
-    """All of the generator that needs nothing of SkyRL's."""
+    """The part of `HubGenerator` that does not depend on SkyRL's classes."""
 
     def __init__(
         self,
@@ -30,27 +31,32 @@ class Generation:
         model: str | None = None,
         shape: Shape | None = None,
         may_be_empty: bool = False,
+        processor: Any = None,
     ) -> None:
-        """`settings` are a run's, as a mapping or a TOML file (by default the one that `ROLLOUTHUB_TRAINING` names).
+        """`settings` are a run's settings: a mapping, or a TOML file's path. Default: the file that
+        `ROLLOUTHUB_TRAINING` names.
 
-        `model` is the adapter that the client is to ask, if any. `may_be_empty` hands out batches without anything to
-        learn from, as fully asynchronous training needs, which asks for one group at a time.
+        `model` is the adapter that the client is to use, if any; `processor` is the processor of a vision-language
+        policy. `may_be_empty` allows batches in which every row is masked, which fully asynchronous training needs,
+        because it requests one group at a time.
 
         Raises:
-            ConfigError: a setting does not hold.
+            ConfigError: a setting is invalid.
         """
         found = given_settings(settings)
-        self._engine = SkyrlEngine(inference_engine_client, model)
+        self._pictures = None if processor is None else PromptPictures(processor)
+        self._engine = SkyrlEngine(inference_engine_client, model, self._pictures)
         self._shape, self._may_be_empty = shape or Shape(), may_be_empty
         named = model or getattr(inference_engine_client, "model_name", None) or "policy"
-        self._worker = KeptWorker(lambda: _worker(found, self._engine, tokenizer, f"hosted_vllm/{named}"))
+        policy = found.token_model(f"hosted_vllm/{named}", self._engine, tokenizer, pictures=self._pictures)
+        self._worker = KeptWorker(lambda: found.worker("skyrl", policy))
 
     async def generate(self, input_batch: Mapping[str, Any], disable_tqdm: bool = False) -> dict[str, Any]:
-        """Play a batch; its trajectories in the order of the prompts.
+        """Play a batch. Returns its trajectories in the order of the prompts.
 
         Raises:
-            ConfigError, UnknownNameError: a row names no task.
-            SupplyError: nothing of the batch may be learnt from, or the run has ended.
+            ConfigError, UnknownNameError: a row names no known task.
+            SupplyError: no rollout of the batch may be trained on, or the run has ended.
         """
         count, trajectories = len(input_batch["prompts"]), input_batch.get("trajectory_ids")
         ids: Sequence[Any] = [None] * count if trajectories is None else trajectories
@@ -63,10 +69,14 @@ class Generation:
         for rollout in rollouts:
             await self._engine.finish(rollout.rollout_id)
         may_be_empty = self._may_be_empty or (metadata is not None and metadata.training_phase == "eval")
-        return generator_output(list(zip(ids, rollouts, strict=True)), self._shape, may_be_empty=may_be_empty)
+        played = list(zip(ids, rollouts, strict=True))
+        output = generator_output(played, self._shape, may_be_empty=may_be_empty)
+        if any(map(shows_media, rollouts)):
+            output |= await vision_columns(rollouts, self._shape, worker.directory, self._pictures)
+        return output
 
     async def close(self) -> None:
-        """End the run before the event loop does."""
+        """Close the worker and its run. Call it before the event loop ends."""
         await self._worker.close()
 
 
@@ -75,7 +85,7 @@ def wanted(
     trajectories: Sequence[Any],
     sampling_params: Mapping[str, Any] | None,
 ) -> list[SampleRequest]:
-    """What a batch asks for. Rows of one instance are a group; groups of different batches are different ones.
+    """The sample requests of a batch. Rows of one instance form a group; groups are never shared between batches.
 
     Raises:
         ConfigError: a row names no task.
@@ -96,19 +106,8 @@ def wanted(
     return found
 
 
-@asynccontextmanager
-async def _worker(
-    settings: TrainingSettings, engine: SkyrlEngine, tokenizer: Any, name: str
-) -> AsyncGenerator[RolloutWorker]:
-    model = TokenModel(name, engine, settings.chat_format(tokenizer), max_context=settings.training.max_context)
-    async with rollout_worker(
-        settings.request, directory=settings.run_directory("skyrl"), model=model, suspect=settings.training.suspect
-    ) as worker:
-        yield worker
-
-
 def generator_class() -> Any:
-    """`HubGenerator`, as a `GeneratorInterface` of the SkyRL that is installed."""
+    """Create `HubGenerator` as a subclass of the installed SkyRL's `GeneratorInterface`."""
     base: Any = system_module("skyrl.train.generators.base")
     made = type("HubGenerator", (Generation, base.GeneratorInterface), {"__doc__": Generation.__doc__})
     made.__module__ = "rollouthub.trainers.skyrl"

@@ -1,4 +1,6 @@
-"""Rollouts as SkyRL's `GeneratorOutput`: columns over rows, and a masked row where one must not be learnt from."""
+"""Rollouts as SkyRL's `GeneratorOutput`: columns over rows, with a masked row for a rollout that must not be trained
+on.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -14,18 +16,24 @@ from rollouthub.rollout import Rollout
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the trainer was configured to take."""
+    """The trainer's settings that decide which rows and columns it takes."""
 
     step_wise: bool = False
-    """Several rows for a trajectory (`generator.step_wise_trajectories`); without it a forked rollout is masked."""
+    """Allow several rows for a trajectory (`generator.step_wise_trajectories`); otherwise a rollout with several
+    rows is masked.
+    """
     token_rewards: bool = False
-    """Rewards per token: each turn's own on its last token, the verdict on the last of all."""
+    """Give rewards per token: each turn's own reward on its last token, and the verifier's on the last token of the
+    trajectory.
+    """
     mask_truncated: bool = False
-    """Mask what a limit cut short (`generator.apply_overlong_filtering`)."""
+    """Mask rows that a length limit truncated (`generator.apply_overlong_filtering`)."""
     need: Need = "logprobs"
-    """What is learnt from: `tokens` where the sampler's log-probabilities are not used."""
+    """What a rollout must have to be trained on; `tokens` if the trainer does not use the sampler's
+    log-probabilities.
+    """
     placeholder_id: int = 0
-    """The token of a masked row."""
+    """The token id of a masked row."""
 
 
 @dataclass(slots=True)
@@ -43,17 +51,17 @@ class _Columns:
 def generator_output(
     played: Sequence[tuple[Any, Rollout]], shape: Shape | None = None, *, may_be_empty: bool = False
 ) -> dict[str, Any]:
-    """The output of `(trajectory id, rollout)` in the order of the input.
+    """SkyRL's output for `(trajectory id, rollout)` pairs, in the order of the input.
 
-    SkyRL has no word for a trajectory without a reward, and counts one for each prompt. A rollout that must not be
-    learnt from becomes one masked row, and its reward the mean of its group's others: the group's baseline is what it
-    would be without it. `rollout_metrics` count them by name.
+    SkyRL cannot represent a trajectory without a reward, and expects one for each prompt. A rollout that must not be
+    trained on becomes one masked row, whose reward is the mean of its group's scored members, so the group's baseline
+    is unchanged. `rollout_metrics` count such rollouts by reason.
 
     Raises:
-        SupplyError: nothing may be learnt from, and the loss would be none; `may_be_empty` gives masked rows alone.
+        SupplyError: every row is masked, so there would be no loss; with `may_be_empty` this is allowed.
     """
     shape = shape or Shape()
-    rows, refused = [_rows(rollout, shape) for _, rollout in played], Counter[str]()
+    rows, refused = [rows_of(rollout, shape) for _, rollout in played], Counter[str]()
     scored: dict[str, list[float]] = defaultdict(list)
     for (trajectory, rollout), made in zip(played, rows, strict=True):
         if isinstance(made, RefusalReason):
@@ -90,7 +98,8 @@ def generator_output(
     }
 
 
-def _rows(rollout: Rollout, shape: Shape) -> list[TrainingRow] | RefusalReason:
+def rows_of(rollout: Rollout, shape: Shape) -> list[TrainingRow] | RefusalReason:
+    """The training rows of a rollout, or the reason why it is masked."""
     try:
         rows = training_rows(rollout, need=shape.need)
     except NotTrainable as error:
@@ -122,13 +131,10 @@ def _add(columns: _Columns, trajectory: Any, row: TrainingRow, shape: Shape) -> 
 
 
 def _token_rewards(row: TrainingRow) -> list[float]:
-    """[response]: each turn's own reward on its last token, and the verdict at the end of the last row."""
-    turn_ids = row.segment.turn_ids.tolist()[row.segment.prompt_length :]
-    last_of = {turn: place for place, turn in enumerate(turn_ids) if turn >= 0}
-    own = {turn.index: turn.reward or 0.0 for turn in row.rollout.turns}
-    rewards = [0.0] * len(turn_ids)
-    for turn, place in last_of.items():
-        rewards[place] += own[turn]
+    """Rewards per response token: those of turns and spans on their last tokens; the verifier's at the end of the
+    rollout's last row.
+    """
+    rewards = row.process_rewards
     if row.is_last:
         rewards[-1] += row.reward
     return rewards

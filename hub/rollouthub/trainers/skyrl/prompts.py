@@ -12,12 +12,12 @@ ENV_CLASS = "rollouthub"
 
 
 def prompt_rows(tasks: Iterable[Public], environment: str, split: str) -> Iterator[dict[str, Any]]:
-    """A row a task: `prompt`, `env_class`, and the task's name, which SkyRL hands on in `env_extras`."""
+    """One row for each task: `prompt`, `env_class`, and the task's name, which SkyRL passes on in `env_extras`."""
     for task in tasks:
         reference = TaskReference(environment, split, task.id)
         yield {"prompt": prompt_messages(task), "env_class": ENV_CLASS, COLUMN: str(reference)}
 
 
 def write_prompts(path: Path | str, tasks: Iterable[Public], environment: str, split: str) -> int:
-    """Write rows as JSON lines, `data.train_data=['PATH.jsonl']`; how many."""
+    """Write `prompt_rows` as JSON lines, for `data.train_data=['PATH.jsonl']`. Returns the number of rows."""
     return write_rows(path, prompt_rows(tasks, environment, split))

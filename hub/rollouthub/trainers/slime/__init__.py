@@ -1,4 +1,4 @@
-"""slime: functions that its command line names.
+"""slime: functions to name on slime's command line.
 
 --custom-generate-function-path rollouthub.trainers.slime.generate
 --rollout-function-path rollouthub.trainers.slime.generate_rollout

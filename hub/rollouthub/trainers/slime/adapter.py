@@ -1,14 +1,15 @@
-"""What the hub offers slime."""
+"""The adapter for slime: its name, packages, entries and documentation page."""
 
 from collections.abc import Sequence
 
 from rollouthub.rollout import Rollout
+from rollouthub.trainers.pictures.shown_pictures import no_pictures
 from rollouthub.trainers.slime.sample import samples_of
 from rollouthub.trainers.systems import system_module
 
 
 class SlimeAdapter:
-    """slime: see its page."""
+    """The adapter for slime; `page` documents its use."""
 
     system = "slime"
     packages = {"slime": None}
@@ -23,6 +24,7 @@ class SlimeAdapter:
     page = "docs/trainers/slime.md"
 
     def convert(self, rollouts: Sequence[Rollout]) -> object:
-        """Its samples of each rollout."""
+        """Convert a group to slime samples, a list for each rollout."""
+        no_pictures(rollouts)
         sample = system_module("slime.utils.types").Sample
         return [samples_of(rollout, sample()) for rollout in rollouts]

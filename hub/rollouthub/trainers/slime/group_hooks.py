@@ -9,12 +9,12 @@ from rollouthub.trainers.systems import system_module
 
 _EQUAL = 1e-6
 _WITH_BASELINE = frozenset({"grpo", "gspo", "cispo", "reinforce_plus_plus_baseline"})
-"""slime's estimators that compare a group's members."""
+"""slime's advantage estimators that compare the members of a group."""
 _DIVIDING = _WITH_BASELINE - {"reinforce_plus_plus_baseline"}
 
 
 def flat(samples: Sequence[Any]) -> list[Any]:
-    """Samples in order, however deep they are nested: forked rollouts are lists."""
+    """Samples in order, from lists nested to any depth; a forked rollout is a list of samples."""
     found: list[Any] = []
     for each in samples:
         if isinstance(each, list):
@@ -25,14 +25,14 @@ def flat(samples: Sequence[Any]) -> list[Any]:
 
 
 def keep_group(args: Any, samples: Sequence[Any], **kwargs: Any) -> Any:
-    """For `--dynamic-sampling-filter-path`: keeps groups that are whole and whose rewards differ."""
+    """For `--dynamic-sampling-filter-path`: keeps groups in which every member is trainable and rewards differ."""
     output: Any = system_module("slime.rollout.filter_hub.base_types").DynamicFilterOutput
     reason = why_dropped(args, samples)
     return output(keep=reason is None, reason=reason)
 
 
 def why_dropped(args: Any, samples: Sequence[Any]) -> str | None:
-    """Why a group teaches nothing; None where it does."""
+    """Why a group is dropped; None if it is kept."""
     if (broken := why_broken(samples)) is not None:
         return broken
     rewards = [sample.get_reward_value(args) for sample in flat(samples)]
@@ -40,7 +40,7 @@ def why_dropped(args: Any, samples: Sequence[Any]) -> str | None:
 
 
 def why_broken(samples: Sequence[Any]) -> str | None:
-    """Why a group is none: the refusal of a member, or that slime broke one off."""
+    """Why a group is incomplete: a member must not be trained on, or slime aborted a member. None if it is complete."""
     for sample in flat(samples):
         if (refused := refusal_of(sample)) is not None:
             return refused
@@ -50,11 +50,11 @@ def why_broken(samples: Sequence[Any]) -> str | None:
 
 
 def post_process_rewards(args: Any, samples: Sequence[Any]) -> tuple[list[float], list[float]]:
-    """For `--custom-reward-post-process-path`: raw rewards, and rewards less their group's baseline.
+    """For `--custom-reward-post-process-path`: raw rewards, and rewards minus their group's baseline.
 
-    slime's own takes equal numbers of samples a group for granted: one forked rollout puts the whole batch into one
-    group. Here each rollout counts once in its own group, and one that must not be learnt from does not count at all:
-    it would move the baseline of the others.
+    slime's own function assumes an equal number of samples in each group, so one forked rollout would merge the whole
+    batch into one group. Here each rollout counts once in its own group, and a rollout that must not be trained on does
+    not count in the baseline.
     """
     each = flat(samples)
     raw = [float(sample.get_reward_value(args)) if refusal_of(sample) is None else 0.0 for sample in each]

@@ -1,4 +1,4 @@
-"""`reward` for slime's `--custom-rm-path`: slime's own answers, scored by an environment's verifier."""
+"""`reward` for slime's `--custom-rm-path`: scores answers that slime generated, by an environment's verifier."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -12,9 +12,10 @@ from rollouthub.trainers.slime.sample import KEY, SlimeSample, task_of
 
 
 async def reward(args: Any, asked: SlimeSample | Sequence[SlimeSample], **kwargs: Any) -> Any:
-    """The reward of a sample, or those of several; one that could not be scored is taken out of the loss.
+    """The reward of a sample, or the rewards of several; an unscored sample is removed from the loss.
 
-    slime has no word for it: its reward is 0 in the log, `remove_sample` masks it, and `keep_group` drops its group.
+    slime cannot represent a missing reward: in the log the reward is 0, but `remove_sample` masks the sample, and
+    `keep_group` drops its group.
 
     Raises:
         ConfigError: `ROLLOUTHUB_SCORER` names no environment, or a sample names no task.

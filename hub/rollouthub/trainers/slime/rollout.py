@@ -1,20 +1,22 @@
-"""slime's two ways in: one sample at a time, and a whole batch."""
+"""The two functions by which slime generates: `generate` for one sample, `generate_rollout` for a whole batch."""
 
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 import aiohttp
+from anyio import to_thread
 
 from rollouthub.errors import ConfigError, SupplyError
-from rollouthub.models.tokens import TokenModel
+from rollouthub.trainers.pictures.prompt_pictures import PromptPictures
 from rollouthub.trainers.slime.group_hooks import flat, why_broken
-from rollouthub.trainers.slime.sample import SlimeSample, samples_of, task_of
+from rollouthub.trainers.slime.sample import SlimeSample, seeing_samples, task_of
 from rollouthub.trainers.slime.sglang_engine import SglangEngine, sampling_of
-from rollouthub.trainers.stream import RolloutWorker, SampleRequest, rollout_worker
-from rollouthub.trainers.workers.in_thread import RESIDENTS, ResidentWorker
+from rollouthub.trainers.stream import RolloutWorker, SampleRequest
+from rollouthub.trainers.workers.in_thread import THREAD_WORKERS, ResidentWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings
 
 logger = logging.getLogger(__name__)
@@ -25,21 +27,25 @@ _NAME = "slime"
 async def generate(
     args: Any, sample: SlimeSample, sampling_params: dict[str, Any], evaluation: bool = False
 ) -> SlimeSample | list[SlimeSample]:
-    """For `--custom-generate-function-path`: play the sample's task, and fill it; a list where the rollout forked.
+    """For `--custom-generate-function-path`: play the sample's task and fill the sample; a list of samples if the
+    rollout forked.
 
     Raises:
-        ConfigError: the settings do not hold, the sample names no task, or slime is to replay what we do not carry.
+        ConfigError: a setting is invalid, the sample names no task, or slime is set to replay data that rollouts do not
+        record.
     """
-    resident = await RESIDENTS.opened(_NAME, lambda: _worker(args))
+    resident = await THREAD_WORKERS.opened(_NAME, lambda: _worker(args))
     wanted = _wanted(resident, sample, sampling_params, evaluation)
-    filled = samples_of(await resident.played(wanted), sample, getattr(args, "reward_key", None))
+    rollout, key = await resident.played(wanted), getattr(args, "reward_key", None)
+    filled = await to_thread.run_sync(seeing_samples, rollout, sample, key, resident.directory, _pictures(args))
     return filled[0] if len(filled) == 1 else filled
 
 
 def generate_rollout(args: Any, rollout_id: int, data_source: Any, evaluation: bool = False) -> Any:
-    """For `--rollout-function-path`: a batch of whole groups, broken and filtered ones replaced by others.
+    """For `--rollout-function-path`: a batch of complete groups; incomplete and filtered groups are replaced by new
+    ones.
 
-    Evaluation is slime's own, sample by sample through `--custom-generate-function-path`.
+    For evaluation it calls slime's own function, which plays each sample through `--custom-generate-function-path`.
 
     Raises:
         SupplyError: more groups were dropped than `max_dropped` batches.
@@ -51,7 +57,7 @@ def generate_rollout(args: Any, rollout_id: int, data_source: Any, evaluation: b
     filters: Any = import_module("slime.rollout.filter_hub.base_types")
     path = getattr(args, "dynamic_sampling_filter_path", None)
     chosen = None if path is None else import_module("slime.utils.misc").load_function(path)
-    resident = RESIDENTS.get(_NAME, lambda: _worker(args))
+    resident = THREAD_WORKERS.get(_NAME, lambda: _worker(args))
     most = (_settings(args).training.max_dropped + 1) * args.rollout_batch_size
     gatherer, kept, played = filters.MetricGatherer(), list[Any](), 0
     while (missing := args.rollout_batch_size - len(kept)) > 0:
@@ -76,27 +82,31 @@ def generate_rollout(args: Any, rollout_id: int, data_source: Any, evaluation: b
 
 
 def _played(args: Any, resident: ResidentWorker, groups: list[list[SlimeSample]]) -> list[list[Any]]:
-    """Play the samples of groups, all at once."""
+    """Play all samples of the groups concurrently."""
     samples = flat(groups)
     params = _sampling_params(args)
     rollouts = iter(resident.play_all([_wanted(resident, sample, params, False) for sample in samples]))
-    key = getattr(args, "reward_key", None)
+    key, sees = getattr(args, "reward_key", None), _pictures(args)
     played: list[list[Any]] = []
     for group in groups:
-        filled = [samples_of(next(rollouts), sample, key) for sample in group]
+        filled = [seeing_samples(next(rollouts), sample, key, resident.directory, sees) for sample in group]
         played.append([each if len(each) > 1 else each[0] for each in filled])
     return played
 
 
 def level(groups: list[list[Any]]) -> list[list[Any]]:
-    """Groups of one depth: slime looks at a batch's first sample alone to tell whether there are lists of samples."""
+    """Groups of equal nesting: if any rollout forked, every sample becomes a list, because slime infers the nesting
+    from the batch's first sample.
+    """
     if not any(isinstance(each, list) for group in groups for each in group):
         return groups
     return [[each if isinstance(each, list) else [each] for each in group] for group in groups]
 
 
 def _wanted(resident: ResidentWorker, sample: SlimeSample, params: dict[str, Any], evaluation: bool) -> SampleRequest:
-    """The sample's task; members of a group share its seed, and one that is asked for again is another sample."""
+    """The sample request for slime's sample. Members of a group share its seed; a repeated request is a further
+    sample.
+    """
     task = task_of(sample)
     group = "evaluation" if evaluation or sample.group_index is None else str(sample.group_index)
     return SampleRequest(
@@ -104,13 +114,13 @@ def _wanted(resident: ResidentWorker, sample: SlimeSample, params: dict[str, Any
         environment=task.environment,
         split=task.split,
         group=group,
-        sample=resident.next_visit(task, group),
+        sample=resident.next_sample(task, group),
         sampling=sampling_of(params),
     )
 
 
 def _sampling_params(args: Any) -> dict[str, Any]:
-    """How slime samples in training, as its own rollout function makes it of the arguments."""
+    """slime's sampling parameters in training, derived from its arguments as slime's own rollout function does."""
     return {
         "temperature": args.rollout_temperature,
         "top_p": args.rollout_top_p,
@@ -124,13 +134,26 @@ def _sampling_params(args: Any) -> dict[str, Any]:
     }
 
 
+def _pictures(args: Any) -> PromptPictures | None:
+    """The policy's picture processor, from its checkpoint; None for a text-only policy."""
+    return checkpoint_pictures(args.hf_checkpoint)
+
+
+@cache
+def checkpoint_pictures(checkpoint: str) -> PromptPictures | None:
+    """A checkpoint's picture processor, loaded by slime's own function; None if the checkpoint has none."""
+    loader: Any = import_module("slime.utils.processing_utils")
+    processor = loader.load_processor(checkpoint, trust_remote_code=True)
+    return None if processor is None else PromptPictures(processor)
+
+
 def _settings(args: Any) -> TrainingSettings:
     return read_settings(getattr(args, "rollouthub_settings", None))
 
 
 @asynccontextmanager
 async def _worker(args: Any) -> AsyncGenerator[RolloutWorker]:
-    """The worker of this process, with slime's router as its model.
+    """The worker of this process, whose model is slime's SGLang router.
 
     Raises:
         ConfigError: see `generate`.
@@ -141,17 +164,16 @@ async def _worker(args: Any) -> AsyncGenerator[RolloutWorker]:
         raise ConfigError("rollouts do not carry routed experts; leave out --use-rollout-routing-replay")
     settings = _settings(args)
     loader: Any = import_module("slime.utils.processing_utils")
-    chat = settings.chat_format(loader.load_tokenizer(args.hf_checkpoint, trust_remote_code=True))
+    tokenizer = loader.load_tokenizer(args.hf_checkpoint, trust_remote_code=True)
     url = f"http://{args.sglang_router_ip}:{args.sglang_router_port}/generate"
     # No pool of a size of its own: the run's concurrency bounds what is under way.
     connector = aiohttp.TCPConnector(limit=0)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=15)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
-        context = settings.training.max_context or getattr(args, "rollout_max_context_len", None)
-        model = TokenModel("slime/policy", SglangEngine(url, session), chat, max_context=context)
-        directory = settings.run_directory(_NAME)
-        async with rollout_worker(
-            settings.request, directory=directory, model=model, suspect=settings.training.suspect
-        ) as worker:
-            logger.info("slime's rollouts are recorded in %s", directory)
+        longest = getattr(args, "rollout_max_context_len", None)
+        sees = _pictures(args)
+        engine = SglangEngine(url, session, sees=sees is not None)
+        model = settings.token_model("slime/policy", engine, tokenizer, longest, sees)
+        async with settings.worker(_NAME, model) as worker:
+            logger.info("slime's rollouts are recorded in %s", worker.directory)
             yield worker

@@ -1,18 +1,21 @@
-"""From a rollout to slime's samples."""
+"""Converts rollouts to slime's samples."""
 
 import copy
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 from rollouthub.export import RefusalReason, TaskReference, TrainingRow, training_rows, why_refused
 from rollouthub.export.task_column import find_task
 from rollouthub.rollout import Rollout
+from rollouthub.trainers.pictures.prompt_pictures import PromptPictures
+from rollouthub.trainers.pictures.shown_pictures import row_tensors, shows_media
 
 KEY = "rollouthub"
-"""Where the samples' metadata says what is ours."""
+"""Key in a sample's metadata for the hub's notes."""
 
 
 class SlimeSample(Protocol):
-    """What is read and written of slime's class of this name."""
+    """The fields that the hub reads and writes of slime's class `Sample`."""
 
     Status: Any
     group_index: int | None
@@ -26,6 +29,7 @@ class SlimeSample(Protocol):
     loss_mask: list[int] | None
     weight_versions: list[str]
     rollout_log_probs: list[float] | None
+    multimodal_train_inputs: dict[str, Any] | None
     remove_sample: bool
     status: Any
     metadata: dict[str, Any]
@@ -33,19 +37,36 @@ class SlimeSample(Protocol):
 
 
 def task_of(sample: SlimeSample) -> TaskReference:
-    """The task a sample is of: in its metadata (`environment`, `split`, `task_id`), or its label.
+    """The task of a sample, from its metadata (`environment`, `split`, `task_id`) or its label.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: the sample names no task.
     """
     return find_task(sample.metadata, sample.label)
 
 
-def samples_of(rollout: Rollout, sample: SlimeSample, reward_key: str | None = None) -> list[SlimeSample]:
-    """The samples a rollout makes: one, or several that share a `rollout_id` where it forked.
+def seeing_samples(
+    rollout: Rollout, sample: SlimeSample, reward_key: str | None, directory: Path, pictures: PromptPictures | None
+) -> list[SlimeSample]:
+    """`samples_of`, with each sample's image inputs for the model in `multimodal_train_inputs`.
 
-    What must not be learnt from is one sample that slime takes out of the loss (`remove_sample`), of status FAILED, or
-    ABORTED where slime itself broke it off; its metadata name the refusal.
+    Raises:
+        ConfigError: the rollout shows pictures, and there is no processor.
+        ModelError: a picture cannot be opened, or the processor refuses it.
+        StoreError, UnknownNameError: a picture's bytes are not in the run's directory, or were altered.
+    """
+    filled = samples_of(rollout, sample, reward_key)
+    if why_refused(rollout) is None and shows_media(rollout):
+        for each, row in zip(filled, training_rows(rollout), strict=True):
+            each.multimodal_train_inputs = row_tensors(row, directory, pictures) or None
+    return filled
+
+
+def samples_of(rollout: Rollout, sample: SlimeSample, reward_key: str | None = None) -> list[SlimeSample]:
+    """The samples of a rollout: one, or several with a common `rollout_id` if the rollout forked.
+
+    A rollout that must not be trained on becomes one sample that slime removes from the loss (`remove_sample`), with
+    status FAILED and the reason in its metadata. A rollout that slime itself aborted has status ABORTED instead.
     """
     if (refused := why_refused(rollout)) is not None:
         if any(fault.type == "GenerationAborted" for fault in rollout.faults):
@@ -76,7 +97,7 @@ def _filled(sample: SlimeSample, row: TrainingRow, reward_key: str | None) -> Sl
 
 
 def _removed(rollout: Rollout, sample: SlimeSample, refused: RefusalReason, reward_key: str | None) -> SlimeSample:
-    """A sample of which nothing is learnt: slime has no word for no reward, and must find lengths that fit."""
+    """A sample that is masked in the loss: slime requires tokens and a reward of every sample."""
     sample.tokens, sample.response_length = [0, 0], 1
     sample.loss_mask, sample.rollout_log_probs = [0], [0.0]
     sample.reward, sample.remove_sample = {reward_key: 0.0} if reward_key else 0.0, True
@@ -86,7 +107,7 @@ def _removed(rollout: Rollout, sample: SlimeSample, refused: RefusalReason, rewa
 
 
 def _aborted(rollout: Rollout, sample: SlimeSample) -> SlimeSample:
-    """A sample that slime broke off, as it was before, to be played again from its beginning."""
+    """A sample that slime aborted, otherwise unchanged, so that slime plays it again from the start."""
     sample.status = sample.Status.ABORTED
     _note(sample, rollout)
     return sample
@@ -100,6 +121,6 @@ def _note(sample: SlimeSample, rollout: Rollout, **more: Any) -> None:
 
 
 def refusal_of(sample: SlimeSample) -> str | None:
-    """The name of the refusal, for a sample that is not to be learnt from."""
+    """The reason, by name, why a sample must not be trained on; None if it may."""
     noted = cast(dict[str, Any], (sample.metadata or {}).get(KEY, {}))
     return noted.get("refused")

@@ -1,4 +1,4 @@
-"""slime's engine: SGLang's `/generate` behind its router, token ids in and out."""
+"""slime's engine: SGLang's `/generate` behind its router, with token ids in and out."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -7,39 +7,45 @@ import aiohttp
 import msgspec
 
 from rollouthub.errors import ModelError, describe
+from rollouthub.generation import Sampling
+from rollouthub.messages import data_url
 from rollouthub.models.tokens import Sampled
-from rollouthub.protocols import Sampling
 
 ROUTING_HEADER = "X-SMG-Routing-Key"
-"""Keeps a session with one server, where the router hashes."""
+"""Request header by which a hashing router sends all calls of a session to the same server."""
 _MOST_TOLD = 500
 _ASK_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class GenerationAborted(ModelError):
-    """slime broke generation off: it has all it wanted, or changes the weights."""
+    """slime aborted the generation, because it has enough samples or updates the weights."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retryable=False)
 
 
 class SglangEngine:
-    """Samples from SGLang servers."""
+    """A `TokenEngine` over SGLang servers."""
 
-    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
-        """`url` is that of `/generate`."""
-        self._url, self._session = url, session
+    def __init__(self, url: str, session: aiohttp.ClientSession, *, sees: bool = False) -> None:
+        """`url` is the address of `/generate`; `sees` says whether the policy takes pictures."""
+        self._url, self._session, self._sees = url, session, sees
 
     async def sample(self, prompt_ids: Any, sampling: Sampling, *, session: str, media: Mapping[str, bytes]) -> Sampled:
-        """Sample after a prompt.
+        """Sample an answer after a prompt of token ids.
 
         Raises:
-            GenerationAborted: slime broke it off.
-            ModelError: the server failed, or its answer is none.
+            GenerationAborted: slime aborted the generation.
+            ModelError: the server failed, its answer is invalid, or the conversation shows pictures to a text-only
+            policy.
         """
-        if media:
-            raise ModelError("slime's token route carries no pictures or sounds", retryable=False)
+        if media and not self._sees:
+            raise ModelError(
+                "the conversation shows pictures, and slime's checkpoint has no processor", retryable=False
+            )
         body = {"input_ids": list(prompt_ids), "sampling_params": params_of(sampling), "return_logprob": True}
+        if media:
+            body["image_data"] = [data_url(raw) for raw in media.values()]
         try:
             async with self._session.post(self._url, json=body, headers={ROUTING_HEADER: session}) as response:
                 raw = await response.read()
@@ -57,7 +63,7 @@ class SglangEngine:
 
 
 def params_of(sampling: Sampling) -> dict[str, Any]:
-    """Sampling parameters as SGLang names them; what slime gave beyond ours stands in `extra`."""
+    """The hub's sampling settings as SGLang's parameters; `extra` holds slime's further parameters."""
     named = {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
@@ -69,7 +75,7 @@ def params_of(sampling: Sampling) -> dict[str, Any]:
 
 
 def sampling_of(params: Mapping[str, Any]) -> Sampling:
-    """slime's sampling parameters, in our words."""
+    """slime's sampling parameters as the hub's `Sampling`."""
     rest = {name: value for name, value in params.items() if value is not None}
     stop = rest.pop("stop", None)
     return Sampling(
@@ -83,11 +89,11 @@ def sampling_of(params: Mapping[str, Any]) -> Sampling:
 
 
 def sampled_of(answer: object, origin: str) -> Sampled:
-    """What an answer of `/generate` says was sampled: ids and log-probabilities are pairs there.
+    """The sampled tokens and log-probabilities in an answer of `/generate`.
 
     Raises:
-        GenerationAborted: it was broken off.
-        ModelError: it lacks what `return_logprob` promises.
+        GenerationAborted: the generation was aborted.
+        ModelError: the answer lacks the tokens that `return_logprob` requests.
     """
     try:
         meta = cast(Any, answer)["meta_info"]

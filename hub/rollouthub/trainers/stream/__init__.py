@@ -1,7 +1,7 @@
-"""Streaming supply for asynchronous training: scored rollouts, handed out as they come to a trainer that pulls."""
+"""Streaming supply for asynchronous training: scored rollouts, handed out as they finish to a trainer that pulls."""
 
 from rollouthub.errors import SupplyError
-from rollouthub.moved import RENAMED, current_name
+from rollouthub.plugins.moved import RENAMED, current_name
 from rollouthub.trainers.stream.blocking_stream import BlockingSupply, blocking
 from rollouthub.trainers.stream.blocking_worker import BlockingWorker, blocking_worker
 from rollouthub.trainers.stream.generation_control import Episodes, GenerationControl, InFlight
@@ -16,7 +16,7 @@ from rollouthub.trainers.stream.suspect_scores import trusted
 from rollouthub.trainers.stream.vllm_control import VllmControl
 
 Wanted = SampleRequest
-"""The old name, until 0.2."""
+"""Deprecated name of `SampleRequest`, until 0.2."""
 
 __all__ = [
     "BlockingSupply",

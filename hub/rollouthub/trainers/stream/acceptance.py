@@ -1,36 +1,35 @@
-"""What a finished unit must be to be handed out: whole, fresh, worth learning from, and what its filters keep."""
+"""Which finished units are handed out: enough scored samples, fresh, not constant, and passed by the filters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rollouthub.authoring.rewards import is_constant
 from rollouthub.errors import SupplyError
 from rollouthub.rollout import Outcome, Rollout
 from rollouthub.trainers.stream.group_filters import GroupFilter, first_against
 from rollouthub.trainers.stream.ledger import Fate
 from rollouthub.trainers.stream.pending_group import PendingGroup
 from rollouthub.trainers.stream.policy_version import PolicyVersions
-from rollouthub.trainers.stream.rollout_group import RolloutGroup
+from rollouthub.trainers.stream.rollout_group import RolloutGroup, is_constant_group
 from rollouthub.trainers.stream.stream_rules import Bounds, SupplyRules
 
 
 @dataclass(frozen=True, slots=True)
 class Sifted:
-    """What a unit comes to at a version of the policy."""
+    """The judgement of a unit at the current policy version."""
 
     scored: list[Rollout]
     fresh: list[Rollout]
-    """Those of the scored that may be learnt from yet."""
+    """The scored rollouts that are not too stale to be trained on."""
     fate: Fate | None = None
-    """Why it is dropped; None keeps it."""
+    """Why the unit is dropped; None if it is kept."""
     against: str | None = None
-    """The filter that does not keep it."""
+    """The name of the filter that rejects the unit."""
     failure: SupplyError | None = None
-    """A filter broke, so that nothing is said against the unit."""
+    """The error of a filter that raised; the unit is then not judged."""
 
 
 class Acceptance:
-    """Judges units by a supply's rules, and changes nothing."""
+    """Judges units by a supply's rules, without changing them."""
 
     def __init__(
         self, rules: SupplyRules, bounds: Bounds, policy: PolicyVersions, filters: Sequence[GroupFilter]
@@ -38,10 +37,10 @@ class Acceptance:
         self._rules, self._bounds, self._policy = rules, bounds, policy
         self.filters = filters
         self.dropped = 0
-        """Units dropped while the present batch is filled, as the desk counts them."""
+        """Units dropped since the last full batch was handed out; `GroupTracker` counts them."""
 
     def sift(self, unit: PendingGroup) -> Sifted:
-        """Judge a finished unit."""
+        """Judge a finished unit at the current policy version."""
         scored = [record for record in unit.records if record.outcome is Outcome.SCORED]
         fresh = [record for record in scored if self.is_fresh(record)]
         if len(scored) < self._bounds.least_scored:
@@ -57,7 +56,7 @@ class Acceptance:
         return Sifted(scored, fresh, None if against is None else "filtered", against)
 
     def is_fresh(self, rollout: Rollout) -> bool:
-        """Whether a rollout may be learnt from yet."""
+        """Whether a rollout is within the staleness bound, and not from a policy newer than the current one."""
         newest = rollout.policy_version_max
         if newest is not None and newest > self._policy.version:
             return False  # of a policy that was lost with the trainer that had made it
@@ -65,11 +64,11 @@ class Acceptance:
         return bound is None or self._policy.version - self._oldest(rollout) <= bound
 
     def oldest(self, fresh: Sequence[Rollout]) -> int:
-        """The version of the oldest token of some rollouts."""
+        """The lowest policy version of any token in the rollouts; the current version if there are none."""
         return min((self._oldest(record) for record in fresh), default=self._policy.version)
 
     def group(self, unit: PendingGroup, fresh: Sequence[Rollout]) -> RolloutGroup:
-        """A unit as it is handed out."""
+        """The `RolloutGroup` that is handed out for a unit."""
         kept = {record.rollout_id for record in fresh}
         return RolloutGroup(
             group_id=unit.group_id,
@@ -82,15 +81,15 @@ class Acceptance:
         )
 
     def is_clogged_by(self, fate: Fate) -> bool:
-        """Whether too much was dropped, of which a unit of this fate is the last."""
+        """Whether the limit of dropped units is reached; `fate` is the reason of the last drop."""
         is_let_through = fate == "constant" and self._rules.when_dropped == "yield"
         return self.dropped >= self._bounds.max_dropped and not is_let_through
 
     def _is_useless(self, rollouts: list[Rollout]) -> bool:
-        if not is_constant([rollout.reward for rollout in rollouts]):
+        if not is_constant_group(rollouts):
             return False
         return self._rules.when_dropped == "raise" or self.dropped < self._bounds.max_dropped
 
     def _oldest(self, rollout: Rollout) -> int:
-        """Where no policy spoke, nothing is old."""
+        """The lowest policy version in a rollout; the current version if no policy spoke in it."""
         return self._policy.version if rollout.policy_version_min is None else rollout.policy_version_min

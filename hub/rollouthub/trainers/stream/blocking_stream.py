@@ -1,4 +1,4 @@
-"""A supply for trainers without an event loop: a plain iterator; the loop runs in a thread of anyio's."""
+"""A supply for trainers without an event loop: a plain iterator; its event loop runs in a thread that anyio starts."""
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -14,7 +14,7 @@ from rollouthub.trainers.stream.supply import Piece, Supply
 
 
 class BlockingSupply(Generic[Piece]):
-    """A supply whose every method waits in the caller's thread."""
+    """A `Supply` with blocking methods."""
 
     def __init__(self, portal: BlockingPortal, supply: Supply[Piece]) -> None:
         self._portal, self._supply = portal, supply
@@ -26,14 +26,14 @@ class BlockingSupply(Generic[Piece]):
 
     @property
     def stats(self) -> SupplyStats:
-        """What was begun, handed out and dropped so far."""
+        """Counts of units begun, handed out and dropped so far."""
         return self._portal.call(lambda: self._supply.stats)
 
     def __iter__(self) -> Iterator[Piece]:
         return self
 
     def __next__(self) -> Piece:
-        """The next group, or rollout.
+        """The next group, or single rollout.
 
         Raises:
             SupplyError, StoreError: as `Supply` does.
@@ -44,25 +44,25 @@ class BlockingSupply(Generic[Piece]):
         return pieces[0]
 
     def batch(self, size: int | None = None) -> list[Piece]:
-        """The next so many pieces; fewer at the end, and then none."""
+        """The next `size` groups or rollouts (default: the supply's `batch`); fewer, or none, at the end."""
         return self._portal.call(self._supply.batch, size)
 
     def sample(
         self, size: int, *, max_staleness: int | None = None, strategy: Strategy = "fresh", seed: int | None = None
     ) -> list[Piece]:
-        """Draw from what was handed out before, see `Supply.sample`."""
+        """Draw from groups or rollouts that were handed out before, see `Supply.sample`."""
         draw = partial(self._supply.sample, size, max_staleness=max_staleness, strategy=strategy, seed=seed)
         return list(self._portal.call(draw))
 
     def pause(
         self, in_flight: InFlight = "finish", *, episodes: Episodes = "continue", patience_seconds: float = 60.0
     ) -> None:
-        """Hold generation, see `Supply.pause`."""
+        """Pause generation, see `Supply.pause`."""
         hold = partial(self._supply.pause, in_flight, episodes=episodes, patience_seconds=patience_seconds)
         self._portal.call(hold)
 
     def resume(self) -> None:
-        """Go on."""
+        """Resume generation, see `Supply.resume`."""
         self._portal.call(self._supply.resume)
 
     @contextmanager
@@ -74,7 +74,7 @@ class BlockingSupply(Generic[Piece]):
         episodes: Episodes = "continue",
         patience_seconds: float = 60.0,
     ) -> Generator[int]:
-        """Exchange the weights within the block, in the caller's thread; see `Supply.updating`."""
+        """Update the weights within the block, in the caller's thread; see `Supply.updating`."""
         block = self._supply.updating(
             version, in_flight=in_flight, episodes=episodes, patience_seconds=patience_seconds
         )
@@ -90,7 +90,7 @@ class BlockingSupply(Generic[Piece]):
         episodes: Episodes = "continue",
         patience_seconds: float = 60.0,
     ) -> int:
-        """Pause, call `update` in the caller's thread, and go on; see `Supply.publish_weights`."""
+        """Pause, call `update` in the caller's thread, and resume; see `Supply.publish_weights`."""
         exchange = self.updating(version, in_flight=in_flight, episodes=episodes, patience_seconds=patience_seconds)
         with exchange as published:
             if update is not None:

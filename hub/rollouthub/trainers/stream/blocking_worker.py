@@ -1,4 +1,4 @@
-"""A rollout worker for trainers without an event loop; the loop runs in a thread of anyio's."""
+"""A rollout worker for trainers without an event loop; its event loop runs in a thread that anyio starts."""
 
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
@@ -17,24 +17,24 @@ Result = TypeVar("Result")
 
 
 class BlockingWorker:
-    """A worker whose methods wait in the caller's thread, whichever it is."""
+    """A `RolloutWorker` with blocking methods; any thread may call them."""
 
     def __init__(self, portal: BlockingPortal, worker: RolloutWorker) -> None:
         self._portal, self._worker = portal, worker
 
     @property
     def directory(self) -> Path:
-        """The run's."""
+        """The run's directory."""
         return self._worker.directory
 
     @property
     def environments(self) -> tuple[str, ...]:
-        """Their names."""
+        """The environments' names."""
         return self._worker.environments
 
     @property
     def policy_version(self) -> int:
-        """Of the weights that generate now."""
+        """The version of the weights that generate now."""
         return self._worker.policy_version
 
     @policy_version.setter
@@ -42,15 +42,15 @@ class BlockingWorker:
         self._portal.call(partial(setattr, self._worker, "policy_version", version))
 
     def pause(self) -> None:
-        """Hold every model call from now on; those in flight go on."""
+        """Hold every further model call; calls in flight continue."""
         self._portal.call(self._worker.pause)
 
     def resume(self) -> None:
-        """Go on."""
+        """Let model calls through again."""
         self._portal.call(self._worker.resume)
 
     def tasks(self, environment: str | None = None, split: str | None = None) -> list[Public]:
-        """The public halves of an environment's tasks, see `RolloutWorker.tasks`."""
+        """The public parts of an environment's tasks, see `RolloutWorker.tasks`."""
 
         async def listed() -> list[Public]:
             return [task async for task in self._worker.tasks(environment, split)]
@@ -62,15 +62,15 @@ class BlockingWorker:
         return self._portal.call(self._worker.play, wanted)
 
     def play_all(self, wanted: Iterable[SampleRequest]) -> list[Rollout]:
-        """Play several at once, see `RolloutWorker.play_all`."""
+        """Play several samples at once, see `RolloutWorker.play_all`."""
         return self._portal.call(self._worker.play_all, wanted)
 
     def begin(self, wanted: SampleRequest) -> Future[Rollout]:
-        """Begin to play a sample, without waiting; its record is the future's result."""
+        """Start playing a sample without waiting; the future's result is its rollout."""
         return self._portal.start_task_soon(self._worker.play, wanted)
 
     def call(self, function: Callable[[], Result]) -> Result:
-        """Call something in the worker's event loop, and wait for it."""
+        """Call a function in the worker's event loop, and wait for its result."""
         return self._portal.call(function)
 
 

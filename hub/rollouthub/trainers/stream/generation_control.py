@@ -1,39 +1,42 @@
-"""What generates, as a supply steers it while weights change."""
+"""How a supply controls the inference servers while weights are updated."""
 
 from typing import Literal, Protocol
 
 InFlight = Literal["finish", "abort", "keep"]
-"""What becomes of model calls in flight when generation pauses: `finish` answers them first; `abort` breaks them off,
-and they are asked again afterwards; `keep` freezes them where they are, to go on with other weights in mid-answer."""
+"""What happens to model calls in flight when generation pauses: `finish` waits for their answers; `abort` cancels
+them and repeats them afterwards; `keep` freezes them on the server, which continues the answer with the new
+weights.
+"""
 
 Episodes = Literal["continue", "discard"]
-"""What becomes of episodes whose agent is in the middle of its work when generation pauses: `continue` goes on with the
-new weights, so that a rollout may be of several versions; `discard` breaks them off, and plays their samples again."""
+"""What happens to episodes whose agent is at work when generation pauses: `continue` goes on with the new weights,
+so a rollout may have tokens of several versions; `discard` cancels them and plays their samples again.
+"""
 
 
 class GenerationControl(Protocol):
-    """Steers the servers that generate, where they can be: `VllmControl` does so for vLLM."""
+    """Pauses and resumes inference servers that can be controlled; `VllmControl` does so for vLLM."""
 
     async def pause(self, in_flight: InFlight) -> None:
-        """Generate nothing more.
+        """Stop generating.
 
         Raises:
-            SupplyError: a server did not.
+            SupplyError: a server did not pause.
         """
         ...
 
     async def resume(self) -> None:
-        """Go on.
+        """Generate again.
 
         Raises:
-            SupplyError: a server did not.
+            SupplyError: a server did not resume.
         """
         ...
 
     async def updated(self, version: int) -> None:
-        """Other weights are in place: forget what was computed with the old ones, and know the version.
+        """New weights are in place: clear what was cached for the old ones, and set the new version.
 
         Raises:
-            SupplyError: a server did not.
+            SupplyError: a server did not take the update.
         """
         ...

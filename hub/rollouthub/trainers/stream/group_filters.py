@@ -1,4 +1,4 @@
-"""Which groups are worth learning from, beyond those whose rewards differ: filters with names, counted apart."""
+"""Filters that decide which groups are worth training on; drops are counted by the filter's name."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from rollouthub.errors import SupplyError, describe
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
 
 GroupFilter = Callable[[RolloutGroup], bool]
-"""Whether a group is kept. What it is called is what its drops are counted under."""
+"""A function that returns whether a group is kept. Drops are counted under its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewardBand:
-    """Keeps groups whose mean reward is within bounds: neither solved already nor out of reach."""
+    """Keeps groups whose mean reward is between `low` and `high`: neither always solved nor never."""
 
     low: float = 0.0
     high: float = 1.0
@@ -24,7 +24,7 @@ class RewardBand:
 
 @dataclass(frozen=True, slots=True)
 class RewardSpread:
-    """Keeps groups whose rewards differ by a standard deviation (n - 1) of so much at least."""
+    """Keeps groups whose rewards have a standard deviation (n - 1) of at least `least`."""
 
     least: float
 
@@ -33,16 +33,16 @@ class RewardSpread:
 
 
 def name_of(keep: GroupFilter) -> str:
-    """What a filter is called: a function by its name, an object by its class."""
+    """A filter's name: of a function its own, of another object its class's."""
     name = getattr(keep, "__name__", None)
     return name if isinstance(name, str) else type(keep).__name__
 
 
 def first_against(filters: Sequence[GroupFilter], group: RolloutGroup) -> str | None:
-    """The name of the first filter that does not keep a group; None where all do.
+    """The name of the first filter that rejects the group; None if all keep it.
 
     Raises:
-        SupplyError: one broke.
+        SupplyError: a filter raised an exception.
     """
     for keep in filters:
         try:

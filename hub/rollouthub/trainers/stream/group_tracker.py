@@ -1,4 +1,4 @@
-"""Where a supply's units are followed from their first sample to the consumer: judged, dropped or handed out."""
+"""Tracks a supply's units from their first sample to the consumer, and judges, drops or hands out each."""
 
 import heapq
 from collections import Counter, deque
@@ -10,9 +10,10 @@ import anyio
 from rollouthub.errors import StoreError, SupplyError
 from rollouthub.rollout import Outcome, Rollout
 from rollouthub.trainers.stream.acceptance import Acceptance, Sifted
+from rollouthub.trainers.stream.curriculum import Curriculum
 from rollouthub.trainers.stream.failing_tasks import FailingTasks
 from rollouthub.trainers.stream.group_filters import GroupFilter
-from rollouthub.trainers.stream.ledger import Fate, LedgerEntry
+from rollouthub.trainers.stream.ledger import Fate, LedgerEntry, PassRate
 from rollouthub.trainers.stream.pending_group import PendingGroup, TaskPass
 from rollouthub.trainers.stream.policy_version import PolicyVersions
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
@@ -20,8 +21,10 @@ from rollouthub.trainers.stream.staleness_bound import StalenessBound
 from rollouthub.trainers.stream.stream_rules import Bounds, SupplyRules
 from rollouthub.trainers.stream.stream_stats import SupplyStats
 
-MOST_VISITS = 3
-"""Times a task whose rollouts become stale is played in one epoch; it is too slow for the bound then."""
+MOST_PASSES = 3
+"""How often a task is played in one epoch, at most, because its rollouts become stale; a task that needs more is too
+slow for the bound.
+"""
 
 
 class GroupTracker:
@@ -35,32 +38,35 @@ class GroupTracker:
         note: Callable[[LedgerEntry], None],
         filters: Sequence[GroupFilter] = (),
     ) -> None:
-        """`note` keeps what becomes of a unit; `filters` say which are worth handing out."""
+        """`note` stores how each unit ended; `filters` decide which units are worth handing out."""
         self.rules, self.bounds, self.policy = rules, bounds, policy
         self.room = StalenessBound(bounds.batch, rules.max_staleness, bounds.outstanding)
         self.stats = SupplyStats(policy_version=policy.version)
         self.again: deque[TaskPass] = deque()
-        """To be played once more, before any other."""
+        """Passes to be played again, before any new pass."""
+        self.curriculum = Curriculum(rules.band, rules.band_rest)
+        self.note_rate: Callable[[PassRate], None] = lambda seen: None
+        """Stores a task's pass rate, for the curriculum of a resumed run."""
         self.is_over = False
-        """Whether nothing more will be begun."""
+        """Whether no further unit will be begun."""
         self.failure: Exception | None = None
-        """Why nothing more is played."""
+        """The error that stopped the supply."""
         self.is_held = False
-        """Whether generation is, so that there is nothing to wait for."""
+        """Whether generation is paused; then there is nothing to wait for."""
         self.break_off: Callable[[str], bool] = lambda rollout_id: True
-        """Ends what is under way of a sample; whether nobody had begun with it."""
-        self.sieve = Acceptance(rules, bounds, policy, filters)
+        """Cancels a sample by its rollout id; returns True if no attempt at the sample had been started."""
+        self.acceptance = Acceptance(rules, bounds, policy, filters)
         self._note = note
-        self._strikes = FailingTasks()
+        self._failing_tasks = FailingTasks()
         self._begun: Counter[int] = Counter()
-        """Units under way, by the policy's version when they were begun."""
+        """How many units are in flight, by the policy version at their start."""
         self._units: dict[str, PendingGroup] = {}
         self._unwanted: set[str] = set()
         self._open: Counter[int] = Counter()
-        """First visits that are not done with, by epoch."""
+        """How many units of first passes are not yet concluded, by epoch."""
         self._ready: list[tuple[int, int, PendingGroup]] = []
         self._given: list[LedgerEntry] = []
-        """Handed out, and the consumer has not come back since."""
+        """Units handed out since the consumer last came back."""
         self._numbers = count()
         self._is_abandoned = False
         self._changed = anyio.Event()
@@ -68,36 +74,36 @@ class GroupTracker:
     # --- from the players ---------------------------------------------------------------------------------------------
 
     def begin(self, unit: PendingGroup) -> None:
-        """A unit is about to be played."""
+        """Register a unit whose samples are about to be played."""
         for rollout_id in unit.rollout_ids:
             self._units[rollout_id] = unit
         unit.began = self.policy.version
         self._begun[unit.began] += 1
         self.room.outstanding += 1
-        if not unit.ticket.visit:
+        if not unit.ticket.pass_number:
             self._open[unit.ticket.epoch] += 1
         self.stats.begun += 1
         self.stats.in_flight += 1
 
     def added(self, rollout: Rollout) -> None:
-        """A record was handed to the store."""
+        """Register a record that was queued for the store."""
         if (unit := self._units.get(rollout.rollout_id)) is not None:
             unit.added(rollout)
 
     def attempts(self, rollout_id: str) -> int:
-        """How many attempts at a sample were handed to the store since its unit was begun."""
+        """How many attempts at a sample were queued for the store since its unit was begun."""
         unit = self._units.get(rollout_id)
         return 0 if unit is None else unit.attempts(rollout_id)
 
     def is_wanted_again(self, rollout_id: str) -> bool:
-        """Whether a sample that was broken off is to be played anew: its unit is under way, and it was in time."""
+        """Whether a cancelled sample is to be played again: its unit is in flight, and the sample has no result yet."""
         unit = self._units.get(rollout_id)
         is_wanted = unit is not None and not unit.is_decided(rollout_id)
         self.stats.discarded += is_wanted
         return is_wanted
 
     def is_unwanted(self, rollout_id: str) -> bool:
-        """Whether an attempt that begins is to be broken off: its group is whole without it."""
+        """Whether a starting attempt is to be cancelled, because its group is complete without it."""
         return rollout_id in self._unwanted
 
     def committed(self, rollouts: Sequence[Rollout]) -> None:
@@ -109,19 +115,19 @@ class GroupTracker:
                 self.look_at(unit)
 
     def settled(self, rollout_id: str) -> None:
-        """No further attempt at a sample follows."""
+        """Register that no further attempt at a sample follows."""
         self._unwanted.discard(rollout_id)
         if (unit := self._units.get(rollout_id)) is not None:
             unit.settled(rollout_id)
             self.look_at(unit)
 
     def lowest_open(self, epoch: int) -> int:
-        """The first epoch of which something is under way, or the one given."""
+        """The lowest epoch with an unconcluded unit; `epoch` if there is none."""
         self._open += Counter()  # drops zeros
         return min(self._open, default=epoch)
 
     def look_at(self, unit: PendingGroup) -> None:
-        """Judge a unit, where it is finished."""
+        """Judge a unit if it is finished."""
         if not unit.is_finished or unit.rollout_ids[0] not in self._units:
             return
         for rollout_id in unit.rollout_ids:
@@ -139,11 +145,11 @@ class GroupTracker:
     # --- to the consumer ----------------------------------------------------------------------------------------------
 
     async def take(self) -> RolloutGroup | None:
-        """The next unit, waited for; None where there will be none.
+        """Wait for the next unit; None if there will be no more.
 
         Raises:
-            SupplyError: it cannot go on.
-            StoreError: what becomes of units cannot be kept.
+            SupplyError: the supply cannot go on.
+            StoreError: how units ended can no longer be stored.
         """
         while True:
             if (group := self.take_at_once()) is not None:
@@ -157,20 +163,22 @@ class GroupTracker:
             await self.wait()
 
     def take_at_once(self) -> RolloutGroup | None:
-        """The next unit, where one is ready."""
+        """The next unit if one is ready; otherwise None."""
         self.sweep()
         return self._hand_out() if self._ready and not self._must_wait else None
 
     @property
     def _must_wait(self) -> bool:
-        """Whether something is under way that the next version may make stale, and that comes before what is ready."""
+        """Whether the next handed-out unit must be one still in flight, because the next version may make it stale
+        (`stale = "wait"`).
+        """
         if self.rules.stale == "drop" or self.rules.max_staleness is None or self.is_held or self.failure is not None:
             return False
         self._begun += Counter()  # drops zeros
         return min(self._begun, default=self.policy.version + 1) <= self.policy.version - self.rules.max_staleness
 
     def sweep(self) -> None:
-        """Let go of what has become stale while it waited."""
+        """Judge the waiting units again, and drop those that have become stale."""
         if self.rules.max_staleness is None or not self._ready:
             return
         oldest = self.policy.version - self.rules.max_staleness
@@ -183,21 +191,21 @@ class GroupTracker:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all there was to play was played and handed out."""
+        """Whether all units were played, and handed out or dropped."""
         return self.is_over and self.failure is None and not self._is_abandoned and not self.room.outstanding
 
     def fail(self, error: Exception) -> None:
-        """Nothing more is played; the first reason stands."""
+        """Stop playing because of an error; only the first error is kept."""
         self.failure = self.failure or error
         self.end()
 
     def end(self) -> None:
-        """Nothing more is begun."""
+        """Begin no further unit."""
         self.is_over = True
         self.change()
 
     def abandon(self) -> None:
-        """Nothing in flight comes to an end any more."""
+        """Give up all units in flight; those that are ready can still be handed out."""
         self._is_abandoned = bool(self._units)
         self._units.clear()
         self._begun.clear()
@@ -206,39 +214,41 @@ class GroupTracker:
         self.end()
 
     def change(self) -> None:
-        """Let those who wait look again."""
+        """Wake all tasks that wait for a change."""
         self.stats.ready = len(self._ready)
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
 
     async def wait(self) -> None:
-        """Until something changes."""
+        """Wait until something changes."""
         await self._changed.wait()
 
     # --- judging ------------------------------------------------------------------------------------------------------
 
     def is_set_aside(self, ticket: TaskPass) -> bool:
         """Whether a task is not to be played any more."""
-        return self._strikes.are_out(ticket)
+        return self._failing_tasks.are_out(ticket)
 
     def _judge(self, unit: PendingGroup) -> None:
-        """Put a finished unit where it belongs: ready, or dropped."""
-        sifted = self.sieve.sift(unit)
+        """Judge a finished unit, and queue it for the consumer or drop it."""
+        sifted = self.acceptance.sift(unit)
+        if (seen := self.curriculum.look_at(unit.ticket, sifted.fresh, self.policy.version)) is not None:
+            self.note_rate(seen)
         if sifted.failure is not None:
             self.fail(sifted.failure)
         if sifted.fate is None:
-            heapq.heappush(self._ready, (self.sieve.oldest(sifted.fresh), next(self._numbers), unit))
+            heapq.heappush(self._ready, (self.acceptance.oldest(sifted.fresh), next(self._numbers), unit))
             return
         self._count(unit, sifted)
         self._conclude(unit, sifted.fate, sifted.scored)
-        self.sieve.dropped += 1
-        if self.sieve.is_clogged_by(sifted.fate) and self.failure is None:
+        self.acceptance.dropped += 1
+        if self.acceptance.is_clogged_by(sifted.fate) and self.failure is None:
             self.fail(SupplyError(self._explained()))
         if sifted.fate == "stale":
             self._play_again(unit)
 
     def _count(self, unit: PendingGroup, sifted: Sifted) -> None:
-        """Count why a unit is dropped."""
+        """Count the reason why a unit is dropped."""
         stats = self.stats
         if sifted.against is not None:
             stats.filtered = {**stats.filtered, sifted.against: stats.filtered.get(sifted.against, 0) + 1}
@@ -249,16 +259,16 @@ class GroupTracker:
             stats.stale_rollouts += len(sifted.scored) - len(sifted.fresh)
         else:
             stats.short += 1
-            stats.set_aside += self._strikes.strike(unit)
+            stats.set_aside += self._failing_tasks.count(unit)
 
     def _play_again(self, unit: PendingGroup) -> None:
-        if unit.ticket.visit + 1 < MOST_VISITS:
+        if unit.ticket.pass_number + 1 < MOST_PASSES:
             self.again.append(unit.ticket.again(unit.sample))
             self.stats.requeued += 1
 
     def _explained(self) -> str:
         return (
-            f"{self.sieve.dropped} groups were dropped while one batch of {self.bounds.batch} was to be filled: "
+            f"{self.acceptance.dropped} groups were dropped while one batch of {self.bounds.batch} was to be filled: "
             f"{self.stats.explained()}. "
             "Give other tasks or a higher max_dropped (when_dropped='yield' lets constant groups through); "
             "`hub report` on the run's directory says what broke"
@@ -267,19 +277,19 @@ class GroupTracker:
     def _hand_out(self) -> RolloutGroup:
         unit = heapq.heappop(self._ready)[2]
         scored = [record for record in unit.records if record.outcome is Outcome.SCORED]
-        fresh = [record for record in scored if self.sieve.is_fresh(record)]
+        fresh = [record for record in scored if self.acceptance.is_fresh(record)]
         self.stats.stale_rollouts += len(scored) - len(fresh)
         self.stats.partial += len(fresh) < unit.size
         self.room.handed_out += 1
         self.stats.handed_out += 1
         if self.stats.handed_out % self.bounds.batch == 0:
-            self.sieve.dropped = 0
+            self.acceptance.dropped = 0
         self._conclude(unit, "handed", fresh)
         self.change()
-        return self.sieve.group(unit, fresh)
+        return self.acceptance.group(unit, fresh)
 
     def _conclude(self, unit: PendingGroup, fate: Fate, scored: list[Rollout]) -> None:
-        """It is out of the way."""
+        """Remove a unit from the units in flight, and record how it ended."""
         self.room.outstanding -= 1
         entry = unit.entry(fate, self.policy.version, scored)
         if fate == "handed":
@@ -288,7 +298,7 @@ class GroupTracker:
             self._keep(entry)
 
     def acknowledge(self) -> None:
-        """The consumer is back, and has done with all it was given: none of that is to be handed out again."""
+        """Record all units given to the consumer as handed out: the consumer is back, so it has finished with them."""
         given, self._given = self._given, []
         for entry in given:
             self._keep(entry)

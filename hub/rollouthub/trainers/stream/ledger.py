@@ -1,4 +1,6 @@
-"""`supply.db`, beside `run.db`: which units were handed out or dropped, at which version. The run's lock covers it."""
+"""`supply.db`, beside `run.db`: which units were handed out or dropped, and at which policy version. The run's lock
+protects it.
+"""
 
 import json
 import sqlite3
@@ -20,14 +22,14 @@ SCHEMA = 1
 _GATHER_SECONDS = 0.05
 
 Fate = Literal["handed", "constant", "short", "stale", "filtered"]
-"""`stale` also marks those that were played again."""
+"""How a unit ended. `stale` is also recorded for units whose task was played again."""
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """What became of a unit."""
+    """How a unit ended: handed out, or why it was dropped."""
 
     unit_id: str
     group_id: str
@@ -35,18 +37,33 @@ class LedgerEntry:
     split: str
     task_id: str
     sample: int | None
-    """None of a whole group."""
+    """The sample number; None if the unit is a whole group."""
     epoch: int
     visit: int
     fate: Fate
     version: int
-    """The supply's at that time."""
+    """The supply's policy version when the unit ended."""
     scored: int
     policy_min: int | None
     policy_max: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class PassRate:
+    """The share of a task's group that passed."""
+
+    environment: str
+    split: str
+    task_id: str
+    epoch: int
+    """The epoch in which the group was played."""
+    version: int
+    """The policy version when the group was judged."""
+    rate: float
+
+
 _COLUMNS = [field.name for field in fields(LedgerEntry)]
+_RATE_COLUMNS = [field.name for field in fields(PassRate)]
 _TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE units (
@@ -69,6 +86,17 @@ CREATE INDEX units_by_epoch ON units (epoch);
 CREATE INDEX units_by_policy ON units (policy_min);
 PRAGMA user_version = {SCHEMA};
 """
+_RATES = """
+CREATE TABLE IF NOT EXISTS pass_rates (
+    environment TEXT NOT NULL,
+    split TEXT NOT NULL,
+    task_id TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    rate REAL NOT NULL,
+    PRIMARY KEY (environment, split, task_id, epoch)
+) WITHOUT ROWID;
+"""
 _INSERT = f"INSERT OR REPLACE INTO units ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 _OF_TASK = (
     "environment = old.environment AND split = old.split AND task_id = old.task_id AND sample IS old.sample "
@@ -76,15 +104,16 @@ _OF_TASK = (
 )
 
 StaleTask = tuple[str, str, str, int | None, int, int]
-"""Environment, split, task, sample, epoch, and the visit that is due."""
+"""Environment, split, task id, sample, epoch, and the number of the next pass."""
 
 
 class Ledger:
-    """The file, open under the run's lock. Entries are queued, and committed in batches by a worker thread."""
+    """The open file. Entries are queued, and committed in batches by a worker thread."""
 
     def __init__(self, connection: sqlite3.Connection, directory: Path) -> None:
         self._connection, self._directory = connection, directory
         self._entries: deque[LedgerEntry] = deque()
+        self._rates: deque[PassRate] = deque()
         self._meta: dict[str, str] = {}
         self._work = anyio.Event()
         self._thread = anyio.CapacityLimiter(1)
@@ -93,11 +122,11 @@ class Ledger:
     @classmethod
     @asynccontextmanager
     async def open(cls, directory: Path, *, resume: bool) -> AsyncGenerator["Ledger"]:
-        """Begin a ledger, or go on with it; what is noted by the time the block is left is kept.
+        """Create a ledger, or reopen it with `resume`; entries noted before the end of the block are committed.
 
         Raises:
-            RunDirectoryError: it cannot be read, or a newer version of rollouthub wrote it.
-            StoreError: it cannot be written.
+            RunDirectoryError: the file cannot be read, or a newer version of rollouthub wrote it.
+            StoreError: the file cannot be written.
         """
         connection = await anyio.to_thread.run_sync(lambda: _connect(directory / SUPPLY, resume))
         ledger = cls(connection, directory)
@@ -113,27 +142,41 @@ class Ledger:
                 await anyio.to_thread.run_sync(ledger._close, limiter=ledger._thread)
 
     def note(self, entry: LedgerEntry) -> None:
-        """Keep what became of a unit; durable some 50 ms later.
+        """Record how a unit ended; the entry is durable about 50 ms later.
 
         Raises:
-            StoreError: the ledger cannot be written any more.
+            StoreError: the ledger can no longer be written.
         """
         if self.failure is not None:
             raise self.failure
         self._entries.append(entry)
         self._work.set()
 
+    def note_rate(self, seen: PassRate) -> None:
+        """Record a task's pass rate."""
+        self._rates.append(seen)
+        self._work.set()
+
+    async def pass_rates(self) -> list[PassRate]:
+        """All recorded pass rates, ordered by epoch."""
+
+        def look(connection: sqlite3.Connection) -> list[PassRate]:
+            rows = connection.execute(f"SELECT {', '.join(_RATE_COLUMNS)} FROM pass_rates ORDER BY epoch")
+            return [PassRate(*row) for row in rows]
+
+        return await self.ask(look)
+
     def remember(self, key: str, value: int | bool) -> None:
-        """Keep a fact."""
+        """Store a value under a key."""
         self._meta[key] = json.dumps(value)
         self._work.set()
 
     async def recall(self, key: str) -> int | None:
-        """A fact; None where it was never told."""
+        """The value stored under a key; None if there is none."""
         return await self.ask(lambda connection: _fact(connection, key))
 
     async def concluded(self, epoch: int) -> set[str]:
-        """The units of an epoch that have an entry."""
+        """The ids of the epoch's units that have an entry."""
 
         def look(connection: sqlite3.Connection) -> set[str]:
             rows = connection.execute("SELECT unit_id FROM units WHERE epoch = ?", (epoch,))
@@ -141,36 +184,39 @@ class Ledger:
 
         return await self.ask(look)
 
-    async def to_be_played_again(self, most_visits: int) -> list[StaleTask]:
-        """Stale tasks whose next visit was not concluded."""
+    async def to_be_played_again(self, most_passes: int) -> list[StaleTask]:
+        """Stale tasks whose next pass has no entry yet."""
 
         def look(connection: sqlite3.Connection) -> list[StaleTask]:
             return connection.execute(
                 "SELECT environment, split, task_id, sample, epoch, visit + 1 FROM units AS old "
                 "WHERE fate = 'stale' AND visit < ? AND NOT EXISTS "
                 f"(SELECT 1 FROM units AS new WHERE {_OF_TASK} AND new.visit = old.visit + 1) ORDER BY seq",
-                (most_visits,),
+                (most_passes,),
             ).fetchall()
 
         return await self.ask(look)
 
     async def rewind(self, version: int) -> int:
-        """Forget that units were handed out at this version or later, and what a later policy was; how many."""
+        """Forget which units were handed out, and which pass rates were measured, at this policy version or later.
+        Returns the number of units.
+        """
 
         def forget(connection: sqlite3.Connection) -> int:
             lowest = connection.execute("SELECT min(epoch) FROM units WHERE version >= ?", (version,)).fetchone()[0]
             done = _fact(connection, "epochs_done")
             if lowest is not None and done is not None and done > lowest:
                 connection.execute("INSERT OR REPLACE INTO meta VALUES ('epochs_done', ?)", (json.dumps(lowest),))
+            connection.execute("DELETE FROM pass_rates WHERE version >= ?", (version,))
             return connection.execute("DELETE FROM units WHERE version >= ? AND fate = 'handed'", (version,)).rowcount
 
         return await self.ask(forget)
 
     async def ask(self, look: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Ask the database, with all that was noted in it.
+        """Query the database after committing all queued entries.
 
         Raises:
-            StoreError: it cannot be read or written.
+            StoreError: the file cannot be read or written.
         """
 
         def asked() -> Result:
@@ -194,13 +240,16 @@ class Ledger:
                     self.failure = error
 
     def _commit(self) -> None:
-        """Write what is queued, in one transaction; nothing of it is forgotten where that fails."""
-        entries, meta = list(self._entries), dict(self._meta)
-        if not entries and not meta:
+        """Write the queue in one transaction; if that fails, the queue is unchanged."""
+        entries, rates, meta = list(self._entries), list(self._rates), dict(self._meta)
+        if not entries and not rates and not meta:
             return
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             self._connection.executemany(_INSERT, [astuple(entry) for entry in entries])
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO pass_rates VALUES (?, ?, ?, ?, ?, ?)", [astuple(seen) for seen in rates]
+            )
             self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(meta.items()))
             self._connection.execute("COMMIT")
         except BaseException:
@@ -209,12 +258,14 @@ class Ledger:
             raise
         for _ in entries:
             self._entries.popleft()
+        for _ in rates:
+            self._rates.popleft()
         for key, value in meta.items():
             if self._meta.get(key) == value:
                 del self._meta[key]
 
     def _close(self) -> None:
-        """Leave a single file that a read-only mount can read."""
+        """Commit the queue, and leave a single file that can be read from a read-only mount."""
         try:
             if self.failure is None:
                 with suppress(sqlite3.Error):
@@ -243,6 +294,7 @@ def _connect(path: Path, resume: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = NORMAL")
         if not schema:
             connection.executescript(f"BEGIN; {_TABLES} COMMIT;")
+        connection.executescript(_RATES)
     except sqlite3.Error as error:
         connection.close()
         raise RunDirectoryError(f"{path} cannot be used ({error}); move it away, or start a new run") from error

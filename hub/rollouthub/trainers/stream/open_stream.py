@@ -1,4 +1,4 @@
-"""Opening a supply: a run whose rollouts are handed out while it plays."""
+"""Opens a supply: a run whose rollouts are handed out while it plays."""
 
 import logging
 import os
@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 
 import anyio
 
+from rollouthub.engine.group_scoring import group_scoring
 from rollouthub.engine.open_plan import OpenPlan
 from rollouthub.engine.plan import Plan, make_plan
 from rollouthub.engine.run_request import RunRequest, as_toml, build_request
@@ -86,16 +87,16 @@ def stream_rollouts(
             async for group in supply:
                 ...
 
-    `settings` are those of a run (`RunRequest`: environments, model, repeats …) on top of `request`, and those of the
-    supply (`SupplyRules`: batch, max_staleness, epochs, drop_constant …); docs/settings.md lists both. Each of
-    `filters` says of a group whether it is kept, and its drops are counted by its name. `resume` goes on with the
-    directory's run: finished groups that were not handed out come first. `policy_version` is that of the weights which
-    generate at the start; a resumed supply that is given an earlier one than it had reached, such as a checkpoint's,
-    hands out again what was handed out since. `credentials` are the process's own by default. What is in flight when
-    the block is left is cancelled.
+    `settings` are those of a run (`RunRequest`: environments, model, repeats …), which override `request`, and those of
+    the supply (`SupplyRules`: batch, max_staleness, epochs, drop_constant …); docs/settings.md lists both. Each of
+    `filters` returns whether a group is kept; drops are counted by the filter's name. `resume` continues the run in
+    `directory`: finished groups that were not handed out come first. `policy_version` is the version of the weights
+    that generate at the start. If a resumed supply is given a lower version than it had reached, such as a
+    checkpoint's, it hands out again all groups handed out since that version. `credentials` default to the process's
+    own. Episodes in flight when the block is left are cancelled.
 
     Raises (on entry):
-        UsageError: a setting does not hold, a model cannot be reached, the directory cannot be used.
+        UsageError: a setting is invalid, a model cannot be reached, the directory cannot be used.
     """
     rules, request = _sorted_out(request, settings, groups)
     if filters and not groups:
@@ -116,10 +117,10 @@ def stream_rollouts(
 def _sorted_out(
     request: RunRequest | None, settings: Mapping[str, Any], groups: bool
 ) -> tuple[SupplyRules, RunRequest]:
-    """Which settings are the supply's, and which the run's.
+    """Separate the supply's settings from the run's.
 
     Raises:
-        ConfigError: one is unknown, or does not hold.
+        ConfigError: a setting is unknown or invalid.
     """
     ours = {name: value for name, value in settings.items() if name in SupplyRules.model_fields}
     theirs = {name: value for name, value in settings.items() if name not in ours}
@@ -148,12 +149,19 @@ async def _opened(
 ) -> AsyncGenerator[Supply[Any]]:
     problem: Exception | None = None
     async with open_session(
-        plan, directory, given=as_toml(plan.request), resume=resume, credentials=credentials, tasks="checked"
+        plan,
+        directory,
+        given=as_toml(plan.request),
+        resume=resume,
+        credentials=credentials,
+        tasks="checked",
+        scores_groups=rules.groups,
     ) as session:
         writer = session.writer
         async with Ledger.open(directory, resume=writer.resumed) as ledger:
             policy = PolicyVersions(await _version(ledger, directory, rules, policy_version))
             desk = GroupTracker(rules, bounds, policy, ledger.note, filters)
+            desk.note_rate = ledger.note_rate
             session.on_commit.append(desk.committed)
             opened = session.opened
             gate, model = WeightSyncGate(policy), opened.model
@@ -161,12 +169,14 @@ async def _opened(
             source = StreamSource(desk, session.stop)
             breaker = Breaker(session.live, source)
             desk.break_off = breaker.break_off
-            feeder = Feeder(source, desk, gated, writer, ledger, directory)
             pool = session.pool(_no_more_players_than(bounds, opened))
             session.begin(pool)
-            sink = StampingSink(writer, session.live, session.bounds, desk, gate)
+            tasks = anyio.create_task_group()
+            scoring = group_scoring(session, tasks)
+            feeder = Feeder(source, desk, gated, writer, ledger, directory, scoring)
+            sink = StampingSink(writer, session.live, session.bounds, desk, gate, scoring)
             player = StreamPlayer(desk, source, feeder, pool, sink, session)
-            async with anyio.create_task_group() as tasks:
+            async with tasks:
                 tasks.start_soon(player.run)
                 try:
                     yield Supply(desk, feeder, gate, ledger, directory, control, breaker.discard)
@@ -184,7 +194,9 @@ async def _opened(
 
 
 async def _version(ledger: Ledger, directory: Path, rules: SupplyRules, given: int | None) -> int:
-    """The policy's version to start with; what was handed out since an earlier one is to be handed out again."""
+    """The policy version to start with. If it is lower than the stored one, units handed out since are marked to be
+    handed out again.
+    """
     groups = await ledger.recall(GROUPS)
     if groups is not None and bool(groups) != rules.groups:
         raise RunDirectoryError(
@@ -202,7 +214,9 @@ async def _version(ledger: Ledger, directory: Path, rules: SupplyRules, given: i
 
 
 def _no_more_players_than(bounds: Bounds, opened: OpenPlan) -> OpenPlan:
-    """The plan with room for as many players as there may be samples: more would only wake each other."""
+    """The plan with its concurrency limited to the number of samples that may be in flight: further players would
+    only idle.
+    """
     request = opened.plan.request
     concurrency = min(request.concurrency, bounds.outstanding * bounds.samples)
     plan = replace(opened.plan, request=request.model_copy(update={"concurrency": concurrency}))

@@ -1,9 +1,10 @@
-"""Opening a rollout worker: a run that plays what a trainer asks for."""
+"""Opens a rollout worker: a run that plays the samples that a trainer requests."""
 
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,11 +12,12 @@ import anyio
 
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.pool import Pool
+from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest, as_toml, build_request
 from rollouthub.engine.session import Session, open_session
 from rollouthub.errors import ConfigError, HubError, SupplyError, first_error
+from rollouthub.generation import Model
 from rollouthub.models.credentials import Credentials, load_credentials
-from rollouthub.protocols import Model
 from rollouthub.trainers.stream.policy_version import PolicyVersions
 from rollouthub.trainers.stream.rollout_worker import RolloutWorker, SampleRequest
 from rollouthub.trainers.stream.sample_requests import SampleRequests
@@ -37,17 +39,63 @@ async def rollout_worker(
     credentials: Credentials | None = None,
     **settings: Any,
 ) -> AsyncGenerator[RolloutWorker]:
-    """Open a worker that plays what a trainer asks for.
+    """Open a worker that plays the samples that a trainer requests.
 
         async with rollout_worker(environments=("arithmetic",), model="mock/solver", directory="runs/a") as worker:
-            rollout = await worker.play(Wanted("train-0", group="step-1"))
+            rollout = await worker.play(SampleRequest("train-0", group="step-1"))
 
-    `settings` are those of a run, on top of `request`; `model` may be a model object, such as a `TokenModel` around a
-    trainer's own engine. `resume` goes on with the directory's run: what it holds already is not played again. With
-    `suspect`, rollouts whose scores their verifier calls suspect come as if it did not, so that they are learnt from.
+    `settings` are those of a run and override `request`; `model` may be a model object, such as a `TokenModel` around a
+    trainer's own engine. `resume` continues the run in `directory`: samples that have a result there are not played
+    again. With `suspect`, a rollout whose score its verifier calls suspect is returned without that mark, so that it is
+    trained on.
 
     Raises (on entry):
-        UsageError: a setting does not hold, a model cannot be reached, the directory cannot be used.
+        UsageError: a setting is invalid, a model cannot be reached, the directory cannot be used.
+    """
+    merged, engine = _asked(request, model, settings)
+    plan = make_plan(merged, engine)
+    problem: Exception | None = None
+    async with open_session(
+        plan,
+        Path(directory),
+        given=as_toml(plan.request),
+        resume=resume,
+        credentials=credentials or load_credentials(os.environ, Path.cwd()),
+        model=engine,
+    ) as session:
+        opened, writer, live = session.opened, session.writer, session.live
+        orders = SampleRequests(PolicyVersions(policy_version), partial(_cancel, live))
+        session.on_commit.append(orders.committed)
+        gate = WeightSyncGate(orders.policy)
+        gated = opened if opened.model is None else replace(opened, model=GatedModel(opened.model, gate))
+        pool = session.pool(gated)
+        session.begin(pool, gated)
+        sink = StampingSink(writer, live, session.bounds, orders, gate)
+        is_whole = False
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_play, pool, orders, sink, session)
+            try:
+                contexts = gated.contexts(writer.run_id)
+                yield RolloutWorker(session.directory, gated, writer, orders, gate, contexts, suspect=suspect)
+                is_whole = orders.is_idle and not session.stop.is_set
+            except Exception as error:
+                problem = error  # raised below: the run is only interrupted by it, and it arrives as it is
+            finally:
+                orders.fail(SupplyError("the rollout worker was closed"))
+                session.ending = "finished" if is_whole else "interrupted"
+                writer.set_status(session.ending)
+                tasks.cancel_scope.cancel()
+    if problem is not None:
+        raise problem
+
+
+def _asked(
+    request: RunRequest | None, model: Model | str | None, settings: dict[str, Any]
+) -> tuple[RunRequest, Model | None]:
+    """The merged settings, and the model if it is an object.
+
+    Raises:
+        ConfigError: a setting is invalid, or there is no model or agent to play.
     """
     base = {} if request is None else request.model_dump(exclude_unset=True)
     given = model if isinstance(model, str) else None
@@ -65,49 +113,16 @@ async def rollout_worker(
             "rollout_worker(): no model plays, and rollouts of the reference solution are never learnt from; give a "
             "model: its name, such as 'hosted_vllm/NAME', or an object (or an agent that needs none)"
         )
-    plan = make_plan(merged, engine)
-    problem: Exception | None = None
-    async with open_session(
-        plan,
-        Path(directory),
-        given=as_toml(plan.request),
-        resume=resume,
-        credentials=credentials or load_credentials(os.environ, Path.cwd()),
-        model=engine,
-    ) as session:
-        opened, writer, live = session.opened, session.writer, session.live
+    return merged, engine
 
-        def cancel(rollout_id: str) -> None:
-            if (attempt := live.attempts.get(rollout_id)) is not None:
-                attempt.cancel()
 
-        orders = SampleRequests(PolicyVersions(policy_version), cancel)
-        session.on_commit.append(orders.committed)
-        gate = WeightSyncGate(orders.policy)
-        gated = opened if opened.model is None else replace(opened, model=GatedModel(opened.model, gate))
-        pool = session.pool(gated)
-        session.begin(pool, gated)
-        sink = StampingSink(writer, live, session.bounds, orders, gate)
-        is_whole = False
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_play, pool, orders, sink, session)
-            try:
-                casts = gated.casts(writer.run_id)
-                yield RolloutWorker(session.directory, gated, writer, orders, gate, casts, suspect=suspect)
-                is_whole = orders.is_idle and not session.stop.is_set
-            except Exception as error:
-                problem = error  # raised below: the run is only interrupted by it, and it arrives as it is
-            finally:
-                orders.fail(SupplyError("the rollout worker was closed"))
-                session.ending = "finished" if is_whole else "interrupted"
-                writer.set_status(session.ending)
-                tasks.cancel_scope.cancel()
-    if problem is not None:
-        raise problem
+def _cancel(live: LiveRun, rollout_id: str) -> None:
+    if (attempt := live.attempts.get(rollout_id)) is not None:
+        attempt.cancel()
 
 
 async def _play(pool: Pool, orders: SampleRequests, sink: StampingSink, session: Session) -> None:
-    """Play what is asked for; whatever ends that, everybody who waits hears of it."""
+    """Play requested samples until the run ends; then every waiting caller gets the error that ended it."""
     try:
         try:
             async with session.bounded():

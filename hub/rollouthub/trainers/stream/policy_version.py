@@ -1,4 +1,4 @@
-"""The policy's version: which is in force, which was when, and stamps of it on records."""
+"""The policy's version: the current one and past ones with their times, and the stamping of records with versions."""
 
 import time
 from bisect import bisect_right
@@ -7,41 +7,42 @@ from collections.abc import Callable, Iterator
 from rollouthub.rollout import Rollout, Turn
 
 TOKEN_VERSIONS = "token_versions"
-"""The gap of a record in which weights changed in mid-answer, and nobody knows at which token."""
+"""Name of a record's gap: weights changed during an answer, and the version of each token is unknown."""
 _REMEMBERED = 4096
 
 
 class PolicyVersions:
-    """The version of the weights that generate."""
+    """The history of the policy's version."""
 
     def __init__(self, version: int, clock: Callable[[], float] = time.time) -> None:
-        """`clock` gives seconds since the epoch, as records have them."""
+        """`clock` returns seconds since the epoch, as in records."""
         self._clock = clock
         self._versions = [version]
         self._since = [float("-inf")]
 
     @property
     def version(self) -> int:
-        """The one in force."""
+        """The current version."""
         return self._versions[-1]
 
     def advance(self, version: int) -> None:
-        """Another is in force from now on."""
+        """Make `version` the current one from now on."""
         self._versions.append(version)
         self._since.append(self._clock())
         if len(self._versions) > _REMEMBERED:
             del self._versions[0], self._since[0]
 
     def at(self, seconds: float) -> int:
-        """The one in force at a moment."""
+        """The version that was current at a time, in seconds since the epoch."""
         return self._versions[max(0, bisect_right(self._since, seconds) - 1)]
 
 
 def stamped(rollout: Rollout, policy: PolicyVersions, until: int | None = None) -> Rollout:
-    """The record with a version on every turn a model made; what its server said of that stands.
+    """The record with a policy version on every turn of the run's model; versions that the server reported are not
+    changed.
 
-    A turn that says nothing has the version that was in force when its call began: no token of it is older. `until` is
-    the version at the end of a call during which weights changed.
+    A turn without a reported version gets the one that was current when its call began, since none of its tokens is
+    older. `until` is the version at the end of a call during which weights changed.
     """
     unknown = [turn for turn in rollout.turns if _is_unstamped(turn)]
     if not unknown and until is None:
@@ -70,7 +71,7 @@ def stamped(rollout: Rollout, policy: PolicyVersions, until: int | None = None) 
 
 
 def _is_unstamped(turn: Turn) -> bool:
-    """Whether the run's own model made a turn and nobody said with which weights."""
+    """Whether the run's own model made the turn, and no policy version is recorded for it."""
     is_asked = turn.finish_reason is not None and turn.model is None
     return is_asked and turn.policy_version is None and turn.policy_versions is None
 

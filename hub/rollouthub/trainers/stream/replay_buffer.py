@@ -1,4 +1,4 @@
-"""The replay buffer: drawing from a run's store what was handed out before, or came too late to be."""
+"""The replay buffer: draws, from a run's store, units that were handed out before or became stale."""
 
 import math
 import random
@@ -15,11 +15,13 @@ from rollouthub.trainers.stream.ledger import Ledger
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
 
 Strategy = Literal["fresh", "uniform", "weighted"]
-"""Which are drawn: the newest, any, or any with half the weight for each version of age."""
+"""Which units are drawn: the newest, any with equal weight, or any with a weight that halves with each version of
+age.
+"""
 
 _HALF = 0.5
 _Candidate = tuple[str, str, int]
-"""A unit, its group, and the version of its oldest token."""
+"""A unit's id, its group's id, and the lowest policy version in it."""
 
 
 async def replayed(
@@ -33,7 +35,7 @@ async def replayed(
     seed: int | None,
     is_group: bool,
 ) -> list[RolloutGroup]:
-    """Draw units without replacement, and read them.
+    """Draw units without replacement, and read their rollouts.
 
     Raises:
         StoreError: the store cannot be read.
@@ -92,7 +94,7 @@ def _read(directory: Path, drawn: list[_Candidate], version: int, is_group: bool
 
 
 def _members(reader: RunReader, group_id: str) -> list[Rollout]:
-    """A group's effective records, by sample."""
+    """A group's records, by sample number."""
     members: list[Rollout] = []
     while True:
         try:

@@ -1,4 +1,4 @@
-"""A rollout worker, for trainers that schedule by themselves: they say which task is played, and get its record."""
+"""A rollout worker, for trainers that schedule by themselves: they request samples by task and get their rollouts."""
 
 import uuid
 from collections import OrderedDict
@@ -9,10 +9,12 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan
+from rollouthub.engine.open_environment import OpenEnvironment
+from rollouthub.engine.open_plan import OpenPlan
 from rollouthub.engine.sample import SampleContext
 from rollouthub.errors import ConfigError, UnknownNameError, first_error
-from rollouthub.protocols import Sampling, TaskCard
+from rollouthub.generation import Sampling
+from rollouthub.protocols import TaskCard
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter, open_run
 from rollouthub.task import BadRow, Public
@@ -22,28 +24,28 @@ from rollouthub.trainers.stream.suspect_scores import trusted
 from rollouthub.trainers.stream.weight_sync_gate import WeightSyncGate
 
 _CARDS = 4096
-"""Tasks' cards that are kept."""
+"""Most task cards in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """One sample to be played."""
+    """A request to play one sample of a task."""
 
     task_id: str
     environment: str | None = None
-    """None is the worker's only one."""
+    """The environment's name; None if the worker has only one."""
     split: str | None = None
-    """None is the run's, or the environment's first."""
+    """The split; None is the run's, or the environment's first."""
     group: str | None = None
-    """Names the group within its task: members share the environment's seed. None makes a group of its own."""
+    """Name of the group within its task: members share the environment's seed. None makes a new group."""
     sample: int = 0
-    """Which member it is; the same task, group and sample is played once."""
+    """The member's number. A sample, by task, group and number, is played only once."""
     sampling: Sampling | None = None
-    """How the model is to sample, on top of the run's."""
+    """Sampling settings that override the run's."""
 
 
 class RolloutWorker:
-    """Plays what it is asked for; every record is in its run's store, too. Made by `rollout_worker`."""
+    """Plays requested samples; every record is also in its run's store. Made by `rollout_worker`."""
 
     def __init__(
         self,
@@ -52,24 +54,24 @@ class RolloutWorker:
         writer: RunWriter,
         orders: SampleRequests,
         gate: WeightSyncGate,
-        casts: Iterable[tuple[OpenEnvironment, SampleContext]],
+        contexts: Iterable[tuple[OpenEnvironment, SampleContext]],
         *,
         suspect: bool = False,
     ) -> None:
         self.directory = directory
-        """The run's: every record is there, too."""
+        """The run's directory, which holds every record."""
         self._opened, self._writer, self._orders, self._gate = opened, writer, orders, gate
         self._suspect = suspect
-        self._casts: Mapping[str, tuple[OpenEnvironment, SampleContext]] = {
-            cast.environment.name: (each, cast) for each, cast in casts
+        self._contexts: Mapping[str, tuple[OpenEnvironment, SampleContext]] = {
+            context.environment.name: (each, context) for each, context in contexts
         }
-        for _, cast in self._casts.values():
-            writer.add_tools(cast.host.info.tools_digest, cast.host.info.tools)
+        for _, context in self._contexts.values():
+            writer.add_tools(context.host.info.tools_digest, context.host.info.tools)
         self._cards: OrderedDict[tuple[str, str, str], TaskCard] = OrderedDict()
 
     @property
     def policy_version(self) -> int:
-        """Of the weights that generate now; what is generated from now on is stamped with it."""
+        """The version of the weights that generate now. Setting it stamps later generations with the new version."""
         return self._orders.policy.version
 
     @policy_version.setter
@@ -79,24 +81,24 @@ class RolloutWorker:
 
     @property
     def environments(self) -> tuple[str, ...]:
-        """Their names."""
-        return tuple(self._casts)
+        """The environments' names."""
+        return tuple(self._contexts)
 
     def pause(self) -> None:
-        """Hold every model call from now on; those in flight go on."""
+        """Hold every further model call; calls in flight continue."""
         self._gate.shut()
 
     def resume(self) -> None:
-        """Go on."""
+        """Let model calls through again."""
         self._gate.open()
 
     async def tasks(self, environment: str | None = None, split: str | None = None) -> AsyncIterator[Public]:
-        """The public halves of an environment's tasks, in order, up to the run's `limit`.
+        """The public parts of an environment's tasks, in order, up to the run's `limit`.
 
         Raises:
             UsageError: there is no such environment or split, or a row makes no task.
         """
-        opened, _ = self._cast(environment)
+        opened, _ = self._context(environment)
         if split is not None:
             opened = replace(opened, split=split)
         async for card in self._opened.tasks(opened):
@@ -104,15 +106,16 @@ class RolloutWorker:
                 yield card.public
 
     async def play(self, wanted: SampleRequest) -> Rollout:
-        """Play one sample, with the attempts that the run's `retries` allow; its record, scored or not.
+        """Play one sample, with the attempts that the run's `retries` allow. Returns its record, scored or not.
 
-        One that came to its result before is read from the store; one that broke is tried again. Where whoever asks is
-        cancelled, and nobody else waits for the same sample, the episode is cancelled too, and recorded as such.
+        If the sample already has a final result, that is read from the store; a sample that failed by a fault is tried
+        again. If the caller is cancelled and no other caller waits for the same sample, the episode is cancelled too,
+        and recorded as cancelled.
 
         Raises:
             UnknownNameError: there is no such environment, split or task.
-            SupplyError: the run has ended: a limit of it was reached.
-            StoreError: records cannot be kept any more.
+            SupplyError: the run has ended, for example by one of its limits.
+            StoreError: records can no longer be stored.
         """
         rollout = await self._played(wanted)
         return trusted(rollout) if self._suspect else rollout
@@ -125,7 +128,7 @@ class RolloutWorker:
         return await self._orders.ask(unit)
 
     async def rollout_id(self, wanted: SampleRequest) -> str:
-        """The id that the record of a sample will have, where `wanted` names its group.
+        """The rollout id that the sample's record will have. The request must name its group.
 
         Raises:
             UnknownNameError: there is no such environment, split or task.
@@ -133,7 +136,7 @@ class RolloutWorker:
         return (await self._unit(wanted)).rollout_ids[0]
 
     async def play_all(self, wanted: Iterable[SampleRequest]) -> list[Rollout]:
-        """Play several at once; their records in the order they were asked for.
+        """Play several samples at once. Returns their records in the order of the requests.
 
         Raises:
             UnknownNameError, SupplyError, StoreError: as `play`.
@@ -152,33 +155,33 @@ class RolloutWorker:
             raise first_error(group) from group
         return [record for record in records if record is not None]
 
-    def _cast(self, environment: str | None) -> tuple[OpenEnvironment, SampleContext]:
+    def _context(self, environment: str | None) -> tuple[OpenEnvironment, SampleContext]:
         if environment is None:
-            if len(self._casts) > 1:
-                raise ConfigError(f"name the environment that is wanted: {', '.join(self._casts)}")
-            return next(iter(self._casts.values()))
-        if environment not in self._casts:
-            raise UnknownNameError("environment of this worker", environment, self._casts)
-        return self._casts[environment]
+            if len(self._contexts) > 1:
+                raise ConfigError(f"name the environment that is wanted: {', '.join(self._contexts)}")
+            return next(iter(self._contexts.values()))
+        if environment not in self._contexts:
+            raise UnknownNameError("environment of this worker", environment, self._contexts)
+        return self._contexts[environment]
 
     async def _unit(self, wanted: SampleRequest) -> PendingGroup:
-        opened, cast = self._cast(wanted.environment)
-        card = await self._card(cast, wanted.split or opened.split, wanted.task_id)
+        opened, context = self._context(wanted.environment)
+        card = await self._card(context, wanted.split or opened.split, wanted.task_id)
         if wanted.sampling is not None:
-            cast = replace(cast, sampling=wanted.sampling.over(cast.sampling))
-        ticket = TaskPass(cast, card, sample=wanted.sample)
+            context = replace(context, sampling=wanted.sampling.over(context.sampling))
+        ticket = TaskPass(context, card, sample=wanted.sample)
         mark = wanted.group if wanted.group is not None else uuid.uuid4().hex
         seed = seed_of("\0".join((str(self._opened.plan.seed), *ticket.task, mark)))
-        item = self._opened.sample(cast, card, wanted.sample, seed)
-        if item.policy_seed is not None:
-            item = replace(item, policy_seed=seed_of(f"{item.policy_seed}\0{mark}"))
-        return PendingGroup(ticket, [item], is_group=False)
+        sample = self._opened.sample(context, card, wanted.sample, seed)
+        if sample.policy_seed is not None:
+            sample = replace(sample, policy_seed=seed_of(f"{sample.policy_seed}\0{mark}"))
+        return PendingGroup(ticket, [sample], is_group=False)
 
-    async def _card(self, cast: SampleContext, split: str, task_id: str) -> TaskCard:
-        key = cast.environment.name, split, task_id
+    async def _card(self, context: SampleContext, split: str, task_id: str) -> TaskCard:
+        key = context.environment.name, split, task_id
         card = self._cards.get(key)
         if card is None:
-            card = self._cards[key] = await cast.host.find_task(split, task_id, self._opened.plan.seed)
+            card = self._cards[key] = await context.host.find_task(split, task_id, self._opened.plan.seed)
             if len(self._cards) > _CARDS:
                 self._cards.popitem(last=False)
         return card

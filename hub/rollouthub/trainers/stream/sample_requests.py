@@ -1,4 +1,4 @@
-"""Samples that somebody waits for by name: played when they are asked for, handed over when they are durable."""
+"""Samples that callers request one by one: each is played on request, and returned when its record is durable."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -14,7 +14,9 @@ from rollouthub.trainers.stream.policy_version import PolicyVersions
 
 
 class Stamping(Protocol):
-    """What knows the policy's version, hears of records on their way to the store, and wants some no more."""
+    """The part of a supply or worker that `StampingSink` uses: the policy's version, queued records, and which
+    attempts to cancel.
+    """
 
     policy: PolicyVersions
 
@@ -24,18 +26,23 @@ class Stamping(Protocol):
 
 
 class PendingSample:
-    """One sample, and who waits for it."""
+    """One sample, and how many callers wait for it."""
 
     def __init__(self, unit: PendingGroup) -> None:
         self.unit = unit
         self.waiting = 0
-        """How many do."""
+        """How many callers wait for the sample."""
         self.is_over = anyio.Event()
         self.failure: Exception | None = None
-        """Why it comes to no end."""
+        """The error that keeps the sample from being finished."""
 
     async def wait(self) -> Rollout:
-        """Its record, once that is durable."""
+        """Wait for the sample's record, which is durable then.
+
+        Raises:
+            SupplyError: the sample's worker process was lost, and the sample has no record.
+            Exception: any other error that ended the run.
+        """
         await self.is_over.wait()
         if self.failure is not None:
             raise self.failure
@@ -45,20 +52,20 @@ class PendingSample:
 
 
 class SampleRequests:
-    """The samples that are asked for and not handed over; a pool reads them as an iterator on demand."""
+    """The samples that were requested and not returned yet; a pool reads them as an iterator on demand."""
 
     def __init__(self, policy: PolicyVersions, cancel: Callable[[str], None]) -> None:
-        """`cancel` breaks off the attempt at a sample that is in flight, if one is."""
+        """`cancel` cancels the attempt in flight at a sample, if there is one, by its rollout id."""
         self.policy = policy
         self._cancel = cancel
         self._orders: dict[str, PendingSample] = {}
         self._items: deque[Sample] = deque()
         self._unwanted: set[str] = set()
-        """Read by the pool, and wanted by nobody: to be broken off where they are."""
+        """Samples that the pool has read and no caller waits for any more; their attempts are cancelled."""
         self._attempts: dict[str, int] = {}
-        """How many attempts at a sample there are since the run was opened, those of before included."""
+        """How many attempts at a sample have been made since the run was opened, by rollout id."""
         self._coming: set[str] = set()
-        """Samples whose result is on its way into the store."""
+        """Samples whose final result is queued for the store."""
         self._decided: set[str] = set()
         self._failure: Exception | None = None
         self._told: Callable[[], None] = lambda: None
@@ -66,9 +73,9 @@ class SampleRequests:
     # --- from who asks ------------------------------------------------------------------------------------------------
 
     async def ask(self, unit: PendingGroup) -> Rollout:
-        """Let a sample be played, and wait for its record; who asks for one that is under way waits with the others.
+        """Have a sample played, and wait for its record; several callers may wait for the same sample.
 
-        Where the last one that waits is cancelled, so is the episode.
+        If the last waiting caller is cancelled, the episode is cancelled too.
         """
         order = self._put(unit)
         order.waiting += 1
@@ -97,47 +104,47 @@ class SampleRequests:
     def _give_up(self, order: PendingSample) -> None:
         if order.unit.is_settled:
             return  # its record is on its way into the store
-        (item,) = order.unit.items
-        del self._orders[item.rollout_id]
-        unread = [each for each in self._items if each is not item]
+        (sample,) = order.unit.items
+        del self._orders[sample.rollout_id]
+        unread = [each for each in self._items if each is not sample]
         if len(unread) < len(self._items):
             self._items = deque(unread)
-        elif item.rollout_id not in self._unwanted:
-            self._unwanted.add(item.rollout_id)
-            self._cancel(item.rollout_id)
+        elif sample.rollout_id not in self._unwanted:
+            self._unwanted.add(sample.rollout_id)
+            self._cancel(sample.rollout_id)
 
     def fail(self, error: Exception) -> None:
-        """Nothing more is played; who waits hears why. The first reason stands."""
+        """Play nothing more; every waiting caller gets the error. Only the first error is kept."""
         self._failure = self._failure or error
         for order in tuple(self._orders.values()):
             self._end(order, self._failure)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits for anything."""
+        """Whether no caller waits for a sample."""
         return not self._orders
 
     def is_decided(self, rollout_id: str) -> bool:
-        """Whether a sample came to its result since the run was opened, so that it is in the store."""
+        """Whether a sample got its final result since the run was opened, so that it is in the store."""
         return rollout_id in self._decided
 
     # --- from the pool, the sink and the store ------------------------------------------------------------------------
 
     def attempts(self, rollout_id: str) -> int:
-        """How many attempts at a sample were made since the run was opened, those of before included; 0 where none."""
+        """How many attempts at a sample were made since the run was opened, over all requests for it; 0 if none."""
         return self._attempts.get(rollout_id, 0)
 
     def is_unwanted(self, rollout_id: str) -> bool:
-        """Whether an attempt that begins is to be broken off."""
+        """Whether a starting attempt at the sample is to be cancelled."""
         return rollout_id in self._unwanted
 
     @property
     def has_next(self) -> bool:
-        """Whether there is a sample."""
+        """Whether a sample is ready to be read."""
         return bool(self._items)
 
     def on_change(self, told: Callable[[], None]) -> None:
-        """Tell this one when there is."""
+        """Set the function to call when a sample becomes ready."""
         self._told = told
 
     def __aiter__(self) -> "SampleRequests":
@@ -148,7 +155,7 @@ class SampleRequests:
         return self._items.popleft()
 
     def added(self, rollout: Rollout) -> None:
-        """A record was handed to the store."""
+        """Register a record that was queued for the store."""
         self._attempts[rollout.rollout_id] = rollout.attempt + 1
         if rollout.outcome in DECIDED:
             self._coming.add(rollout.rollout_id)
@@ -156,7 +163,7 @@ class SampleRequests:
             order.unit.added(rollout)
 
     def committed(self, rollouts: Sequence[Rollout]) -> None:
-        """Records are durable."""
+        """Register that records are durable."""
         for rollout in rollouts:
             if rollout.outcome in DECIDED:
                 self._decided.add(rollout.rollout_id)
@@ -165,9 +172,9 @@ class SampleRequests:
                 order.unit.committed(rollout)
                 self._look_at(order)
 
-    def settled(self, item: Sample) -> None:
-        """No further attempt at a sample follows."""
-        rollout_id = item.rollout_id
+    def settled(self, sample: Sample) -> None:
+        """Register that no further attempt at a sample follows."""
+        rollout_id = sample.rollout_id
         order = self._orders.get(rollout_id)
         if rollout_id in self._unwanted:
             self._unwanted.discard(rollout_id)

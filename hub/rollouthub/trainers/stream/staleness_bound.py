@@ -1,30 +1,30 @@
-"""How many units may be begun: a bound that keeps what is handed out fresh, and the memory flat."""
+"""How many units may be begun: a bound that limits both staleness and memory."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class StalenessBound:
-    """Counts units begun and handed out.
+    """Counts units begun and handed out, and limits how many may be begun.
 
-    The bound on freshness is AReaL's (`StalenessManager.get_capacity`): of `batch` units a version, no more are begun
-    than will be trained on within `max_staleness` versions, counting all that were handed out. Unlike there, a
-    trainer that takes more than `batch` between two versions is not starved: see `lend`.
+    The staleness bound is AReaL's (`StalenessManager.get_capacity`): with `batch` units per policy version, no more
+    units are begun than will be trained on within `max_staleness` versions, counting all that were handed out. Unlike
+    in AReaL, a trainer that takes more than `batch` units between two versions is not starved: see `lend`.
     """
 
     batch: int
     max_staleness: int | None
     most_outstanding: int
     outstanding: int = 0
-    """Begun, and neither handed out nor dropped."""
+    """Units begun, and neither handed out nor dropped."""
     handed_out: int = 0
     versions: int = 0
-    """Published since the supply was opened."""
+    """Policy versions published since the supply was opened."""
     lent: int = 0
 
     @property
     def left(self) -> int:
-        """How many may be begun now; negative where a bound was lowered."""
+        """How many units may be begun now; negative if a bound was lowered."""
         room = self.most_outstanding - self.outstanding
         if self.max_staleness is None:
             return room
@@ -32,9 +32,10 @@ class StalenessBound:
         return min(room, fresh - self.handed_out - self.outstanding)
 
     def lend(self) -> bool:
-        """The consumer waits and nothing is under way: let another batch begin, whatever version comes of it.
+        """Allow one more batch beyond the staleness bound if nothing is in flight and the bound allows nothing, so that
+        a waiting consumer is not blocked for ever.
 
-        Whether that was needed.
+        Returns whether that was needed.
         """
         if self.outstanding or self.left > 0:
             return False

@@ -1,9 +1,10 @@
-"""Playing what a supply has begun: records stamped on their way to the store, the end of the run told to the desk."""
+"""Plays the samples that a supply has begun: stamps records with policy versions, and reports how the run ended."""
 
 from collections.abc import Mapping
 
 import anyio
 
+from rollouthub.engine.group_scoring import GroupScoring
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.pool import Pool
 from rollouthub.engine.run import RunSink
@@ -22,39 +23,47 @@ from rollouthub.trainers.stream.weight_sync_gate import WeightSyncGate
 
 
 class StampingSink(RunSink):
-    """Stamps records, and tells whoever waits for them."""
+    """Stamps records with policy versions on their way to the store, and notifies the supply or worker that waits
+    for them.
+    """
 
     def __init__(
-        self, writer: RunWriter, live: LiveRun, limits: RunBounds | None, waiting: Stamping, gate: WeightSyncGate
+        self,
+        writer: RunWriter,
+        live: LiveRun,
+        limits: RunBounds | None,
+        waiting: Stamping,
+        gate: WeightSyncGate,
+        groups: GroupScoring | None = None,
     ) -> None:
-        super().__init__(writer, live, limits)
+        super().__init__(writer, live, limits, groups=groups)
         self._waiting, self._gate = waiting, gate
 
     def attempts(self, rollout_id: str) -> int:
-        """How many attempts at a sample there are by now."""
+        """How many attempts at a sample have been made so far."""
         return max(super().attempts(rollout_id), self._waiting.attempts(rollout_id))
 
     async def add(self, rollout: Rollout, media: Mapping[str, bytes]) -> None:
-        """Keep a record."""
+        """Stamp a record and queue it for the store."""
         rollout = stamped(rollout, self._waiting.policy, self._gate.span_of(rollout.rollout_id))
         self._waiting.added(rollout)
         await super().add(rollout, media)
 
     def track(self, attempt: InFlight) -> None:
-        """Show that an attempt has moved on; one that nobody wants any more ends there."""
+        """Publish an attempt's progress; an unwanted attempt is cancelled here."""
         super().track(attempt)
-        if self._waiting.is_unwanted(attempt.item.rollout_id):
+        if self._waiting.is_unwanted(attempt.sample.rollout_id):
             attempt.cancel()
 
 
 class Breaker:
-    """Breaks off episodes of a supply in mid-play."""
+    """Cancels running episodes of a supply."""
 
     def __init__(self, live: LiveRun, source: StreamSource) -> None:
         self._live, self._source = live, source
 
     def break_off(self, rollout_id: str) -> bool:
-        """End what is under way of a sample; whether nobody had begun with it."""
+        """Cancel a sample by its rollout id. Returns True if no attempt at it had been started."""
         if self._source.withdraw(rollout_id):
             return True
         if (attempt := self._live.attempts.get(rollout_id)) is not None:
@@ -62,7 +71,7 @@ class Breaker:
         return False
 
     def discard(self) -> None:
-        """End every episode whose agent is at work, and have its sample played again."""
+        """Cancel every episode whose agent is at work, and have its sample played again."""
         for rollout_id, attempt in tuple(self._live.attempts.items()):
             if attempt.state in _AT_WORK and attempt.cancel():
                 self._source.play_again(rollout_id)
@@ -72,7 +81,7 @@ _AT_WORK: tuple[State, ...] = ("model", "tool")
 
 
 class StreamPlayer:
-    """Plays what the source gives, and tells the desk how that ended."""
+    """Plays the source's samples, and reports to the group tracker how the run ended."""
 
     def __init__(
         self,
@@ -86,10 +95,10 @@ class StreamPlayer:
         self._desk, self._source, self._feeder, self._pool = desk, source, feeder, pool
         self._sink, self._session = sink, session
         self.bug: Exception | None = None
-        """What ended it, and is nothing that a run ends with."""
+        """An unexpected exception that ended the run."""
 
     async def run(self) -> None:
-        """Play to the end; what goes wrong is the consumer's to hear when it asks for more."""
+        """Play until the source is exhausted; an error is stored, and raised to the consumer when it asks for more."""
         try:
             try:
                 async with anyio.create_task_group() as tasks:

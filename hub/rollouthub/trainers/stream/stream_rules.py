@@ -1,4 +1,4 @@
-"""What a supply promises its consumer: settings beside those of the run."""
+"""The settings of a supply, beside those of its run."""
 
 from math import ceil
 from typing import Literal
@@ -7,14 +7,14 @@ from pydantic import Field
 
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 
 LEAST_DROPPED = 100
-"""How many unusable groups a small batch may cost at least, before that is an error."""
+"""Lower bound of the default of `max_dropped`, for small batches."""
 
 
 class SupplyRules(Frozen):
-    """How rollouts are handed out."""
+    """The settings of a supply: how rollouts are handed out."""
 
     groups: bool = Field(
         default=True,
@@ -33,7 +33,7 @@ class SupplyRules(Frozen):
     )
     stale: Literal["drop", "wait"] = Field(
         default="drop",
-        description="What becomes of a group that takes so long that the next version would make it stale: `drop` "
+        description="What to do with a group that takes so long that the next version would make it stale: `drop` "
         "drops it and plays its task again; `wait` hands out nothing newer before it, so that no group is dropped of a "
         "trainer that takes `batch` groups a version.",
     )
@@ -46,8 +46,14 @@ class SupplyRules(Frozen):
     )
     drop_constant: bool = Field(
         default=False,
-        description="Drop groups whose rewards are all equal, which teach nothing; play other tasks instead (DAPO).",
+        description="Drop groups whose rewards are all equal (no training signal); play other tasks instead (DAPO).",
     )
+    band: tuple[float, float] | None = Field(
+        default=None,
+        description="A curriculum: tasks whose last group passed less often than the first number, or more often than "
+        "the second, rest for `band_rest` epochs; (0.1, 0.9) leaves out what is solved or out of reach.",
+    )
+    band_rest: int = Field(default=4, ge=1, description="Epochs for which a task outside `band` rests.")
     max_dropped: int | None = Field(
         default=None,
         ge=1,
@@ -56,11 +62,11 @@ class SupplyRules(Frozen):
     )
     when_dropped: Literal["raise", "yield"] = Field(
         default="raise",
-        description="What follows past `max_dropped`: an error, or constant groups handed out as they are until the "
+        description="What to do past `max_dropped`: an error, or constant groups handed out as they are until the "
         "batch is full.",
     )
     min_group: int | None = Field(
-        default=None, ge=1, description="Scored members a group needs to be handed out; all of them by default."
+        default=None, ge=1, description="Scored samples that a group needs to be handed out; all by default."
     )
     redundancy: int = Field(
         default=0,
@@ -76,36 +82,42 @@ class SupplyRules(Frozen):
     buffer: int | None = Field(
         default=None,
         ge=1,
-        description="Groups begun and not yet handed out, at most; by default what `max_staleness` allows, or two "
-        "batches without it.",
+        description="Maximum number of groups started and not handed out yet; by default what "
+        "`max_staleness` allows, or two batches without it.",
     )
 
 
 class Bounds(Frozen):
-    """The rules' numbers for one request."""
+    """The rules' numbers, resolved for one request."""
 
     samples: int
-    """Begun of one unit: a group's with its redundant ones, or 1."""
+    """Samples begun of one unit: the group's size plus `redundancy`, or 1."""
     size: int
-    """Scored members that make a unit whole."""
+    """Scored members that complete a unit."""
     least_scored: int
     batch: int
     outstanding: int
-    """Units begun and not handed out, at most."""
+    """Most units begun and not handed out."""
     max_dropped: int
 
 
 def bounds_of(rules: SupplyRules, request: RunRequest) -> Bounds:
-    """Fill in what the rules leave open.
+    """Resolve the rules' defaults for a request.
 
     Raises:
-        ConfigError: they contradict the request.
+        ConfigError: the rules contradict each other or the request.
     """
     size = request.repeats if rules.groups else 1
     if not rules.groups and (rules.drop_constant or rules.min_group is not None or rules.redundancy):
         raise ConfigError(
             "drop_constant, min_group and redundancy are about groups, and groups = False hands out single rollouts"
         )
+    if rules.band is not None:
+        low, high = rules.band
+        if not 0 <= low <= high <= 1:
+            raise ConfigError(f"band = {rules.band}: give two pass rates from 0 to 1, the lower one first")
+        if not rules.groups:
+            raise ConfigError("band is about groups, and groups = False hands out single rollouts")
     if rules.stale == "wait" and rules.max_staleness is None:
         raise ConfigError("stale = 'wait', and max_staleness = None: nothing ever grows stale; give a bound")
     if rules.drop_constant and size < 2:

@@ -1,4 +1,4 @@
-"""Samples for a pool, begun as there is room for them: epoch after epoch, what went stale once more."""
+"""A supply's samples for a pool, begun as the bounds allow: epoch after epoch, and stale tasks again."""
 
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -8,13 +8,15 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from rollouthub.engine.open_plan import OpenEnvironment, OpenPlan
+from rollouthub.engine.group_scoring import GroupScoring
+from rollouthub.engine.open_environment import OpenEnvironment
+from rollouthub.engine.open_plan import OpenPlan
 from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import SupplyError
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter, open_run
-from rollouthub.trainers.stream.group_tracker import MOST_VISITS, GroupTracker
+from rollouthub.trainers.stream.group_tracker import MOST_PASSES, GroupTracker
 from rollouthub.trainers.stream.ledger import Ledger
 from rollouthub.trainers.stream.pending_group import PendingGroup, TaskPass
 from rollouthub.trainers.stream.task_order import tickets
@@ -23,43 +25,45 @@ EPOCHS_DONE = "epochs_done"
 
 
 class StreamSource:
-    """What a pool reads its samples from. `feed` fills it; reading it never waits."""
+    """The iterator from which a pool reads a supply's samples. `Feeder` fills it; reading never blocks."""
 
     def __init__(self, desk: GroupTracker, stop: StopSignal) -> None:
         self._desk, self._stop = desk, stop
         self._items: deque[Sample] = deque()
         self._again: set[str] = set()
-        """Attempts in flight that are broken off, to be made anew."""
+        """Samples whose attempt is being cancelled, to be played again."""
         self._is_closed = False
         self._told: Callable[[], None] = lambda: None
 
     @property
     def has_next(self) -> bool:
-        """Whether there is a sample, or the end."""
+        """Whether a sample, or the end, is ready to be read."""
         return bool(self._items) or self._is_closed
 
     def on_change(self, told: Callable[[], None]) -> None:
-        """Tell this one when there is."""
+        """Set the function to call when a sample or the end becomes ready."""
         self._told = told
 
-    def settled(self, item: Sample) -> None:
-        """No further attempt at a sample follows. Of a run that stops, every broken one is left for `resume`."""
+    def settled(self, sample: Sample) -> None:
+        """Register that no further attempt at a sample follows. If the run is stopping, the sample is left
+        unsettled, for `resume`.
+        """
         if self._stop.is_set:
             return
-        if item.rollout_id in self._again:
-            self._again.discard(item.rollout_id)
-            if self._desk.is_wanted_again(item.rollout_id):
-                self.put([item])
+        if sample.rollout_id in self._again:
+            self._again.discard(sample.rollout_id)
+            if self._desk.is_wanted_again(sample.rollout_id):
+                self.put([sample])
                 return
-        self._desk.settled(item.rollout_id)
+        self._desk.settled(sample.rollout_id)
 
     def play_again(self, rollout_id: str) -> None:
-        """The attempt in flight is being broken off: make another after it."""
+        """Play the sample again after its attempt, which is being cancelled."""
         self._again.add(rollout_id)
 
     def withdraw(self, rollout_id: str) -> bool:
-        """Take back a sample; False where a pool has read it already."""
-        left = [item for item in self._items if item.rollout_id != rollout_id]
+        """Remove a sample; False if a pool has already read it."""
+        left = [sample for sample in self._items if sample.rollout_id != rollout_id]
         was_unread, self._items = len(left) < len(self._items), deque(left)
         return was_unread
 
@@ -73,18 +77,18 @@ class StreamSource:
         raise StopAsyncIteration
 
     def put(self, items: list[Sample]) -> None:
-        """Let samples be played."""
+        """Add samples to be played."""
         self._items.extend(items)
         self._told()
 
     def close(self) -> None:
-        """There are no more."""
+        """Signal that no more samples follow."""
         self._is_closed = True
         self._told()
 
 
 class Feeder:
-    """Fills a source."""
+    """Fills a `StreamSource` with the samples of new units."""
 
     def __init__(
         self,
@@ -94,25 +98,27 @@ class Feeder:
         writer: RunWriter,
         ledger: Ledger,
         directory: Path,
+        scoring: GroupScoring | None = None,
     ) -> None:
-        self._source, self._desk, self._opened = source, desk, opened
+        """`scoring` scores groups, for environments that score whole groups; None if no environment does."""
+        self._source, self._desk, self._opened, self._scoring = source, desk, opened, scoring
         self._writer, self._ledger, self._directory = writer, ledger, directory
-        self._casts: Mapping[str, tuple[OpenEnvironment, SampleContext]] = {
-            cast.environment.name: (environment, cast) for environment, cast in opened.casts(writer.run_id)
+        self._contexts: Mapping[str, tuple[OpenEnvironment, SampleContext]] = {
+            context.environment.name: (environment, context) for environment, context in opened.contexts(writer.run_id)
         }
-        for _, cast in self._casts.values():
-            writer.add_tools(cast.host.info.tools_digest, cast.host.info.tools)
+        for _, context in self._contexts.values():
+            writer.add_tools(context.host.info.tools_digest, context.host.info.tools)
         self.is_held = False
 
     async def run(self) -> None:
-        """Begin units until all are handed out.
+        """Begin units until all are handed out or dropped.
 
         Raises:
             DataError: a row makes no task.
             ServerGone: an environment's server does not come back.
         """
         desk = self._desk
-        async with aclosing(self._tickets()) as visits:
+        async with aclosing(self._tickets()) as passes:
             is_exhausted = False
             while not desk.is_over:
                 is_dry = is_exhausted and not desk.again
@@ -121,7 +127,7 @@ class Feeder:
                 if self.is_held or is_dry or desk.room.left <= 0:
                     await desk.wait()
                     continue
-                ticket = desk.again.popleft() if desk.again else await anext(visits, None)
+                ticket = desk.again.popleft() if desk.again else await anext(passes, None)
                 if ticket is None:
                     is_exhausted = True
                 else:
@@ -130,28 +136,34 @@ class Feeder:
         self._source.close()
 
     async def _tickets(self) -> AsyncGenerator[TaskPass]:
-        """Visits in order, those left out that were concluded before."""
+        """Passes over tasks in order, without those that were concluded before."""
         desk, rules, ledger = self._desk, self._desk.rules, self._ledger
-        for name, split, task_id, sample, epoch, visit in await ledger.to_be_played_again(MOST_VISITS - 1):
-            if name in self._casts:
-                cast = self._casts[name][1]
-                card = await cast.host.find_task(split, task_id, self._opened.plan.seed)
-                yield TaskPass(cast, card, epoch, visit, sample)
+        for name, split, task_id, sample, epoch, pass_number in await ledger.to_be_played_again(MOST_PASSES - 1):
+            if name in self._contexts:
+                context = self._contexts[name][1]
+                card = await context.host.find_task(split, task_id, self._opened.plan.seed)
+                yield TaskPass(context, card, epoch, pass_number, sample)
+        for seen in await ledger.pass_rates():
+            desk.curriculum.learn(seen)
         epoch = await ledger.recall(EPOCHS_DONE) or 0
         while rules.epochs is None or epoch < rules.epochs:
             desk.stats.epoch = epoch
             concluded = await ledger.concluded(epoch)
-            begun, is_played = 0, False
-            async with aclosing(tickets(self._opened, self._casts, epoch, shuffle=rules.shuffle)) as visits:
-                async for ticket in visits:
+            begun, rested, is_played = 0, 0, False
+            async with aclosing(tickets(self._opened, self._contexts, epoch, shuffle=rules.shuffle)) as passes:
+                async for ticket in passes:
                     is_played = True
                     if desk.is_set_aside(ticket):
+                        continue
+                    if desk.curriculum.rests(ticket):
+                        rested += 1
+                        desk.stats.resting += 1
                         continue
                     for single in self._split(ticket):
                         if not concluded or self._id_of(single) not in concluded:
                             begun += 1
                             yield single
-            if rules.epochs is None and not begun and not concluded:
+            if rules.epochs is None and not begun and not rested and not concluded:
                 raise SupplyError(
                     "every task was set aside: all samples of each broke, time after time; `hub report` says of what"
                     if is_played
@@ -161,7 +173,7 @@ class Feeder:
             ledger.remember(EPOCHS_DONE, desk.lowest_open(epoch))
 
     def _split(self, ticket: TaskPass) -> list[TaskPass]:
-        """The visits that are units of their own."""
+        """The passes that each make one unit: the pass itself, or one for each sample."""
         if self._desk.rules.groups:
             return [ticket]
         return [ticket.alone(number) for number in range(self._opened.plan.request.repeats)]
@@ -171,17 +183,30 @@ class Feeder:
         return first.group_id if self._desk.rules.groups else first.rollout_id
 
     async def _begin(self, ticket: TaskPass) -> None:
-        """Let a unit be played; what the store has of it is not played again."""
+        """Begin a unit; samples with a result in the store are not played again."""
         desk, writer = self._desk, self._writer
         items = list(ticket.items(self._opened, desk.bounds.samples))
         unit = PendingGroup(ticket, items, is_group=desk.rules.groups, size=desk.bounds.size)
-        done = [rollout_id for rollout_id in unit.rollout_ids if writer.is_done(rollout_id)]
-        records = await anyio.to_thread.run_sync(_read, self._directory, done) if done else []
+        done = {sample.rollout_id: sample for sample in unit.items if writer.is_done(sample.rollout_id)}
+        waiting = [record for name in done if (record := writer.waiting_members.get(name)) is not None]
+        kept = [name for name in done if name not in writer.waiting_members]
+        records = await anyio.to_thread.run_sync(_read, self._directory, kept) if kept else []
         desk.begin(unit)
         for record in records:
             unit.committed(record)
             unit.settled(record.rollout_id)
-        self._source.put([item for item in unit.items if item.rollout_id not in done])
+        for record in waiting:
+            unit.added(record)
+            unit.settled(record.rollout_id)
+        if self._scoring is not None:
+            for record in (*records, *waiting):
+                self._scoring.done_before(done[record.rollout_id], record)
+        left = [sample for sample in unit.items if sample.rollout_id not in done]
+        if writer.is_judged(unit.group_id):  # what broke of it is not played again
+            for sample in left:
+                unit.settled(sample.rollout_id)
+            left = []
+        self._source.put(left)
         desk.look_at(unit)
 
 

@@ -1,4 +1,4 @@
-"""What a supply has done so far, in numbers."""
+"""Counts of a supply's progress."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class SupplyStats:
-    """Counted since the supply was opened, in units (groups, or single rollouts) unless said otherwise."""
+    """Counts since the supply was opened, in units (groups, or single rollouts) unless stated otherwise."""
 
     policy_version: int = 0
     epoch: int = 0
-    """The epoch that is being dispatched, from 0."""
+    """The epoch whose tasks are being begun, from 0."""
     is_paused: bool = False
     begun: int = 0
     handed_out: int = 0
@@ -23,33 +23,35 @@ class SupplyStats:
     constant: int = 0
     """Dropped because all rewards were equal."""
     filtered: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Dropped by filters of the trainer's, by the filter's name."""
+    """Dropped by the trainer's filters, by the filter's name."""
     stale: int = 0
-    """Dropped because too few members were fresh when they were asked for."""
+    """Dropped because too few members were fresh."""
     stale_rollouts: int = 0
-    """Scored rollouts not handed out because their oldest token was too old."""
+    """Scored rollouts that were not handed out because their oldest token was too old."""
     partial: int = 0
     """Handed out without all their members."""
     short: int = 0
     """Dropped because too few members were scored."""
     requeued: int = 0
-    """Tasks played once more because their rollouts had become stale."""
+    """Tasks played again because their rollouts had become stale."""
     set_aside: int = 0
-    """Tasks not played again: every sample of them broke each time."""
+    """Tasks that are not played any more, because every sample of them was faulty each time."""
+    resting: int = 0
+    """Times a task was left out of an epoch because its pass rate lay outside the band."""
     redundant: int = 0
-    """Samples broken off, since their group was whole without them."""
+    """Samples cancelled because their group was complete without them."""
     discarded: int = 0
-    """Episodes broken off by a pause, and played again."""
+    """Episodes cancelled by a pause, and played again."""
     aborted_calls: int = 0
-    """Model calls broken off by a pause, and asked again."""
+    """Model calls cancelled by a pause, and repeated."""
 
     @property
     def dropped(self) -> int:
-        """Units begun and never handed out."""
+        """Units that were begun and dropped."""
         return self.constant + self.stale + self.short + sum(self.filtered.values())
 
     def explained(self) -> str:
-        """What became of those that were dropped, in words."""
+        """The counts of dropped groups by reason, as a sentence."""
         said = (
             f"{self.constant} had equal rewards, {self.short} too few scored members, {self.stale} were stale"
             + "".join(f", {count} were against {name}" for name, count in self.filtered.items())

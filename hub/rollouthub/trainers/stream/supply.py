@@ -1,4 +1,4 @@
-"""The consumer's end of a supply: an async iterator of groups or rollouts, and the exchange of weights."""
+"""The consumer's side of a supply: an async iterator of groups or rollouts, and the update of weights."""
 
 import inspect
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -28,10 +28,10 @@ POLICY_VERSION = "policy_version"
 
 
 class Supply(Generic[Piece]):
-    """Scored rollouts as they come, for a trainer that pulls. Made by `rollouthub.stream_rollouts`; iterate it once.
+    """Scored rollouts as they finish, for a trainer that pulls. Made by `rollouthub.stream_rollouts`; iterate it once.
 
-    What was taken counts as done with when the consumer comes back: for more, to publish weights, or to leave the block
-    without an error. Several tasks may take from it; each piece goes to one of them.
+    A group or rollout counts as consumed when the consumer comes back: for the next, to publish weights, or by leaving
+    the block without an error. Several tasks may iterate one supply; each group or rollout goes to one of them.
     """
 
     def __init__(
@@ -44,15 +44,15 @@ class Supply(Generic[Piece]):
         control: GenerationControl | None,
         discard: Callable[[], None],
     ) -> None:
-        """`discard` breaks off the episodes in flight, and has them played again."""
+        """`discard` cancels the episodes in flight, and has their samples played again."""
         self._discard = discard
         self._desk, self._feeder, self._gate, self._ledger = desk, feeder, gate, ledger
         self._control = control
         self._exchange = anyio.Lock()
         self._is_half_done = False
-        """Whether generation is held because an exchange failed."""
+        """Whether generation is paused because a weight update failed half-way."""
         self.directory = directory
-        """The run's: every rollout is there, handed out or not."""
+        """The run's directory, which holds every rollout, handed out or not."""
 
     @property
     def policy_version(self) -> int:
@@ -61,7 +61,7 @@ class Supply(Generic[Piece]):
 
     @property
     def stats(self) -> SupplyStats:
-        """What was begun, handed out and dropped so far."""
+        """Counts of units begun, handed out and dropped so far."""
         return replace(
             self._desk.stats,
             policy_version=self.policy_version,
@@ -71,18 +71,19 @@ class Supply(Generic[Piece]):
 
     @property
     def is_paused(self) -> bool:
-        """Whether generation is held."""
+        """Whether generation is paused."""
         return not self._gate.is_open
 
     def __aiter__(self) -> "Supply[Piece]":
         return self
 
     async def __anext__(self) -> Piece:
-        """The next group, or rollout.
+        """The next group, or single rollout.
 
         Raises:
-            SupplyError: the supply cannot go on: a budget is spent, or groups are dropped beyond `max_dropped`.
-            StoreError: the run cannot be written any more.
+            SupplyError: the supply cannot go on: a budget is spent, or more groups are dropped than `max_dropped`
+            allows.
+            StoreError: the run can no longer be written.
         """
         self._desk.acknowledge()
         group = await self._desk.take()
@@ -96,10 +97,10 @@ class Supply(Generic[Piece]):
         return cast("Piece", group if self._desk.rules.groups else group.rollouts[0])
 
     async def batch(self, size: int | None = None) -> list[Piece]:
-        """The next so many pieces, by default the supply's `batch`; fewer at the end, and then none.
+        """The next `size` groups or rollouts (default: the supply's `batch`); fewer, or none, at the end.
 
         Raises:
-            SupplyError, StoreError: as iterating does; what was taken by then comes again with `resume`.
+            SupplyError, StoreError: as in iteration; groups taken by this call come again with `resume`.
         """
         self._desk.acknowledge()
         pieces: list[Piece] = []
@@ -113,10 +114,12 @@ class Supply(Generic[Piece]):
     async def sample(
         self, size: int, *, max_staleness: int | None = None, strategy: Strategy = "fresh", seed: int | None = None
     ) -> Sequence[Piece]:
-        """Draw from what was handed out before or went stale, out of the run's store; fewer where it holds fewer.
+        """Draw groups or rollouts that were handed out before or became stale, from the run's store; fewer than `size`
+        if the store holds fewer.
 
-        `max_staleness` counts from the present version; None is no bound. `fresh` takes the newest, `uniform` any, and
-        `weighted` each with half the weight of those a version newer. `seed` repeats a draw.
+        `max_staleness` counts versions back from the current one; None is no bound. `fresh` takes the newest, `uniform`
+        draws with equal weight, and `weighted` with a weight that halves with each version of age. `seed` makes the
+        draw repeatable.
 
         Raises:
             StoreError: the store cannot be read.
@@ -138,13 +141,13 @@ class Supply(Generic[Piece]):
     async def pause(
         self, in_flight: InFlight = "finish", *, episodes: Episodes = "continue", patience_seconds: float = 60.0
     ) -> None:
-        """Begin nothing new and hold every model call; environments and verifiers go on meanwhile.
+        """Begin nothing new and hold every model call; environments and verifiers continue.
 
-        `in_flight` says what becomes of calls, and `episodes` what becomes of episodes that are not over. Those that
-        are discarded are on record as cancelled, and the same samples are played once more when generation goes on.
+        `in_flight` says what happens to calls in flight, and `episodes` what happens to unfinished episodes. Discarded
+        episodes are recorded as cancelled, and their samples are played again after `resume`.
 
-        Calls that `finish` has waited for so long are broken off and asked again. Episodes' own time limits and
-        deadlines run on.
+        With `finish`, calls that are not answered within `patience_seconds` are cancelled and repeated later. The time
+        limits of episodes are not extended.
 
         Raises:
             SupplyError: a server could not be paused; generation stays held.
@@ -164,7 +167,7 @@ class Supply(Generic[Piece]):
             await self._control.pause(in_flight)
 
     async def resume(self) -> None:
-        """Go on.
+        """Continue generation.
 
         Raises:
             SupplyError: a server could not be resumed; generation stays held.
@@ -184,14 +187,16 @@ class Supply(Generic[Piece]):
         episodes: Episodes = "continue",
         patience_seconds: float = 60.0,
     ) -> AsyncGenerator[int]:
-        """Exchange the weights within the block; what is generated after it has this version, one more by default.
+        """Update the weights within the block; later generations are stamped with `version`, by default the current one
+        plus 1.
 
-        Where the block fails, the version stays and generation is held: who knows which weights are there. Another
-        `updating` that succeeds goes on; or `resume`, where the old ones are known to be whole.
+        If the block fails, the version is unchanged and generation stays paused, because it is unknown which weights
+        are loaded. Another successful `updating` resumes it; or call `resume` if the old weights are known to be
+        intact.
 
         Raises:
-            UsageError: the version is not higher than the present one.
-            SupplyError: a server could not be paused, told or resumed.
+            UsageError: the version is not higher than the current one.
+            SupplyError: a server could not be paused, updated or resumed.
         """
         async with self._exchange:
             now = self.policy_version
@@ -223,12 +228,12 @@ class Supply(Generic[Piece]):
         episodes: Episodes = "continue",
         patience_seconds: float = 60.0,
     ) -> int:
-        """Pause, let `update` put the new weights where they generate, and go on; the version they have.
+        """Pause, have `update` load the new weights into the inference servers, and resume. Returns the new version.
 
-        `update` may be async; one that is not runs in a worker thread. See `updating`, which is this as a block.
+        `update` may be async; a synchronous one runs in a worker thread. `updating` is the same as a context manager.
 
         Raises:
-            UsageError, SupplyError: as `updating`; and whatever `update` raises.
+            UsageError, SupplyError: as `updating`; and any exception of `update`.
         """
         exchange = self.updating(version, in_flight=in_flight, episodes=episodes, patience_seconds=patience_seconds)
         async with exchange as published:

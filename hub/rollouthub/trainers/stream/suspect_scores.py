@@ -1,4 +1,4 @@
-"""Suspect scores for a trainer that was told to learn from them, too; records keep their verifier's suspicion."""
+"""Suspect scores for trainers that are set to train on them; the stored records keep the mark."""
 
 from dataclasses import replace
 
@@ -8,17 +8,20 @@ from rollouthub.trainers.stream.rollout_group import RolloutGroup
 
 
 def trusted(rollout: Rollout) -> Rollout:
-    """A rollout as if its verifier had no reason not to trust the reward; one without such a reason as it is."""
+    """A rollout without the mark that its score is suspect, so that it may be trained on; unchanged if it has no
+    such mark.
+    """
     score = rollout.score
     if score is None or score.suspect is None:
         return rollout
     update: dict[str, object] = {"score": score.model_copy(update={"suspect": None})}
     if (rollout.trainable_reason or "").startswith(SUSPECT):  # else there is another reason
-        why = why_not_trainable(rollout.outcome, rollout.turns, is_privileged=False, is_told=bool(rollout.told))
+        helped = bool(rollout.told)
+        why = why_not_trainable(rollout.outcome, rollout.turns, is_privileged=False, had_interventions=helped)
         update |= {"trainable": why is None, "trainable_reason": why}
     return rollout.model_copy(update=update)
 
 
 def trusted_group(group: RolloutGroup) -> RolloutGroup:
-    """A group of such rollouts."""
+    """A group with the suspect mark removed from all its rollouts."""
     return replace(group, rollouts=tuple(map(trusted, group.rollouts)))

@@ -1,8 +1,8 @@
-"""Steering vLLM servers while a trainer exchanges their weights.
+"""Controls vLLM servers while a trainer updates their weights.
 
 The routes are those of vLLM 0.32 under `VLLM_SERVER_DEV_MODE=1` (`vllm/entrypoints/rl/online/api_router.py` and
-`vllm/entrypoints/serve/dev/`); they take whoever reaches the port for its master, so keep it off open networks. A
-paused server keeps new requests in its queue until it is resumed.
+`vllm/entrypoints/serve/dev/`). They accept commands from anyone who can reach the port, so keep it off open networks. A
+paused server queues new requests until it is resumed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,15 +21,16 @@ _NOT_FOUND = 404
 
 
 class VllmControl:
-    """Every replica of one model, told the same."""
+    """Controls all replicas of one model together."""
 
     def __init__(
         self, base_urls: str | Sequence[str], *, api_key: str | None = None, timeout_seconds: float = 120.0
     ) -> None:
-        """`base_urls` as a run takes them; `timeout_seconds` bounds each call, the waiting of a pause included.
+        """`base_urls` are URLs in the form that a run takes; `timeout_seconds` limits each call, including the waiting
+        of a pause.
 
         Raises:
-            ConfigError: one is no URL.
+            ConfigError: a URL is invalid.
         """
         given = (base_urls,) if isinstance(base_urls, str) else tuple(base_urls)
         self._roots = tuple(normal_base_url(url).removesuffix("/v1") for url in given)
@@ -39,26 +40,27 @@ class VllmControl:
     # --- what a supply asks -----------------------------------------------------------------------------------------
 
     async def pause(self, in_flight: InFlight) -> None:
-        """Generate nothing more. `abort` ends what is in flight early; whoever asked tries again, and waits in line.
+        """Stop generating. `abort` ends calls in flight early; their callers retry, and are queued until generation
+        resumes.
 
         Raises:
-            SupplyError: a server did not.
+            SupplyError: a server did not pause.
         """
         await self._tell_all("pause", {"mode": _MODES[in_flight]})
 
     async def resume(self) -> None:
-        """Go on.
+        """Generate again.
 
         Raises:
-            SupplyError: a server did not.
+            SupplyError: a server did not resume.
         """
         await self._tell_all("resume")
 
     async def updated(self, version: int) -> None:
-        """Forget what the old weights computed for prefixes, and tell the servers their new version.
+        """Clear the prefix cache of the old weights, and set the servers' weight version.
 
         Raises:
-            SupplyError: a server did not.
+            SupplyError: a server refused.
         """
         await self.reset_prefix_cache()
         await self._tell_all("update_weight_version", body={"new_version": str(version)})
@@ -66,21 +68,22 @@ class VllmControl:
     # --- ways to bring weights in, for `update` -----------------------------------------------------------------------
 
     async def reload_weights(self, path: str | None = None) -> None:
-        """Load the weights of a checkpoint, which every server can read, in place; by default the one it started with.
+        """Load a checkpoint's weights in place; by default those of the checkpoint the server started with. Every
+        server must be able to read `path`.
 
         Raises:
-            SupplyError: a server did not.
+            SupplyError: a server refused.
         """
         await self.call_workers("reload_weights", kwargs={} if path is None else {"weights_path": path})
 
     async def call_workers(
         self, method: str, *, args: Sequence[str] = (), kwargs: Mapping[str, str] | None = None
     ) -> list[JsonValue]:
-        """Call a method of every worker (vLLM's `collective_rpc`), such as one of a worker extension; what each server
-        answers.
+        """Call a method of every worker (vLLM's `collective_rpc`), such as one of a worker extension. Returns each
+        server's answer.
 
         Raises:
-            SupplyError: a server did not.
+            SupplyError: a server refused.
         """
         body = {"method": method, "args": list(args), "kwargs": dict(kwargs or {})}
         return await self._tell_all("collective_rpc", body=body)
@@ -90,53 +93,53 @@ class VllmControl:
         step: Literal["init_weight_transfer_engine", "start_weight_update", "update_weights", "finish_weight_update"],
         body: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        """One step of a transfer straight into the servers' memory (NCCL, IPC), as vLLM's weight transfer has them.
+        """Perform one step of vLLM's weight transfer into the servers' memory (NCCL, IPC).
 
         Raises:
-            SupplyError: a server did not.
+            SupplyError: a server refused.
         """
         await self._tell_all(step, body=dict(body or {}))
 
     async def sleep(self, level: Literal[0, 1, 2] = 1) -> None:
-        """Give the accelerator's memory to the trainer; the server needs `--enable-sleep-mode`.
+        """Free the servers' accelerator memory for the trainer; vLLM must run with `--enable-sleep-mode`.
 
         Raises:
-            SupplyError: a server did not.
+            SupplyError: a server refused.
         """
         await self._tell_all("sleep", {"level": str(level), "mode": "wait"})
 
     async def wake_up(self, *tags: str) -> None:
-        """Take it back: all of it, or `weights` first and `kv_cache` later.
+        """Take the accelerator memory back: all, or by tag `weights` first and `kv_cache` later.
 
         Raises:
-            SupplyError: a server did not.
+            SupplyError: a server refused.
         """
         await self._tell_all("wake_up", [("tags", tag) for tag in tags])
 
     async def reset_prefix_cache(self) -> None:
-        """Forget what was computed for prefixes; that of running requests is computed anew.
+        """Clear the prefix cache; running requests recompute their prefixes.
 
         Raises:
-            SupplyError: a server did not.
+            SupplyError: a server refused.
         """
         answers = await self._tell_all("reset_prefix_cache", {"reset_running_requests": "true"})
         if refused := [root for root, answer in zip(self._roots, answers, strict=True) if answer != {"success": True}]:
             raise SupplyError(f"vLLM at {', '.join(refused)} did not forget its prefixes; pause it first")
 
     async def are_paused(self) -> list[bool]:
-        """Whether each server is.
+        """Whether each server is paused.
 
         Raises:
-            SupplyError: a server did not say.
+            SupplyError: a server did not answer.
         """
         answers = await self._tell_all("is_paused", verb="GET")
         return [isinstance(answer, dict) and answer.get("is_paused") is True for answer in answers]
 
     async def versions(self) -> list[str]:
-        """Each server's own word for the version of its weights; `default` before any was told.
+        """Each server's weight version, as text; `default` if none was set.
 
         Raises:
-            SupplyError: a server did not say.
+            SupplyError: a server did not answer.
         """
         answers = await self._tell_all("weight_info", verb="GET")
         return [str(answer.get("weight_version")) if isinstance(answer, dict) else "" for answer in answers]
@@ -151,7 +154,7 @@ class VllmControl:
         body: Mapping[str, Any] | None = None,
         verb: str = "POST",
     ) -> list[JsonValue]:
-        """Tell every server at once; the first problem is raised when all have answered."""
+        """Call every server at once; problems are raised after all have answered."""
         answers: list[JsonValue] = [None] * len(self._roots)
         problems: list[str] = []
 

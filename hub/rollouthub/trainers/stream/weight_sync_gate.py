@@ -1,15 +1,17 @@
-"""The gate before a model: shut while weights change, and every call that passes knows the version it began with."""
+"""A gate in front of a model: closed while weights are updated; calls that pass are stamped with their policy
+version.
+"""
 
 from dataclasses import replace
 
 import anyio
 
-from rollouthub.protocols import Model, ModelReply, ModelRequest, PricedModel
+from rollouthub.generation import Model, ModelReply, ModelRequest, PricedModel
 from rollouthub.trainers.stream.policy_version import PolicyVersions
 
 
 class _Call:
-    """A call that is being answered."""
+    """A model call in flight."""
 
     __slots__ = ("request", "scope")
 
@@ -19,20 +21,20 @@ class _Call:
 
     @property
     def may_be_asked_again(self) -> bool:
-        """Whether nothing of its answer is out yet."""
+        """Whether the call can be repeated, because no part of its answer was streamed yet."""
         return self.request.stream is None or not self.request.stream.has_begun
 
 
 class WeightSyncGate:
-    """Lets model calls through while it is open."""
+    """Lets model calls through while it is open, and holds them while it is closed."""
 
     def __init__(self, policy: PolicyVersions) -> None:
         self.policy = policy
         self.aborted = 0
-        """Calls broken off, each to be asked again once the gate opens."""
+        """How many calls were cancelled, to be repeated once the gate opens."""
         self._calls: set[_Call] = set()
         self._opened: anyio.Event | None = None
-        """None while it is open."""
+        """The event that is set when the gate opens; None while it is open."""
         self._emptied: anyio.Event | None = None
         self._spans: dict[str, int] = {}
 
@@ -43,7 +45,7 @@ class WeightSyncGate:
 
     @property
     def in_flight(self) -> int:
-        """Calls that passed and are not answered."""
+        """How many calls have passed and are not answered."""
         return len(self._calls)
 
     def shut(self) -> None:
@@ -51,25 +53,25 @@ class WeightSyncGate:
         self._opened = self._opened or anyio.Event()
 
     def open(self) -> None:
-        """Let them through."""
+        """Let held calls through."""
         if self._opened is not None:
             self._opened.set()
             self._opened = None
 
     def abort(self) -> None:
-        """Break off what is being answered; it is asked again once the gate opens. A stream that has begun goes on."""
+        """Cancel calls in flight; they are repeated once the gate opens. Calls that have begun to stream continue."""
         for call in self._calls:
             if call.may_be_asked_again:
                 call.scope.cancel()
 
     async def empty(self) -> None:
-        """Wait until nothing is being answered."""
+        """Wait until no call is in flight."""
         while self._calls:
             self._emptied = self._emptied or anyio.Event()
             await self._emptied.wait()
 
     async def pass_through(self, model: Model, request: ModelRequest) -> ModelReply:
-        """Ask a model, as often as the call is broken off."""
+        """Call the model, and repeat the call each time it is cancelled by `abort`."""
         while True:
             while self._opened is not None:
                 await self._opened.wait()
@@ -97,27 +99,29 @@ class WeightSyncGate:
         return None
 
     def span_of(self, rollout_id: str) -> int | None:
-        """The version at the end of the rollout's latest call during which weights changed; told once."""
+        """The policy version at the end of the rollout's latest call during which weights changed; None if there was
+        none. Reading clears it.
+        """
         return self._spans.pop(rollout_id, None) if self._spans else None
 
 
 class GatedModel:
-    """A model behind a gate."""
+    """A model whose calls pass through a `WeightSyncGate`."""
 
     def __init__(self, model: Model, gate: WeightSyncGate) -> None:
         self._model, self._gate = model, gate
 
     @property
     def name(self) -> str:
-        """The model's own."""
+        """The underlying model's name."""
         return self._model.name
 
     def cost_of(self, prompt_tokens: int, output_tokens: int) -> float | None:
-        """US dollars, at the list price or the one that was given; None where there is none."""
+        """Price of a call in US dollars, at the list price or a configured one; None if no price is known."""
         return self._model.cost_of(prompt_tokens, output_tokens) if isinstance(self._model, PricedModel) else None
 
     async def generate(self, request: ModelRequest) -> ModelReply:
-        """Answer one request, once the gate is open; the time before that is not the request's.
+        """Answer one request once the gate is open; waiting for the gate does not count as the request's time.
 
         Raises:
             ModelError: the backend failed.

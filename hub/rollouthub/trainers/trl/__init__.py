@@ -1,6 +1,6 @@
-"""TRL: tasks, episodes and rewards of the hub for its `GRPOTrainer`, and a worker for the asynchronous one.
+"""TRL: tasks, episodes and rewards of the hub for its `GRPOTrainer`, and a worker for the asynchronous trainer.
 
-Nothing of TRL is imported until a class of it is needed.
+TRL is imported only when a class of TRL is needed.
 """
 
 from rollouthub.trainers.trl.asynchronous import HubRolloutWorker

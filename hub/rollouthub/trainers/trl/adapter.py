@@ -1,4 +1,4 @@
-"""What the hub offers TRL."""
+"""The adapter for TRL: its name, packages, entries and documentation page."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from rollouthub.trainers.trl.rollouts import columns
 
 
 class TrlAdapter:
-    """TRL: see its page."""
+    """The adapter for TRL; `page` documents its use."""
 
     system = "TRL"
     packages = {"trl": "trl", "datasets": "datasets"}
@@ -21,5 +21,5 @@ class TrlAdapter:
     page = "docs/trainers/trl.md"
 
     def convert(self, rollouts: Sequence[Rollout]) -> object:
-        """The columns of a batch, the longest row of each rollout."""
+        """Convert rollouts to a batch's columns, using the longest row of each rollout."""
         return columns(rollouts, "longest", 0)

@@ -17,6 +17,7 @@ from rollouthub.errors import SupplyError
 from rollouthub.export import NotTrainable, TrainingRow, training_rows, why_refused
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout
+from rollouthub.trainers.pictures.shown_pictures import no_pictures
 from rollouthub.trainers.stream import RolloutGroup, Supply
 from rollouthub.trainers.systems import system_module
 
@@ -33,13 +34,15 @@ class HubRolloutWorker:
         worker = HubRolloutWorker(lambda: rollouthub.stream_rollouts(**asked))
         AsyncGRPOTrainer(model, args=args, processing_class=tokenizer, rollout_worker=worker).train()
 
-    Every row of every rollout is a sample, also of those that forked, with the rollout's whole advantage in its group:
-    TRL's loss is the mean over all sampled tokens, and each is learnt from in one row, so a fork weighs no more.
-    The supply runs beside the trainer in this process, between TRL's `start` and `stop`.
+    Every row of every rollout is a sample with the rollout's whole advantage, also if the rollout forked into several
+    rows: TRL's loss is the mean over all sampled tokens, and each token is trained on in one row, so a forked rollout
+    weighs no more. The supply runs beside the trainer in this process, between TRL's calls of `start` and `stop`.
     """
 
     def __init__(self, opening: Opening, *, advantages: GroupMethod = "mean_std", capacity: int = 1024) -> None:
-        """`opening` makes the supply; `capacity` is how many samples wait for the trainer before the hub waits."""
+        """`opening` opens the supply; `capacity` is how many samples may wait for the trainer before the hub stops
+        adding more.
+        """
         self.rollout_buffer: queue.Queue[Any] = queue.Queue(maxsize=capacity)
         self.metrics_queue: queue.Queue[dict[str, Any]] = queue.Queue()
         self._opening = opening
@@ -54,7 +57,7 @@ class HubRolloutWorker:
         self._heard = time.monotonic()
 
     def start(self) -> None:
-        """Begin to play; TRL calls it once its first weights are out.
+        """Start playing; TRL calls this after it has published its first weights.
 
         Raises:
             UsageError: the supply cannot be opened.
@@ -68,7 +71,7 @@ class HubRolloutWorker:
             self._stack = stack.pop_all()
 
     def stop(self) -> None:
-        """Play no more; what is in flight is cancelled. A second time does nothing."""
+        """Stop playing and cancel episodes in flight. A second call does nothing."""
         portal, self._portal = self._portal, None
         if portal is None:
             return
@@ -80,16 +83,16 @@ class HubRolloutWorker:
                 feeding.exception()
 
     def update_model_version(self, model_version: int) -> None:
-        """The weights with this version are live; what is generated from now on is stamped with it."""
+        """Report that the weights of this version are loaded; later generations are stamped with it."""
         self._version = model_version
         if self._portal is not None and self._supply is not None:
             self._portal.call(self._publish, model_version)
 
     def check_health(self, stale_after_s: float) -> None:
-        """Say whether samples still come.
+        """Check that samples still arrive.
 
         Raises:
-            SupplyError: the supply has broken, or gave nothing for so long.
+            SupplyError: the supply has failed or ended, or gave no sample for `stale_after_s` seconds.
         """
         if self._feeding is not None and self._feeding.done() and (error := self._feeding.exception()) is not None:
             raise SupplyError(f"the hub's rollout worker has stopped: {error}") from error
@@ -122,7 +125,7 @@ class HubRolloutWorker:
                     self._supply = None
 
     async def _put(self, sample: Any) -> None:
-        """Hand a sample over once there is room."""
+        """Queue a sample for the trainer, once there is room."""
         while True:
             try:
                 sample.enqueued_at = time.time()
@@ -136,10 +139,14 @@ class HubRolloutWorker:
 
 
 def samples_of(group: RolloutGroup, number: int, method: GroupMethod) -> tuple[list[Any], dict[str, Any]]:
-    """A group as TRL's `RolloutSample`s, and what TRL logs of it.
+    """A group as TRL's `RolloutSample`s, and the metrics that TRL logs for it.
 
-    Members that must not be learnt from make no sample, and are no part of the group's statistics.
+    Members that must not be trained on make no sample, and do not count in the group's statistics.
+
+    Raises:
+        ConfigError: a rollout shows pictures, which a sample cannot hold.
     """
+    no_pictures(group.rollouts)
     made = system_module("trl.experimental.async_grpo.async_rollout_worker").RolloutSample
     numpy: Any = import_module("numpy")
     # The baseline is of those who are learnt from: what a helped or broken member was worth would move it.
@@ -166,7 +173,7 @@ def samples_of(group: RolloutGroup, number: int, method: GroupMethod) -> tuple[l
 
 
 def fields(numpy: Any, row: TrainingRow, advantage: float, number: int, version: int) -> dict[str, Any]:
-    """One row as `RolloutSample` takes it."""
+    """The fields of a `RolloutSample` for one row."""
     segment, rollout = row.segment, row.rollout
     known = [each for each in segment.versions if each >= 0]
     return {
@@ -183,7 +190,7 @@ def fields(numpy: Any, row: TrainingRow, advantage: float, number: int, version:
 
 
 def as_messages(rollout: Rollout) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """What the policy was asked first, and all that was said then: for TRL's traces, never for its tokens."""
+    """The first turn's messages, and the rest of the conversation: for TRL's logged traces, not for its tokens."""
     if not rollout.turns:
         return [], []
     said: list[Message] = []

@@ -1,4 +1,4 @@
-"""`rollout_func` for TRL's `GRPOTrainer`: the hub plays, TRL learns."""
+"""`rollout_func` for TRL's `GRPOTrainer`: the hub plays the episodes, TRL trains."""
 
 import logging
 import uuid
@@ -7,20 +7,22 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
 from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference, TrainingRow, training_rows
-from rollouthub.protocols import Sampling
+from rollouthub.generation import Sampling
 from rollouthub.rollout import Rollout
+from rollouthub.trainers.pictures.shown_pictures import no_pictures
 from rollouthub.trainers.stream import BlockingWorker, SampleRequest
 from rollouthub.trainers.trl.prompts import task_of
 
 logger = logging.getLogger(__name__)
 
 Take = Literal["longest", "last"]
-"""Which row of a rollout that forked is learnt from, for TRL takes one a rollout: that with most sampled tokens, or the
-one it ended with."""
+"""Which row of a forked rollout is trained on, since TRL takes one for each rollout: the row with the most sampled
+tokens, or the last row.
+"""
 
 
 class Trainer(Protocol):
-    """What is read of a `trl.GRPOTrainer`."""
+    """The attributes that the hub reads of a `trl.GRPOTrainer`."""
 
     model: Any
     state: Any
@@ -38,11 +40,11 @@ def rollout_func(
         with blocking_worker(rollout_worker(environments=("lamp.py",), model="hosted_vllm/NAME", …)) as worker:
             GRPOTrainer(model, hub_reward, args, prompts_of(worker), rollout_func=rollout_func(worker)).train()
 
-    The policy samples at the trainer's temperature, which its loss assumes, and otherwise as the run says; `sampling`
-    comes on top. `name` begins the names of groups: a name that was used in the run's directory before gives the
-    rollouts that are there, so by default it is a new one. Rewards stand under `reward`, the parts they are made of
-    under `components`; a rollout that must not be learnt from is a masked row whose reward is None, which TRL leaves
-    out of its group. `hub_reward` is the reward function that goes with it.
+    The policy samples at the trainer's temperature, which its loss assumes, and otherwise with the run's settings;
+    `sampling` overrides both. `name` is the prefix of group names: a name that was used before in the run's directory
+    returns the rollouts stored there, so by default a new one is made. The column `reward` has the rewards,
+    `components` their components; a rollout that must not be trained on is a masked row with the reward None, which TRL
+    leaves out of its group. Use it with the reward function `hub_reward`.
     """
     run = uuid.uuid4().hex if name is None else name
     calls = 0
@@ -63,14 +65,16 @@ def rollout_func(
 
 
 def hub_reward(prompts: Sequence[Any], reward: Sequence[float | None], **rest: Any) -> list[float | None]:
-    """What the hub's verifier gave each rollout; None where there is no verdict, or none that may be learnt from."""
+    """The verifier's reward of each rollout; None if it is unscored or must not be trained on."""
     return list(reward)
 
 
 def groups_of(
     tasks: Sequence[TaskReference], group_size: int, mark: str, sampling: Sampling | None = None
 ) -> list[SampleRequest]:
-    """What to play: prompts come repeated, so each `group_size` of one task are a group, and share its world's seed."""
+    """The sample requests for a batch: prompts come repeated, and each `group_size` of one task form a group with
+    one environment seed.
+    """
     seen = Counter[TaskReference]()
     wanted: list[SampleRequest] = []
     for task in tasks:
@@ -90,11 +94,14 @@ def groups_of(
 
 
 def columns(rollouts: Sequence[Rollout], take: Take, end_id: int) -> dict[str, list[Any]]:
-    """A batch as TRL takes it: a row for each rollout, in their order.
+    """A batch in TRL's form: one row for each rollout, in their order.
 
     Raises:
-        NotTrainable: the model's server gives none of them what is learnt from.
+        NotTrainable: every rollout is refused, and at least one for a permanent reason, such as missing
+        log-probabilities.
+        ConfigError: a rollout shows pictures, which TRL takes from its data set only, not from a `rollout_func`.
     """
+    no_pictures(rollouts, "use HubSpec, whose episodes show them to TRL's own generation")
     found: dict[str, list[Any]] = {
         key: []
         for key in (
@@ -126,7 +133,7 @@ def columns(rollouts: Sequence[Rollout], take: Take, end_id: int) -> dict[str, l
 
 
 def chosen(rows: Sequence[TrainingRow], take: Take) -> TrainingRow:
-    """The one row of a rollout that is learnt from."""
+    """The row of a rollout that is trained on."""
     if take == "last":
         return rows[-1]
     return max(rows, key=lambda row: (sum(row.response_mask), row.index))
@@ -146,7 +153,7 @@ def _row(row: TrainingRow) -> dict[str, Any]:
 
 
 def _masked(end_id: int, refused: RefusalReason) -> dict[str, Any]:
-    """A row that weighs nothing: TRL wants one for each prompt."""
+    """A masked row, because TRL needs one row for each prompt."""
     return {
         "prompt_ids": [end_id],
         "completion_ids": [end_id],
@@ -160,10 +167,11 @@ def _masked(end_id: int, refused: RefusalReason) -> dict[str, Any]:
 
 
 def _tell(refusals: Sequence[RefusalReason], count: int) -> None:
-    """Say what was left out.
+    """Log which rollouts are left out.
 
     Raises:
-        NotTrainable: all of them, and not because they broke: the same would happen for ever.
+        NotTrainable: all rollouts are refused, and at least one is scored but refused, so that every later batch would
+        be refused too.
     """
     if not refusals:
         return
@@ -184,6 +192,6 @@ def _group_size(trainer: Trainer) -> int:
 
 
 def _sampling(trainer: Trainer, sampling: Sampling | None) -> Sampling:
-    """As the trainer samples; TRL's loss divides logits by its temperature, so the policy has to, too."""
+    """Sampling at the trainer's temperature, because TRL's loss divides logits by it; `sampling` overrides it."""
     fields: dict[str, Any] = {} if sampling is None else sampling.model_dump(exclude_unset=True)
     return Sampling.model_validate({"temperature": trainer.temperature, **fields})

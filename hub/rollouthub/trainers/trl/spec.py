@@ -1,4 +1,4 @@
-"""`HubSpec`: the hub's tasks, tools and verdicts as the three things TRL's trainers take."""
+"""`HubSpec`: the hub's tasks, tools and verdicts as the three arguments of TRL's trainers."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -18,12 +18,13 @@ from rollouthub.export import TaskReference
 from rollouthub.messages import Message, assistant
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.task import BadRow
+from rollouthub.trainers.trl.prompt_images import alike, begun
 from rollouthub.trainers.trl.prompts import TASK, as_dataset, conversation
 from rollouthub.trainers.trl.trl_environment import HubPlayer, Playground, as_transcript, player_class
 
 
 class HubSpec(AbstractContextManager["HubSpec"]):
-    """Wires environments of the hub into a trainer that generates by itself.
+    """Connects environments of the hub to a trainer that generates by itself.
 
         with HubSpec(environments=("arithmetic",), limit=1000) as spec:
             GRPOTrainer(
@@ -33,8 +34,8 @@ class HubSpec(AbstractContextManager["HubSpec"]):
                 reward_funcs=spec.reward_funcs,
             ).train()
 
-    Each object that TRL plays with is an episode of the hub's: opened when TRL resets it, sealed and verified when TRL
-    asks for rewards, closed then, and at the latest when the block is left.
+    Each environment object that TRL creates plays one episode of the hub at a time: opened when TRL resets the object,
+    sealed, verified and closed when TRL asks for rewards, and closed at the latest when the block is left.
     """
 
     def __init__(
@@ -45,13 +46,15 @@ class HubSpec(AbstractContextManager["HubSpec"]):
         credentials: Credentials | None = None,
         **settings: Any,
     ) -> None:
-        """`settings` are those of a run that concern environments: `split`, `limit`, `tasks`, `set`, `seed`, `served` …
+        """`settings` are the settings of a run that concern environments: `split`, `limit`, `tasks`, `set`, `seed`,
+        `served` …
 
-        The reward is a function in `reward_funcs`, which hands the verifier the conversation; with `owns_reward` it is
-        a method `get_reward` of the objects instead, which sees what tools did and not what was said last.
+        By default the reward is a function in `reward_funcs`, which passes the conversation to the verifier. With
+        `owns_reward` it is a method `get_reward` of the environment objects, whose verifier sees the effects of tools
+        but not the conversation.
 
         Raises:
-            UsageError: a name nobody registered, or a setting that does not hold.
+            UsageError: an environment is unknown, or a setting is invalid.
         """
         request = build_request({**settings, "environments": tuple(environments)}, "HubSpec()")
         self._plan = make_plan(request)
@@ -64,10 +67,10 @@ class HubSpec(AbstractContextManager["HubSpec"]):
         self._rows: list[dict[str, Any]] = []
 
     def __enter__(self) -> "HubSpec":
-        """Bring the environments up.
+        """Open the environments.
 
         Raises:
-            UsageError: one cannot be hosted, or cannot be played by TRL.
+            UsageError: an environment cannot be hosted, or cannot be played by TRL.
         """
         with ExitStack() as stack:
             portal = stack.enter_context(start_blocking_portal("asyncio"))
@@ -90,22 +93,22 @@ class HubSpec(AbstractContextManager["HubSpec"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close what is open, and let the environments go."""
+        """Close open episodes and the environments."""
         self._stack.close()
 
     @property
     def train_dataset(self) -> Any:
-        """A `datasets.Dataset`: `prompt`, `task`, `environment` and `source` of each task."""
+        """A `datasets.Dataset`: `prompt`, `task`, `environment` and `source` of each task, and `images` if any has."""
         return as_dataset(self.rows)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The same as plain rows: what an agent may see of each task."""
+        """The rows of `train_dataset` as dictionaries: the public part of each task."""
         return self._rows
 
     @property
     def environment_factory(self) -> Callable[[], HubPlayer] | dict[str, Callable[[], HubPlayer]]:
-        """Makes the objects that TRL plays with; one for each environment, by name, where there are several."""
+        """A function that makes environment objects for TRL; with several environments, a function for each by name."""
         made: dict[str, Callable[[], HubPlayer]] = {
             name: partial(self._classes[ground.opened.host.info.tools_digest], ground)
             for name, ground in self._playgrounds.items()
@@ -114,7 +117,9 @@ class HubSpec(AbstractContextManager["HubSpec"]):
 
     @property
     def reward_funcs(self) -> list[Callable[..., list[float | None]]]:
-        """The verifier's verdict, one for each rollout; None, which TRL leaves out, where there is none."""
+        """The reward functions to give to TRL; empty with `owns_reward`. They return None, which TRL leaves out, for
+        an unscored rollout.
+        """
         return [] if self._owns_reward else [hub_verdict]
 
     def _close_episodes(self) -> None:
@@ -126,7 +131,7 @@ class HubSpec(AbstractContextManager["HubSpec"]):
 def hub_verdict(
     prompts: Sequence[Any], completions: Sequence[Any], environments: Sequence[Any] = (), **rest: Any
 ) -> list[float | None]:
-    """A reward function for TRL: each episode sealed, verified with its conversation, and closed."""
+    """A reward function for TRL: seals each episode, verifies it with its conversation, and closes it."""
     rewards: list[float | None] = []
     for prompt, completion, player in zip(prompts, completions, environments, strict=True):
         if not isinstance(player, HubPlayer):  # an environment that is not the hub's
@@ -137,7 +142,7 @@ def hub_verdict(
 
 
 def _said(completion: object) -> tuple[Message, ...]:
-    """What the policy said and was answered; a plain text is all it said."""
+    """A completion as the hub's messages; plain text is one assistant message."""
     return (assistant(completion),) if isinstance(completion, str) else as_transcript(completion)
 
 
@@ -150,10 +155,10 @@ async def _rows(opened: OpenPlan) -> list[dict[str, Any]]:
                 continue
             rows.append(
                 {
-                    "prompt": [{"role": said.role, "content": said.text} for said in conversation(card.public)],
+                    **begun(conversation(card.public)),
                     TASK: str(TaskReference(name, card.split, card.public.id)),
                     "environment": name,
                     "source": card.public.source,
                 }
             )
-    return rows
+    return alike(rows)

@@ -1,4 +1,4 @@
-"""MCP tools as typed Python methods with Google docstrings, which is how TRL finds and shows them."""
+"""MCP tools as typed Python methods with Google-style docstrings, from which TRL builds its tool schemas."""
 
 import inspect
 import keyword
@@ -11,7 +11,7 @@ from mcp_types import Tool
 from rollouthub.errors import ConfigError
 
 _RESERVED = frozenset({"reset", "get_reward"})
-"""Methods that TRL takes for its own."""
+"""Method names that TRL gives a meaning of its own."""
 _TYPES: Mapping[str, Any] = {
     "string": str,
     "integer": int,
@@ -22,14 +22,14 @@ _TYPES: Mapping[str, Any] = {
 }
 
 Call = Callable[[Any, str, dict[str, Any]], Any]
-"""What a method does: with its object, the tool's own name, and the arguments that were given."""
+"""The function that a method calls: with its object, the tool's name, and the given arguments."""
 
 
 def methods_of(tools: Sequence[Tool], call: Call) -> dict[str, Callable[..., Any]]:
-    """A method for each tool, by a name that Python and TRL take.
+    """A method for each tool, by a name that is valid in Python and not reserved by TRL.
 
     Raises:
-        ConfigError: two tools would have one name, or an argument's name is none in Python.
+        ConfigError: two tools would have one method name, or an argument's name is not valid in Python.
     """
     found: dict[str, Callable[..., Any]] = {}
     for tool in tools:
@@ -83,7 +83,7 @@ def _method(name: str, tool: Tool, call: Call) -> Callable[..., Any]:
 
 
 def _docstring(tool: Tool, notes: Sequence[str]) -> str:
-    """Google's style. Paragraphs are kept; a line that would begin a section is moved in."""
+    """A Google-style docstring for a tool. Lines of the description that look like a section header are indented."""
     words = (tool.description or tool.name).strip()
     lines = [f" {line}" if re.match(r"(Args|Returns|Raises):\s*$", line) else line for line in words.splitlines()]
     arguments = ["", "Args:", *notes] if notes else []
@@ -91,7 +91,7 @@ def _docstring(tool: Tool, notes: Sequence[str]) -> str:
 
 
 def type_of(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Any:
-    """The Python type of a JSON schema, as far as TRL's schemas tell types apart; `Any` otherwise."""
+    """The Python type of a JSON schema, as precisely as TRL's schemas can express it; otherwise `Any`."""
     if isinstance(reference := schema.get("$ref"), str):
         target = cast(dict[str, Any], definitions.get(reference.rpartition("/")[2]) or {})
         return type_of(target, {})  # one level: a type that holds itself has no end

@@ -1,4 +1,4 @@
-"""The objects that TRL plays with: each has room for one episode of the hub's, whose tools are its methods."""
+"""The environment objects that TRL plays with: each plays one episode at a time, and its methods are the tools."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ import msgspec
 from anyio.from_thread import BlockingPortal
 from mcp_types import CallToolResult, ImageContent, TextContent, Tool
 
-from rollouthub.engine.open_plan import OpenEnvironment
+from rollouthub.engine.open_environment import OpenEnvironment
 from rollouthub.errors import ConfigError, EpisodeError, ToolError, UnknownNameError
 from rollouthub.export import TaskReference
 from rollouthub.hosting.local.toolbox import GET_TASK
@@ -17,31 +17,32 @@ from rollouthub.messages import Message, ToolRequest
 from rollouthub.protocols import AgentPlane, Episode
 from rollouthub.score import Score, Submission
 from rollouthub.trainers.stream.pending_group import seed_of
+from rollouthub.trainers.trl.prompt_images import words_of
 from rollouthub.trainers.trl.tool_methods import methods_of
 
 logger = logging.getLogger(__name__)
 
 
 class Playground:
-    """One environment, hosted, as the objects that play in it need it."""
+    """One hosted environment, and what its player objects need of it."""
 
     def __init__(self, portal: BlockingPortal, opened: OpenEnvironment, seed: int) -> None:
         self.portal, self.opened, self.seed = portal, opened, seed
         self.players: list[HubPlayer] = []
-        """Everybody who plays in it, so that no episode is left open."""
+        """All player objects of this environment, so that every episode can be closed."""
 
     @property
     def name(self) -> str:
-        """The environment's."""
+        """The environment's name."""
         return self.opened.host.info.name
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """What a policy is shown: TRL gives it the task itself."""
+        """The tools that a policy is shown, without `get_task`, because TRL itself gives it the task."""
         return tuple(tool for tool in self.opened.host.info.tools if tool.name != GET_TASK)
 
     def open(self, task_id: str, split: str) -> AbstractContextManager[Episode]:
-        """Open an episode; members of a group share its seed, which is the task's."""
+        """Open an episode of a task; the environment's seed is the same for every episode of the task."""
         host, split = self.opened.host, split or self.opened.split
         card = self.portal.call(host.find_task, split, task_id, self.seed)
         seed = seed_of("\0".join((str(self.seed), self.name, split, task_id)))
@@ -51,7 +52,7 @@ class Playground:
 
 
 class HubPlayer:
-    """An object for TRL's `environment_factory`; a class of it has the tools of one environment as its methods."""
+    """An object for TRL's `environment_factory`; each subclass has the tools of one environment as methods."""
 
     def __init__(self, playground: Playground) -> None:
         self._playground = playground
@@ -61,7 +62,9 @@ class HubPlayer:
         playground.players.append(self)
 
     def reset(self, **row: Any) -> str | None:
-        """Open an episode of the row's task; what it says beyond the row's prompt."""
+        """Open an episode of the row's task. Returns initial messages that the row's prompt does not contain, or
+        None.
+        """
         self._close()
         self._verdict = None
         reference = TaskReference.parse(str(row.get("task")))
@@ -86,10 +89,10 @@ class HubPlayer:
         return next(iter(episode.seats.values()))
 
     def _call(self, tool: str, arguments: dict[str, Any]) -> str | list[dict[str, Any]]:
-        """Call a tool; TRL shows its policy what is raised, and counts it.
+        """Call a tool; TRL shows a raised error to its policy, and counts it.
 
         Raises:
-            ToolError: the tool says so, or the episode is over.
+            ToolError: the tool returned an error, or the episode is over.
         """
         if self._episode is None:
             raise ToolError("the episode is over")
@@ -100,7 +103,9 @@ class HubPlayer:
         return content
 
     def _conclude(self, transcript: Sequence[Message] = ()) -> float | None:
-        """Seal, verify and close; the reward, and None where there is no verdict. A second time says the same."""
+        """Seal, verify and close the episode. Returns its reward; None if it is unscored. Later calls return the
+        same reward.
+        """
         if self._episode is not None:
             submission = Submission(transcript=tuple(transcript), stop="finished")
             try:
@@ -120,17 +125,18 @@ class HubPlayer:
 
 
 def player_class(name: str, tools: Iterable[Tool], *, owns_reward: bool) -> type[HubPlayer]:
-    """A class whose methods are these tools; with `owns_reward`, `get_reward` is one of them, which TRL then asks.
+    """A subclass of `HubPlayer` whose methods are the given tools; with `owns_reward` it also has `get_reward`, which
+    TRL then calls.
 
     Raises:
-        ConfigError: a tool cannot be a method.
+        ConfigError: a tool cannot be made a method.
     """
 
     def call(self: HubPlayer, tool: str, arguments: dict[str, Any]) -> Any:
         return self._call(tool, arguments)  # pyright: ignore[reportPrivateUsage]
 
     def get_reward(self: HubPlayer) -> float | None:
-        """What the verifier gives what the episode left behind."""
+        """The verifier's reward for the final state of the episode."""
         return self._conclude()  # pyright: ignore[reportPrivateUsage]
 
     methods: dict[str, Callable[..., Any]] = dict(methods_of(tuple(tools), call))
@@ -141,7 +147,7 @@ def player_class(name: str, tools: Iterable[Tool], *, owns_reward: bool) -> type
 
 
 def _content(result: CallToolResult) -> str | list[dict[str, Any]]:
-    """A result as TRL takes it: words, or blocks where there are pictures."""
+    """A tool result in TRL's form: text, or content blocks if it has pictures."""
     blocks: list[dict[str, Any]] = []
     for block in result.content:
         if isinstance(block, TextContent):
@@ -167,9 +173,9 @@ def _picture(data: str) -> Any:
 
 
 def _beyond(prompt: object, messages: Sequence[Message]) -> str | None:
-    """What an episode says at its start that a row's prompt does not."""
+    """The episode's initial messages that are not in the row's prompt, as text; None if there are none."""
     shown = [
-        (str(message.get("role")), str(message.get("content")))
+        (str(message.get("role")), words_of(message.get("content")))
         for message in cast(list[Mapping[str, Any]], prompt if isinstance(prompt, list) else [])
     ]
     said = [(message.role, message.text) for message in messages]
@@ -180,7 +186,7 @@ def _beyond(prompt: object, messages: Sequence[Message]) -> str | None:
 
 
 def as_transcript(messages: object) -> tuple[Message, ...]:
-    """A conversation of TRL's as the hub's, for verifiers that read it; what is no message of ours is left out."""
+    """TRL's conversation as the hub's messages, for verifiers that read it; messages of unknown roles are left out."""
     found: list[Message] = []
     for place, message in enumerate(cast(list[Mapping[str, Any]], messages if isinstance(messages, list) else [])):
         role, content = message.get("role"), message.get("content")

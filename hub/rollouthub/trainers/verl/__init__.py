@@ -1,7 +1,7 @@
 """veRL: an agent loop over its own engine, managers of whole batches and groups, batches, a reward function, prompts.
 
-`HubAgentLoop`, `HubAgentLoopManager` and `HubAgentLoopManagerTQ` are made of veRL's classes when they are asked for;
-nothing else imports veRL.
+`HubAgentLoop`, `HubAgentLoopManager` and `HubAgentLoopManagerTQ` derive from veRL's classes and are created on first
+access; only that imports veRL.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Make a class of veRL's kind once it is asked for: veRL imports torch, Ray and transformers."""
+    """Create a subclass of one of veRL's classes on first access, because veRL imports torch, Ray and transformers."""
     if name == "HubAgentLoop":
         from rollouthub.trainers.verl.agent_loop import agent_loop_class
 

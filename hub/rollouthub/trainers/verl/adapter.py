@@ -1,4 +1,4 @@
-"""What the hub offers veRL."""
+"""The adapter for veRL: its name, packages, entries and documentation page."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from rollouthub.trainers.verl.batch import data_proto
 
 
 class VerlAdapter:
-    """veRL: see its page."""
+    """The adapter for veRL; `page` documents its use."""
 
     system = "veRL"
     packages = {"verl": "verl"}
@@ -22,5 +22,5 @@ class VerlAdapter:
     page = "docs/trainers/verl.md"
 
     def convert(self, rollouts: Sequence[Rollout]) -> object:
-        """One `DataProto`."""
+        """Convert a group to one `DataProto`."""
         return data_proto([row for rollout in rollouts for row in training_rows(rollout)], pad_token_id=0)

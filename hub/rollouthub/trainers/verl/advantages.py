@@ -1,4 +1,4 @@
-"""Advantages of a batch in which a rollout may have several rows: in its group it counts once."""
+"""Advantages for batches in which a rollout may have several rows: each rollout counts once in its group."""
 
 from typing import Any
 
@@ -7,16 +7,18 @@ from rollouthub.trainers.systems import system_module
 
 
 def compute_advantage(data: Any, adv_estimator: str = "grpo", **settings: Any) -> Any:
-    """Set `advantages` and `returns` [row, response] of a batch of `data_proto`'s, and hand it back.
+    """Set `advantages` and `returns` [row, response] of a batch of `data_proto`, and return the batch.
 
-    veRL's function of this name takes every row for a member of its group: a rollout that forked into three would count
-    three times in the group's mean and deviation. Here veRL's estimator is asked about one row of each rollout, the
-    last, and what it says holds for all of them, which is what veRL's V1 trainer does for GRPO. It is for estimators
-    that compare the members of a group: `grpo`, `rloo`, `opo` and their like. `settings` are the estimator's own
-    (`norm_adv_by_std_in_grpo`); rewards are `token_level_rewards` where the trainer has set them, else `rm_scores`.
+    veRL's function of this name treats every row as a member of its group: a rollout that forked into three rows would
+    count three times in the group's mean and deviation. Here veRL's estimator is called with only the last row of each
+    rollout, and its advantage is used for all rows of the rollout, as veRL's V1 trainer does for GRPO. It is for
+    estimators that compare the members of a group: `grpo`, `rloo`, `opo` and similar ones. `settings` are the
+    estimator's own (`norm_adv_by_std_in_grpo`). Rewards are `token_level_rewards` if the trainer has set them, else
+    `rm_scores`.
 
     Raises:
-        ConfigError: the estimator gives a row's tokens different advantages, so that none is the rollout's.
+        ConfigError: the estimator gives the tokens of a row different advantages, so there is no single one for the
+        rollout.
         ValueError: veRL has no such estimator.
     """
     algorithms: Any = system_module("verl.trainer.ppo.core_algos")
@@ -39,7 +41,7 @@ def compute_advantage(data: Any, adv_estimator: str = "grpo", **settings: Any) -
 
 
 def _last_rows(columns: Any) -> tuple[list[int], list[int]]:
-    """Where the last row of each rollout stands; and of every row, which of these is its rollout's."""
+    """The index of each rollout's last row; and for every row, the position of its rollout in that list."""
     rollouts = list(zip(columns["uid"], columns["rollout_id"], strict=True))
     last: dict[tuple[Any, Any], int] = {}
     for place, rollout in enumerate(rollouts):

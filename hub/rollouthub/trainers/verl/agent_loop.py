@@ -1,4 +1,4 @@
-"""The agent loop: veRL asks for one row's rollout, and the hub plays it with veRL's own engine."""
+"""The agent loop: veRL requests a rollout for one row, and the hub plays it with veRL's own engine."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,12 @@ from typing import Any
 from rollouthub.errors import ConfigError
 from rollouthub.export import NotTrainable, Refusal, RefusalReason, training_rows, why_refused
 from rollouthub.export.not_trainable import Need
+from rollouthub.trainers.pictures.shown_pictures import shows_media
 from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.verl.outputs import Output, loop_outputs, masked_output
-from rollouthub.trainers.verl.prompt_pictures import PromptPictures, pictures_of, shows_media
 from rollouthub.trainers.verl.row_workers import VerlPolicy, playing_with, task_of
 from rollouthub.trainers.verl.verl_engine import sampling_of
+from rollouthub.trainers.verl.verl_pictures import VerlPictures, pictures_of
 from rollouthub.trainers.verl.whole_groups import no_groups
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings, settings_of
 
@@ -20,13 +21,13 @@ logger = logging.getLogger(__name__)
 
 
 class LoopSettings:
-    """What an entry of `agent_loop_config_path` says of the hub, and what veRL's own configuration adds."""
+    """The settings in the hub's entry of `agent_loop_config_path`, with those of veRL's own configuration."""
 
     def __init__(self, config: Any, *, run: Any, components: Sequence[str] = ()) -> None:
-        """`config` is veRL's; `run` are a run's settings, as a mapping or a TOML file's path.
+        """`config` is veRL's configuration; `run` has a run's settings, as a mapping or a TOML file's path.
 
         Raises:
-            ConfigError: a setting does not hold.
+            ConfigError: a setting is invalid.
         """
         rollout = config.actor_rollout_ref.rollout
         self.hub: TrainingSettings = (
@@ -43,7 +44,9 @@ class LoopSettings:
         self._processor = plain(config.data.get("mm_processor_kwargs") or {})
 
     def policy(self, client: Any, tokenizer: Any, processor: Any = None) -> VerlPolicy:
-        """Whose tokens are learnt from: what veRL's own loops are handed. Without a processor it reads words alone."""
+        """The policy to sample from, made of the objects that veRL gives its agent loops. Without a processor it is
+        text-only.
+        """
         return VerlPolicy(
             client,
             tokenizer,
@@ -52,12 +55,12 @@ class LoopSettings:
             self.response_length,
             self.hub.training.tool_parser,
             self._template,
-            None if processor is None else PromptPictures(processor, self._processor),
+            None if processor is None else VerlPictures(processor, self._processor),
         )
 
 
 def plain(value: Any) -> dict[str, Any]:
-    """A mapping of OmegaConf's, or of anyone's, as a dict."""
+    """An OmegaConf or other mapping as a plain dict."""
     if isinstance(value, dict):
         return {str(key): each for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]  # JSON
     if not isinstance(value, Mapping) and not hasattr(value, "items"):
@@ -68,14 +71,15 @@ def plain(value: Any) -> dict[str, Any]:
 async def played(
     settings: LoopSettings, policy: VerlPolicy, parameters: Mapping[str, Any], fields: Mapping[str, Any]
 ) -> list[Output]:
-    """Play a row's task; the rows of what came of it.
+    """Play a row's task. Returns the outputs of the rollout, one for each of its rows.
 
-    veRL's V1 trainer names a session for each sample: it takes several rows, and goes without a sample that fails. The
-    one before takes one row and no failure, so that there a masked row stands for what must not be learnt from.
+    veRL's V1 trainer passes a `session_id` with each sample: it takes several rows, and continues without a sample that
+    raises. The earlier trainer takes exactly one row and no failure, so it gets a masked row for a rollout that must
+    not be trained on.
 
     Raises:
-        NotTrainable: to V1: it is not to be learnt from.
-        ConfigError: the row names no task, or the rollout shows pictures that nobody takes.
+        NotTrainable: only under V1: the rollout must not be trained on.
+        ConfigError: the row names no task, or the rollout shows pictures and there is no processor.
         UsageError, SupplyError, StoreError: as `RolloutWorker.play`.
     """
     playing = await playing_with(settings.hub, policy)
@@ -115,15 +119,15 @@ async def played(
 
 
 def agent_loop_class() -> Any:
-    """The class itself, over veRL's `AgentLoopBase`.
+    """Create `HubAgentLoop` as a subclass of veRL's `AgentLoopBase`.
 
     Raises:
-        ImportError: veRL, or something that its agent loops need, is not installed.
+        ImportError: veRL, or a dependency of its agent loops, is not installed.
     """
     agent_loop: Any = system_module("verl.experimental.agent_loop.agent_loop")
 
     class HubAgentLoop(agent_loop.AgentLoopBase):
-        """Plays the task that a row names, in the hub, with veRL's own engine."""
+        """Plays the task of a row in the hub, with veRL's own engine."""
 
         def __init__(
             self, *args: Any, run: Any = None, components: Sequence[str] = (), groups: Any = None, **others: Any

@@ -1,4 +1,4 @@
-"""The hub's entry of `agent_loop_config_path`, as the managers read it; agent loops are handed theirs by veRL."""
+"""The hub's entry in the file `agent_loop_config_path`, for the managers; veRL itself passes it to agent loops."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -8,14 +8,15 @@ from rollouthub.errors import ConfigError
 
 TARGET = "rollouthub.trainers.verl.HubAgentLoop"
 SERVED = "served"
-"""As `base_url`: the addresses of veRL's own replicas."""
+"""Value of `base_url` that stands for the addresses of veRL's own replicas."""
 
 
 async def read_entry(path: str | None, client: Any) -> dict[str, Any]:
-    """The hub's entry of a file of agent loops, with the addresses of `client`'s replicas where it says `served`.
+    """The hub's entry of a file of agent loops; a `base_url` of `served` is replaced by the addresses of `client`'s
+    replicas.
 
     Raises:
-        ConfigError: no file is named, it has no entry of the hub's, or there are no replicas to ask.
+        ConfigError: no file is named, it has no entry for the hub, or there are no replicas.
     """
     if not path:
         raise ConfigError("rollout.agent.agent_loop_config_path is to name the file with the hub's agent loop")
@@ -28,10 +29,10 @@ async def read_entry(path: str | None, client: Any) -> dict[str, Any]:
 
 
 def loop_entry(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The settings of the hub's entry among agent loops: `run`, `components`, `groups`.
+    """The settings `run`, `components` and `groups` of the hub's entry in a list of agent loops.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no such entry.
     """
     for entry in entries:
         if entry.get("_target_") == TARGET:
@@ -40,10 +41,10 @@ def loop_entry(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 async def served_urls(client: Any) -> list[str]:
-    """The addresses of the replicas that veRL's client balances between, as OpenAI clients take them.
+    """The base URLs of the replicas that veRL's client balances between, for OpenAI clients.
 
     Raises:
-        ConfigError: there are none.
+        ConfigError: there are no replicas.
     """
     balancer: Any = getattr(client, "_load_balancer", None)
     addresses: list[str] = [] if balancer is None else await balancer.get_all_servers.remote()

@@ -1,4 +1,4 @@
-"""Rows as a `DataProto`, veRL's batch, and back."""
+"""Converts training rows to a `DataProto`, veRL's batch, and back."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from rollouthub.errors import ConfigError
 from rollouthub.export import Credit, RefusalReason, TrainingRow
 from rollouthub.export.not_trainable import Need
 from rollouthub.rollout import Rollout
+from rollouthub.trainers.pictures.shown_pictures import shows_media
 from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.verl.batch_columns import RewardPlace, columns
 from rollouthub.trainers.verl.learnable import WHOLE, learnable
-from rollouthub.trainers.verl.prompt_pictures import shows_media
 
 
 def data_proto(
@@ -26,11 +26,11 @@ def data_proto(
     vocabulary: int | None = None,
     logprobs: bool = True,
 ) -> Any:
-    """A `verl.DataProto` of rows; see `columns` for what is in it.
+    """A `verl.DataProto` of rows; `columns` describes its contents.
 
     Raises:
-        NotTrainable: a row is longer than the lengths given, of another tokenizer, or without log-probabilities.
-        ConfigError: a row shows pictures, which no record has as veRL's trainer wants them.
+        NotTrainable: a row exceeds the given lengths, has another tokenizer, or lacks log-probabilities.
+        ConfigError: a row shows pictures, whose tensors veRL's trainer needs and rollouts do not record.
     """
     if shown := next((row.rollout.rollout_id for row in rows if shows_media(row.rollout)), None):
         raise ConfigError(
@@ -66,10 +66,10 @@ def data_protos(
     on_refused: Callable[[RefusalReason], None] | None = None,
     **settings: Any,
 ) -> Iterator[Any]:
-    """Batches of a stream of rollouts, of whole groups: at least `batch_rows` rows each, the last one fewer.
+    """Batches of a stream of rollouts: whole groups, at least `batch_rows` rows in each but the last.
 
-    What must not be learnt from is left out, named to `on_refused`, and counted in the log. `settings` are those of
-    `data_proto`.
+    Rollouts that must not be trained on are left out, passed to `on_refused` with the reason, and counted in the log.
+    `settings` are those of `data_proto`.
 
     Raises:
         NotTrainable, ConfigError: as `data_proto`.
@@ -95,16 +95,16 @@ class BatchRow:
     response_mask: list[int]
     response_logprobs: list[float] | None
     token_rewards: list[float]
-    """[response]; their sum is the reward."""
+    """Rewards [response]; their sum is the row's reward."""
 
     @property
     def reward(self) -> float:
-        """The row's."""
+        """The row's reward."""
         return sum(self.token_rewards)
 
 
 def rows_of_data_proto(data: Any) -> list[BatchRow]:
-    """What is in a `DataProto` that has a rollout's columns."""
+    """The rows of a `DataProto` that has the columns of `data_proto`."""
     batch, prompts = data.batch, data.batch["prompts"].shape[1]
     sampled = batch["rollout_log_probs"] if "rollout_log_probs" in set(batch.keys()) else None
     found: list[BatchRow] = []

@@ -1,5 +1,6 @@
 """A batch's columns as veRL has them, in numpy: prompts padded on the left, responses on the right."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -13,12 +14,12 @@ RewardPlace = Literal["verdict", "turns"]
 
 @dataclass(frozen=True, slots=True)
 class BatchColumns:
-    """What a `DataProto` is made of."""
+    """The arrays that a `DataProto` is made of."""
 
     tensors: dict[str, Any]
-    """Arrays [row, tokens], as numpy has them."""
+    """NumPy arrays [row, tokens], by column name."""
     others: dict[str, Any]
-    """Arrays of objects [row]."""
+    """NumPy arrays [row], by column name, mostly of objects."""
 
 
 def columns(
@@ -32,15 +33,15 @@ def columns(
     vocabulary: int | None = None,
     logprobs: bool = True,
 ) -> BatchColumns:
-    """The columns of rows; lengths default to the longest.
+    """The columns of rows, padded to the given lengths, by default those of the longest row.
 
-    `rewards`: "verdict" puts the rollout's reward on the last token of every row of it; "turns" puts each turn's own on
-    its last token, and on the row's last turn what it and all after it are worth. `uids` names each row's group where
-    the trainer has a name for it. `vocabulary` is the trainer's number of token ids. A rollout that forked has several
-    rows; `compute_advantage` counts it once in its group.
+    `rewards`: "verdict" puts the rollout's reward on the last token of each of its rows; "turns" puts the reward of
+    each turn and span on its last token, and the return from there on the last token of the row's last turn. `uids` are
+    the trainer's names of the rows' groups, by default the hub's group ids. `vocabulary` is the trainer's number of
+    token ids. A rollout that forked has several rows; `compute_advantage` counts it once in its group.
 
     Raises:
-        NotTrainable: a row is longer than the lengths given, of another tokenizer, or without log-probabilities.
+        NotTrainable: a row exceeds the given lengths, has another tokenizer, or lacks log-probabilities.
     """
     numpy: Any = import_module("numpy")
     prompts = max((row.segment.prompt_length for row in rows), default=0) if prompt_length is None else prompt_length
@@ -81,21 +82,21 @@ def _answer(row: TrainingRow) -> int:
 
 
 def _placed(row: TrainingRow, rewards: RewardPlace) -> list[tuple[int, float]]:
-    """Where in the response [token] which reward stands."""
+    """Pairs (response token index, reward) for one row."""
     last = _answer(row) - 1
     if rewards == "verdict":
         return [(last, row.reward)]
+    placed = row.process_rewards
     turns = list(row.segment.turn_ids)[row.segment.prompt_length :]
-    ends = {turn: token for token, turn in enumerate(turns) if turn >= 0}
-    final = max(ends)
-    return [
-        (token, row.returns[turn] if turn == final else row.rollout.turns[turn].reward or 0.0)
-        for turn, token in ends.items()
-    ]
+    final = max(turns)
+    end = max(token for token, turn in enumerate(turns) if turn == final)
+    own = math.fsum(value for value, turn in zip(placed, turns, strict=True) if turn == final)
+    placed[end] += row.returns[final] - own
+    return [(token, value) for token, value in enumerate(placed) if value]
 
 
 def _check(rows: Sequence[TrainingRow], prompts: int, answers: int) -> None:
-    models = {row.rollout.model for row in rows}
+    models = {row.model for row in rows}
     if len(models) > 1:
         named = ", ".join(sorted(str(model) for model in models))
         raise NotTrainable(
@@ -112,7 +113,7 @@ def _check(rows: Sequence[TrainingRow], prompts: int, answers: int) -> None:
 def _check_values(
     numpy: Any, rows: Sequence[TrainingRow], ids: Any, attention: Any, sampled: Any | None, vocabulary: int | None
 ) -> None:
-    """No id beyond the trainer's, and no log-probability that is missing."""
+    """Refuse a token id outside the trainer's vocabulary, and a missing log-probability."""
     if vocabulary is not None:
         for place in numpy.flatnonzero(((ids >= vocabulary) & (attention == 1)).any(axis=1))[:1]:
             why = f"it has token id {int(ids[place].max())}, and the trainer's tokenizer has {vocabulary}"
@@ -124,7 +125,7 @@ def _check_values(
 
 
 def global_steps(rollout: Rollout) -> tuple[int | None, int | None]:
-    """The versions of the oldest and the newest token; None where nobody knows, which records may have as -1."""
+    """The policy versions of the oldest and the newest token; None if unknown, which records may store as -1."""
     oldest, newest = rollout.policy_version_min, rollout.policy_version_max
     return None if oldest is None or oldest < 0 else oldest, None if newest is None or newest < 0 else newest
 

@@ -1,4 +1,4 @@
-"""Which of a stream of rollouts make rows for veRL: whole groups that may be learnt from; the others are named."""
+"""Selects the groups of a stream of rollouts that make training rows for veRL; the refused rollouts are reported."""
 
 import logging
 from collections import Counter
@@ -22,10 +22,10 @@ def learnable(
     credit: Credit = WHOLE,
     on_refused: Callable[[RefusalReason], None] | None = None,
 ) -> Iterator[list[TrainingRow]]:
-    """The rows of each group, as its members follow one another; one group is held at a time.
+    """The training rows of each group, in the order of its members; one group is in memory at a time.
 
-    With `group_size`, a group with fewer members to learn from is refused whole. Every refusal goes to `on_refused`,
-    and the log counts them by name at the end.
+    With `group_size`, a group with fewer trainable members is refused as a whole. Every refusal is passed to
+    `on_refused`, and the log counts them by reason at the end.
     """
     counts: Counter[str] = Counter()
 

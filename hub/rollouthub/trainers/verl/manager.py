@@ -1,5 +1,6 @@
-"""The agent loop manager: a whole batch is played by the hub in the trainer's process, over served replicas or veRL's
-engine, and comes back as a `DataProto`."""
+"""The agent loop manager: the hub plays a whole batch in the trainer's process, over served replicas or veRL's
+engine, and returns it as a `DataProto`.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,9 @@ from rollouthub.trainers.verl.whole_groups import no_groups
 
 
 def balanced(outputs: Sequence[Output], uids: Sequence[str]) -> None:
-    """Give unscored rows the mean reward of their group: masked as they are, they then move nobody's baseline."""
+    """Give unscored outputs, which are masked, the mean reward of their group, so that they do not change its
+    baseline.
+    """
     known: dict[str, list[float]] = {}
     for uid, output in zip(uids, outputs, strict=True):
         if output["extra_fields"]["reward_extra_info"]["is_scored"]:
@@ -30,7 +33,7 @@ def balanced(outputs: Sequence[Output], uids: Sequence[str]) -> None:
 
 
 def sampling_parameters(rollout: Any, *, is_validation: bool) -> dict[str, Any]:
-    """The sampling parameters that veRL's own workers would use."""
+    """The sampling parameters that veRL's own workers use."""
     source = rollout.val_kwargs if is_validation else rollout
     return {
         "temperature": source.temperature,
@@ -42,7 +45,7 @@ def sampling_parameters(rollout: Any, *, is_validation: bool) -> dict[str, Any]:
 
 
 def padded(outputs: Sequence[Output], pad_token_id: int, prompt_length: int, response_length: int) -> dict[str, Any]:
-    """The tensors of a batch [row, tokens] of outputs, as veRL's own workers pad them."""
+    """The tensors [row, tokens] of a batch of outputs, padded as veRL's own workers do."""
     torch: Any = import_module("torch")
     count, width = len(outputs), prompt_length + response_length
     ids = torch.full((count, width), pad_token_id, dtype=torch.int64)
@@ -76,7 +79,7 @@ def padded(outputs: Sequence[Output], pad_token_id: int, prompt_length: int, res
 def batch_of(
     outputs: Sequence[Output], fields: Mapping[str, Any], pad_token_id: int, prompt_length: int, response_length: int
 ) -> Any:
-    """The `DataProto` of outputs in the order of the rows they were asked for; `fields` are the rows' own columns."""
+    """The `DataProto` of outputs, in the order of the rows; `fields` are the rows' own columns."""
     numpy: Any = import_module("numpy")
     verl: Any = system_module("verl")
 
@@ -106,7 +109,7 @@ async def play_batch(
     parameters: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]],
 ) -> list[Output]:
-    """Play every row at once, one output for each.
+    """Play all rows at once. Returns one output for each row.
 
     Raises:
         UsageError, SupplyError, StoreError: as `played`.
@@ -127,16 +130,17 @@ async def play_batch(
 
 
 def agent_loop_manager_class() -> Any:
-    """The class itself, over veRL's `AgentLoopManager`, for `rollout.agent.agent_loop_manager_class`.
+    """Create `HubAgentLoopManager` as a subclass of veRL's `AgentLoopManager`, for
+    `rollout.agent.agent_loop_manager_class`.
 
     Raises:
-        ImportError: veRL, or something that its agent loops need, is not installed.
+        ImportError: veRL, or a dependency of its agent loops, is not installed.
     """
     agent_loop: Any = system_module("verl.experimental.agent_loop.agent_loop")
     auto_await: Any = system_module("verl.utils.ray_utils").auto_await
 
     class HubAgentLoopManager(agent_loop.AgentLoopManager):
-        """Plays whole batches in the hub. It starts no workers of veRL's."""
+        """Plays whole batches in the hub. It starts no veRL workers."""
 
         agent_loop_workers_class = None
 
@@ -148,10 +152,10 @@ def agent_loop_manager_class() -> Any:
 
         @auto_await
         async def generate_sequences(self, prompts: Any) -> Any:
-            """The batch of rollouts, a row for each row of `prompts`, in their order.
+            """Play a batch. Returns one row for each row of `prompts`, in their order.
 
             Raises:
-                ConfigError: whoever asks does not wait for it.
+                ConfigError: the trainer is veRL's V1, which does not wait for batches.
             """
             if not hasattr(prompts, "non_tensor_batch"):
                 raise ConfigError(

@@ -1,4 +1,4 @@
-"""A rollout as the keyword arguments of veRL's `AgentLoopOutput`: one for each of its rows, or one that is masked."""
+"""A rollout as keyword arguments of veRL's `AgentLoopOutput`: one for each of its rows, or one masked output."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference, TrainingRow, training_rows
 from rollouthub.export.not_trainable import Need
 from rollouthub.rollout import Rollout
+from rollouthub.trainers.pictures.shown_pictures import shows_media
 from rollouthub.trainers.verl.batch_columns import global_steps
-from rollouthub.trainers.verl.prompt_pictures import shows_media
 
 Output = dict[str, Any]
-"""`AgentLoopOutput(**output)`."""
+"""Keyword arguments of `AgentLoopOutput`."""
 
 
 def loop_outputs(
@@ -21,13 +21,14 @@ def loop_outputs(
     prompt_length: int | None = None,
     response_length: int | None = None,
 ) -> list[Output]:
-    """One output a row, each with the rollout's reward: what veRL shares among the outputs of one sample.
+    """One output for each row, each with the rollout's reward, because veRL shares one reward among the outputs of a
+    sample.
 
-    `components` are the parts of the reward to report, besides the reward and whether it passed: veRL wants the same
-    keys of every sample, so one that this rollout has not is NaN.
+    `components` are the reward components to report, besides the reward and whether it passed. veRL requires equal keys
+    for all samples, so a component that the rollout lacks is NaN.
 
     Raises:
-        NotTrainable: it is not to be learnt from, or a row is longer than veRL's lengths.
+        NotTrainable: the rollout must not be trained on, or a row is longer than veRL's lengths.
     """
     rows = training_rows(rollout, need=need)
     return [_output(row, need, components, prompt_length, response_length) for row in rows]
@@ -70,9 +71,10 @@ def masked_output(
     prompt_length: int | None = None,
     response_length: int | None = None,
 ) -> Output:
-    """An output that nothing is learnt from, for where veRL takes no less: all of it masked, and the reason named.
+    """A fully masked output with the reason of the refusal, where veRL requires an output for every row.
 
-    `reward` is the policy's own; None where there is none, though a person's help or the reference solution earned one.
+    `reward` is None if no trainable reward exists, also if the reward was earned with a person's help or by the
+    reference solution.
     """
     prompt, response = _ids(rollout, pad_token_id)
     prompt = prompt if prompt_length is None else prompt[-prompt_length:]
@@ -96,9 +98,10 @@ def masked_output(
 
 
 def _ids(rollout: Rollout, pad_token_id: int) -> tuple[list[int], list[int]]:
-    """Its first turn's, where it has ids at all: veRL pads to lengths, and takes no empty row.
+    """Prompt and output ids of the first turn that has any; otherwise one padding token each, since veRL takes no empty
+    row.
 
-    Not where it shows pictures: a mark without its picture is no prompt.
+    A rollout that shows pictures also gets padding: image tokens without their picture are no valid prompt.
     """
     for turn in () if shows_media(rollout) else rollout.turns:
         if turn.prompt_token_ids and turn.output_token_ids:
@@ -107,7 +110,7 @@ def _ids(rollout: Rollout, pad_token_id: int) -> tuple[list[int], list[int]]:
 
 
 def _chat_turns(rollout: Rollout, turns: Iterable[int]) -> int:
-    """Chat turns of user, assistant and tools, as veRL counts them."""
+    """The number of user, assistant and tool messages, as veRL counts turns."""
     spoken = [rollout.turns[turn] for turn in turns]
     return sum(1 + sum(message.role != "system" for message in turn.messages) for turn in spoken)
 

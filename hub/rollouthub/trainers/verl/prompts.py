@@ -1,4 +1,4 @@
-"""veRL's prompt data sets: a row for each task, which names it and holds nothing of its secret half."""
+"""veRL's prompt data sets: a row for each task with its name and public part only."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -16,16 +16,17 @@ from rollouthub.store.atomic_files import complete_file
 from rollouthub.task import Public
 
 AGENT = "rollouthub"
-"""The name under which `agent_loop_config_path` has the hub's agent loop."""
+"""The name of the hub's agent loop in the file `agent_loop_config_path`."""
 _ROWS = 1000
 
 
 def prompt_rows(
     tasks: Iterable[Public], environment: str, split: str, *, agent_name: str | None = AGENT
 ) -> Iterator[dict[str, Any]]:
-    """Rows as veRL reads them; the task's reference is the `ground_truth`. None for `agent_name` leaves the column out.
+    """Rows in veRL's format; the `ground_truth` is the task's reference. If `agent_name` is None, the column is left
+    out.
 
-    Tasks are those of `RolloutWorker.tasks` or `Scorer.tasks`: public halves alone.
+    `tasks` come from `RolloutWorker.tasks` or `Scorer.tasks`, which give only the public part.
     """
     for index, task in enumerate(tasks):
         reference = str(TaskReference(environment, split, task.id))
@@ -42,7 +43,7 @@ def prompt_rows(
 
 
 def prompt_messages(task: Public) -> list[dict[str, str]]:
-    """What the task says first, in chat messages of words: media have no place in them."""
+    """A task's first messages as text-only chat messages; pictures and other media are left out."""
     said = [Message(role="user", content=task.prompt)] if isinstance(task.prompt, str) else list(task.prompt)
     if task.system is not None:
         said.insert(0, Message(role="system", content=task.system))
@@ -50,11 +51,11 @@ def prompt_messages(task: Public) -> list[dict[str, str]]:
 
 
 def write_prompts(rows: Iterable[dict[str, Any]], out: Path | str) -> int:
-    """Write rows as lines of JSON or as Parquet, as the file's name says; how many there were.
+    """Write rows as JSON lines or Parquet, chosen by the file's name. Returns the number of rows.
 
     Raises:
-        ConfigError: the name says another format, nothing can be written there, there are no rows, or pyarrow is not
-            installed.
+        ConfigError: the name's format is not supported, the file's folder cannot be written, there are no rows, or
+        pyarrow is not installed.
         StoreError: the file could not be written.
     """
     out = Path(out)
@@ -76,7 +77,7 @@ def _write_lines(rows: Iterable[dict[str, Any]], path: Path) -> int:
 
 
 def _write_parquet(rows: Iterable[dict[str, Any]], path: Path) -> int:
-    """Some at a time."""
+    """Write rows as Parquet, in chunks."""
     try:
         # Imported on use: it is an extra, and takes its time. It has no type stubs.
         arrow: Any = import_module("pyarrow")

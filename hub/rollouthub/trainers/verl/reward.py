@@ -1,4 +1,4 @@
-"""A reward function for veRL, for tasks of one answer: the environment's verifier."""
+"""A reward function for veRL over the environment's verifier, for tasks that are answered in one message."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,12 +22,13 @@ def compute_score(
     """Score one answer: `reward.custom_reward_function.path=pkg://rollouthub.trainers.verl.reward`,
     `name=compute_score`.
 
-    `ground_truth` is the task's reference. `components` are the parts of the reward to report. `settings` are those of
-    a run, such as `{"set": {…}}` and, where the task's name is not how its environment is found, `environments`. veRL
-    has no word for an unscored answer: it fails its sample, unless `unscored` says what number to take for one.
+    `ground_truth` is the task's reference. `components` are the reward components to report. `settings` are those of a
+    run, such as `{"set": {…}}`, and `environments` if the task's environment is not found by its name. veRL cannot
+    represent an unscored answer: by default the function raises, and veRL fails the sample; `unscored` is a number to
+    return instead.
 
     Raises:
-        VerifierError: there is no score, and `unscored` says nothing.
+        VerifierError: the answer is unscored, and `unscored` is None.
         UsageError: the task's environment cannot be opened.
     """
     task = TaskReference.parse(ground_truth)

@@ -1,4 +1,4 @@
-"""The hub's side of veRL's rollouts: workers that play rows' tasks, one for each engine of a process."""
+"""Workers that play the tasks of veRL's rows: one for each combination of settings and policy in a process."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,25 +10,26 @@ from typing import Any, cast
 
 from rollouthub.errors import ConfigError
 from rollouthub.export import TaskReference
+from rollouthub.generation import Sampling
 from rollouthub.models.tokens import HfChatFormat, TokenModel
-from rollouthub.protocols import Sampling
 from rollouthub.rollout import Rollout
-from rollouthub.trainers.stream import RolloutWorker, SampleRequest, rollout_worker
-from rollouthub.trainers.verl.prompt_pictures import PictureChatFormat, PromptPictures
+from rollouthub.trainers.pictures.picture_chat_format import PictureChatFormat
+from rollouthub.trainers.stream import RolloutWorker, SampleRequest
 from rollouthub.trainers.verl.verl_engine import VerlEngine
-from rollouthub.trainers.workers.in_thread import Residents, ResidentWorker
+from rollouthub.trainers.verl.verl_pictures import VerlPictures
+from rollouthub.trainers.workers.in_thread import ResidentWorker, ThreadWorkers
 from rollouthub.trainers.workers.worker_settings import TrainingSettings
 
 _UNKNOWN = -1
-"""The policy's version where veRL tells none."""
+"""The policy version where veRL reports none."""
 
-_residents = Residents()
+_residents = ThreadWorkers()
 _engines: dict[str, VerlEngine] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class VerlPolicy:
-    """Whose tokens are learnt from: veRL's engine, and how its model writes."""
+    """The policy to sample from: veRL's engine, and how its conversations are rendered."""
 
     client: Any
     """veRL's `LLMServerClient`."""
@@ -38,36 +39,36 @@ class VerlPolicy:
     response_length: int
     tool_parser: str
     template_kwargs: Mapping[str, Any]
-    pictures: PromptPictures | None = None
-    """How it sees, where it does."""
+    pictures: VerlPictures | None = None
+    """Prepares pictures for a vision-language policy; None for a text-only policy."""
 
 
 class Playing:
-    """A worker of this process, for callers on another event loop."""
+    """A worker of this process, for callers in another event loop."""
 
     def __init__(self, worker: ResidentWorker, engine: VerlEngine | None) -> None:
         self._worker, self._engine = worker, engine
 
     @property
     def directory(self) -> Path:
-        """The run's: every record is there."""
+        """The run's directory, which holds every record."""
         return self._worker.directory
 
     def advance(self, version: int) -> None:
-        """Stamp what is sampled from now on with a version of the weights, where the engine itself tells none.
+        """Set the policy version for later generations, where the engine itself reports none.
 
-        A lower one than before is left: batches of several steps are played at once.
+        A version lower than the current one is ignored, because batches of several steps are played at once.
         """
         if version > self._worker.policy_version:
             self._worker.policy_version = version
 
     async def play(self, task: TaskReference, group: str | None, sampling: Sampling) -> Rollout:
-        """Play one more sample of a group.
+        """Play one further sample of a group.
 
         Raises:
             UsageError, SupplyError, StoreError: as `RolloutWorker.play`.
         """
-        sample = 0 if group is None else self._worker.next_visit(task, group)
+        sample = 0 if group is None else self._worker.next_sample(task, group)
         if self._engine is None:  # over a server the hub asks for log-probabilities itself, as its lane does
             extra = {name: value for name, value in sampling.extra.items() if name != "logprobs"}
             sampling = sampling.model_copy(update={"extra": extra})
@@ -87,9 +88,9 @@ class Playing:
 
 
 async def playing_with(settings: TrainingSettings, policy: VerlPolicy) -> Playing:
-    """This process's worker for these settings, opened by the first call; closed when the process ends.
+    """This process's worker for these settings: opened by the first call, closed when the process ends.
 
-    Where the settings name a `model`, that is asked, and veRL's client is not.
+    If the settings name a `model`, it generates instead of veRL's client.
 
     Raises:
         UsageError: as `rollout_worker`.
@@ -99,11 +100,8 @@ async def playing_with(settings: TrainingSettings, policy: VerlPolicy) -> Playin
     name = f"verl {policy.name} {policy.prompt_length} {policy.response_length} {sees} {settings.model_dump_json()}"
 
     def make() -> AbstractAsyncContextManager[RolloutWorker]:
-        directory = settings.run_directory("verl")
         if settings.request.model is not None:
-            return rollout_worker(
-                settings.request, directory=directory, policy_version=_UNKNOWN, suspect=settings.training.suspect
-            )
+            return settings.worker("verl", policy_version=_UNKNOWN)
         engine = VerlEngine(
             policy.client,
             loop,
@@ -120,13 +118,7 @@ async def playing_with(settings: TrainingSettings, policy: VerlPolicy) -> Playin
         )
         model = TokenModel(policy.name, engine, chat, max_context=settings.training.max_context)
         _engines[name] = engine
-        return rollout_worker(
-            settings.request,
-            directory=directory,
-            model=model,
-            policy_version=_UNKNOWN,
-            suspect=settings.training.suspect,
-        )
+        return settings.worker("verl", model, policy_version=_UNKNOWN)
 
     worker = await _residents.opened(name, make)
     engine = _engines.get(name)
@@ -137,10 +129,10 @@ async def playing_with(settings: TrainingSettings, policy: VerlPolicy) -> Playin
 
 
 def task_of(fields: Mapping[str, Any]) -> TaskReference:
-    """The task that a row of a data set names, see `write_prompts`.
+    """The task that a data row names, see `prompt_rows`.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: the row names no task.
     """
     for column, key in (("reward_model", "ground_truth"), ("extra_info", "task")):
         inner: object = fields.get(column)

@@ -1,5 +1,6 @@
-"""The agent loop manager of veRL's V1 trainer: the hub plays whole groups in the trainer's process, and each goes into
-TransferQueue when it is whole."""
+"""The agent loop manager for veRL's V1 trainer: the hub plays whole groups in the trainer's process, and puts each
+into TransferQueue when it is complete.
+"""
 
 import atexit
 import logging
@@ -19,15 +20,15 @@ from rollouthub.trainers.verl.whole_groups import ANY, group_rules, whole_group
 logger = logging.getLogger(__name__)
 
 _TAKEN = ("agent_name", "__rollout_n__", "__do_sample__")
-"""Columns of a row that are veRL's for its workers, and none of the sample's."""
+"""Columns of a row that are meant for veRL's workers and are not passed on with the sample."""
 _REPLACED = ("_run_prompt", "_agent_loop_postprocess")
 
 
 def _worker_class() -> Any:
-    """veRL's own worker of V1, whose rows' groups the hub plays; what becomes of outputs is veRL's.
+    """A subclass of veRL's V1 worker that plays rows' groups in the hub; veRL's own code processes the outputs.
 
     Raises:
-        ImportError: veRL is not installed, or has another worker than the one that is known.
+        ImportError: veRL is not installed, or its worker class has changed.
     """
     agent_loop: Any = system_module("verl.experimental.agent_loop.agent_loop")
     queueing: Any = system_module("verl.trainer.ppo.v1.agent_loop_tq")
@@ -39,7 +40,7 @@ def _worker_class() -> Any:
         )
 
     class GroupWorker(base):
-        """Plays a row's group in the hub, where veRL's own plays each sample in an agent loop."""
+        """Plays a row's group in the hub, where veRL's worker runs an agent loop for each sample."""
 
         def __init__(self, *args: Any, run: Any = None, components: Any = (), groups: Any = None) -> None:
             base.__init__(self, *args)
@@ -80,16 +81,17 @@ def _worker_class() -> Any:
 
 
 def agent_loop_manager_tq_class() -> Any:
-    """The class itself, over veRL's `AgentLoopManager`, for `rollout.agent.agent_loop_manager_class` under V1.
+    """Create `HubAgentLoopManagerTQ` as a subclass of veRL's `AgentLoopManager`, for
+    `rollout.agent.agent_loop_manager_class` under V1.
 
     Raises:
-        ImportError: veRL, TransferQueue, or something that they need, is not installed.
+        ImportError: veRL, TransferQueue, or one of their dependencies is not installed.
     """
     agent_loop: Any = system_module("verl.experimental.agent_loop.agent_loop")
     worker_class = _worker_class()
 
     class HubAgentLoopManagerTQ(agent_loop.AgentLoopManager):
-        """Plays whole groups in the hub, and puts them into TransferQueue. It starts no workers of veRL's."""
+        """Plays whole groups in the hub, and puts them into TransferQueue. It starts no veRL workers."""
 
         agent_loop_workers_class = None
 
@@ -104,10 +106,10 @@ def agent_loop_manager_tq_class() -> Any:
             atexit.register(self.close)
 
         def generate_sequences(self, prompts: Any) -> None:
-            """Begin to play a group for each row of `prompts`, and do not wait.
+            """Start to play a group for each row of `prompts`, without waiting for them.
 
             Raises:
-                ConfigError: whoever asks waits for a batch.
+                ConfigError: the trainer is not V1, but one that waits for its batches.
             """
             if hasattr(prompts, "non_tensor_batch"):
                 raise ConfigError(
@@ -117,7 +119,7 @@ def agent_loop_manager_tq_class() -> Any:
             self._portal.call(self._worker.generate_sequences, prompts)
 
         def close(self) -> None:
-            """Give up what is being played; called at the process's end."""
+            """Cancel the groups being played; also called when the process ends."""
             atexit.unregister(self.close)
             self._stack.close()
 

@@ -1,4 +1,4 @@
-"""veRL's engine as a `TokenEngine`: its server client takes and gives token ids."""
+"""veRL's engine as a `TokenEngine`: its server client takes and returns token ids."""
 
 import asyncio
 from collections import OrderedDict
@@ -6,25 +6,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.generation import Sampling
 from rollouthub.models.tokens import Sampled
-from rollouthub.protocols import Sampling
-from rollouthub.trainers.verl.prompt_pictures import PromptPictures
+from rollouthub.trainers.verl.verl_pictures import VerlPictures
 
 _SESSIONS = 4096
 
 
 class ServerClient(Protocol):
-    """What is asked of `verl.workers.rollout.llm_server.LLMServerClient`."""
+    """The method that the hub calls on `verl.workers.rollout.llm_server.LLMServerClient`."""
 
     async def generate(
         self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **shown: Any
     ) -> Any:
-        """A `TokenOutput`: token_ids, log_probs, stop_reason, extra_fields."""
+        """Generate after a prompt; returns a `TokenOutput`: token_ids, log_probs, stop_reason, extra_fields."""
         ...
 
 
 class VerlEngine:
-    """Samples with veRL's client, on the event loop that the client belongs to."""
+    """Samples with veRL's client, in the event loop that the client belongs to."""
 
     def __init__(
         self,
@@ -33,34 +33,36 @@ class VerlEngine:
         *,
         prompt_length: int | None,
         response_length: int | None,
-        pictures: PromptPictures | None = None,
+        pictures: VerlPictures | None = None,
     ) -> None:
-        """The lengths are veRL's `rollout.prompt_length` and `rollout.response_length`: no row grows beyond them.
+        """The lengths are veRL's `rollout.prompt_length` and `rollout.response_length`, in tokens: no row exceeds them.
 
-        `pictures` is how the policy sees, where it does.
+        `pictures` prepares pictures for a vision-language policy.
         """
         self.client = cast(ServerClient, client)
-        """Who samples."""
+        """veRL's client, which samples."""
         self.loop = loop
-        """Where the client is awaited."""
+        """The event loop that the client belongs to."""
         self._prompt_length, self._response_length = prompt_length, response_length
         self._pictures = pictures
         self._begun: OrderedDict[str, int] = OrderedDict()
-        """How many ids stand before the first sampled one, of the latest sessions."""
+        """The length of the first prompt in tokens, of the latest sessions."""
         self._newest: dict[str, int] = {}
 
     def newest(self, session: str) -> int | None:
-        """The newest version that spoke in a session, where veRL told one; told once."""
+        """The highest policy version that answered in a session; None if veRL reports no versions. Reading clears
+        it.
+        """
         return self._newest.pop(session, None)
 
     async def sample(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str, media: Mapping[str, bytes]
     ) -> Sampled:
-        """Sample after a prompt.
+        """Sample an answer after a prompt of token ids.
 
         Raises:
-            ContextLimitError: the prompt leaves no room within veRL's limit of a row.
-            ModelError: the prompt has pictures, and the model takes none.
+            ContextLimitError: the prompt leaves no room within veRL's lengths.
+            ModelError: the prompt has pictures, and the policy is text-only.
         """
         most = self._room(prompt_ids, sampling, session)
         asked = _parameters(sampling, most)
@@ -78,7 +80,7 @@ class VerlEngine:
         )
 
     async def _shown(self, media: Mapping[str, bytes]) -> dict[str, Any]:
-        """What veRL's client is told of pictures."""
+        """The arguments of veRL's client for the prompt's pictures."""
         if not media:
             return {}
         if self._pictures is None:
@@ -101,7 +103,9 @@ class VerlEngine:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(generate(), self.loop))
 
     def _room(self, prompt_ids: Sequence[int], sampling: Sampling, session: str) -> int | None:
-        """How many tokens may be sampled: a response has all that follows the first prompt, tools' answers too."""
+        """How many tokens may be sampled: all tokens after the first prompt, tool results too, count as the
+        response.
+        """
         begun = min(self._begun.get(session, len(prompt_ids)), len(prompt_ids))
         self._begun[session] = begun
         self._begun.move_to_end(session)
@@ -129,14 +133,16 @@ def _parameters(sampling: Sampling, most: int | None) -> dict[str, Any]:
 
 
 def _reason(stop_reason: str | None, count: int, most: int | None) -> str:
-    """veRL says "completed" of an answer that was cut, too."""
+    """The finish reason; veRL reports "completed" also for an answer that was truncated."""
     if stop_reason == "aborted":
         return "abort"
     return "length" if stop_reason == "length" or (most is not None and count >= most) else "stop"
 
 
 def sampling_of(parameters: Mapping[str, Any]) -> Sampling:
-    """veRL's sampling parameters as ours; what has no name of ours goes along as it is."""
+    """veRL's sampling parameters as the hub's `Sampling`; parameters without a field there go into `extra`
+    unchanged.
+    """
     ours = {key: parameters[key] for key in ("temperature", "top_p", "max_tokens") if parameters.get(key) is not None}
     rest = {key: value for key, value in parameters.items() if key not in ("temperature", "top_p", "max_tokens")}
     return Sampling(**ours, extra=rest)

@@ -1,4 +1,4 @@
-"""Whole groups for veRL's V1 trainer: members to learn from, stragglers broken off."""
+"""Complete groups for veRL's V1 trainer: collects trainable members, and cancels the stragglers."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,30 +9,30 @@ from pydantic import Field, ValidationError
 
 from rollouthub.errors import ConfigError, SupplyError, first_error
 from rollouthub.export import NotTrainable
-from rollouthub.frozen import Frozen
 from rollouthub.trainers.verl.outputs import Output
+from rollouthub.values import Frozen
 
 logger = logging.getLogger(__name__)
 
 
 class GroupRules(Frozen):
-    """What makes a group whole, as `rollouthub.stream_rollouts` names it."""
+    """When a group is complete; the fields are named as in `rollouthub.stream_rollouts`."""
 
     redundancy: int = Field(default=0, ge=0)
-    """Samples begun beyond the group's size; the first to learn from make it, the others are broken off."""
+    """Samples begun beyond the group's size: the first trainable ones make the group, the rest are cancelled."""
     min_group: int | None = Field(default=None, ge=1)
-    """Members to learn from that a group needs; None is all."""
+    """Trainable members that a group needs; None means all."""
 
 
 ANY = GroupRules(min_group=1)
-"""As validation takes them."""
+"""The rules for validation: any number of members from one."""
 
 
 def group_rules(given: Mapping[str, Any]) -> GroupRules:
-    """Check rules of a file.
+    """Validate the rules in a configuration file.
 
     Raises:
-        ConfigError: one is unknown, or does not hold.
+        ConfigError: a rule is unknown or invalid.
     """
     try:
         return GroupRules.model_validate(dict(given))
@@ -42,10 +42,11 @@ def group_rules(given: Mapping[str, Any]) -> GroupRules:
 
 
 async def whole_group(play: Callable[[], Awaitable[list[Output]]], size: int, rules: GroupRules) -> list[list[Output]]:
-    """The outputs of `size` samples that may be learnt from, in the order in which they ended; all are played at once.
+    """Play all samples of a group at once. Returns the outputs of the first `size` trainable ones, in the order in
+    which they ended.
 
     Raises:
-        SupplyError: there are fewer than the rules want, or the run has ended.
+        SupplyError: fewer samples are trainable than the rules require, or the run has ended.
         UsageError, StoreError: as `play`.
     """
     kept: list[list[Output]] = []
@@ -74,10 +75,10 @@ async def whole_group(play: Callable[[], Awaitable[list[Output]]], size: int, ru
 
 
 def no_groups(given: Any) -> None:
-    """Refuse rules of groups where veRL asks for samples one by one.
+    """Refuse group rules where veRL requests samples one by one.
 
     Raises:
-        ConfigError: there are some.
+        ConfigError: rules are given.
     """
     if given is not None:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""verl-agent: its vectorised environment manager over real episodes of the hub, and step rows of recorded ones."""
+"""verl-agent: its vectorised environment manager over episodes of the hub, and step rows of recorded rollouts."""
 
 from rollouthub.trainers.verl_agent.manager import HubEnvironmentManager, make_envs
 from rollouthub.trainers.verl_agent.observation import observation, project

@@ -1,4 +1,4 @@
-"""What the hub offers verl-agent."""
+"""The adapter for verl-agent: its name, packages, entries and documentation page."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from rollouthub.trainers.verl_agent.steps import step_rows
 
 
 class VerlAgentAdapter:
-    """verl-agent: see its page."""
+    """The adapter for verl-agent; `page` documents its use."""
 
     system = "verl-agent"
     packages = {"agent_system": None}
@@ -19,5 +19,5 @@ class VerlAgentAdapter:
     page = "docs/trainers/verl-agent.md"
 
     def convert(self, rollouts: Sequence[Rollout]) -> object:
-        """A row for each turn."""
+        """Convert rollouts to step rows, one for each turn."""
         return [row for rollout in rollouts for row in step_rows(rollout)]

@@ -1,4 +1,4 @@
-"""Episodes in lock-step: each waits for the trainer's next action, and none goes on before all have theirs."""
+"""Episodes in lock-step: each waits for the trainer's next action, and all get their actions together."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,58 +6,58 @@ from dataclasses import dataclass, replace
 import anyio
 
 from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.messages import Message
-from rollouthub.protocols import ModelReply, ModelRequest, Sampling
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.stream import RolloutWorker, SampleRequest
 from rollouthub.trainers.verl_agent.observation import Projected
 
 SLOT = "rollouthub_slot"
-"""In a request's sampling: which place of the batch its episode has."""
+"""Key in a request's sampling settings for the episode's index in the batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An action to be taken: its message, or None where the episode is to end as it is."""
+    """The trainer's action: a message, or None to end the episode as it is."""
 
     message: Message | None
 
 
 class Slot:
-    """One place of the batch, and the episode that is played in it."""
+    """One position in the batch, and the episode that is played there."""
 
     def __init__(self, wanted: SampleRequest) -> None:
         self.wanted = wanted
         self.request: ModelRequest | None = None
-        """What the episode asks its policy now."""
+        """The model call that waits for the trainer's action."""
         self.rollout: Rollout | None = None
-        """Once it is over."""
+        """The finished rollout; None while the episode runs."""
         self.failure: Exception | None = None
         self._given: Given | None = None
         self._changed = anyio.Event()
 
     @property
     def is_settled(self) -> bool:
-        """Whether it waits for the trainer, or is over."""
+        """Whether the episode waits for the trainer, or is over."""
         return self.request is not None or self.is_over
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes of it."""
+        """Whether the episode has ended or failed."""
         return self.rollout is not None or self.failure is not None
 
     def change(self) -> None:
-        """Tell who waits that something is otherwise."""
+        """Wake all tasks that wait for a change of this slot."""
         self._changed.set()
         self._changed = anyio.Event()
 
     async def settled(self) -> None:
-        """Wait until it waits for the trainer, or is over."""
+        """Wait until the episode waits for the trainer, or is over."""
         while not self.is_settled:
             await self._changed.wait()
 
     async def ask(self, request: ModelRequest) -> Message | None:
-        """Wait for the trainer's action; None where there is to be none."""
+        """Wait for the trainer's action on a model call; None if the trainer ends the episode."""
         self.request, self._given = request, None
         self.change()
         try:
@@ -68,7 +68,7 @@ class Slot:
             self.request = None  # also where a limit of the episode's came first
 
     def give(self, message: Message | None) -> None:
-        """Take an action."""
+        """Answer the waiting model call with the trainer's action."""
         assert self.request is not None, "an action answers a question"
         self.request, self._given = None, Given(message)
         self.change()
@@ -83,11 +83,11 @@ class StepModel:
         self.slots: Sequence[Slot] = ()
 
     async def generate(self, request: ModelRequest) -> ModelReply:
-        """The trainer's next action.
+        """Wait for the trainer's next action, and return it.
 
         Raises:
-            ContextLimitError: the trainer takes no more steps; what is there is scored.
-            ModelError: the trainer has begun another batch.
+            ContextLimitError: the trainer takes no more steps in this episode, which is then scored as it is.
+            ModelError: the call belongs to no slot of the current batch.
         """
         place = request.sampling.extra.get(SLOT)
         slots = self.slots
@@ -100,13 +100,13 @@ class StepModel:
 
 
 class LockStep:
-    """A batch of episodes, on the event loop of their worker."""
+    """A batch of episodes, in their worker's event loop."""
 
     def __init__(self, worker: RolloutWorker, model: StepModel) -> None:
         self._worker, self._model = worker, model
 
     async def begin(self, wanted: Sequence[SampleRequest]) -> list[Slot]:
-        """Give up what is still played, and make places for these; `play` fills them."""
+        """End the episodes of the last batch, and make slots for the new one; `play` fills them."""
         for slot in self._model.slots:
             if slot.request is not None:
                 slot.give(None)
@@ -123,7 +123,7 @@ class LockStep:
         return slots
 
     async def play(self, slot: Slot) -> None:
-        """Play one place to its end."""
+        """Play one slot's episode to its end."""
         try:
             slot.rollout = await self._worker.play(slot.wanted)
         except Exception as error:  # told to who waits for the place; nobody awaits this task
@@ -132,9 +132,9 @@ class LockStep:
             slot.change()
 
     async def step(self, slots: Sequence[Slot], actions: Mapping[int, Projected], ending: Sequence[int] = ()) -> None:
-        """Take the actions of some places, and wait until every place waits or is over.
+        """Take the actions of some slots, and wait until every slot is settled.
 
-        Places that are `ending` take their action, and no other after it.
+        Episodes of slots in `ending` take this action, and then end.
 
         Raises:
             UsageError, SupplyError, StoreError: an episode could not be played.

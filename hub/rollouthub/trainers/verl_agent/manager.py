@@ -1,4 +1,6 @@
-"""`HubEnvironmentManager`: what verl-agent's rollout loop drives, `reset` and `step` over a batch of episodes."""
+"""`HubEnvironmentManager`: the object that verl-agent's rollout loop drives by `reset` and `step` over a batch of
+episodes.
+"""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -6,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from importlib import import_module
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from anyio.from_thread import start_blocking_portal
 from mcp_types import Tool
@@ -16,9 +18,17 @@ from rollouthub.export import Refusal, TaskReference, why_refused
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout
-from rollouthub.trainers.stream import SampleRequest, rollout_worker
+from rollouthub.trainers.stream import SampleRequest
 from rollouthub.trainers.verl_agent.lock_step import LockStep, Slot, StepModel
-from rollouthub.trainers.verl_agent.observation import NOT_UNDERSTOOD, Projected, anchor, observation, project
+from rollouthub.trainers.verl_agent.observation import (
+    NOT_UNDERSTOOD,
+    Projected,
+    Sight,
+    anchor,
+    observation,
+    project,
+    with_picture,
+)
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, settings_of
 
 logger = logging.getLogger(__name__)
@@ -26,16 +36,23 @@ logger = logging.getLogger(__name__)
 Render = Callable[[Sequence[Message], Sequence[Tool]], str]
 _DAY = 86_400.0
 _PATIENT = Deadlines(model_call=_DAY, agent=_DAY, episode=_DAY)
-"""A call of this policy takes as long as the trainer does; that it is slow does not mean that it broke."""
+"""Deadlines of one day: a call of this policy takes as long as the trainer's step, so slowness is no failure."""
 TASK = "task"
-"""In a row's `env_kwargs`: the task's reference."""
+"""Key in a row's `env_kwargs` for the task's reference."""
+
+
+class _Held(NamedTuple):
+    """An episode's current observation and anchor."""
+
+    sight: Sight
+    anchor: str
 
 
 class HubEnvironmentManager:
-    """A batch of the hub's episodes in lock-step, in the shape of verl-agent's `EnvironmentManagerBase`.
+    """A batch of the hub's episodes in lock-step, with the methods of verl-agent's `EnvironmentManagerBase`.
 
-    Every episode is a real one, played and verified by the hub and kept in its run directory. Close it when the
-    training is over, or use it as a context.
+    The hub plays and verifies every episode and records it in the run's directory. Close the manager after training, or
+    use it as a context manager.
     """
 
     def __init__(
@@ -48,9 +65,9 @@ class HubEnvironmentManager:
         history_length: int = 2,
         render: Render | None = None,
     ) -> None:
-        """`batch_size` counts groups; without `env_kwargs` in its data set, so many tasks are taken, in order.
+        """`batch_size` counts groups: if the data set has no `env_kwargs`, that many tasks are taken, in order.
 
-        `render` writes one step's prompt from the conversation; `observation` by default.
+        `render` makes a step's prompt from the conversation and the tools; default: `observation`.
 
         Raises:
             UsageError: as `rollout_worker`.
@@ -59,7 +76,7 @@ class HubEnvironmentManager:
         self._render: Render = render or (lambda messages, tools: observation(messages, tools, history_length))
         self._slots: list[Slot] = []
         self._steps = self._resets = 0
-        self._held: list[tuple[str, str]] = []
+        self._held: list[_Held] = []
         self._rewarded: set[int] = set()
         model = StepModel()
         request = settings.request.model_copy(
@@ -72,9 +89,7 @@ class HubEnvironmentManager:
         )
         with ExitStack() as stack:
             self._portal = stack.enter_context(start_blocking_portal("asyncio"))
-            opened = rollout_worker(
-                request, directory=settings.run_directory("verl-agent"), model=model, suspect=settings.training.suspect
-            )
+            opened = settings.model_copy(update={"request": request}).worker("verl-agent", model)
             self._worker = stack.enter_context(self._portal.wrap_async_context_manager(opened))
             self._lock_step = LockStep(self._worker, model)
             self._stack = stack.pop_all()
@@ -88,14 +103,14 @@ class HubEnvironmentManager:
 
     @property
     def rollouts(self) -> list[Rollout | None]:
-        """The records of the batch; None of an episode that goes on."""
+        """The batch's rollouts; None for an episode that is still running."""
         return [slot.rollout for slot in self._slots]
 
     def reset(self, kwargs: Sequence[Mapping[str, Any]] | None = None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Begin a batch; `kwargs` are the rows' `env_kwargs`, members of a group one after another.
+        """Start a batch; `kwargs` are the rows' `env_kwargs`, with the members of a group next to each other.
 
         Raises:
-            UsageError: a row names no task, or one that is not there.
+            UsageError: a row names no task, or an unknown one.
         """
         self._resets += 1
         self._steps = 0
@@ -106,7 +121,7 @@ class HubEnvironmentManager:
             for place, task in enumerate(tasks)
         ]
         self._slots = self._portal.call(self._lock_step.begin, wanted)
-        self._held = [("", "")] * len(self._slots)
+        self._held = [_Held(Sight("", None), "")] * len(self._slots)
         self._rewarded = set()
         for slot in self._slots:
             self._portal.start_task_soon(self._lock_step.play, slot)
@@ -115,10 +130,10 @@ class HubEnvironmentManager:
         return self._observations({}), infos
 
     def step(self, text_actions: Sequence[str]) -> tuple[dict[str, Any], Any, Any, list[dict[str, Any]]]:
-        """Take one action in every episode; those that are over ignore theirs.
+        """Take one action in every episode; finished episodes ignore theirs.
 
-        A call that cannot be read is not made: the next observation says so, and the step is used. After `max_steps` an
-        episode ends as it is, and is scored so.
+        A tool call that cannot be parsed is not made: the next observation says so, and the step counts. After
+        `max_steps` an episode is ended and scored as it is.
 
         Raises:
             SupplyError, StoreError: episodes cannot be played any more.
@@ -152,10 +167,11 @@ class HubEnvironmentManager:
         episode_rewards: Any = None,
         **_: Any,
     ) -> dict[str, Any]:
-        """Whether each episode was won; and the place where verl-agent can be kept from learning from unscored ones.
+        """Whether each episode was won. It also excludes unscored episodes from training, because verl-agent has no
+        other hook for it.
 
-        Their rows are made inactive, which drops them before any advantage is computed. Their reward is made their
-        group's mean meanwhile, so that no filter takes it for a zero.
+        Their rows are made inactive, which removes them before advantages are computed. Until then their reward is the
+        mean of their group's scored members, so that no filter sees a zero.
 
         Raises:
             UsageError: no episode of the batch was scored.
@@ -178,11 +194,11 @@ class HubEnvironmentManager:
         return {"success_rate": numpy.array(won)}
 
     def build_text_obs(self) -> list[str]:
-        """The prompts of the present step."""
-        return [text for text, _ in self._held]
+        """The prompts of the current step."""
+        return [each.sight.text for each in self._held]
 
     def close(self) -> None:
-        """End what is played, and the run."""
+        """End all episodes, and the run."""
         if self._slots:
             self._portal.call(self._lock_step.begin, list[SampleRequest]())
             self._slots = []
@@ -196,16 +212,19 @@ class HubEnvironmentManager:
         return rollout.reward or 0.0
 
     def _observations(self, notes: Mapping[int, str]) -> dict[str, Any]:
-        """Of every place; one that is over keeps its last, which nothing is learnt from."""
+        """The observations of all slots; a finished episode repeats its last one, which is not trained on."""
         for place, slot in enumerate(self._slots):
             if slot.request is not None:
                 text = self._render(slot.request.messages, slot.request.tools)
                 note = f"\n\n{notes[place]}" if place in notes else ""
-                self._held[place] = text + note, anchor(slot.request.messages)
-        return {"text": self.build_text_obs(), "image": None, "anchor": [seen for _, seen in self._held]}
+                sight = with_picture(text + note, slot.request.messages, slot.request.media)
+                self._held[place] = _Held(sight, anchor(slot.request.messages))
+        images = [each.sight.picture for each in self._held]
+        shown = images if any(image is not None for image in images) else None
+        return {"text": self.build_text_obs(), "image": shown, "anchor": [each.anchor for each in self._held]}
 
     def _every_task(self) -> Iterator[SampleRequest]:
-        """Tasks in order, over and over."""
+        """The tasks in order, repeated without end."""
         environment = self._worker.environments[0]
 
         async def listed() -> list[str]:
@@ -230,7 +249,7 @@ def _task_of(kwargs: Mapping[str, Any]) -> SampleRequest:
 
 
 def _read(slot: Slot, text: str, turn: int) -> Projected | None:
-    """What the action means; None where the episode is over."""
+    """The episode's action from the policy's text; None if the episode is over."""
     return None if slot.request is None else project(text, slot.request.tools, turn)
 
 
@@ -248,25 +267,27 @@ def _info(slot: Slot, action: Projected | None, numpy: Any) -> dict[str, Any]:
 
 
 def is_won(rollout: Rollout) -> bool:
-    """Whether the task counts as solved; where the verifier draws no line, a reward of 1 does."""
+    """Whether the task counts as solved: the score's `passed`, or a reward of at least 1 if the verifier sets none."""
     assert rollout.score is not None
     return rollout.score.reward >= 1.0 if rollout.score.passed is None else rollout.score.passed
 
 
 def _refusal(rollout: Rollout) -> Refusal | None:
-    """verl-agent has the tokens itself; what it must not learn from is what has no verdict, or was helped."""
+    """Why the rollout must not be trained on: it is unscored, or was helped. Token ids are not required, because
+    verl-agent has them.
+    """
     refused = why_refused(rollout, "text")
     return None if refused is None else refused.refusal
 
 
 def make_envs(config: Any) -> tuple[HubEnvironmentManager, HubEnvironmentManager]:
-    """The managers of training and validation, in the place of `agent_system.environments.make_envs`.
+    """The environment managers of training and validation; replaces `agent_system.environments.make_envs`.
 
-    `config.env.rollouthub` are a run's settings; `config.env.env_name`, `max_steps`, `history_length`, `rollout.n` and
-    the batch sizes are verl-agent's own.
+    `config.env.rollouthub` has the settings of a run; `config.env.env_name`, `max_steps`, `history_length`, `rollout.n`
+    and the batch sizes are verl-agent's own.
 
     Raises:
-        UsageError: a setting does not hold.
+        UsageError: a setting is invalid.
     """
     omegaconf: Any = import_module("omegaconf")
     given = omegaconf.OmegaConf.to_container(config.env.get("rollouthub") or {}, resolve=True)

@@ -1,13 +1,17 @@
-"""Words in, words out: the prompt that verl-agent's policy gets at each step, and the call that its answer means."""
+"""Text in, text out: the prompt for verl-agent's policy at each step, and parsing of its answer into tool calls."""
 
 import json
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from mcp_types import Tool
 
-from rollouthub.messages import Message, ToolRequest, assistant
+from rollouthub.errors import ModelError
+from rollouthub.messages import Message, ToolRequest, assistant, media_of
+from rollouthub.models.tokens.engine_messages import shown_media
 from rollouthub.models.tokens.tool_text import find_tool_parser
+from rollouthub.trainers.pictures.prompt_pictures import open_picture
 
 _CALL = '<tool_call>{"name": "…", "arguments": {…}}</tool_call>'
 _MARK = "<tool_call>"
@@ -15,16 +19,16 @@ NOT_UNDERSTOOD = f"Your last answer held a tool call that could not be read. Wri
 
 
 class Projected(NamedTuple):
-    """What an action means."""
+    """An action parsed from the model's text."""
 
     message: Message
-    """As the agent says it."""
+    """The action as an assistant message."""
     is_valid: bool
-    """Whether it is a call that can be made, or words without any."""
+    """Whether every tool call in the text is readable and names a known tool; true without tool calls."""
 
 
 def project(text: str, tools: Sequence[Tool], turn: int = 0) -> Projected:
-    """Read an action: tool calls in it, else the agent's last words."""
+    """Parse an action: the tool calls in the text, or else the text as the agent's answer."""
     spoken = find_tool_parser("hermes")(text, tools)
     known = {tool.name for tool in tools}
     if not spoken.requests:
@@ -37,12 +41,47 @@ def project(text: str, tools: Sequence[Tool], turn: int = 0) -> Projected:
 
 
 def anchor(messages: Sequence[Message]) -> str:
-    """The observation alone, without a history: equal where two episodes are at the same place, for GiGPO's groups."""
-    return "\n".join(message.text for message in messages[_begin_of_latest(messages) :])
+    """The current observation without history, for GiGPO's grouping of episodes in the same state.
+
+    A picture is represented by its digest.
+    """
+    latest = messages[_begin_of_latest(messages) :]
+    return "\n".join([*(message.text for message in latest), *(each.digest for each in media_of(latest))])
+
+
+IMAGE = "<image>"
+"""Placeholder in a prompt, at which verl-agent's loop inserts the observation's picture."""
+
+
+class Sight(NamedTuple):
+    """An observation: the prompt's text and its picture."""
+
+    text: str
+    picture: Any
+    """An array [height, width, 3] of bytes; None if no picture was shown yet."""
+
+
+def with_picture(text: str, messages: Sequence[Message], media: Mapping[str, bytes]) -> Sight:
+    """A prompt with the latest picture of its conversation, because verl-agent's loop takes only one.
+
+    Raises:
+        ModelError: the picture cannot be opened, or the conversation has sounds.
+    """
+    shown = shown_media(messages, media)
+    if not shown:
+        return Sight(text, None)
+    if other := next((each for each in media_of(messages) if not each.mime_type.startswith("image/")), None):
+        raise ModelError(f"verl-agent's policy is shown pictures alone, and the episode has {other.mime_type}")
+    *_, latest = shown.values()
+    note = f"(Of {len(shown)} pictures so far, you see the latest.)\n" if len(shown) > 1 else ""
+    # A mark of the agent's or a tool's own would be taken for another picture.
+    return Sight(
+        f"{IMAGE}\n{note}{text.replace(IMAGE, '< image>')}", import_module("numpy").asarray(open_picture(latest))
+    )
 
 
 def observation(messages: Sequence[Message], tools: Sequence[Tool], history_length: int = 2) -> str:
-    """One step's prompt: the task, the tools, the latest `history_length` steps, and what is seen now."""
+    """One step's prompt: the task, the tools, the latest `history_length` steps, and the result of the last step."""
     spoken = [place for place, message in enumerate(messages) if message.role == "assistant"]
     begin = spoken[0] if spoken else len(messages)
     parts = [message.text for message in messages[:begin]]
@@ -65,7 +104,7 @@ def observation(messages: Sequence[Message], tools: Sequence[Tool], history_leng
 
 
 def _begin_of_latest(messages: Sequence[Message]) -> int:
-    """Where what is seen now begins: after the agent's last words."""
+    """Index of the first message after the agent's last one."""
     return next((place + 1 for place in range(len(messages) - 1, -1, -1) if messages[place].role == "assistant"), 0)
 
 

@@ -1,8 +1,8 @@
-"""What the hub offers VLM-R1."""
+"""The adapter for VLM-R1: its name, packages, entries and documentation page."""
 
 
 class VlmR1Adapter:
-    """VLM-R1: see its page."""
+    """The adapter for VLM-R1; `page` documents its use."""
 
     system = "VLM-R1"
     packages = {}

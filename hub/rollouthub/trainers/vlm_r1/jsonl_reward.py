@@ -1,6 +1,6 @@
-"""VLM-R1: a reward function for its trainer's registry, and the JSON lines it reads, with pictures by reference.
+"""VLM-R1: a reward function for its trainer's registry, and data sets as JSON lines with references to pictures.
 
-Its launcher takes reward functions by name from `open_r1.grpo_jsonl.reward_funcs_registry`: put `hub_reward` there.
+VLM-R1 looks up reward functions by name in `open_r1.grpo_jsonl.reward_funcs_registry`: put `hub_reward` there.
 """
 
 import logging
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 Unscored = Literal["group_mean", "none", "raise"]
 MARK = "<image>"
-"""Stands in a conversation where a picture is shown."""
+"""Placeholder in a conversation, at which VLM-R1 shows a picture."""
 _OPENS, _CLOSES = "<answer>", "</answer>"
 
 
@@ -34,15 +34,15 @@ def hub_reward(
     settings: Mapping[str, Any] | None = None,
     **columns: Sequence[Any],
 ) -> list[float | None]:
-    """The reward of each completion, by the verifier of the task that its row's column `rollouthub` names.
+    """The reward of each completion, by the verifier of the task that the row's column `rollouthub` names.
 
-    VLM-R1 has no word for an unscored answer. It gets the mean of the scored answers to its task, so that it stands
-    where its group's baseline does; where none is scored, that is an error. "none" hands out None, which trainers of
-    TRL from 0.17 leave out and VLM-R1 stops at; "raise" stops always. `environments` says what to open where the
-    tasks' own names do not, `settings` are those of a run.
+    VLM-R1 cannot represent an unscored answer. By default it gets the mean of the scored answers to its task, which
+    leaves the group's baseline unchanged; if no answer to the task is scored, that is an error. `unscored="none"`
+    returns None, which trainers of TRL from 0.17 leave out and VLM-R1 fails on; `"raise"` always raises. `environments`
+    says how to open the environments if the names in the tasks do not; `settings` are those of a run.
 
     Raises:
-        VerifierError: an answer is unscored, and there is nothing to put in its place.
+        VerifierError: an answer is unscored and is not given a substitute.
         UsageError: an environment cannot be opened, or a row names no task.
     """
     if COLUMN not in columns:
@@ -66,7 +66,9 @@ def hub_reward(
 
 
 def answer_of(completion: str | Sequence[Mapping[str, Any]]) -> str:
-    """What was said, of text or messages; within the last `<answer>` tags, which VLM-R1's questions ask for."""
+    """The answer's text: the content of the last `<answer>` tags, which VLM-R1's questions ask for, or the whole
+    text.
+    """
     text = completion if isinstance(completion, str) else str(completion[-1]["content"])
     answer, end = text, 0
     while (begin := text.find(_OPENS, end)) >= 0:
@@ -100,13 +102,13 @@ def jsonl_rows(
     image_folder: Path | str = ".",
     pictures: Mapping[str, Path] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Rows as VLM-R1 reads them: `id`, `image`, `conversations`, and the task's name in `rollouthub`.
+    """Rows in VLM-R1's format: `id`, `image`, `conversations`, and the task's name in `rollouthub`.
 
-    Tasks are those of `Scorer.tasks` or `RolloutWorker.tasks`: public halves alone; where VLM-R1 has a reference
-    answer, there is nothing. `pictures` says where the file of each picture is, by digest, within `image_folder`.
+    `tasks` come from `Scorer.tasks` or `RolloutWorker.tasks`, which give only the public part; VLM-R1's field for the
+    reference answer is empty. `pictures` maps a picture's digest to its file, which must be within `image_folder`.
 
     Raises:
-        ConfigError: a task shows what `pictures` does not have, or what is not within the folder.
+        ConfigError: a task shows a picture that `pictures` does not list, or whose file is not within the folder.
     """
     folder = Path(image_folder).resolve()
     for task in tasks:
@@ -136,7 +138,7 @@ def write_jsonl(
     image_folder: Path | str = ".",
     pictures: Mapping[str, Path] | None = None,
 ) -> int:
-    """Write `jsonl_rows` for `--data_file_paths`; how many."""
+    """Write `jsonl_rows` for `--data_file_paths`. Returns the number of rows."""
     return write_rows(path, jsonl_rows(tasks, environment, split, image_folder=image_folder, pictures=pictures))
 
 

@@ -1,1 +1,1 @@
-"""Where an adapter plays: rollout workers for trainers that call us and never say when they begin or end."""
+"""Rollout workers for adapters of trainers that call the hub's functions and never signal a beginning or an end."""

@@ -1,4 +1,4 @@
-"""A rollout worker in a trainer's own event loop, for trainers that call us there and never say when they are done."""
+"""A rollout worker in a trainer's own event loop, for trainers that never signal when they are done."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,10 +8,11 @@ from rollouthub.trainers.stream.open_worker import RolloutWorker
 
 
 class KeptWorker:
-    """Opened at first use in the event loop of its user, and closed with it: an engine of that loop can be asked.
+    """A worker that opens at first use in the caller's event loop and is closed with it, so that it can use an engine
+    of that loop.
 
-    A loop that ends (`asyncio.run`) cancels its tasks and waits for them, and the worker is closed in order. Used in
-    another loop later, it is opened there anew.
+    An event loop that ends (`asyncio.run`) cancels its tasks and waits for them, which closes the worker in order. If
+    it is used later in another loop, a new worker is opened there.
     """
 
     def __init__(self, make: Callable[[], AbstractAsyncContextManager[RolloutWorker]]) -> None:
@@ -21,7 +22,7 @@ class KeptWorker:
         self._closing = asyncio.Event()
 
     async def get(self) -> RolloutWorker:
-        """The worker.
+        """The worker; opened by the first call in this event loop.
 
         Raises:
             UsageError: as `rollout_worker`.
@@ -36,7 +37,7 @@ class KeptWorker:
         return await asyncio.shield(opened)
 
     async def close(self) -> None:
-        """Close it, if it is open; what is being played is given up."""
+        """Close the worker if it is open; running episodes are cancelled."""
         holder, self._holder, self._opened = self._holder, None, None
         if holder is not None and not holder.done() and holder.get_loop() is asyncio.get_running_loop():
             self._closing.set()

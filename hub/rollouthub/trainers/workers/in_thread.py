@@ -1,7 +1,7 @@
-"""A rollout worker for trainers that call a function and never say when it begins or ends.
+"""A rollout worker for trainers that call a function and never signal a beginning or an end.
 
-It is opened at the first call and closed when the process exits, and plays in an event loop of its own (in a thread of
-anyio's), so that neither a trainer without a loop nor one whose loop feeds an engine is held up by episodes.
+It opens at the first call and closes when the process exits. It plays in an event loop of its own, in a thread that
+anyio starts, so that episodes block neither a synchronous trainer nor an event loop that feeds an engine.
 """
 
 import asyncio
@@ -27,15 +27,15 @@ logger = logging.getLogger(__name__)
 
 
 class ResidentWorker(BlockingWorker):
-    """A worker that stays until it is closed; callable from any thread and any event loop."""
+    """A worker that stays open until `close`; any thread and any event loop may call it."""
 
     def __init__(self, worker: AbstractAsyncContextManager[RolloutWorker]) -> None:
-        """Open it; blocks until it is.
+        """Open the worker; blocks until it is open.
 
         Raises:
             UsageError: as `rollout_worker`.
         """
-        self._visits: Counter[tuple[TaskReference, str]] = Counter()
+        self._samples_so_far: Counter[tuple[TaskReference, str]] = Counter()
         with ExitStack() as stack:
             portal = stack.enter_context(start_blocking_portal("asyncio"))
             super().__init__(portal, stack.enter_context(portal.wrap_async_context_manager(worker)))
@@ -43,14 +43,14 @@ class ResidentWorker(BlockingWorker):
         # Never freed: a fork that frees it on leaving would wait for its parent's thread to close what is open there.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._stack))
 
-    def next_visit(self, task: TaskReference, group: str) -> int:
-        """How often the task was asked for in this group before: each time is a sample of its own."""
-        visit = self._visits[task, group]
-        self._visits[task, group] += 1
-        return visit
+    def next_sample(self, task: TaskReference, group: str) -> int:
+        """The next sample number for a task in a group: how often it was requested there before."""
+        sample = self._samples_so_far[task, group]
+        self._samples_so_far[task, group] += 1
+        return sample
 
     async def played(self, wanted: SampleRequest) -> Rollout:
-        """Play one sample, for a caller in any event loop of asyncio's.
+        """Play one sample, for a caller in any asyncio event loop.
 
         Raises:
             UsageError, SupplyError, StoreError: as `RolloutWorker.play`.
@@ -58,12 +58,12 @@ class ResidentWorker(BlockingWorker):
         return await asyncio.wrap_future(self.begin(wanted))
 
     def close(self) -> None:
-        """Close it; what is being played is given up."""
+        """Close the worker; running episodes are cancelled."""
         self._stack.close()
 
 
-class Residents:
-    """The workers of this process, one by what it is for."""
+class ThreadWorkers:
+    """The workers of one process, by name."""
 
     def __init__(self) -> None:
         self._workers: dict[str, ResidentWorker] = {}
@@ -71,7 +71,7 @@ class Residents:
         self._process = os.getpid()
 
     def get(self, name: str, make: Callable[[], AbstractAsyncContextManager[RolloutWorker]]) -> ResidentWorker:
-        """The worker of that name; opened if it is not, which blocks.
+        """The worker with that name; opened if necessary, which blocks.
 
         Raises:
             UsageError: as `rollout_worker`.
@@ -88,13 +88,13 @@ class Residents:
             return self._workers[name]
 
     async def opened(self, name: str, make: Callable[[], AbstractAsyncContextManager[RolloutWorker]]) -> ResidentWorker:
-        """The same, without blocking the caller's event loop."""
+        """As `get`, without blocking the caller's event loop."""
         return await anyio.to_thread.run_sync(self.get, name, make)
 
     def close(self) -> None:
-        """Close them all. What is committed is safe without it, so that a failure on the way out is only told.
+        """Close all workers. Committed records are safe even if that fails, so a failure is only logged.
 
-        A fork has its parent's workers in memory, which are the parent's to close.
+        In a forked process it does nothing: the inherited workers are the parent's to close.
         """
         if self._process != os.getpid():
             return
@@ -108,5 +108,7 @@ class Residents:
         atexit.unregister(self.close)
 
 
-RESIDENTS = Residents()
-"""Of this process: trainers import adapters by name, and some load one file twice."""
+THREAD_WORKERS = ThreadWorkers()
+"""The workers of this process, shared by all adapters: trainers import adapters by name, and some load one file
+twice.
+"""

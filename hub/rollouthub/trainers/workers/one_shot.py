@@ -1,4 +1,4 @@
-"""One rollout, played over an address of its own."""
+"""Plays rollouts that each reach the model at an address of their own, without retries."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -9,32 +9,31 @@ from rollouthub.errors import SupplyError
 from rollouthub.export import NotTrainable, why_refused
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.engines.proxied_model import Lane, ProxiedModel
-from rollouthub.trainers.stream.open_worker import RolloutWorker, SampleRequest, rollout_worker
+from rollouthub.trainers.stream.open_worker import RolloutWorker, SampleRequest
 from rollouthub.trainers.workers.worker_settings import TrainingSettings
 
 _ONCE = Retries(infrastructure=0, verifier=0)
-"""A gateway has recorded what a broken attempt said; another one needs a session of its own."""
 
 
 class Unscored(SupplyError):
-    """An episode ended without a reward that may be learnt from; never a reward of zero."""
+    """An episode ended without a reward that may be trained on; this is never a reward of zero."""
 
 
 @dataclass(frozen=True, slots=True)
-class Soloist:
-    """Plays rollouts, each over a base URL that is given with it."""
+class OneShotPlayer:
+    """Plays rollouts, each over its own base URL."""
 
     worker: RolloutWorker
     model: ProxiedModel
 
     @asynccontextmanager
     async def lane(self, wanted: SampleRequest, base_url: str, api_key: str | None) -> AsyncGenerator[Lane]:
-        """Open the way to the model for the sample that is played in the block."""
+        """Open the connection to the model for the sample that is played within the block."""
         async with self.model.lane(await self.worker.rollout_id(wanted), base_url, api_key) as lane:
             yield lane
 
     async def play(self, wanted: SampleRequest, base_url: str, api_key: str | None) -> Rollout:
-        """Play one sample over a base URL; its record, scored or not.
+        """Play one sample over a base URL. Returns its record, scored or not.
 
         Raises:
             UsageError, SupplyError, StoreError: as `RolloutWorker.play`.
@@ -44,10 +43,10 @@ class Soloist:
 
 
 def reward_of(rollout: Rollout) -> float:
-    """What a rollout is worth to a trainer that has recorded its calls itself.
+    """The rollout's reward, for a trainer that has recorded the model calls itself.
 
     Raises:
-        Unscored: it must not be learnt from; says why, by name.
+        Unscored: the rollout must not be trained on; the message has the reason.
     """
     if (refused := why_refused(rollout, "text")) is not None:
         raise Unscored(str(NotTrainable(refused)))
@@ -55,15 +54,19 @@ def reward_of(rollout: Rollout) -> float:
     return rollout.reward
 
 
+def played_once(settings: TrainingSettings) -> TrainingSettings:
+    """The settings without retries of a failed episode: the gateway has already recorded its calls."""
+    return settings.model_copy(update={"request": settings.request.model_copy(update={"retries": _ONCE})})
+
+
 @asynccontextmanager
-async def open_soloist(settings: TrainingSettings, system: str, model: ProxiedModel) -> AsyncGenerator[Soloist]:
-    """Open a worker whose episodes are tried once.
+async def open_one_shot_player(
+    settings: TrainingSettings, system: str, model: ProxiedModel
+) -> AsyncGenerator[OneShotPlayer]:
+    """Open a worker that makes one attempt at each sample.
 
     Raises:
         UsageError: as `rollout_worker`.
     """
-    request = settings.request.model_copy(update={"retries": _ONCE})
-    async with rollout_worker(
-        request, directory=settings.run_directory(system), model=model, suspect=settings.training.suspect
-    ) as worker:
-        yield Soloist(worker, model)
+    async with played_once(settings).worker(system, model) as worker:
+        yield OneShotPlayer(worker, model)

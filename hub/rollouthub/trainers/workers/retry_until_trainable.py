@@ -1,9 +1,9 @@
-"""Playing until there is something to learn from, for trainers that have no word for a rollout without a verdict."""
+"""Plays a task until a rollout is trainable, for trainers that cannot represent a rollout without a verdict."""
 
 import logging
 
 from rollouthub.export import NotTrainable, RefusalReason, TaskReference, why_refused
-from rollouthub.protocols import Sampling
+from rollouthub.generation import Sampling
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.stream import SampleRequest
 from rollouthub.trainers.workers.in_thread import ResidentWorker
@@ -15,17 +15,18 @@ logger = logging.getLogger(__name__)
 async def play_learnable(
     resident: ResidentWorker, task: TaskReference, settings: TrainingSettings, sampling: Sampling | None = None
 ) -> Rollout:
-    """Play a task for a trainer that does not say which member of which group it wants.
+    """Play a task for a trainer that does not say which member of which group it requests.
 
-    Calls for one task follow one another, so every `repeats` of them are a group and share the environment's seed;
-    without `repeats` they all do. What must not be learnt from is played again, `replays` times, as another member.
+    Consecutive calls for one task are numbered: every `repeats` of them form a group and share the environment's seed;
+    if `repeats` is 1, all calls for the task form one group with one seed. A rollout that must not be trained on is
+    replaced by a further sample, up to `replays` times.
 
     Raises:
-        NotTrainable: nothing came of it that may be learnt from.
+        NotTrainable: no sample may be trained on; the error has the reason of the last one.
         UsageError, SupplyError, StoreError: as `RolloutWorker.play`.
     """
     size = settings.request.repeats
-    group = str(resident.next_visit(task, "") // size) if size > 1 else "0"
+    group = str(resident.next_sample(task, "") // size) if size > 1 else "0"
     refused: RefusalReason | None = None
     for _ in range(1 + settings.training.replays):
         rollout = await resident.played(
@@ -34,7 +35,7 @@ async def play_learnable(
                 environment=task.environment,
                 split=task.split,
                 group=group,
-                sample=resident.next_visit(task, group),
+                sample=resident.next_sample(task, group),
                 sampling=sampling,
             )
         )

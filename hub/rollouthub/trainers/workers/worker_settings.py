@@ -1,9 +1,11 @@
-"""What an adapter plays, from a file: trainers that call us by name have no place for settings of ours."""
+"""An adapter's settings, from a file, because trainers that call the hub by name pass no settings."""
 
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,33 +15,37 @@ from pydantic_core import ErrorDetails
 
 from rollouthub.engine.run_request import RunRequest, build_request
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.frozen import Frozen
-from rollouthub.models.tokens import HfChatFormat
+from rollouthub.generation import Model
+from rollouthub.models.tokens import HfChatFormat, TokenEngine, TokenModel
+from rollouthub.trainers.pictures.picture_chat_format import PictureChatFormat
+from rollouthub.trainers.pictures.prompt_pictures import PromptPictures
+from rollouthub.trainers.stream.open_worker import RolloutWorker, rollout_worker
+from rollouthub.values import Frozen
 
 VARIABLE = "ROLLOUTHUB_TRAINING"
-"""The environment variable that names the file."""
+"""The environment variable that names the settings file."""
 TABLE = "training"
 
 
 class TrainingTable(Frozen):
-    """The table `[training]`: what concerns the adapter and not the run."""
+    """The table `[training]`: settings of the adapter, beside those of the run."""
 
     directory: str = "runs"
-    """Where each training process makes a run directory of its own."""
+    """The directory in which each training process creates its run directory."""
     tool_parser: str = "hermes"
-    """How the policy writes tool calls, see `HfChatFormat`."""
+    """The format of the policy's tool calls, see `HfChatFormat`."""
     template_kwargs: dict[str, JsonValue] = {}
-    """For the chat template, such as `enable_thinking = false`."""
+    """Arguments for the chat template, such as `enable_thinking = false`."""
     splits_thinking: bool = False
-    """Whether what stands before `</think>` is the message's reasoning."""
+    """Whether text before `</think>` becomes the message's reasoning."""
     max_context: int | None = Field(default=None, ge=1)
-    """Tokens that prompt and answer may have; None is what the trainer says."""
+    """Most tokens of prompt and answer together; None takes the trainer's limit."""
     suspect: bool = False
-    """Whether rollouts are learnt from whose scores their verifier calls suspect."""
+    """Whether to train also on rollouts whose scores their verifier calls suspect."""
     replays: int = Field(default=2, ge=0)
-    """Further samples in place of one that must not be learnt from, for trainers that have no word for such."""
+    """Further samples that may replace one that must not be trained on, for trainers that cannot represent it."""
     max_dropped: int = Field(default=10, ge=0)
-    """Batches that may be dropped while one is filled."""
+    """Batches of groups that may be dropped while one batch is filled."""
 
 
 class TrainingSettings(Frozen):
@@ -48,31 +54,68 @@ class TrainingSettings(Frozen):
     request: RunRequest
     training: TrainingTable = TrainingTable()
 
-    def chat_format(self, tokenizer: Any) -> HfChatFormat:
-        """How the policy's conversations are written, by the trainer's own tokenizer.
+    def chat_format(self, tokenizer: Any, pictures: PromptPictures | None = None) -> HfChatFormat:
+        """The chat format over the trainer's own tokenizer; `pictures` prepares pictures for a vision-language policy.
 
         Raises:
             ConfigError: no parser of tool calls has that name.
         """
         table = self.training
-        return HfChatFormat(
+        form = HfChatFormat if pictures is None else partial(PictureChatFormat, pictures)
+        return form(
             tokenizer,
             tool_parser=table.tool_parser,
             template_kwargs=table.template_kwargs,
             splits_thinking=table.splits_thinking,
         )
 
+    def token_model(
+        self,
+        name: str,
+        engine: TokenEngine,
+        tokenizer: Any,
+        longest: int | None = None,
+        pictures: PromptPictures | None = None,
+    ) -> TokenModel:
+        """The policy as a model; `longest` is the trainer's context limit in tokens, used if the settings give none.
+
+        `pictures` prepares pictures for a vision-language policy.
+
+        Raises:
+            ConfigError: as `chat_format`.
+        """
+        context = self.training.max_context or longest
+        return TokenModel(name, engine, self.chat_format(tokenizer, pictures), max_context=context)
+
+    def worker(
+        self, system: str, model: Model | None = None, *, policy_version: int = 0
+    ) -> AbstractAsyncContextManager[RolloutWorker]:
+        """An unopened worker for these settings, in a run directory of its own.
+
+        Raises (on entry):
+            UsageError: as `rollout_worker`.
+        """
+        return rollout_worker(
+            self.request,
+            directory=self.run_directory(system),
+            model=model,
+            policy_version=policy_version,
+            suspect=self.training.suspect,
+        )
+
     def run_directory(self, system: str) -> Path:
-        """A directory for this process alone: no two share a store, and no later one finds its samples played."""
+        """A new directory for this process: its store is not shared, and no later process finds its samples already
+        played.
+        """
         now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         return Path(self.training.directory) / f"{system}-{now}-{os.getpid()}-{uuid4().hex[:6]}"
 
 
 def settings_of(values: Mapping[str, Any], origin: str) -> TrainingSettings:
-    """Check raw settings: those of a run, and a table `training`.
+    """Validate raw settings: those of a run, and a table `training`.
 
     Raises:
-        ConfigError: names the key and its origin.
+        ConfigError: a setting is invalid; names the key and where it comes from.
     """
     given = dict(values)
     table = given.pop(TABLE, {})
@@ -94,19 +137,19 @@ def _told(problem: ErrorDetails) -> str:
 
 
 def given_settings(given: Mapping[str, Any] | str | Path | None) -> TrainingSettings:
-    """The settings that a trainer's user gave: as a mapping, or as a TOML file (see `read_settings`).
+    """The settings that a trainer's user gave, as a mapping, or as a TOML file (see `read_settings`).
 
     Raises:
-        ConfigError: as both.
+        ConfigError: as `settings_of` and `read_settings`.
     """
     return settings_of(given, "settings") if isinstance(given, Mapping) else read_settings(given)
 
 
 def read_settings(path: str | Path | None = None) -> TrainingSettings:
-    """The settings of a TOML file, by default the one that `ROLLOUTHUB_TRAINING` names.
+    """The settings of a TOML file, by default the file that `ROLLOUTHUB_TRAINING` names.
 
     Raises:
-        ConfigError: there is none, it cannot be read, or a setting in it does not hold.
+        ConfigError: no file is named, it cannot be read, or a setting in it is invalid.
     """
     named = path or os.environ.get(VARIABLE)
     if not named:

@@ -1,4 +1,4 @@
-"""A run in a notebook: tables, and pages that show it."""
+"""A run in a notebook: as tables, and as HTML that notebooks display."""
 
 from rollouthub.views.notebook.evaluation import aevaluate, evaluate
 from rollouthub.views.notebook.notebook_run import Run, open_run

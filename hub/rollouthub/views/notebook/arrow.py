@@ -1,4 +1,4 @@
-"""Columns of a feed, and records, as Arrow tables."""
+"""Converts a run feed's columns and full records to Arrow tables."""
 
 from collections.abc import Iterable, Sequence
 from importlib import import_module
@@ -17,10 +17,10 @@ _MICROSECONDS = 1e6
 
 
 def load_arrow() -> Any:
-    """The pyarrow package. Imported on use: it is an extra, and takes its time. It has no type stubs.
+    """Import pyarrow and return the module; it is optional, slow to import, and has no type stubs.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: pyarrow is not installed.
     """
     try:
         import_module("pyarrow.compute")
@@ -30,10 +30,10 @@ def load_arrow() -> Any:
 
 
 def chosen(columns: Sequence[str] | None, known: Sequence[str]) -> list[str]:
-    """The columns to give, in the order asked for; all known ones where none is named.
+    """The requested columns in the order asked for, without duplicates; all known columns for None.
 
     Raises:
-        UnknownNameError: one is none of them.
+        UnknownNameError: a column is unknown.
     """
     for name in columns or ():
         if name not in known:
@@ -47,14 +47,14 @@ def table_columns(arrow: Any, table: Table) -> list[str]:
 
 
 def record_table(arrow: Any, table: Table, rollouts: Iterable[Rollout], names: Sequence[str]) -> Any:
-    """Rows of full records, with these columns."""
+    """A table made of full records, with the named columns."""
     types = dict(typed_columns(arrow, table))
     schema = arrow.schema([(name, types[name]) for name in names])
     return arrow.concat_tables([schema.empty_table(), *arrow_tables(arrow, schema, rollouts, table)])
 
 
 def summary_table(arrow: Any, columns: AttemptColumns, places: "Sequence[int] | None", names: Sequence[str]) -> Any:
-    """Rows of a feed's columns; None is all. A column's memory is copied once, since the feed's own goes on growing."""
+    """Rows of a feed's columns at the given places (None for all), copied, since the feed's columns keep growing."""
     arrays = {name: _array(arrow, columns, name) for name in names if name in SUMMARY_COLUMNS}
     table = arrow.table(arrays)
     return table if places is None else table.take(arrow.array(places, arrow.int64()))

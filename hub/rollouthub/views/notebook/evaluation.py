@@ -1,4 +1,4 @@
-"""`rollouthub.evaluate`: what `hub run` does, from a script, a notebook or inside a running event loop."""
+"""`rollouthub.evaluate`: runs tasks as `hub run` does, from a script, a notebook or a running event loop."""
 
 import asyncio
 import os
@@ -22,17 +22,17 @@ from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.environment import AnyEnvironment, Environment
 from rollouthub.errors import ConfigError, first_error
 from rollouthub.event_loop import run_async
-from rollouthub.live.control.live_server import live_door
+from rollouthub.live.control.live_server import open_live_server
 from rollouthub.live.control.observers import observed
 from rollouthub.live.follow.played_so_far import PlayedSoFar
 from rollouthub.models.credentials import Credentials, load_credentials
-from rollouthub.plugins.entry_points import held
+from rollouthub.plugins.environments import held
 from rollouthub.rollout import Rollout
 from rollouthub.settings import takes_settings
 from rollouthub.views.notebook.notebook_run import Run, open_run
 
 Target = str | PathLike[str] | type[Environment[Any, Any, Any]]
-"""An environment: its name, the path of its file or folder, or its class, which may be a notebook cell's."""
+"""An environment: its name, the path of its file or folder, or its class, which may be defined in a notebook cell."""
 _ELSEWHERE = "play it with served=True, in processes of its own"
 
 _OWN = ("directory", "resume", "progress", "credentials")
@@ -49,7 +49,7 @@ def evaluate(
     credentials: Credentials | None = None,
     **settings: Any,
 ) -> Run:
-    """Play environments' tasks, verify them, and give back the run: its figures, its rollouts, what failed.
+    """Play environments' tasks, verify them, and return the run, with its figures, rollouts and failures.
 
         run = rollouthub.evaluate("arithmetic", "hosted_vllm/NAME", base_url="http://127.0.0.1:8000/v1", repeats=8)
         run.mean_reward, run.failed, run.rollouts().to_pandas()
@@ -93,7 +93,7 @@ async def aevaluate(
     credentials: Credentials | None = None,
     **settings: Any,
 ) -> Run:
-    """The same from async code, whose event loop goes on meanwhile. Cancelled, it keeps what is finished.
+    """`evaluate` for async code: the event loop goes on meanwhile. Cancelled, it keeps what is finished.
 
     Raises:
         UsageError, StoreError: as `evaluate`.
@@ -125,7 +125,7 @@ async def _played(
     try:
         with _bar(progress) as bar:
             async with (
-                live_door(live, os.environ, bar.note),
+                open_live_server(live, os.environ, bar.note),
                 observed(
                     plan,
                     directory,
@@ -154,31 +154,31 @@ async def _played(
 
 
 class _Bar:
-    """Shows how far a run is: rollouts done of those planned, and the mean reward so far."""
+    """A progress bar: rollouts done of those planned, and the mean reward so far."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress, self._played = progress, PlayedSoFar()
         self._task = progress.add_task("opening", total=None, figures="")
 
     def started(self, run_id: str, planned: int, done: int, bad_rows: int) -> None:
-        """The run is about to play."""
+        """Show the number of planned and done rollouts when the run begins to play."""
         self._played.start(planned, done)
         figures = f"{bad_rows} bad rows" if bad_rows else ""
         self._progress.update(self._task, description="playing", total=planned, completed=done, figures=figures)
 
     def committed(self, rollouts: Sequence[Rollout]) -> None:
-        """Records are durable."""
+        """Count rollouts that the store has committed."""
         self._played.add(rollouts)
         mean = self._played.means.mean_reward
         figures = "" if mean is None else f"mean reward {mean:.3f}"
         self._progress.update(self._task, completed=self._played.done, figures=figures)
 
     def stopped(self, reason: str) -> None:
-        """The run ends early."""
+        """Print why the run ends early."""
         self.note(f"stopped: {reason}")
 
     def note(self, line: str) -> None:
-        """A remark, above the bar."""
+        """Print a remark above the bar."""
         self._progress.console.print(line, markup=False, highlight=False)
 
 

@@ -1,4 +1,4 @@
-"""A table of a run, held as Arrow."""
+"""A table of a run, stored as an Arrow table."""
 
 from importlib import import_module
 from typing import Any, cast
@@ -10,9 +10,9 @@ _ROWS_SHOWN, _COLUMNS_SHOWN = 20, 40
 
 
 class Frame:
-    """An Arrow table that turns into others' data frames, and that a notebook shows safely.
+    """An Arrow table that converts to pandas and polars, and that notebooks display with escaped text.
 
-    Whatever takes Arrow's C stream takes a frame as it is, without a copy: `pyarrow.table(frame)`,
+    Libraries that read Arrow's C stream take a frame directly, without a copy: `pyarrow.table(frame)`,
     `polars.DataFrame(frame)`, `duckdb`.
     """
 
@@ -32,7 +32,7 @@ class Frame:
         return self.arrow.__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> Any:
-        """A `pandas.DataFrame`, its columns those of Arrow: numbers that may be absent stay whole.
+        """Convert to a `pandas.DataFrame` with Arrow column types, so that integer columns with nulls stay integers.
 
         Raises:
             ConfigError: pandas is not installed.
@@ -41,7 +41,7 @@ class Frame:
         return self.arrow.to_pandas(types_mapper=pandas.ArrowDtype)
 
     def to_polars(self) -> Any:
-        """A `polars.DataFrame` over the same memory.
+        """Convert to a `polars.DataFrame` that shares this table's memory.
 
         Raises:
             ConfigError: polars is not installed.

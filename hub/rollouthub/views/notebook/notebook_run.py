@@ -1,4 +1,4 @@
-"""`rollouthub.open_run`: a run, finished or live, as tables."""
+"""`rollouthub.open_run`: a finished or live run as tables."""
 
 import weakref
 from collections.abc import Sequence
@@ -18,20 +18,20 @@ from rollouthub.views.notebook.frame import Frame
 from rollouthub.views.notebook.record_page import RolloutPage, shown
 
 FAILED = "reward == null or passed == false"
-"""As `hub show --failed`: what nobody scored, and what did not pass."""
+"""The filter of `hub show --failed`: rollouts without a score, and rollouts that did not pass."""
 
 
 def open_run(path: str | PathLike[str]) -> "Run":
-    """Open a run to look into it: its directory, whether it is played right now or ended long ago. Nothing is written.
+    """Open a finished or live run by its directory, for reading only.
 
     Raises:
-        RunDirectoryError: there is no run there, or none that this version can read.
+        RunDirectoryError: the directory holds no run, or none that this version can read.
     """
     return Run(Path(path))
 
 
 class Run:
-    """A run as it was when it was opened, or last refreshed."""
+    """A run as it was when it was opened or last refreshed."""
 
     def __init__(self, directory: Path) -> None:
         self._feed = RunFeed(directory)
@@ -51,37 +51,37 @@ class Run:
         self.close()
 
     def close(self) -> None:
-        """Give back what reading took; done anyway when nothing refers to the run any more."""
+        """Close the files; this also happens when the object is garbage collected."""
         self._closing()
 
     def refresh(self) -> Self:
-        """Take in what has been committed since, at the cost of what is new.
+        """Read what was committed since the last refresh; the cost depends only on the new rollouts.
 
         Raises:
-            RunDirectoryError: the run is gone, or damaged.
-            StoreError: it could not be read just now.
+            RunDirectoryError: the run is gone or damaged.
+            StoreError: the run cannot be read just now.
         """
         self._feed.refresh()
         return self
 
     @property
     def directory(self) -> Path:
-        """Where it is kept."""
+        """The run's directory."""
         return self._feed.directory
 
     @property
     def mean_reward(self) -> float | None:
-        """Over scored rollouts; None where there is none. `summary` has intervals, pass@k and the rest."""
+        """Mean over scored rollouts; None if there are none. `summary` has intervals, pass@k and more."""
         return self._feed.counts.mean_reward
 
     @property
     def pass_rate(self) -> float | None:
-        """Of rollouts whose verifier said whether they passed; None where none did."""
+        """Share of rollouts that passed among those with a verdict; None if there are none."""
         return self._feed.counts.pass_rate
 
     @property
     def failed(self) -> Frame:
-        """The rollouts that did not pass or that nobody could score, a row each, as `rollouts` has them.
+        """The rollouts that did not pass or have no score, one row each, with the columns of `rollouts`.
 
         Raises:
             ConfigError: pyarrow is not installed.
@@ -90,25 +90,25 @@ class Run:
 
     @property
     def info(self) -> RunInfo:
-        """Facts: its status, its plan, what it was made with."""
+        """The run's status, its number of planned rollouts, and its resolved configuration."""
         return self._feed.info
 
     @property
     def summary(self) -> RunSummary:
-        """Everything the run comes to now, as `hub show` has it; `as_json()` gives plain values."""
+        """All figures of the run at this moment, as `hub show` prints them; `as_json()` gives plain values."""
         return summarise(self._feed.reader)
 
     def rollouts(self, where: str = "", *, columns: Sequence[str] | None = None, effective: bool = True) -> Frame:
-        """A row a rollout, in the order of their commits.
+        """One row per rollout, in the order they were committed.
 
-        `where` is a filter, as `outcome == "scored" and reward < 0.5`; `columns` may also name those of the Parquet
+        `where` is a filter such as `outcome == "scored" and reward < 0.5`; `columns` may also name those of the Parquet
         table (`messages`, `answer`, `feedback` …), for which records are read in full. `effective=False` adds attempts
         that a later one replaced.
 
         Raises:
             ConfigError: pyarrow is not installed.
-            FilterError: `where` is no filter.
-            UnknownNameError: a column is none.
+            FilterError: `where` is not a valid filter.
+            UnknownNameError: a column is unknown.
         """
         arrow = load_arrow()
         full = [name for name in table_columns(arrow, "rollouts") if name not in SUMMARY_COLUMNS]
@@ -123,35 +123,35 @@ class Run:
         return Frame(made.select(names))
 
     def turns(self, where: str = "", *, columns: Sequence[str] | None = None, effective: bool = True) -> Frame:
-        """A row a turn, with its messages and token ids; `where` picks rollouts.
+        """One row per turn, with its messages and token ids; `where` selects rollouts.
 
         Raises:
-            ConfigError, FilterError, UnknownNameError: as of `rollouts`.
+            ConfigError, FilterError, UnknownNameError: as for `rollouts`.
         """
         return self._table("turns", where, columns, effective)
 
     def tool_calls(self, where: str = "", *, columns: Sequence[str] | None = None, effective: bool = True) -> Frame:
-        """A row a tool call: name, arguments as JSON, result as text, seconds; `where` picks rollouts.
+        """One row per tool call: name, arguments as JSON, result as text, seconds; `where` selects rollouts.
 
         Raises:
-            ConfigError, FilterError, UnknownNameError: as of `rollouts`.
+            ConfigError, FilterError, UnknownNameError: as for `rollouts`.
         """
         return self._table("tool_calls", where, columns, effective)
 
     def segments(self, where: str = "", *, columns: Sequence[str] | None = None, effective: bool = True) -> Frame:
-        """A row a training segment: arrays of one length; `where` picks rollouts.
+        """One row per training segment, whose arrays have equal lengths; `where` selects rollouts.
 
         Raises:
-            ConfigError, FilterError, UnknownNameError: as of `rollouts`.
+            ConfigError, FilterError, UnknownNameError: as for `rollouts`.
         """
         return self._table("segments", where, columns, effective)
 
     def rollout(self, rollout_id: str, attempt: int | None = None) -> RolloutPage:
-        """One record in full, by its id or the beginning of it; the attempt that counts unless one is named.
+        """One full record, by its id or the beginning of its id; its effective attempt unless `attempt` is given.
 
         Raises:
-            UnknownNameError: there is none.
-            UsageError: several begin so.
+            UnknownNameError: no rollout matches.
+            UsageError: several rollouts match.
         """
         return shown(self._feed.reader.rollout(rollout_id, attempt))
 

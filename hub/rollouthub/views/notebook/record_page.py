@@ -1,4 +1,4 @@
-"""A record that a notebook shows as a page."""
+"""A rollout's full record that a notebook displays as HTML."""
 
 import json
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ from rollouthub.views.markup import Markup, join
 from rollouthub.views.notebook import notebook_html
 
 _TEXT_CHARACTERS = 20_000
-"""Of one message or result."""
+"""Most characters of one message or result."""
 _PAGE_CHARACTERS = 1_000_000
 _OPEN_TURNS = 3
 _MOST_PARTS = 100
 
 
 class RolloutPage(Rollout):
-    """A record as it is in the store, which a notebook shows."""
+    """A stored record that a notebook displays as HTML."""
 
     def _repr_html_(self) -> str:
         title = notebook_html.heading(f"{self.rollout_id}, attempt {self.attempt}")
@@ -24,7 +24,7 @@ class RolloutPage(Rollout):
 
 
 def shown(rollout: Rollout) -> RolloutPage:
-    """The record, to be shown."""
+    """The same record as a `RolloutPage`."""
     return RolloutPage.model_construct(**{name: getattr(rollout, name) for name in type(rollout).model_fields})
 
 
@@ -63,6 +63,8 @@ def _turns(rollout: Rollout) -> Iterator[Markup]:
         left -= len(content)
         names = ", ".join(call.name for call in turn.tool_calls[:_MOST_PARTS])
         tokens = f"{turn.usage.prompt_tokens}+{turn.usage.output_tokens} tokens, {turn.seconds:.3f} s"
+        if turn.reward is not None:
+            tokens += f", reward {turn.reward:+g}"
         title = f"turn {turn.index} ({turn.agent}): {tokens}" + (f", calls {names}" if names else "")
         yield notebook_html.folded(title, content, is_open=number < _OPEN_TURNS)
 

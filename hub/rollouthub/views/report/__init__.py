@@ -1,1 +1,1 @@
-"""Reports of runs: what made the numbers, and the numbers, gathered once and written in several formats."""
+"""Reports of runs: facts and figures, gathered once and written in several formats."""

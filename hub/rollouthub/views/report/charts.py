@@ -1,4 +1,4 @@
-"""The charts of a report, each with its table: no figure is in a picture alone."""
+"""The charts of a report; every figure of a chart is also in a table."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ MOST_LINES = COLOURS
 
 
 def k_charts(runs: Sequence[RunReport]) -> Markup | None:
-    """pass@k and avg@k: together for one run, one chart each for several."""
+    """Charts of pass@k and avg@k: one chart of both for one run, one chart each for several runs."""
     runs = [run for run in runs if run.at_k]
     if not runs or max(len(run.at_k) for run in runs) < 2:
         return None
@@ -62,7 +62,7 @@ def _key(names: Sequence[str]) -> Markup:
 
 
 def distribution_chart(run: RunReport) -> Markup | None:
-    """The rewards of what was scored."""
+    """The distribution of the rewards of scored rollouts."""
     if not run.rewards:
         return None
     total = sum(bar.count for bar in run.rewards)
@@ -92,7 +92,7 @@ def outcome_strip(run: RunReport) -> Markup:
 
 
 def comparison_chart(found: ComparisonReport) -> Markup | None:
-    """Differences to the first, with their intervals."""
+    """Differences of mean reward to the first run, with their intervals."""
     rows = [
         (each.label, CurvePoint(0, each.difference.value, each.difference.low, each.difference.high))
         for each in found.standings

@@ -1,4 +1,4 @@
-"""Transcripts as HTML: conversations that open on demand, with tool calls closed within them."""
+"""Transcripts as HTML: conversations that open on a click, and within them tool calls that do, too."""
 
 from rollouthub.statistics.amounts import count, number, seconds
 from rollouthub.views.markup import Markup, join, table, tag
@@ -17,7 +17,7 @@ _WHO = {
 
 
 def transcripts(run: RunReport) -> Markup | None:
-    """The worst, the best and the unscored."""
+    """The section with transcripts of the worst, the best and the unscored rollouts; None without any."""
     if not run.transcripts:
         return None
     chosen = {each.chosen for each in run.transcripts}

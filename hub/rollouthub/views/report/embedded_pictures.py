@@ -1,16 +1,17 @@
-"""Pictures that a report carries within itself: few, small, and only what they say to be."""
+"""Pictures embedded in a report: limited in number and size, and checked to be of the type they claim."""
 
 import base64
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rollouthub.store.media import media_name
+from rollouthub.errors import RunDirectoryError, UnknownNameError
+from rollouthub.store.media import media_size, read_media
 from rollouthub.store.sql_schema import MEDIA
 from rollouthub.views.report.rollout_text import Picture
 
 PICTURE_BYTES, PICTURES_BYTES = 300_000, 2_000_000
-"""Of one picture, and of all in a report."""
+"""Most bytes of one picture, and of all pictures in a report."""
 PICTURE_SIDE = 8192
 _BEGINNINGS: dict[str, tuple[bytes, ...]] = {
     "image/png": (b"\x89PNG\r\n\x1a\n",),
@@ -22,26 +23,27 @@ _BEGINNINGS: dict[str, tuple[bytes, ...]] = {
 
 @dataclass
 class EmbeddedPictures:
-    """The room for pictures that is left in a report."""
+    """The bytes left for pictures in a report."""
 
     directory: Path
     left: int = field(default=PICTURES_BYTES)
 
     def show(self, mime_type: str, digest: str) -> Picture | str:
-        """The picture, or why it is not shown."""
+        """The picture, or the reason why it is not shown."""
         if mime_type not in _BEGINNINGS:
             return "not a picture that a report shows"
         try:
-            path = self.directory / MEDIA / media_name(digest)
-            size = path.stat().st_size
+            size = media_size(self.directory / MEDIA, digest)
             if size > PICTURE_BYTES or size > self.left:
                 return f"{mime_type} of {size:,} bytes, too large for a report"
-            content = path.read_bytes()
-        except (OSError, ValueError):
+            content = read_media(self.directory / MEDIA, digest, PICTURE_BYTES)
+        except UnknownNameError:
             return f"{mime_type} that is not in the run's folder"
+        except RunDirectoryError as error:
+            return f"{mime_type} that is not shown: {error}"
         if not _is_picture(mime_type, content):
             return f"said to be {mime_type}, but is not"
-        self.left -= size
+        self.left -= len(content)
         return Picture.model_validate({"mime_type": mime_type, "base64": base64.b64encode(content).decode()})
 
 
@@ -61,14 +63,14 @@ def _is_picture(mime_type: str, content: bytes) -> bool:
 
 @dataclass(frozen=True)
 class Shown:
-    """What of some pictures is shown, and why the others are not."""
+    """The pictures that are shown, and the reasons why others are not."""
 
     pictures: tuple[Picture, ...]
     left_out: tuple[str, ...]
 
     @classmethod
     def of(cls, found: Iterable[Picture | str]) -> "Shown":
-        """The two apart."""
+        """Separate pictures from reasons."""
         every = list(found)
         return cls(
             tuple(each for each in every if isinstance(each, Picture)),

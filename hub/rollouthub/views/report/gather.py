@@ -1,4 +1,4 @@
-"""Gathering the facts of a report, each once."""
+"""Gathers the facts of a report from the run store."""
 
 import sqlite3
 import time
@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from rollouthub.analysis.compare.comparison import Comparison, RunStanding
 from rollouthub.errors import RunDirectoryError
-from rollouthub.gateway.sessions.external_agent import VISITOR
+from rollouthub.gateway.sessions.external_agent import EXTERNAL_AGENT
 from rollouthub.plugins.lock import lock_in
 from rollouthub.statistics import Estimate
 from rollouthub.store import RunInfo, RunReader
@@ -45,7 +45,7 @@ SIZES = {
 }
 MOST_FAULTS = 40
 TRANSCRIPTS = 3
-"""The worst and the best, so many each, that a report tells by default."""
+"""By default a report has this many of the worst rollouts, of the best, and of the unscored."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ReportedRun:
 
     directory: Path
     name: str
-    """What the reader is to call it."""
+    """The run's name in the report."""
 
 
 def gather(
@@ -64,11 +64,11 @@ def gather(
     transcripts: int = TRANSCRIPTS,
     comparison: Comparison | None = None,
 ) -> Report:
-    """Everything a report says.
+    """Gather all facts of a report.
 
     Raises:
-        RunDirectoryError: a run is not there, or cannot be read by this version.
-        StoreError: it could not be read just now.
+        RunDirectoryError: a run does not exist, or cannot be read by this version.
+        StoreError: a run cannot be read just now.
     """
     return Report(
         made_at=time.time(),
@@ -137,12 +137,12 @@ def _gather_run(run: ReportedRun, plainness: Plainness, transcripts: int) -> Run
 
 
 def _commands(run: ReportedRun, info: RunInfo, plainness: Plainness) -> list[str]:
-    """What plays the same again. Visitors of `hub serve` and new rewards of `hub score` are not played by `hub run`."""
+    """The commands that play the run again; none if `hub serve` or `hub score` made it."""
     request: Any = info.resolved.get("request")
     if not isinstance(request, dict) or "rescored" in info.resolved:
         return []
     asked = cast(dict[str, Any], request)
-    if not asked.get("environments") or asked.get("agent") == VISITOR:
+    if not asked.get("environments") or asked.get("agent") == EXTERNAL_AGENT:
         return []
     folder = plainness.name(run.name)
     locked = lock_in(run.directory)
@@ -155,7 +155,7 @@ def _renamed(columns: dict[str, Quantiles], names: dict[str, str]) -> dict[str, 
 
 
 def _notices(info: RunInfo, tables: Tables, plainness: Plainness) -> list[str]:
-    """What a reader must know before believing the figures."""
+    """Warnings about the figures: an unfinished run, unscored rollouts, rows left out, and the like."""
     found: list[str] = []
     played = tables.overall.played
     missing = max(0, (info.planned or 0) - played)
@@ -191,7 +191,7 @@ def _notices(info: RunInfo, tables: Tables, plainness: Plainness) -> list[str]:
 
 
 def _helped(connection: sqlite3.Connection) -> list[str]:
-    """What a reader must know of scores that are not the agent's alone."""
+    """Warnings about scores that a person helped with, or that their verifier marked as suspect."""
     (helped,) = connection.execute(
         "SELECT count(*) FROM rollouts WHERE effective AND json_array_length(body, '$.told') > 0"
     ).fetchone()
@@ -203,7 +203,7 @@ def _helped(connection: sqlite3.Connection) -> list[str]:
 
 
 def _usage(reader: RunReader, connection: sqlite3.Connection, plainness: Plainness) -> list[ReportedUsage]:
-    """The model that plays first, then the roles that environments ask themselves."""
+    """Token use and cost of the agent's model, then of each role that environments call themselves."""
     totals = reader.totals()
     roles = reader.role_usage()
     (calls,) = connection.execute("SELECT count(*) FROM turns").fetchone()

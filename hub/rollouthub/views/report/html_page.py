@@ -1,4 +1,4 @@
-"""The HTML of a report: one file that asks for nothing, runs nothing, and holds everything."""
+"""The HTML of a report: one file with everything in it, without scripts and requests."""
 
 import base64
 import hashlib
@@ -21,12 +21,12 @@ POLICY = (
     f"default-src 'none'; style-src 'sha256-{_STYLE_DIGEST}'; img-src data:; base-uri 'none'; form-action 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""No script, no request, no style but ours: whatever got through the escaping would do nothing."""
+"""The page's content security policy: no script, no request and no other style, should escaping ever fail."""
 _STATUS = {"finished": "good", "running": "warn", "interrupted": "warn", "dead": "bad", "failed": "bad"}
 
 
 def html_report(report: Report) -> str:
-    """The whole page."""
+    """The whole HTML page."""
     title = "Comparison" if report.comparison else "Report"
     only = report.runs[0] if len(report.runs) == 1 else None
     head = tag(

@@ -1,4 +1,4 @@
-"""A report as Markdown, for pull requests: short, and no text of others can be more than text in it."""
+"""A report as Markdown, for pull requests: short, and text of agents and tasks cannot act as markup in it."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ _RUNS_OF_TICKS = re.compile("`+")
 
 
 def markdown_report(report: Report) -> str:
-    """The whole document."""
+    """The whole Markdown document."""
     parts: list[str] = []
     if report.comparison:
         parts += _comparison(report.comparison)
@@ -33,7 +33,7 @@ def markdown_report(report: Report) -> str:
 
 
 def code(text: str) -> str:
-    """Text as code on one line: nothing in it is markup, a mention or a link."""
+    """The text as inline code, so that nothing in it acts as markup, a mention or a link."""
     flat = one_line(text, CELL_CHARACTERS)
     if not flat:
         return amounts.NONE

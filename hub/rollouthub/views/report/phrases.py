@@ -1,4 +1,4 @@
-"""What a report says, in words."""
+"""Words and sentences of reports."""
 
 from rollouthub.statistics.amounts import NONE, count, number, share
 from rollouthub.views.report.report_facts import Figure, RunReport
@@ -15,7 +15,7 @@ KINDS = {
 
 
 def figure(found: Figure | None, *, is_share: bool = False) -> str:
-    """A mean and its interval."""
+    """Format a mean and its interval."""
     if found is None or found.value is None:
         return NONE
     words = share if is_share else number
@@ -23,7 +23,7 @@ def figure(found: Figure | None, *, is_share: bool = False) -> str:
 
 
 def interval(found: Figure | None, *, is_share: bool = False) -> str:
-    """The interval alone, in brackets; nothing where there is none."""
+    """Format the interval alone in brackets; empty if there is none."""
     if found is None or found.low is None or found.high is None:
         return ""
     words = share if is_share else number
@@ -33,7 +33,7 @@ def interval(found: Figure | None, *, is_share: bool = False) -> str:
 
 
 def heading(run: RunReport) -> str:
-    """Who played what."""
+    """The report's title: which models (or agents, without a model) played which environments."""
     environments = list(dict.fromkeys(each.name for each in run.identity.environments))
     who = run.identity.models or tuple(agent.name for agent in run.identity.agents)
     what = ", ".join(environments[:4]) + (" …" if len(environments) > 4 else "")
@@ -41,7 +41,7 @@ def heading(run: RunReport) -> str:
 
 
 def sentence(run: RunReport) -> str:
-    """What made the numbers, in a sentence."""
+    """One sentence on the tasks, agents, models and seed of a run."""
     identity = run.identity
     names = [f"{each.name} {each.version}, split {each.split}" for each in identity.environments]
     samples = "" if not identity.repeats else f", {count(identity.repeats, 'sample')} each"
@@ -55,7 +55,7 @@ def sentence(run: RunReport) -> str:
 
 
 def signed(found: Figure | None) -> str:
-    """A difference and its interval."""
+    """Format a difference with its sign and its interval."""
     if found is None or found.value is None:
         return ""
     if found.low is None or found.high is None:

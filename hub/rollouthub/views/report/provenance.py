@@ -1,4 +1,4 @@
-"""What made the numbers, for a stranger: everything that another would need to make them again."""
+"""The provenance of a run's figures: what somebody else needs to reproduce them."""
 
 import json
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from rollouthub.views.markup import Markup, tag
 from rollouthub.views.report.report_facts import EnvironmentIdentity, RunReport
 
 MOST_SETTINGS = 20_000
-"""Characters of the settings that are shown."""
+"""Most characters of the settings that are shown."""
 
 
 def facts(run: RunReport) -> Iterator[tuple[str, list[str]]]:
-    """Term → what is said of it, as text; digests apart, so that each format can set them as code."""
+    """Terms with their values as text; indented terms are digests and details, which formats may set as code."""
     identity = run.identity
     for environment in identity.environments:
         yield "environment", [f"{environment.name} {environment.version}"]
@@ -32,6 +32,8 @@ def facts(run: RunReport) -> Iterator[tuple[str, list[str]]]:
         yield "  fallbacks", list(identity.fallbacks)
     for role, model in identity.roles.items():
         yield f"  {role}", [model]
+    for seat, player in identity.seats.items():
+        yield f"seat {seat}", [player]
     for agent in identity.agents:
         yield "agent", [f"{agent.name} {agent.version}" + ("" if agent.config else ", as it comes")]
         if agent.config:
@@ -46,7 +48,7 @@ def facts(run: RunReport) -> Iterator[tuple[str, list[str]]]:
 
 
 def digests(environment: EnvironmentIdentity) -> Iterator[tuple[str, str]]:
-    """The digests of an environment, by what they are of."""
+    """The digests of an environment: what each is of, and its value."""
     yield "code", environment.code
     if environment.bundle:
         yield "bundle", environment.bundle
@@ -59,20 +61,20 @@ def digests(environment: EnvironmentIdentity) -> Iterator[tuple[str, str]]:
 
 
 def moment_span(run: RunReport) -> str:
-    """From when to when it was played."""
+    """When the run began and, if it has, ended."""
     ended = f" to {amounts.moment(run.finished_at)}" if run.finished_at is not None else ""
     return f"{amounts.moment(run.created_at)}{ended}"
 
 
 def compact(value: object) -> str:
-    """Settings on one line."""
+    """Format settings on one line."""
     if isinstance(value, dict):
         return ", ".join(f"{key}={json.dumps(item, ensure_ascii=False)}" for key, item in value.items())  # pyright: ignore
     return json.dumps(value, ensure_ascii=False)
 
 
 def provenance(run: RunReport) -> Markup:
-    """The list of it."""
+    """The facts as a definition list in HTML."""
     parts: list[Markup] = []
     for term, said in facts(run):
         is_digest = term.startswith("  ")
@@ -82,7 +84,7 @@ def provenance(run: RunReport) -> Markup:
 
 
 def settings(run: RunReport) -> Markup:
-    """Everything that was set, defaults included."""
+    """The section with all resolved settings, defaults included."""
     text = json.dumps(run.settings, indent=2, ensure_ascii=False)
     if len(text) > MOST_SETTINGS:
         text = f"{text[:MOST_SETTINGS]} … [{len(text)} characters in all]"

@@ -1,4 +1,4 @@
-"""What may leave a machine in a report: plain text, no secrets, and no more of its paths than their last part."""
+"""Redaction of text for reports: no control characters, no secrets, and only the last part of paths."""
 
 import re
 from collections.abc import Callable
@@ -20,12 +20,12 @@ _PATH = re.compile(r"(?<![\w/:.~…])/(?:[^\s/'\":,;<>|()\[\]]+/)+([^\s/'\":,;<>
 
 @dataclass(frozen=True)
 class Plainness:
-    """Makes text fit to be read by anybody; `redact` masks the secrets that the caller knows."""
+    """Makes text fit for publication; `redact` masks the secrets that the caller knows."""
 
     redact: Callable[[str], str]
 
     def said(self, text: str, most: int) -> str:
-        """What an agent, model or tool said, cut to a length."""
+        """Redact text of an agent, model or tool, and cut it to `most` characters."""
         # Masked before it is cut, so that no half of a secret is left; only what can be shown is looked at.
         kept = self.redact(text[: 2 * most])
         cleaned = printable(kept, most)
@@ -34,15 +34,15 @@ class Plainness:
         return cleaned
 
     def name(self, text: str) -> str:
-        """A name, on one line."""
+        """Redact a name, and put it on one line."""
         return one_line(self.redact(text[: 4 * NAME_CHARACTERS]), NAME_CHARACTERS)
 
     def ours(self, text: str, most: int = 600) -> str:
-        """A message of this machine, which may name paths and addresses of it."""
+        """Redact a message of this machine, including its paths and credentials in addresses."""
         return shortened(self.said(text, most))
 
     def settings(self, value: JsonValue, name: str = "") -> JsonValue:
-        """Settings without secrets, paths and what is not set."""
+        """Settings with secrets masked and paths shortened, without unset and empty ones."""
         if isinstance(value, dict):
             items = cast(dict[str, Any], value).items()
             kept = {self.name(key): self.settings(item, key) for key, item in items if item is not None}
@@ -55,6 +55,6 @@ class Plainness:
 
 
 def shortened(text: str) -> str:
-    """The text with only the last part of every absolute path, and no credentials in addresses."""
+    """Shorten every absolute path to its last part, and mask credentials in addresses."""
     masked = _IN_ADDRESS.sub(lambda found: f"{found[1] or found[2]}{_MASK}", text)
     return _PATH.sub(lambda found: f"…/{found[1]}", masked)

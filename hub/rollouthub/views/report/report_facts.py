@@ -1,13 +1,13 @@
-"""What a report says: every writer reads these, and `--format json` is exactly these.
+"""The facts of a report: every format is written from these models, and `--format json` prints exactly these.
 
-Text of agents, models, tools and tasks is plain when it comes in here, paths are shortened and secrets masked.
+In all text the control characters are removed, paths are shortened and secrets masked.
 """
 
 from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 from rollouthub.views.report.rollout_text import Transcript
 
 REPORT_VERSION: Literal[1] = 1
@@ -17,114 +17,116 @@ class Figure(Frozen):
     """A mean over tasks with its 95 % interval."""
 
     value: float | None
-    """None where nothing counts."""
+    """The mean; None if no task counts."""
     low: float | None = None
-    """None where fewer than two tasks count."""
+    """Lower end of the interval; None if fewer than two tasks count."""
     high: float | None = None
     tasks: int = 0
-    """Tasks that count."""
+    """Number of tasks that count."""
 
 
 class AtKFigures(Frozen):
-    """What k samples of a task come to."""
+    """pass@k and avg@k for one k."""
 
     k: int
     pass_at_k: Figure | None
-    """None where no verifier draws a pass line."""
+    """The chance that one of k samples passes; None if no verifier says whether a rollout passed."""
     avg_at_k: Figure
 
 
 class EnvironmentIdentity(Frozen):
-    """Which environment was played, to the byte."""
+    """An environment that was played, identified by digests."""
 
     name: str
     version: str
     code: str
-    """Digest of its code."""
+    """Digest of the environment's code."""
     bundle: str | None
-    """Digest of the bundle it was installed from; None of one that comes with the hub or runs from a folder."""
+    """Digest of the bundle it was installed from; None if it ships with the hub or was run from a folder."""
     dependencies: str | None
-    """Digest over the pinned list of what it was installed with."""
+    """Digest of the pinned list of its dependencies."""
     tools: str | None
-    """Digest of the tool schemas offered."""
+    """Digest of the tool schemas offered to the agent."""
     verifier: str | None
-    """Name, version and digest of what scored."""
+    """Name, version and digest of the verifier."""
     isolation: str
     sandboxes: tuple[str, ...]
-    """Where its programs ran, as it really was."""
+    """The sandboxes that were really used: provider, isolation, image and network."""
     split: str
     rollouts: int
 
 
 class AgentIdentity(Frozen):
-    """Who acted."""
+    """An agent that played, and its configuration."""
 
     name: str
     version: str
     config: dict[str, JsonValue]
     digest: str
-    """Of the configuration, as canonical JSON, before anything in it was masked."""
+    """Digest of the configuration as canonical JSON, before secrets were masked."""
     rollouts: int
 
 
 class RunIdentity(Frozen):
-    """What made the numbers."""
+    """The environments, tasks, agents, models and settings behind a run's figures."""
 
     environments: tuple[EnvironmentIdentity, ...]
     tasks: int
-    """Different tasks played."""
+    """Number of different tasks played."""
     tasks_digest: str | None
-    """The same in two runs exactly where they played the same tasks, contents included."""
+    """Digest of the played tasks with their contents; equal in runs that played the same tasks."""
     agents: tuple[AgentIdentity, ...]
     models: tuple[str, ...]
     fallbacks: tuple[str, ...]
     roles: dict[str, str]
-    """Role → the model that environments ask under it."""
+    """Role → the model that environments call under this role."""
+    seats: dict[str, str] = {}
+    """Seat → the model, agent or both that played it, for seats that have their own."""
     seed: int | None
     repeats: int | None
-    """Samples of each task."""
+    """Number of samples of each task."""
     sampling: dict[str, JsonValue]
-    """What was asked for; what is not in it was the backend's choice."""
+    """The requested sampling settings; for others the backend's defaults applied."""
     limits: dict[str, dict[str, JsonValue]]
-    """Environment → the limits an episode of it had."""
+    """Environment → the limits of its episodes."""
     left_out: int = 0
-    """Rollouts of further combinations than are listed here."""
+    """Number of rollouts of environments, agents or models that are not listed here."""
 
 
 class ReportFigures(Frozen):
-    """The figures of a run, or of one environment of it."""
+    """The figures of a run, or of one of its environments."""
 
     name: str
     tasks: int
     planned: int
     played: int
-    """Samples that ended, however they did."""
+    """Number of samples that ended, scored or not."""
     scored: int
     coverage: float | None
-    """Scored over planned."""
+    """Scored divided by planned rollouts."""
     mean_reward: Figure
-    """Over what was scored."""
+    """Mean over scored rollouts."""
     mean_reward_strict: Figure
-    """With agent failures at 0."""
+    """Mean reward in which agent failures count as 0."""
     pass_rate: Figure | None
-    """None where no verifier draws a pass line."""
+    """Share that passed; None if no verifier says whether a rollout passed."""
     constant_groups: int
-    """Tasks whose samples, two or more, all have one reward."""
+    """Number of tasks with two or more samples that all have the same reward."""
     kinds: dict[str, int]
-    """Kind of ending → samples: scored, agent_failure, infrastructure_fault, verifier_fault, cancelled."""
+    """Kind of outcome → samples: scored, agent_failure, infrastructure_fault, verifier_fault, cancelled."""
 
 
 class Bar(Frozen):
-    """One bar of a distribution."""
+    """One bar of the reward distribution."""
 
     low: float
     high: float
-    """Equal to `low` where the bar is of one value."""
+    """Equal to `low` if the bar stands for one value."""
     count: int
 
 
 class Quantiles(Frozen):
-    """How something spreads over rollouts."""
+    """Percentiles of a quantity over rollouts."""
 
     p50: float
     p95: float
@@ -132,19 +134,19 @@ class Quantiles(Frozen):
 
 
 class ReportedUsage(Frozen):
-    """What was used, over all attempts."""
+    """Calls, tokens and cost of one model over all attempts."""
 
     role: str
-    """Empty for the model that plays."""
+    """Role under which environments call the model; empty for the agent's model."""
     calls: int
     prompt_tokens: int
     output_tokens: int
     cost: float | None
-    """US dollars; None where no call has a price."""
+    """US dollars; None if no call has a known price."""
 
 
 class GroupFigures(Frozen):
-    """One task's samples."""
+    """The figures of one task's samples."""
 
     environment: str
     split: str
@@ -154,21 +156,21 @@ class GroupFigures(Frozen):
     passed: int | None
     mean_reward: float | None
     spread: float | None
-    """Standard deviation of the rewards; None with fewer than two."""
+    """Standard deviation of the rewards; None with fewer than two rewards."""
 
 
 class FaultClass(Frozen):
-    """One way in which attempts broke."""
+    """A kind of fault, and how many attempts it broke."""
 
     name: str
-    """`boundary:type`."""
+    """The boundary that broke and the error type, as `boundary:type`."""
     attempts: int
     example: str
-    """What the latest one said."""
+    """The latest error message."""
 
 
 class Resumed(Frozen):
-    """One time the run was taken up again."""
+    """One resumption of the run."""
 
     at: float
     """Seconds since the epoch."""
@@ -177,24 +179,24 @@ class Resumed(Frozen):
 
 
 class RunReport(Frozen):
-    """One run."""
+    """The report's facts about one run."""
 
     name: str
     run_id: str
     status: Literal["running", "finished", "interrupted", "failed", "dead"]
     notices: tuple[str, ...]
-    """What a reader must know before believing the figures."""
+    """Warnings that a reader must know before trusting the figures."""
     created_at: float
     """Seconds since the epoch."""
     finished_at: float | None
     hub_version: str
     is_locked: bool
-    """Whether a lock with the exact bytes of its environments lies beside it."""
+    """Whether the run has a lock file that pins its environments."""
     commands: tuple[str, ...]
-    """What plays the same again; none where `hub run` cannot."""
+    """Commands that play the run again; empty if `hub run` cannot."""
     identity: RunIdentity
     settings: dict[str, JsonValue]
-    """The settings as resolved; secrets masked, paths shortened, what is not set left out."""
+    """The resolved settings, with secrets masked, paths shortened and unset ones left out."""
     figures: ReportFigures
     environments: tuple[ReportFigures, ...]
     at_k: tuple[AtKFigures, ...]
@@ -202,15 +204,15 @@ class RunReport(Frozen):
     outcomes: dict[str, int]
     stops: dict[str, int]
     stages: dict[str, Quantiles]
-    """Stage → seconds."""
+    """Stage → seconds per rollout."""
     sizes: dict[str, Quantiles]
-    """Of a rollout: turns, tool calls, prompt and output tokens."""
+    """Turns, tool calls, prompt tokens and output tokens per rollout."""
     attempts: int
-    """Of all samples, those that others took the place of included."""
+    """Number of attempts at all samples, including those that a later attempt replaced."""
     usage: tuple[ReportedUsage, ...]
     groups: tuple[GroupFigures, ...]
     groups_left_out: int
-    """Tasks that are not in `groups`, which has those of the lowest mean and of the widest spread."""
+    """Number of tasks not in `groups`, which lists those with the lowest mean or the widest spread."""
     transcripts: tuple[Transcript, ...]
     faults: tuple[FaultClass, ...]
     bad_rows: int
@@ -218,7 +220,7 @@ class RunReport(Frozen):
 
 
 class ComparedFigures(Frozen):
-    """What one run came to on the tasks that all of them have."""
+    """The figures of one run on the tasks that all compared runs have."""
 
     label: str
     scored: int
@@ -226,11 +228,11 @@ class ComparedFigures(Frozen):
     mean_reward: Figure | None
     pass_rate: float | None
     difference: Figure | None
-    """Mean reward minus the first's, paired by task; None for the first."""
+    """Mean reward minus that of the first run, paired by task; None for the first run."""
     prompt_tokens: float
     output_tokens: float
     cost: float | None
-    """Tokens and US dollars of a rollout."""
+    """US dollars per rollout."""
     seconds_p50: float | None
     seconds_p95: float | None
     projected_cost: float | None
@@ -239,23 +241,23 @@ class ComparedFigures(Frozen):
 
 
 class ComparisonReport(Frozen):
-    """Runs side by side on their common tasks."""
+    """A comparison of runs on their common tasks."""
 
     common_tasks: int
     full_tasks: int | None
-    """Tasks that cost and time are projected for."""
+    """Number of tasks to which cost and time are projected."""
     standings: tuple[ComparedFigures, ...]
     remarks: tuple[str, ...]
 
 
 class Report(Frozen):
-    """Everything a report says."""
+    """All facts of a report."""
 
     report_version: Literal[1] = REPORT_VERSION
-    """Grows when a field changes its meaning or goes away; new fields may come without."""
+    """Increases when a field changes its meaning or is removed; new fields do not change it."""
     made_at: float
     """Seconds since the epoch."""
     hub_version: str
-    """Of the hub that made the report."""
+    """Version of the hub that made the report."""
     runs: tuple[RunReport, ...] = Field(min_length=1)
     comparison: ComparisonReport | None = None

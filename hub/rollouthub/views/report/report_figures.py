@@ -1,4 +1,4 @@
-"""The numbers of a run, from rows that are read once each, in memory that does not grow with them."""
+"""The figures of a run, read row by row in memory that does not grow with the run."""
 
 import heapq
 import math
@@ -17,10 +17,10 @@ from rollouthub.views.report.redacted_text import Plainness
 from rollouthub.views.report.report_facts import AtKFigures, Bar, Figure, GroupFigures, Quantiles, ReportFigures
 
 MOST_GROUPS = 60
-"""Tasks in the table of groups."""
+"""Most tasks in the table of tasks."""
 BARS = 20
 MOST_VALUES = 12
-"""Different rewards that get a bar each; more share bars."""
+"""Most different rewards that get a bar each; with more, each bar covers a range."""
 _GROUPS = """
 SELECT environment, split, task_id, count(*), count(reward), sum(passed), total(reward), total(reward * reward),
     count(passed), sum(outcome = 'agent_failed')
@@ -34,7 +34,7 @@ ORDER BY 4 DESC, 1, 2, 3
 
 @dataclass
 class Strict:
-    """Rewards with agent failures at 0, by task."""
+    """Sums for the mean reward in which agent failures count as 0."""
 
     means: TaskMeans = field(default_factory=TaskMeans)
     tasks: int = 0
@@ -43,7 +43,7 @@ class Strict:
     is_binary: bool = True
 
     def add(self, group: GroupCounts, failures: int) -> None:
-        """Count one task."""
+        """Add one task's rewards, and its number of agent failures."""
         count = group.scored + failures
         self.tasks += 1
         self.reward_sum += group.reward_sum
@@ -53,14 +53,14 @@ class Strict:
             self.means.add(group.reward_sum / count, count)
 
     def figure(self) -> Figure:
-        """The mean over rollouts, as everywhere, with the interval that tasks give it."""
+        """The mean over rollouts, with an interval computed over tasks."""
         found = self.means.estimate(all_tasks=self.tasks, is_share=self.is_binary)
         return _figure(mean_of(self.reward_sum, self.samples), found)
 
 
 @dataclass
 class Tables:
-    """What one pass over the groups gives."""
+    """The figures and tables that one pass over the groups yields."""
 
     overall: ReportFigures
     environments: tuple[ReportFigures, ...]
@@ -72,7 +72,7 @@ class Tables:
 
 
 def tabulate(connection: sqlite3.Connection, repeats: int, planned: int | None, plainness: Plainness) -> Tables:
-    """Means, intervals, pass@k and the tasks worth looking at."""
+    """Compute means, intervals, pass@k, and the tables of tasks and outcomes."""
     strict: dict[str, Strict] = {}
     everything, kept = Strict(), _Kept()
 
@@ -110,7 +110,7 @@ def tabulate(connection: sqlite3.Connection, repeats: int, planned: int | None, 
 
 
 class _Kept:
-    """The tasks of the lowest mean and those of the widest spread, as the groups go by."""
+    """Collects the tasks with the lowest mean and those with the widest spread while groups are read."""
 
     def __init__(self) -> None:
         self.seen = 0
@@ -118,14 +118,14 @@ class _Kept:
         self._widest: list[tuple[float, int, tuple[GroupCounts, str, int]]] = []
 
     def offer(self, counts: GroupCounts, split: str, samples: int) -> None:
-        """Keep it while it is among them."""
+        """Add a task; it is dropped again if others are more extreme."""
         self.seen += 1
         entry = (counts, split, samples)
         _push(self._hardest, (-_mean_key(counts), -self.seen, entry), MOST_GROUPS // 2)
         _push(self._widest, (_spread(counts) or 0.0, -self.seen, entry), MOST_GROUPS // 2)
 
     def groups(self) -> list[tuple[GroupCounts, str, int]]:
-        """Each once, the lowest mean first."""
+        """The collected tasks without duplicates, the lowest mean first."""
         found = {place: (value, entry) for value, place, entry in (*self._widest, *self._hardest)}
         ordered = sorted(found.items(), key=lambda item: (_mean_key(item[1][1][0]), -item[0]))
         return [entry for _, (_, entry) in ordered]
@@ -169,7 +169,7 @@ def _group(counts: GroupCounts, split: str, samples: int, plainness: Plainness) 
 
 
 def _endings(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int], dict[str, dict[str, int]]]:
-    """Outcomes, stops of what was scored, and kinds of outcome by environment."""
+    """Counts by outcome, counts by stop reason, and counts by kind of outcome for each environment."""
     outcomes: dict[str, int] = {}
     stops: dict[str, int] = {}
     kinds: dict[str, dict[str, int]] = {}
@@ -213,7 +213,7 @@ def _figure(value: float | None, found: Estimate | None) -> Figure:
 
 
 def distribution(connection: sqlite3.Connection) -> tuple[Bar, ...]:
-    """The rewards: a bar for each value where there are few, else bars of one width."""
+    """The distribution of rewards: one bar per value if there are few values, else bars of equal width."""
     where = "FROM rollouts WHERE effective AND reward IS NOT NULL"
     low, high = connection.execute(f"SELECT min(reward), max(reward) {where}").fetchone()
     if low is None:
@@ -232,7 +232,7 @@ def distribution(connection: sqlite3.Connection) -> tuple[Bar, ...]:
 
 
 def quantiles(connection: sqlite3.Connection, columns: Sequence[str]) -> dict[str, Quantiles]:
-    """Each column of the effective attempts at p50, p95 and p99 (nearest rank); empty without any."""
+    """p50, p95 and p99 (nearest rank) of each column over effective attempts; empty if there are none."""
     values = [array("d") for _ in columns]
     for row in connection.execute(f"SELECT {', '.join(columns)} FROM rollouts WHERE effective"):
         for column, value in zip(values, row, strict=True):

@@ -1,6 +1,6 @@
-"""The JSON Schema of `--format json`.
+"""Writes the JSON Schema of `--format json`.
 
-Write it anew: `python -m rollouthub.views.report.report_schema docs/schemas/report.schema.json`.
+Regenerate it: `python -m rollouthub.views.report.report_schema docs/schemas/report.schema.json`.
 """
 
 import json
@@ -11,7 +11,7 @@ from rollouthub.views.report.report_facts import Report
 
 
 def schema_text() -> str:
-    """The schema, as it is kept in `docs/schemas`."""
+    """The JSON Schema as text, as it is stored in `docs/schemas`."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return json.dumps(schema | Report.model_json_schema(mode="serialization"), indent=2) + "\n"
 

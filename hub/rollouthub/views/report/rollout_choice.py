@@ -1,4 +1,4 @@
-"""Which rollouts a report tells in full, and how much of each."""
+"""Chooses the rollouts that a report shows in full, and cuts them to size."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ Chosen = Literal["worst", "best", "unscored"]
 
 FIRST_TURNS, LAST_TURNS = 6, 10
 TEXT_CHARACTERS = 3000
-"""Of one message, of a call's arguments, or of a result."""
+"""Most characters of one message, of a call's arguments, or of a result."""
 BODY_BYTES = 2**22
-"""A turn or record that takes more in the store is not read for a report."""
+"""Turns and records stored in more characters than this are not read for a report."""
 BLOCKS_OF_A_TURN = 60
 _ROWS = {
     "worst": "SELECT id, min(reward), total(0) FROM rollouts WHERE effective AND reward IS NOT NULL "
@@ -38,7 +38,7 @@ _ROWS = {
 def choose(
     connection: sqlite3.Connection, count: int, pictures: EmbeddedPictures, plainness: Plainness
 ) -> list[Transcript]:
-    """The worst and the best by reward, no task twice among either, and one of each way of not being scored."""
+    """The worst and the best rollouts by reward, one per task, and one unscored rollout per kind of fault."""
     found: list[Transcript] = []
     told: set[int] = set()
     low, high = connection.execute("SELECT min(reward), max(reward) FROM rollouts WHERE effective").fetchone()
@@ -59,7 +59,7 @@ class _Teller:
     plainness: Plainness
 
     def tell(self, row_id: int, chosen: Chosen) -> Transcript:
-        """One rollout. The columns say what there is to say where the record cannot be read."""
+        """Transcribe one rollout; if its record is too large or unreadable, only its summary columns are shown."""
         row = self.connection.execute(
             "SELECT rollout_id, environment, task_id, sample, outcome, stop, reward, passed, turns, output_tokens, "
             "seconds, fault, CASE WHEN length(body) <= ? THEN body END FROM rollouts WHERE id = ?",
@@ -174,7 +174,7 @@ class _Teller:
 
 
 def _record(body: str | None) -> Rollout | None:
-    """None where it is too large, or not what this version writes."""
+    """Parse a record; None if it is too large, or not in this version's format."""
     try:
         return None if body is None else Rollout.model_validate_json(body)
     except ValidationError:

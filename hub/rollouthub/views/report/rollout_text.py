@@ -1,34 +1,34 @@
-"""A rollout as a report tells it: bounded in length, and plain."""
+"""The transcript of a rollout in a report: bounded in length, and without control characters."""
 
 from typing import Literal
 
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 
 
 class Picture(Frozen):
-    """A picture that is small enough to be in the report, and is what it says to be."""
+    """A picture that is small enough for a report, and is of the type it claims."""
 
     mime_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
     base64: str
 
 
 class TranscriptBlock(Frozen):
-    """Something said, or a tool called."""
+    """A message, a model's reasoning, a tool call, or a note on what was left out."""
 
     kind: Literal["system", "user", "assistant", "reasoning", "call", "omitted"]
     text: str = ""
-    """Of a call: its arguments. Cut where it is long, and says so."""
+    """The text, or a call's arguments; a text that was cut says so at its end."""
     tool: str | None = None
     result: str | None = None
     is_error: bool = False
     seconds: float | None = None
     pictures: tuple[Picture, ...] = ()
     not_shown: tuple[str, ...] = ()
-    """Pictures and other media that are not in the report, and why."""
+    """Reasons why pictures and other media are not in the report."""
 
 
 class Transcript(Frozen):
-    """One rollout."""
+    """The transcript of one rollout."""
 
     chosen: Literal["worst", "best", "unscored"]
     rollout_id: str
@@ -40,7 +40,7 @@ class Transcript(Frozen):
     reward: float | None
     passed: bool | None
     components: dict[str, str]
-    """Name → value × weight."""
+    """Score component → "value × weight"."""
     feedback: str | None
     answer: str | None
     fault: str | None

@@ -1,4 +1,4 @@
-"""What made the numbers: the environments, tasks, agents and models that the records themselves name."""
+"""Reads which environments, tasks, agents and models a run's records name."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from rollouthub.views.report.redacted_text import Plainness
 from rollouthub.views.report.report_facts import AgentIdentity, EnvironmentIdentity, RunIdentity
 
 MOST_KINDS = 64
-"""Different environments, and agents, that are listed; a record that varies without end must not fill memory."""
+"""Most environments, agents and models that are listed; bounds memory if records differ without end."""
 _REFERENCES = """
 SELECT group_id, json_extract(body, '$.environment', '$.tools_digest', '$.score.verifier', '$.isolation', '$.sandboxes',
     '$.task.split'), json_extract(body, '$.agent'), json_extract(body, '$.model'), json_extract(body, '$.task')
@@ -25,18 +25,18 @@ _DIGEST_SPACE = 2**256
 
 @dataclass
 class _Seen:
-    """What a pass over the records has met."""
+    """What one pass over the records has found."""
 
     environments: Counter[str] = field(default_factory=Counter[str])
     agents: Counter[str] = field(default_factory=Counter[str])
     models: Counter[str] = field(default_factory=Counter[str])
     tasks: set[int] = field(default_factory=set[int])
     sum: int = 0
-    """Of the digests of all tasks: the order they were played in does not matter."""
+    """Sum of the digests of all tasks, which does not depend on the order in which they were played."""
     left_out: int = 0
 
     def count(self, kinds: Counter[str], text: str | None) -> bool:
-        """Count one; False where there is no more room."""
+        """Count an occurrence; return False if it is new and there is no room for it."""
         if text is None:
             return True
         if text not in kinds and len(kinds) >= MOST_KINDS:
@@ -46,7 +46,7 @@ class _Seen:
 
 
 def identify(info: RunInfo, connection: sqlite3.Connection, plainness: Plainness) -> RunIdentity:
-    """Read it off every record, in one pass."""
+    """Read the identity of a run from all its records, in one pass."""
     seen = _Seen()
     for group, environment, agent, model, task in connection.execute(_REFERENCES):
         place = hash(group)
@@ -72,6 +72,7 @@ def identify(info: RunInfo, connection: sqlite3.Connection, plainness: Plainness
         models=tuple(plainness.ours(plainness.name(name)) for name in models),
         fallbacks=tuple(plainness.name(_model_name(each)) for each in _listing(request.get("fallbacks"))),
         roles={plainness.name(role): plainness.name(_model_name(each)) for role, each in _roles(request).items()},
+        seats={plainness.name(seat): plainness.name(player) for seat, player in info.seats.items()},
         seed=cast("int | None", request.get("seed")),
         repeats=cast("int | None", request.get("repeats")),
         sampling=_settings(request.get("sampling"), plainness),
@@ -84,7 +85,7 @@ def identify(info: RunInfo, connection: sqlite3.Connection, plainness: Plainness
 
 
 def _environments(found: Counter[str], plainness: Plainness) -> tuple[EnvironmentIdentity, ...]:
-    """One each; where only some were scored, those that were say who verified."""
+    """One entry per environment; its verifier is taken from records with a score, as others name none."""
     listed: dict[tuple[str, ...], EnvironmentIdentity] = {}
     for text, count in found.most_common():
         environment, tools, verifier, isolation, sandboxes, split = json.loads(text)

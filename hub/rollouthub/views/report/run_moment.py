@@ -1,4 +1,4 @@
-"""A run at one moment: a live run goes on while it is read, and its report must still add up."""
+"""A consistent view of a run: while a live run goes on, all figures of its report come from the same moment."""
 
 import sqlite3
 from collections.abc import Generator
@@ -10,7 +10,7 @@ from rollouthub.store.read_only_source import ReadOnlySource
 
 
 class Moment(ReadOnlySource):
-    """A source that shows what was committed when it was opened."""
+    """A source whose readers all use one connection, inside one transaction."""
 
     def __init__(self, directory: Path, connection: sqlite3.Connection) -> None:
         super().__init__(directory)
@@ -18,17 +18,17 @@ class Moment(ReadOnlySource):
 
     @contextmanager
     def connect(self) -> Generator[sqlite3.Connection]:
-        """The one connection, in its transaction."""
+        """Yield the one connection, inside its transaction."""
         yield self.connection
 
 
 @contextmanager
 def one_moment(directory: Path) -> Generator[tuple[RunInfo, RunReader, sqlite3.Connection]]:
-    """A run's facts, its reader, and the connection behind that; all see the same commits.
+    """A run's facts, its reader and the reader's connection, all of which see the same commits.
 
     Raises:
         RunDirectoryError: there is no run, or none that this version can read.
-        StoreError: it could not be read just now.
+        StoreError: the run cannot be read just now.
     """
     source = ReadOnlySource(directory)
     try:

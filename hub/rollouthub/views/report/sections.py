@@ -1,4 +1,4 @@
-"""The tables of a report."""
+"""The tables of a report, each as a section of HTML."""
 
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import amounts
@@ -9,11 +9,11 @@ from rollouthub.views.report.charts import outcome_strip
 from rollouthub.views.report.report_facts import RunReport
 
 OPEN_GROUPS = 12
-"""Tasks that are in view before anything is opened."""
+"""Number of tasks shown before the reader unfolds the rest."""
 
 
 def outcomes(run: RunReport) -> Markup:
-    """How rollouts ended, and why agents stopped: four kinds that are never mixed."""
+    """How rollouts ended, by outcome and kind, and why agents stopped."""
     played = run.figures.played or 1
     ended = [
         [name, phrases.KINDS[Outcome(name).kind], f"{number:,}", share(number / played)]
@@ -40,7 +40,7 @@ def outcomes(run: RunReport) -> Markup:
 
 
 def stages(run: RunReport) -> Markup | None:
-    """Where time goes."""
+    """The section on the time of each stage and the size of a rollout; None where no stage took any time."""
     found = {name: each for name, each in run.stages.items() if each.p99 > 0}
     if not found:
         return None
@@ -59,7 +59,7 @@ def stages(run: RunReport) -> Markup | None:
 
 
 def usage(run: RunReport) -> Markup:
-    """Tokens and dollars, over all attempts."""
+    """Tokens and US dollars by model, over all attempts."""
     rows = [
         [
             each.role or "the agent's model",
@@ -78,7 +78,7 @@ def usage(run: RunReport) -> Markup:
 
 
 def groups(run: RunReport) -> Markup | None:
-    """The tasks worth looking at: the hardest, and those that spread most."""
+    """The tasks with the lowest mean reward and those with the widest spread; None if there are none."""
     if not run.groups:
         return None
     several = len(run.environments) > 1
@@ -108,7 +108,7 @@ def groups(run: RunReport) -> Markup | None:
 
 
 def faults(run: RunReport) -> Markup | None:
-    """What broke, retried attempts included, and what it said."""
+    """Faults by kind, those of retried attempts included, with the latest message of each; None if there are none."""
     if not run.faults:
         return None
     rows = [[each.name, f"{each.attempts:,}", tag("code", each.example)] for each in run.faults]
@@ -127,7 +127,7 @@ _FAULTS = ("boundary and type", "attempts", "the latest said")
 
 
 def reproducing(run: RunReport) -> Markup:
-    """How to play it again, and when it was taken up."""
+    """The commands that play the run again, and when it was resumed with which changes."""
     parts = [tag("pre", "\n".join(run.commands)) if run.commands else tag("p", phrases.NOT_AGAIN)]
     if not run.is_locked:
         words = "No lock lies beside this run: compare the digests above with those of what you play."

@@ -1,4 +1,4 @@
-"""How a report looks: the reader's own fonts, light or dark as the system is, one column on a phone, ink on paper."""
+"""The style sheet of reports: system fonts, light or dark as the system is, fit for phones and for printing."""
 
 _COLOURS = """
 :root { color-scheme: light dark; --ink: #182033; --soft: #5a6478; --line: #e1e5ee; --page: #f5f7fb; --card: #fff;

@@ -1,4 +1,4 @@
-"""Charts as SVG: made here, styled by the page, with words beside them for those who do not see them."""
+"""SVG charts, styled by the page, each with a text description for those who cannot see it."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ WIDEST_BAR = 96.0
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """A value with its interval."""
+    """A value at k, with its interval."""
 
     k: int
     value: float
@@ -25,14 +25,14 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Curve:
-    """A curve and its name."""
+    """A named curve over k."""
 
     name: str
     points: tuple[CurvePoint, ...]
 
 
 def curves(title: str, lines: Sequence[Curve]) -> Markup:
-    """Curves over k with their intervals; k grows by doubling, so each has the same room."""
+    """Curves over k with intervals, on a k axis of equal steps, since k doubles from point to point."""
     ks = sorted({point.k for line in lines for point in line.points})
     low, high = _range([edge for line in lines for point in line.points for edge in _edges(point)])
     places = {k: _along(place, len(ks)) for place, k in enumerate(ks)}
@@ -65,7 +65,7 @@ def _line(line: Curve, places: dict[int, float], up: Callable[[float], float], c
 
 
 def histogram(title: str, bars: Sequence[Bar]) -> Markup:
-    """How many rollouts got which reward."""
+    """A bar chart of the number of rollouts by reward."""
     most = _ceiling(max(bar.count for bar in bars))
     width = (WIDTH - LEFT - RIGHT) / len(bars)
     drawn = list(_grid(0, most, whole=True))
@@ -95,7 +95,7 @@ def _where(bar: Bar) -> str:
 
 
 def shares(title: str, parts: Sequence[tuple[str, int]]) -> Markup:
-    """One bar of several parts; the class of each is its name."""
+    """One bar divided into parts; each part's name is its CSS class."""
     total = sum(number for _, number in parts) or 1
     left, drawn = 0.0, list[Markup]()
     for name, number in parts:
@@ -107,7 +107,7 @@ def shares(title: str, parts: Sequence[tuple[str, int]]) -> Markup:
 
 
 def differences(title: str, rows: Sequence[tuple[str, CurvePoint]]) -> Markup:
-    """Differences to the first run, each with its interval, around zero."""
+    """Differences to the first run with their intervals, drawn around zero."""
     edges = [abs(edge) for _, point in rows for edge in _edges(point)]
     far = max([*edges, 1e-9]) * 1.1
     height = 44.0 * len(rows) + 30
@@ -135,7 +135,7 @@ def _edges(point: CurvePoint) -> list[float]:
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """From 0 to 1 where all values are there, else a little around them."""
+    """The axis range: 0 to 1 if it holds all values, else a little more than the values span."""
     low, high = min(values), max(values)
     if low >= 0 and high <= 1:
         return 0.0, 1.0
@@ -157,7 +157,7 @@ def _grid(low: float, high: float, *, whole: bool = False) -> Iterator[Markup]:
 
 
 def _ceiling(most: int) -> float:
-    """A little more than this, of which a quarter is a round number."""
+    """The least axis maximum of at least `most` whose quarter is a round number."""
     quarter = max(1.0, most / 4)
     size = 10 ** math.floor(math.log10(quarter))
     return 4 * next(part * size for part in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if part * size >= quarter - 1e-9)

@@ -1,4 +1,4 @@
-"""A report in the format that is asked for."""
+"""Writes a report in the requested format."""
 
 from pathlib import Path
 from typing import Literal, get_args
@@ -15,10 +15,10 @@ _ENDINGS: dict[str, Format] = {".html": "html", ".htm": "html", ".md": "md", ".m
 
 
 def format_of(output: Path | None, given: str | None) -> Format:
-    """The format that was named, else that of the file's ending.
+    """The format that was given, else the one that the file name ends in; Markdown without a file.
 
     Raises:
-        UsageError: there is no such format, or nothing says which.
+        UsageError: the format is unknown, or the ending of the file name is.
     """
     if given is not None:
         for known in FORMATS:
@@ -34,12 +34,12 @@ def format_of(output: Path | None, given: str | None) -> Format:
 
 
 def is_report(output: Path | None) -> bool:
-    """Whether a path looks like a report's file, and not like a folder of runs."""
+    """Whether a path has the ending of a report file and is not a directory."""
     return output is not None and output.suffix.lower() in _ENDINGS and not output.is_dir()
 
 
 def render(report: Report, form: Format) -> str:
-    """The report as text."""
+    """The report as text in this format."""
     match form:
         case "html":
             return html_report(report)
@@ -50,11 +50,11 @@ def render(report: Report, form: Format) -> str:
 
 
 def write_report(report: Report, output: Path, form: Format) -> None:
-    """Write it to a file, which appears only when it is whole.
+    """Write the report to a file, which appears only once it is complete.
 
     Raises:
-        ConfigError: nothing can be written there.
-        StoreError: the file could not be written.
+        ConfigError: the path cannot be written to.
+        StoreError: writing failed.
     """
     with complete_file(output) as partial:
         partial.write_text(render(report, form), encoding="utf-8")

@@ -1,1 +1,1 @@
-"""Drawings of a run in text: what the terminal UI and `hub run` show alike. Rich only; no screen is needed."""
+"""Text drawings of a run, shared by the terminal UI and `hub run`. They need only Rich, and no screen."""

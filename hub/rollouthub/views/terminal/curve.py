@@ -1,17 +1,17 @@
-"""A curve of braille dots: two columns and four rows of them in a cell."""
+"""Curves of braille dots, two columns by four rows in each cell."""
 
 from collections.abc import Sequence
 
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _CELLS = " " + "".join(chr(0x2800 + dots) for dots in range(1, 256))
 _WIDEST_GAP = 8
-"""A curve is broken where an eighth of it is missing."""
+"""Gaps longer than the curve's length divided by this number are not bridged."""
 
 
 def curve(values: Sequence[float | None], rows: int, low: float, high: float) -> list[str]:
-    """A curve's rows from the top down; two values a cell, None where nothing is known.
+    """A curve's rows from the top down; each cell holds two values, and None is an unknown value.
 
-    Neighbours are joined, also across short stretches that nothing is known of.
+    Neighbouring values are joined, also across short gaps.
     """
     cells = [[0] * (-(-len(values) // 2)) for _ in range(rows)]
     height = 4 * rows - 1
@@ -36,7 +36,7 @@ def _level(value: float, low: float, high: float, height: int) -> int:
 
 
 def _strokes(start: tuple[int, int], end: tuple[int, int]) -> list[tuple[int, int, int]]:
-    """A line as upright strokes, each beginning where the one before it ended."""
+    """A line as vertical strokes, each beginning where the last one ended."""
     (x, level), (last, up) = start, end
     if x == last:
         return [(x, min(level, up), max(level, up))]

@@ -1,4 +1,4 @@
-"""How rollouts ended: one bar of all, and a legend; what stopped and what broke them."""
+"""How rollouts ended: one bar of shares with a legend, and counts of stop reasons and faults."""
 
 from collections.abc import Mapping
 from math import floor
@@ -11,7 +11,7 @@ from rollouthub.views.terminal.text_fit import LABEL, cut, flow
 
 
 def outcome_bar(kinds: Mapping[OutcomeKind, int], width: int) -> Text:
-    """The endings' marks, as many of each as its share; one that happened at all has one."""
+    """A bar divided among kinds of outcome by their share; each kind that occurred gets at least one cell."""
     counts: dict[OutcomeKind, int] = {kind: kinds.get(kind, 0) for kind in ENDINGS}
     if not any(counts.values()):
         return Text("─" * width, LABEL)
@@ -39,7 +39,7 @@ def _cells(counts: Mapping[OutcomeKind, int], width: int) -> dict[OutcomeKind, i
 
 
 def outcome_legend(kinds: Mapping[OutcomeKind, int], width: int, most: int = 3, *, zeros: bool = False) -> Text:
-    """Which mark is which ending, how many there are and what share; `zeros` names those that did not happen, too."""
+    """The legend of the bar: mark, kind, count and share; `zeros` includes kinds that did not occur."""
     total = sum(kinds.values())
     parts: list[Text] = []
     for kind, ending in ENDINGS.items():
@@ -57,7 +57,7 @@ def outcome_legend(kinds: Mapping[OutcomeKind, int], width: int, most: int = 3, 
 
 
 def tally(title: str, counts: Mapping[str, int], width: int, most: int = 2) -> Text:
-    """Names with their counts in a line or two: why agents stopped, or what broke."""
+    """Names with their counts, the most frequent first, in at most `most` lines."""
     if not counts:
         return Text(f"{title}: none", LABEL)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))

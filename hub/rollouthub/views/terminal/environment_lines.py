@@ -1,4 +1,4 @@
-"""A line for each environment of a run."""
+"""A table of a run's environments."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ _LEAST_NAME, _MOST_NAME, _LEAST_BAR, _MOST_BAR = 12, 40, 8, 30
 
 
 def environment_table(lines: Sequence[GroupLine], width: int, height: int = 99) -> Text:
-    """Scored of done, pass rate, mean reward, spread of rewards, output tokens; as many columns as fit."""
+    """Scored rollouts, pass rate, mean reward, spread and tokens of each environment; as many columns as fit."""
     if not lines:
         return Text("nothing has finished yet", LABEL)
     shown = list(_FIGURES)

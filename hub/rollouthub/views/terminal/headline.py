@@ -8,7 +8,7 @@ from rollouthub.views.terminal.text_fit import LABEL, fact, flow, stack
 
 
 def headline(figures: RunTotals, width: int, most: int = 3) -> Text:
-    """The figures side by side, the most important first, in at most so many lines."""
+    """The figures next to each other in at most `most` lines, the most important first."""
     parts = [fact("mean reward", amounts.number(figures.mean_reward), "bold")]
     if figures.strict != figures.mean_reward:
         parts.append(fact("strict", amounts.number(figures.strict)))
@@ -25,7 +25,7 @@ def headline(figures: RunTotals, width: int, most: int = 3) -> Text:
 
 
 def figure_table(figures: RunTotals, width: int, height: int) -> Text:
-    """A figure a line, or two beside each other where lines are short; the most important first."""
+    """The figures in one to three columns, one figure per row, the most important first."""
     rows = _rows(figures)
     columns = min(3, max(1, width // 36), -(-len(rows) // max(1, height)))
     deep = -(-len(rows) // columns)

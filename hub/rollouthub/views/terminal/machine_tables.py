@@ -1,11 +1,11 @@
-"""What a run plays on, in tables: model servers, workers, sandboxes."""
+"""Tables of a run's model servers, workers and sandboxes."""
 
 from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from rollouthub.live.control.live_protocol import BackendView, SandboxesView, WorkerView
+from rollouthub.live.control.live_views import BackendView, SandboxesView, WorkerView
 from rollouthub.statistics import amounts
 from rollouthub.views.terminal.text_fit import LABEL, column, cut, stack
 
@@ -22,7 +22,7 @@ _FIGURE = 9
 
 
 def backend_table(backends: Sequence[BackendView], width: int) -> Text:
-    """Model servers, each with why it is held off below it."""
+    """A table of model servers; the reason why a server gets no calls is in the row below it."""
     titles = ["in flight", "calls", "errors", "p50", "p95"]
     room = width - 11 - (_FIGURE + 1) * len(titles)
     while room < 24 and len(titles) > 2:
@@ -57,7 +57,7 @@ def _backend_cell(title: str, backend: BackendView) -> str:
 
 
 def staff_table(staff: Sequence[WorkerView], width: int) -> Text:
-    """Workers, one a line."""
+    """A table of workers."""
     titles = ["in flight", "done"]
     room = width - 11 - (_FIGURE + 1) * len(titles)
     name = _width((worker.name for worker in staff), 8, max(8, room // 2))
@@ -74,7 +74,7 @@ def staff_table(staff: Sequence[WorkerView], width: int) -> Text:
 
 
 def sandbox_table(sandboxes: Sequence[SandboxesView], width: int) -> Text:
-    """Sandboxes by environment and kind."""
+    """A table of sandboxes by environment and provider."""
     titles = ["in use", "warm"]
     room = width - (_FIGURE + 1) * len(titles)
     name = _width((each.environment for each in sandboxes), 11, max(11, room // 2))

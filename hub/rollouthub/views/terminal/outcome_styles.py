@@ -1,4 +1,4 @@
-"""How the endings of rollouts are shown: a mark, a word and a colour, so that no meaning is in the colour alone."""
+"""Mark, word and colour for each kind of outcome, so that the colour alone carries no meaning."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ from rollouthub.rollout import OutcomeKind
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How one kind of ending is shown."""
+    """How one kind of outcome is displayed."""
 
     mark: str
-    """One cell wide."""
+    """A symbol one cell wide."""
     word: str
     plural: str
     style: str
-    """Rich's; an ANSI colour, so that every theme has its own."""
+    """A Rich style with an ANSI colour, which the terminal's theme defines."""
 
 
 ENDINGS: dict[OutcomeKind, Ending] = {
@@ -24,4 +24,4 @@ ENDINGS: dict[OutcomeKind, Ending] = {
     "verifier_fault": Ending("?", "verifier fault", "verifier faults", "magenta"),
     "cancelled": Ending("○", "cancelled", "cancelled", "bright_black"),
 }
-"""In the order in which they are shown."""
+"""Kind of outcome → display, in display order."""

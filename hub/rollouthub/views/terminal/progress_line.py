@@ -1,4 +1,4 @@
-"""The line that says how far a run is."""
+"""The progress of a run in one line."""
 
 from rich.text import Text
 
@@ -11,7 +11,7 @@ _LEAST_BAR, _MOST_BAR = 10, 60
 
 
 def progress_line(progress: RunProgress, width: int, state: str | None = None, *, has_status: bool = True) -> Text:
-    """A bar, how many are done of how many, speed, time left; what matters least goes first where room is short."""
+    """A bar, done and planned rollouts, speed and time left; if they do not fit, the least important are dropped."""
     parts = _parts(progress, state if has_status else None, has_status=has_status)
     share = progress.share
     need = _LEAST_BAR + len(GAP) if share is not None else 0
@@ -31,14 +31,14 @@ def progress_line(progress: RunProgress, width: int, state: str | None = None, *
 
 
 def share_bar(share: float, width: int, style: str) -> Text:
-    """A thin bar; what is left of it is lighter and thinner. It is full only when all is done."""
+    """A thin bar whose remainder is lighter; it is full only for a share of 1."""
     halves = min(int(share * width * 2), width * 2 - (share < 1))
     done = "━" * (halves // 2) + "╸" * (halves % 2)
     return Text.assemble((done, style), ("─" * (width - len(done)), LABEL))
 
 
 def _parts(progress: RunProgress, state: str | None, *, has_status: bool) -> list[tuple[int, Text]]:
-    """What is said, in order, each with its worth: lower is more."""
+    """The parts of the line in display order, each with its rank; 0 is the most important."""
     planned = amounts.NONE if progress.planned is None else f"{progress.planned:,}"
     is_on = progress.status == "running"
     parts = [(1, status_text(progress.status, state))] if has_status else []
@@ -55,7 +55,7 @@ def _parts(progress: RunProgress, state: str | None, *, has_status: bool) -> lis
 
 
 def speed(rate: float | None) -> str:
-    """Rollouts a second; of slow ones, a minute or an hour."""
+    """Format rollouts per second; slow rates are given per minute or hour."""
     if rate is None:
         return f"{amounts.NONE}/s"
     for unit, scale in (("s", 1), ("min", 60)):

@@ -1,4 +1,4 @@
-"""How rewards are distributed, drawn as bars."""
+"""Draws the distribution of rewards as bars."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,12 @@ from rollouthub.views.terminal.text_fit import LABEL, stack
 
 _STYLE = "cyan"
 _MOST_LINES = 12
-"""Bins that are listed rather than drawn upright."""
+"""Most bins that are drawn as one line each; more are drawn as upright bars."""
 _WIDEST_BAR = 6
 
 
 def reward_histogram(bins: Sequence[Bin], width: int, height: int) -> Text:
-    """Bars fitted to a place: of few values a line each, with their counts; of many an upright bar each."""
+    """A histogram of rewards: one line per value where there are few values, else one upright bar per bin."""
     if not bins or height < 1:
         return Text("no rewards yet", LABEL)
     used = [found for found in bins if found.count]
@@ -29,7 +29,7 @@ def reward_histogram(bins: Sequence[Bin], width: int, height: int) -> Text:
 
 
 def reward_spark(bins: Sequence[Bin], width: int) -> Text:
-    """The distribution in one line, between its lowest and highest reward."""
+    """The distribution as a sparkline between the lowest and the highest reward."""
     if not any(found.count for found in bins):
         return Text("no rewards yet", LABEL)
     merged = _merged(bins, width - 20)
@@ -39,7 +39,7 @@ def reward_spark(bins: Sequence[Bin], width: int) -> Text:
 
 
 def edge(value: float, step: float) -> str:
-    """A boundary of bins, with as many digits as tell it from the next."""
+    """Format a boundary between bins with enough digits to distinguish it from the next one."""
     if abs(value) >= 1e6 or step >= 1e6:
         return f"{value:.3g}"
     digits = 0
@@ -49,7 +49,7 @@ def edge(value: float, step: float) -> str:
 
 
 def _short(names: Sequence[str]) -> list[str]:
-    """Without the zeros that all of them end with."""
+    """The numbers without trailing zeros that all of them have."""
     shortened = list(names)
     while all("." in name and name[-1] in "0." for name in shortened):
         shortened = [name[:-1] for name in shortened]
@@ -97,7 +97,7 @@ def _upright(bins: Sequence[Bin], width: int, height: int) -> Text:
 
 
 def _edges(bins: Sequence[Bin], each: int, room: int) -> str:
-    """Where bins begin, wherever there is room to say so below them."""
+    """The axis labels: the lower edges of bins, wherever there is room."""
     step = bins[0].high - bins[0].low
     said = ""
     for place, found in enumerate(bins):
@@ -108,7 +108,7 @@ def _edges(bins: Sequence[Bin], each: int, room: int) -> str:
 
 
 def _merged(bins: Sequence[Bin], most: int) -> Sequence[Bin]:
-    """Neighbours together until there are few enough."""
+    """Merge neighbouring bins until at most `most` are left."""
     together = max(1, -(-len(bins) // max(1, most)))
     if together == 1:
         return bins

@@ -1,4 +1,4 @@
-"""A run's status in a word, with a mark before it and a colour."""
+"""A run's status as a mark, a word and a colour."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from rich.text import Text
 
 @dataclass(frozen=True, slots=True)
 class StatusStyle:
-    """How one status is shown."""
+    """How one status is displayed."""
 
     mark: str
-    """One cell wide."""
+    """A symbol one cell wide."""
     word: str
     meaning: str
     style: str
@@ -26,16 +26,16 @@ STANDINGS: dict[str, StatusStyle] = {
     "failed": StatusStyle("✗", "failed", "it broke; hub run --resume goes on", "red"),
     "dead": StatusStyle("†", "died", "it was killed; what is committed is kept, hub run --resume goes on", "red"),
 }
-"""What the store says of a run, and the hub that plays it."""
+"""Status → display, for the states that the store records and those that a live hub reports."""
 
 
 def standing(status: str, state: str | None = None) -> StatusStyle:
-    """How a run stands: what its hub says of it comes before what its store does."""
+    """The display of a run's status; a live hub's state takes precedence over the store's "running"."""
     name = state if status == "running" and state in STANDINGS else status
     return STANDINGS.get(name) or STANDINGS["failed"]
 
 
 def status_text(status: str, state: str | None = None) -> Text:
-    """The mark and the word."""
+    """The status's mark and word, coloured."""
     shown = standing(status, state)
     return Text(f"{shown.mark} {shown.word}", f"bold {shown.style}")

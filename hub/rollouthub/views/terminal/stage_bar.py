@@ -1,4 +1,4 @@
-"""Where the attempts in flight are."""
+"""The stages of attempts in flight."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""How long each stage takes."""
+"""Durations of the stages of rollouts."""
 
 from collections.abc import Mapping, Sequence
 
@@ -33,7 +33,7 @@ def stage_table(quantiles: Mapping[str, Sequence[float]], width: int, height: in
 
 
 def stage_line(medians: Mapping[str, float], width: int) -> Text:
-    """The medians in one line, without those that take no time."""
+    """The median durations in one line, without stages that took no time."""
     line = Text.assemble(("p50 ", LABEL))
     for stage, value in medians.items():
         part = Text.assemble((f" {stage} ", LABEL), amounts.seconds(value))

@@ -1,4 +1,4 @@
-"""Making text fit: cut by cells, and broken between parts rather than within them."""
+"""Fits text into a width: cuts it at cells, and wraps lines only between parts."""
 
 import re
 from collections.abc import Sequence
@@ -9,19 +9,19 @@ from rich.text import Text
 from rollouthub.text import plain_name
 
 NARROWEST = 40
-"""Cells; every drawing fits this width and any above."""
+"""Width in cells that every drawing fits into."""
 LABEL, GAP = "bright_black", "  "
 _JOINERS = re.compile("[\u200c\u200d\ufe00-\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
-"""What makes one character of several, or another one of it: terminals disagree how many cells that takes."""
+"""Characters that join or modify others: terminals disagree on the width of the result."""
 
 
 def apart(words: str) -> str:
-    """A text in which every character takes the cells that it takes alone."""
+    """The text without joining characters, so that its width is the sum of its characters' widths."""
     return _JOINERS.sub("", words)
 
 
 def cut(words: str, width: int) -> str:
-    """A text of somebody else's on one line of at most so many cells; what is left out is shown by `…`."""
+    """Put untrusted text on one line of at most `width` cells; `…` marks a cut."""
     words = apart(plain_name(words))
     if cell_len(words) <= width:
         return words
@@ -29,19 +29,19 @@ def cut(words: str, width: int) -> str:
 
 
 def column(words: str, width: int, *, right: bool = False) -> str:
-    """The same, filled up to exactly that width."""
+    """Cut the text to `width` cells, and pad it with spaces to exactly that width."""
     words = cut(words, width)
     space = " " * (width - cell_len(words))
     return space + words if right else words + space
 
 
 def fact(label: str, value: str, style: str = "bold") -> Text:
-    """A figure behind its name."""
+    """A label followed by its value."""
     return Text.assemble((f"{label} ", LABEL), (value, style))
 
 
 def flow(parts: Sequence[Text], width: int, most: int = 99, gap: str = GAP) -> Text:
-    """Parts side by side, in at most so many lines; how many of the last ones were left out is said."""
+    """Lay parts out in at most `most` lines; if not all fit, the last part says how many were left out."""
     rows: list[list[Text]] = []
     room = 0
     for place, part in enumerate(parts):
@@ -62,7 +62,7 @@ def flow(parts: Sequence[Text], width: int, most: int = 99, gap: str = GAP) -> T
 
 
 def _leave_out(row: list[Text], left_out: int, room: int, gap: str) -> None:
-    """Say how many parts there was no room for; those that are in the way of saying so are among them."""
+    """Add the number of parts left out to the last line, removing parts from it until there is room."""
     while len(row) > 1 and len(f"{gap}+{left_out} more") > room:
         room += row.pop().cell_len + len(gap)
         left_out += 1
@@ -70,5 +70,5 @@ def _leave_out(row: list[Text], left_out: int, room: int, gap: str) -> None:
 
 
 def stack(lines: Sequence[Text]) -> Text:
-    """Lines below each other."""
+    """Join lines with line breaks."""
     return Text("\n").join(lines)

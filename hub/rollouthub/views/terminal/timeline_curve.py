@@ -1,4 +1,4 @@
-"""How mean reward, pass rate and speed went over time."""
+"""Mean reward, pass rate and speed over time."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,11 +14,11 @@ from rollouthub.views.terminal.text_fit import LABEL, stack
 _LABEL = 7
 _LEAST_ROWS = 3
 _NARROWEST_RANGE = 0.4
-"""Of values between 0 and 1: where they differ by more, all of it is shown."""
+"""Values between 0 and 1 that differ by more than this get an axis from 0 to 1."""
 
 
 def timeline_chart(points: Sequence[TimelinePoint], width: int, height: int) -> Text:
-    """Curves one above the other with what they share: an axis of time and, in one line, the speed."""
+    """Curves one above the other, with a common time axis and a sparkline of the speed."""
     if not points or height < 1:
         return Text("nothing has finished yet", LABEL)
     columns = max(2, width - _LABEL)
@@ -50,7 +50,7 @@ def _verdicts(point: TimelinePoint) -> tuple[float, int]:
 
 
 def _curves(points: Sequence[TimelinePoint]) -> list[tuple[str, str, _Sums]]:
-    """What there is to draw. Where every reward is its verdict, the two are one."""
+    """The curves to draw: mean reward and pass rate, or one if both are equal or there are no verdicts."""
     if not any(point.judged for point in points):
         return [("mean reward", "cyan", _rewards)]
     if all(point.scored == point.judged and point.reward_sum == point.passed for point in points):
@@ -59,7 +59,7 @@ def _curves(points: Sequence[TimelinePoint]) -> list[tuple[str, str, _Sums]]:
 
 
 def _slots(points: Sequence[TimelinePoint], count: int) -> list[list[TimelinePoint]]:
-    """Points by the stretch of time that they are drawn in."""
+    """Points grouped into the time slots in which they are drawn."""
     first, seconds = points[0].at, _span(points)
     slots: list[list[TimelinePoint]] = [[] for _ in range(count)]
     for point in points:
@@ -96,7 +96,7 @@ def _plot(values: Sequence[float | None], rows: int, style: str) -> list[Text]:
 
 
 def _range(known: Sequence[float]) -> tuple[float, float]:
-    """What the axis shows: all of 0 to 1 where values go far within it, and otherwise little more than they need."""
+    """The axis range: 0 to 1 if shares differ widely or not at all, else a little more than the values span."""
     low, high = min(known), max(known)
     is_share = low >= 0 and high <= 1
     if is_share and (high - low > _NARROWEST_RANGE or low == high):

@@ -3,9 +3,12 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rollouthub_servers.mcp_server.mcp_import.environment_folder import Imported
 
 
 def import_mcp(
@@ -37,7 +40,7 @@ def import_mcp(
         list[str] | None, typer.Option("--hide", metavar="TOOL", help="A tool of the server that agents do not get.")
     ] = None,
     python: Annotated[
-        Path | None, typer.Option(help="The interpreter to start it with now; the hub's own by default.")
+        Path | None, typer.Option(help="The Python that starts the server for this import; the hub's own by default.")
     ] = None,
     terms: Annotated[
         str | None, typer.Option("--license", metavar="SPDX", help="The licence of the environment, such as MIT.")
@@ -52,13 +55,12 @@ def import_mcp(
     from rollouthub_servers.mcp_server.mcp_import.environment_folder import import_server
     from rollouthub_servers.mcp_server.mcp_import.imported_server import ImportedServer, said
 
-    words = tuple(command or ())
     asked = ImportedServer(
-        command=() if image is not None else words,
+        command=() if image is not None else tuple(command or ()),
         url=url,
         token_variable=token_variable,
         image=image,
-        args=words if image is not None else (),
+        args=tuple(command or ()) if image is not None else (),
         requirements=tuple(requirements or ()),
         hidden_tools=tuple(hidden_tools or ()),
     )
@@ -67,7 +69,11 @@ def import_mcp(
     if as_json:
         told = {"name": made.name, "folder": str(made.folder), "tools": list(made.tools), "left": list(made.left)}
         typer.echo(json.dumps({**told, "remarks": list(made.remarks), "commands": list(made.commands)}))
-        return
+    else:
+        _show(made)
+
+
+def _show(made: "Imported") -> None:
     from rich.text import Text
 
     from rollouthub.cli.console import remarks, results

@@ -1,4 +1,4 @@
-"""The folder that an imported server becomes: declared whole, with one task to show how they are written."""
+"""Writes the folder of an imported server: a complete declaration, and one example task."""
 
 import json
 import secrets
@@ -13,8 +13,9 @@ import tomli_w
 from rollouthub.environment import EnvironmentConfig
 from rollouthub.errors import ConfigError, HubError
 from rollouthub.event_loop import run_async
+from rollouthub.plugins.env_toml import FILE_NAME
 from rollouthub.plugins.importers import Identity
-from rollouthub.plugins.manifest import FILE_NAME, load_manifest, parse_manifest
+from rollouthub.plugins.manifest import load_manifest, parse_manifest
 from rollouthub_servers.mcp_server import adapt
 from rollouthub_servers.mcp_server.mcp_import.imported_server import Said
 from rollouthub_servers.mcp_server.server_environment import McpServer
@@ -52,21 +53,21 @@ hub publish . --to REGISTRY             # others: hub install {name}
 
 @dataclass(frozen=True)
 class Imported:
-    """What was made."""
+    """The result of an import."""
 
     folder: Path
     name: str
     tools: tuple[str, ...]
-    """By the server's own names."""
+    """The tools' names on the server."""
     left: tuple[str, ...]
-    """What a person must still do."""
+    """What the user must still do."""
     remarks: tuple[str, ...]
     is_apart: bool
-    """Whether it needs an interpreter of its own."""
+    """Whether the environment needs its own interpreter."""
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """What to try first."""
+        """Commands to try next."""
         shown = str(self.folder)
         place = shown if self.folder.is_absolute() or shown.startswith(".") else f"./{shown}"
         first = (f"hub install {place}",) if self.is_apart else ()
@@ -75,12 +76,12 @@ class Imported:
 
 
 def import_server(server: Said, out: Path, identity: Identity, python: str) -> Imported:
-    """Start the server once, or reach it, and write an environment around it; all of it, or nothing.
+    """Start the server once, or connect to it, and write an environment around it; on failure nothing is written.
 
-    `python` is what `{python}` stands for meanwhile. Blocks, for as long as the server takes to start.
+    `python` replaces `{python}` for that start. Blocks for as long as the server takes to start.
 
     Raises:
-        ConfigError: the folder is there already, a name does not hold, or the server does not come up.
+        ConfigError: the folder exists already, a name is invalid, or the server does not start.
     """
     target = out.resolve()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -123,7 +124,7 @@ def import_server(server: Said, out: Path, identity: Identity, python: str) -> I
 
 
 async def _tools_of(file: Path, python: str) -> list[str]:
-    """The names of what it offers, as the server has them."""
+    """The names of the offered tools, as the server has them."""
     environment = adapt(load_manifest(file), file, python)
     assert issubclass(environment, McpServer)
     await environment.prepare(EnvironmentConfig())
@@ -167,7 +168,7 @@ def _manifest(server: Said, name: str, identity: Identity, tools: Sequence[str])
 
 
 def _task(tools: Sequence[str]) -> dict[str, Any]:
-    """A pattern: valid, and not yet a task for anybody."""
+    """An example task: valid, but with placeholders instead of a problem."""
     return {
         "id": "first",
         "prompt": f"TODO: ask for something that needs {', '.join(tools) or 'the tools'}, and has one short answer.",

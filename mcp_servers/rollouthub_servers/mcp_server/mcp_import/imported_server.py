@@ -11,7 +11,7 @@ from rollouthub.errors import ConfigError
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 _RUNNERS = {"npx": ("-p", "--package"), "bunx": ("-p", "--package"), "uvx": ("--from",)}
-"""Programs that fetch what they run → options that name the package, where it is not the first word."""
+"""Program that downloads the package it runs → options that name the package, if it is not the first argument."""
 _PINNED = re.compile(r"@?[^@\s]+(@|==)\d+(\.\d+)*[\w.+-]*")
 _BY_DIGEST = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 _SCRIPT_BYTES = 1_000_000
@@ -19,7 +19,7 @@ _SCRIPT_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class ImportedServer:
-    """Exactly one of a command, a URL and an image."""
+    """The server to import: exactly one of a command, a URL and an image."""
 
     command: tuple[str, ...] = ()
     url: str | None = None
@@ -32,23 +32,23 @@ class ImportedServer:
 
 @dataclass(frozen=True)
 class Said:
-    """The server as env.toml has it."""
+    """The server's declaration for env.toml."""
 
     server: dict[str, Any]
-    """The section, without its tools."""
+    """The section `server`, without its tools."""
     copied: tuple[Path, ...] = ()
-    """Files to lie beside env.toml, under their own names."""
+    """Files to copy beside env.toml."""
     source: str | None = None
-    """What can be looked up of it: a package, an image, an address."""
+    """The package, image or URL of the server, for reference."""
     remarks: tuple[str, ...] = ()
-    """What would be otherwise on another machine."""
+    """Warnings on what would differ on another machine."""
 
 
 def said(asked: ImportedServer) -> Said:
-    """How to say it; nothing is started.
+    """Make the declaration; starts nothing.
 
     Raises:
-        ConfigError: not one server is named, or one that may be another tomorrow.
+        ConfigError: not exactly one server is named, or its version is not pinned.
     """
     given = [name for name in ("command", "url", "image") if getattr(asked, name)]
     if len(given) != 1:
@@ -108,10 +108,10 @@ def _command(words: tuple[str, ...], common: dict[str, Any], requirements: Seque
 
 
 def _fetched(words: Sequence[str]) -> str | None:
-    """The package that a runner would fetch.
+    """The package that a runner such as `npx` would download; None if the program is not a runner.
 
     Raises:
-        ConfigError: it names no version, so that it is another one tomorrow.
+        ConfigError: the package has no pinned version.
     """
     runner = PurePath(words[0]).name
     if runner not in _RUNNERS:

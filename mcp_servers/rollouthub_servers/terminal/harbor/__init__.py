@@ -1,6 +1,6 @@
 """The Harbor task format: a folder with `task.toml`, an instruction, an image, tests and a reference solution.
 
-Written from the format's public description (https://www.harborframework.com/docs/tasks), schema 1.0 to 1.4.
+Implemented from the format's public description (https://www.harborframework.com/docs/tasks), schema 1.0 to 1.4.
 """
 
 from rollouthub_servers.terminal.harbor.dataset import find_tasks

@@ -1,4 +1,4 @@
-"""Finding task folders: one, or all below a folder."""
+"""Finds task folders: a single one, or all below a folder."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,39 +7,43 @@ from rollouthub.errors import ConfigError
 
 TASK_FILE = "task.toml"
 OLD_FILE = "task.yaml"
-"""What terminal-bench 1, the format before, has in its place."""
+"""Name of the task file in the preceding format, Terminal-Bench 1."""
 DEEPEST = 6
-"""Levels below the folder that are searched."""
+"""Number of levels below the folder that are searched."""
 
 
 def find_tasks(data: str) -> list[tuple[str, Path]]:
-    """The task folders that `data` names, each with its id, sorted.
+    """The task folders in `data` with their ids, sorted.
 
-    An id is the folder's path below `data`; where `data` is itself a task, its name.
+    An id is the folder's path below `data`, or the folder's name if `data` is itself a task.
 
     Raises:
-        ConfigError: there is no such folder, or no task in it.
+        ConfigError: the folder does not exist, or contains no task.
     """
     root = Path(data).expanduser()
     if not root.is_dir():
         raise ConfigError(f"data = {data!r}: there is no such folder; name a Harbor task's, or one that holds several")
     root = root.resolve()
-    if (root / TASK_FILE).is_file():
-        return [(root.name, root)]
-    found = sorted((folder.relative_to(root).as_posix(), folder) for folder in _below(root, DEEPEST, TASK_FILE, {root}))
+    found = folders_with(root, TASK_FILE)
     if not found:
-        if (root / OLD_FILE).is_file() or next(_below(root, DEEPEST, OLD_FILE, {root}), None) is not None:
+        if folders_with(root, OLD_FILE):
             raise ConfigError(
-                f"data = {data!r}: these are tasks of terminal-bench 1 ({OLD_FILE}), the format before Harbor's; "
-                f"convert them with Harbor's own program, "
-                f"`uvx harbor task migrate --input {data} --output NEW`, and name NEW"
+                f"data = {data!r}: these are tasks of Terminal-Bench 1 ({OLD_FILE}), the format before Harbor's; "
+                f"make them Harbor's with `hub import terminal_bench {data} -o NEW`, and run NEW"
             )
         raise ConfigError(f"data = {data!r}: neither this folder nor one below it has a {TASK_FILE}")
     return found
 
 
+def folders_with(root: Path, file: str) -> list[tuple[str, Path]]:
+    """The folders at or below `root` that contain such a file, sorted, with their paths below `root` (or its name)."""
+    if (root / file).is_file():
+        return [(root.name, root)]
+    return sorted((folder.relative_to(root).as_posix(), folder) for folder in _below(root, DEEPEST, file, {root}))
+
+
 def _below(folder: Path, levels: int, file: str, seen: set[Path]) -> Iterator[Path]:
-    """Folders with such a file, links to folders followed; a folder that holds others is searched once."""
+    """Folders with such a file. Links to folders are followed, but no folder is searched twice."""
     try:
         children = sorted(child for child in folder.iterdir() if not child.name.startswith(".") and child.is_dir())
     except OSError as error:

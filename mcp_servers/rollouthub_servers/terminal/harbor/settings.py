@@ -1,8 +1,8 @@
-"""`task.toml` as pydantic models: what a task says of itself, in the format's own words.
+"""Pydantic models of `task.toml`, with the names of the Harbor format.
 
-`[metadata]` is anybody's, and what only describes a task (`[task]`, `tags` …) may say more than is known here. Every
-other section steers what happens, so a key that is not known there is refused, by name: ignoring one would run another
-task than its author wrote.
+`[metadata]` may have any content, and purely descriptive keys (`[task]`, `tags` …) may be unknown here. Every other
+section has an effect, so an unknown key there is refused by name: if it were ignored, a different task would be run
+than its author wrote.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from rollouthub.frozen import Frozen
+from rollouthub.values import Frozen
 
 NetworkMode = Literal["public", "no-network", "allowlist"]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -23,11 +23,11 @@ def _as_user(value: object) -> object:
 
 
 User = Annotated[str, BeforeValidator(_as_user)]
-"""A name, a uid, or `uid:gid`."""
+"""A user name, a uid, or `uid:gid`."""
 
 
 class Phase(Frozen):
-    """A part of a trial that may have a network of its own."""
+    """A phase of a trial, which may have its own network."""
 
     network_mode: NetworkMode | None = None
     allowed_hosts: tuple[str, ...] | None = None
@@ -45,7 +45,7 @@ class Healthcheck(Frozen):
 
 
 class ContainerSettings(Phase):
-    """`[environment]`: the container."""
+    """`[environment]`: settings of the container."""
 
     build_timeout_sec: Seconds = 600.0
     docker_image: str | None = None
@@ -62,12 +62,12 @@ class ContainerSettings(Phase):
     healthcheck: Healthcheck | None = None
     workdir: str | None = None
     allow_internet: bool | None = None
-    """The old spelling of `network_mode`."""
+    """Old form of `network_mode`."""
 
     @model_validator(mode="before")
     @classmethod
     def _read_old_sizes(cls, values: Any) -> Any:
-        """`memory = "2G"` and `storage = "10G"` are the old spellings of `memory_mb` and `storage_mb`."""
+        """Convert `memory = "2G"` and `storage = "10G"`, the old forms of `memory_mb` and `storage_mb`."""
         if not isinstance(values, dict):
             return values
         read = dict(cast(dict[str, Any], values))
@@ -80,21 +80,21 @@ class ContainerSettings(Phase):
 
     @property
     def declared_network(self) -> NetworkMode | None:
-        """What it says of the network; None where it says nothing."""
+        """The declared network mode; None if there is none."""
         if self.network_mode is not None or self.allow_internet is None:
             return self.network_mode
         return "public" if self.allow_internet else "no-network"
 
 
 class AgentSection(Phase):
-    """`[agent]`: who acts, and how long."""
+    """`[agent]`: the agent's user, time limit and network."""
 
     timeout_sec: Seconds | None = None
     user: User | None = None
 
 
 class Collect(Frozen):
-    """`[[verifier.collect]]`: a command after the agent's time that leaves an artifact."""
+    """`[[verifier.collect]]`: a command that runs after the agent and writes an artifact."""
 
     command: str
     service: str = "main"
@@ -103,7 +103,7 @@ class Collect(Frozen):
 
 
 class VerifierSection(Phase):
-    """`[verifier]`: how the tests run."""
+    """`[verifier]`: how the tests are run."""
 
     timeout_sec: Seconds = 600.0
     env: dict[str, str] = {}
@@ -120,11 +120,11 @@ class VerifierSection(Phase):
 
 
 class ArtifactEntry(Frozen):
-    """A path that is handed from the agent's container to the verifier's."""
+    """A path that is copied from the agent's container to the verifier's."""
 
     source: str
     destination: str | None = None
-    """Where a harness keeps its copy; of no meaning to the verifier."""
+    """Where the user's copy goes; it has no effect on the verifier."""
     exclude: tuple[str, ...] = ()
     service: str | None = None
 
@@ -144,7 +144,7 @@ Artifacts = tuple[Annotated[ArtifactEntry, BeforeValidator(_as_entry)], ...]
 
 
 class StepSection(Frozen):
-    """`[[steps]]`: one step of several."""
+    """`[[steps]]`: one step of a multi-step task."""
 
     name: str
     agent: AgentSection = AgentSection()
@@ -162,20 +162,20 @@ class StepSection(Frozen):
 
     @property
     def gates(self) -> dict[str, float]:
-        """What its rewards must reach for the next step to be played; a bare number is for the key `reward`."""
+        """Reward name → least value required to play the next step; a bare number is for `reward`."""
         if self.min_reward is None or isinstance(self.min_reward, dict):
             return self.min_reward or {}
         return {"reward": self.min_reward}
 
 
 class Solution(Frozen):
-    """`[solution]`: what the reference solution needs."""
+    """`[solution]`: variables of the reference solution."""
 
     env: dict[str, str] = {}
 
 
 class About(Frozen):
-    """`[task]`: what the task is called, and by whom."""
+    """`[task]`: name, version and authors of the task."""
 
     name: str | None = None
     version: str | None = None
@@ -185,10 +185,10 @@ class About(Frozen):
 
 
 class TaskSettings(Frozen):
-    """A whole `task.toml`."""
+    """The content of a `task.toml`."""
 
     schema_version: str = "1.0"
-    """Whatever a task calls it: keys decide what it is, and unknown ones are met by name."""
+    """The declared version. It has no effect: unknown keys are refused by name."""
     task: About = About()
     metadata: dict[str, Any] = {}
     agent: AgentSection = AgentSection()
@@ -198,7 +198,7 @@ class TaskSettings(Frozen):
     source: str | None = None
     multi_step_reward_strategy: Literal["mean", "final"] = "mean"
     multi_step_reward_mode: Any = None
-    """An older key that means nothing any more."""
+    """An older key, without effect."""
     steps: tuple[StepSection, ...] = ()
     artifacts: Artifacts = ()
 

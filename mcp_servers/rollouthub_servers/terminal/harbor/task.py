@@ -1,4 +1,4 @@
-"""`HarborTask`: a task's folder, read and checked."""
+"""`HarborTask`: a task's folder, with its settings read and checked."""
 
 import re
 import tomllib
@@ -20,17 +20,17 @@ from rollouthub_servers.terminal.harbor.task_keys import drop, is_describing, ke
 INSTRUCTION, TEST_SCRIPT, SOLVE_SCRIPT = "instruction.md", "test.sh", "solve.sh"
 _CANARY = re.compile(r"\s*(<!--.*canary.*-->|#.*canary.*)\s*", re.IGNORECASE)
 _METADATA = ("difficulty", "category")
-"""What of `[metadata]` is shown: the rest may well explain the solution."""
+"""Keys of `[metadata]` that may be shown; others could explain the solution."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One instruction with its tests: a whole task has one, a multi-step task several."""
+    """One instruction with its tests: a usual task has one step, a multi-step task several."""
 
     name: str | None
-    """None in a task of one step."""
+    """None in a task without `[[steps]]`."""
     section: StepSection
-    """Where a task has no steps, one made of the task's own sections."""
+    """The step's section; in a task without `[[steps]]`, one made of the task's own sections."""
     folder: Path
 
 
@@ -42,16 +42,16 @@ class HarborTask:
     folder: Path
     settings: TaskSettings
     ignored: tuple[str, ...] = ()
-    """Keys of `task.toml` that are left out of account: they only describe, or the caller said so."""
+    """Keys of `task.toml` that were ignored, because they only describe the task or the user said so."""
 
     @property
     def file(self) -> Path:
-        """Its `task.toml`."""
+        """Path of its `task.toml`."""
         return self.folder / TASK_FILE
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """Its steps in order; one where it has none of its own."""
+        """The steps in order; one step if the task has no `[[steps]]`."""
         settings = self.settings
         if not settings.steps:
             whole = StepSection(name="task", agent=settings.agent, verifier=settings.verifier)
@@ -60,11 +60,11 @@ class HarborTask:
 
     @property
     def is_multi_step(self) -> bool:
-        """Whether it has `[[steps]]`."""
+        """Whether the task has `[[steps]]`."""
         return bool(self.settings.steps)
 
     def instruction(self, step: Step) -> str:
-        """What the agent is asked, without the marks against training on it.
+        """The instruction for the agent, without the canary lines that mark it as evaluation data.
 
         Raises:
             DataError: the file is missing, empty or not UTF-8.
@@ -82,7 +82,7 @@ class HarborTask:
         return text
 
     def tests(self, step: Step) -> list[File]:
-        """The files that go to `/tests`: the task's, and over them the step's.
+        """The files for `/tests`: the task's, overridden by the step's.
 
         Raises:
             DataError: a link leads out of the task.
@@ -93,7 +93,7 @@ class HarborTask:
         return list(files.values())
 
     def solution(self, step: Step) -> list[File]:
-        """The files of the reference solution: the step's, else the task's; empty where there is none.
+        """The files of the reference solution: the step's, else the task's; empty if there is none.
 
         Raises:
             DataError: a link leads out of the task.
@@ -104,27 +104,27 @@ class HarborTask:
         return files if any(file.path == SOLVE_SCRIPT for file in files) else []
 
     def workdir_files(self, step: Step) -> list[File]:
-        """The files that are put into the working directory before a step."""
+        """The files that are copied to the working directory before a step."""
         return [] if step.name is None else folder_files(step.folder / "workdir", self.folder)
 
     def artifacts(self, step: Step) -> Artifacts:
-        """The paths that cross to the verifier."""
+        """The paths that are copied to the verifier."""
         return self.settings.artifacts + step.section.artifacts
 
     @cached_property
     def digest(self) -> str:
-        """Of every file."""
+        """Digest of all files of the task."""
         return folder_digest(self.folder)
 
     @property
     def shown_metadata(self) -> dict[str, Any]:
-        """What a viewer may show of `[metadata]`."""
+        """The metadata that may be shown."""
         known = self.settings.metadata
         return {key: known[key] for key in _METADATA if isinstance(known.get(key), str)}
 
 
 class UnknownKeys(DataError):
-    """A `task.toml` that would do but for keys nobody knows."""
+    """A `task.toml` that is valid except for unknown keys."""
 
     def __init__(self, problem: str, file: Path, keys: tuple[str, ...]) -> None:
         self.keys = keys
@@ -132,10 +132,10 @@ class UnknownKeys(DataError):
 
 
 def load_task(task_id: str, folder: Path, ignore: Collection[str] = ()) -> HarborTask:
-    """Read a task's folder; `ignore` names keys of its `task.toml` that are left out of account.
+    """Read a task's folder; `ignore` names keys of its `task.toml` that are ignored.
 
     Raises:
-        DataError: names the file and the keys that do not hold.
+        DataError: names the file and the invalid keys.
     """
     file = folder / TASK_FILE
     try:

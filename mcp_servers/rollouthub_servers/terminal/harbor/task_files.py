@@ -1,4 +1,4 @@
-"""The files of a task's folder, as they go into a sandbox."""
+"""Reads the files of a task's folder in the form in which they are copied to a sandbox."""
 
 import hashlib
 from collections.abc import Iterator
@@ -8,12 +8,12 @@ from rollouthub.errors import DataError
 from rollouthub.sandbox import MIB, File
 
 MOST_BYTES = 512 * MIB
-"""Of one folder of tests or of a solution."""
+"""Most bytes of one folder of tests or of a solution."""
 _SKIPPED = {"__pycache__", ".git", ".DS_Store"}
 
 
 def folder_files(folder: Path, root: Path) -> list[File]:
-    """Every file below a folder, sorted; none where the folder is missing. Links must stay within `root`, the task.
+    """All files below a folder, sorted; empty if it does not exist. Links must stay within `root`, the task's folder.
 
     Raises:
         DataError: a link leads out of the task, or the files are too large.
@@ -31,7 +31,7 @@ def folder_files(folder: Path, root: Path) -> list[File]:
 
 
 def folder_digest(folder: Path) -> str:
-    """A digest of every file of a task: a changed test or image is a changed task."""
+    """A digest of all files of a task, so that a changed test or image makes a different task."""
     digest = hashlib.sha256()
     for path in _walk(folder, folder.resolve(), frozenset()):
         data = _read(path)

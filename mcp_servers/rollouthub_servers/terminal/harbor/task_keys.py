@@ -1,4 +1,4 @@
-"""The keys of a `task.toml`: what is known of those that are not, and how they are named to people."""
+"""Unknown keys of a `task.toml`: which of them are harmless, and how they are named in messages."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -10,12 +10,12 @@ _DESCRIBING = frozenset(
         "name", "notes", "source_url", "subcategory", "tags", "title", "updated", "updated_at", "url",
     }
 )  # fmt: skip
-"""What tasks say of themselves beside their sections; nothing acts on it."""
+"""Top-level keys with which tasks describe themselves, and that have no effect."""
 _EXPLANATION = "_explanation"
 
 
 def is_describing(problem: Any) -> bool:
-    """Whether a problem that pydantic found is a key that describes the task, and steers nothing."""
+    """Whether a validation error of pydantic is an unknown key that only describes the task."""
     if problem["type"] != "extra_forbidden":
         return False
     match problem["loc"]:
@@ -28,12 +28,12 @@ def is_describing(problem: Any) -> bool:
 
 
 def key_at(place: Sequence[int | str]) -> str:
-    """A key as people write it: `environment.gpus`; the same for every step."""
+    """A key in dotted form, such as `environment.gpus`; the same for every step."""
     return ".".join(part for part in place if isinstance(part, str))
 
 
 def drop(values: Any, place: Sequence[int | str]) -> bool:
-    """Take a key out, of each entry of a list on the way where the place does not say which; whether it was there."""
+    """Remove a key (from every entry of a list if the place has no index); returns whether it was there."""
     if not place:
         return False
     if isinstance(values, list):
@@ -52,7 +52,7 @@ def drop(values: Any, place: Sequence[int | str]) -> bool:
 
 
 def said(problem: Any, values: dict[str, Any]) -> str:
-    """What is wrong with a key, which is named as in the file."""
+    """The error message for a key, with its name as in the file."""
     key = ".".join(str(part) for part in problem["loc"])
     if key == "schema_version" and "version" in values:
         key = "version"

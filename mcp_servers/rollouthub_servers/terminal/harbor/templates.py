@@ -1,4 +1,4 @@
-"""`${VAR}` and `${VAR:-default}` in a task's `env`: values taken from the caller, of the variables he lets pass."""
+"""`${VAR}` and `${VAR:-default}` in a task's `env`: values of the user's variables that the configuration allows."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ _TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}", re.DOTALL)
 
 
 class MissingVariable(Exception):
-    """A task asks for a variable that the caller does not let pass, or has not set."""
+    """A task needs a variable of the user's that is not allowed or not set."""
 
     def __init__(self, key: str, variable: str) -> None:
         super().__init__(
@@ -17,10 +17,10 @@ class MissingVariable(Exception):
 
 
 def filled_in(templates: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
-    """The values of a task's variables; a template is a whole value, anything else is taken as it is.
+    """The values of a task's variables; only a value that is a template as a whole is replaced.
 
     Raises:
-        MissingVariable: one has neither a value nor a default.
+        MissingVariable: a variable has neither a value nor a default.
     """
     values: dict[str, str] = {}
     for key, template in templates.items():

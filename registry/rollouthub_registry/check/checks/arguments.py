@@ -7,7 +7,7 @@ from rollouthub_registry.check.scripted_episode import SUBMIT, words_of
 
 
 async def odd_arguments_are_refused(subject: CheckedEnvironment) -> str:
-    """Unknown and ill-typed arguments are tool errors; odd but well-typed ones are no faults of the environment."""
+    """Check that invalid arguments give tool errors, and unusual but valid ones cause no environment fault."""
     problems: list[str] = []
     count = 0
     task = subject.tasks()[0]

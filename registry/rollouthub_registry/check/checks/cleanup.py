@@ -13,7 +13,7 @@ EPISODES = 6
 
 
 async def episodes_close(subject: CheckedEnvironment) -> str:
-    """Episodes close without an error, used or not, twice if need be; open files do not grow with them."""
+    """Check that episodes close without an error, used or not, also twice, and that no open files accumulate."""
     tasks = subject.tasks()
     problems: list[str] = []
     counts: list[int] = []
@@ -52,6 +52,6 @@ async def _close_one(subject: CheckedEnvironment, number: int, task_id: str) -> 
 
 
 def _open_files() -> int:
-    """Files this process has open; 0 where the system does not say."""
+    """Number of files this process has open; 0 if the system does not tell."""
     folder = Path("/proc/self/fd")
     return len(os.listdir(folder)) if folder.is_dir() else 0  # noqa: PTH208  # the names alone

@@ -17,11 +17,13 @@ from rollouthub_registry.check.scripted_episode import SUBMIT, play
 MOST_EPISODES = 4
 
 Observed = list[str]
-"""What one episode showed, in order."""
+"""What one episode returned, in order."""
 
 
 async def episodes_do_not_bleed(subject: CheckedEnvironment) -> str:
-    """Interleaved episodes of different tasks give the results, states and scores they give one after the other."""
+    """Check that interleaved episodes of different tasks give the same results, states and scores as one after the
+    other.
+    """
     tasks = subject.tasks()[:MOST_EPISODES]
     if len(tasks) == 1:
         tasks *= 2
@@ -52,7 +54,7 @@ _FIX = "keep state on `self`, made in `setup`; nothing an episode changes may li
 async def _observe(
     subject: CheckedEnvironment, tasks: Sequence[AnyTask], scripts: Sequence[Sequence[Message]], places: Sequence[int]
 ) -> list[Observed]:
-    """Play episodes in step: a call of the first, a call of the second, and so on round."""
+    """Play episodes in turns: a call of the first, a call of the second, and so on."""
     observed: list[Observed] = [[] for _ in tasks]
     host = subject.host_of(list({task.id: task for task in tasks}.values()))
     async with AsyncExitStack() as stack:
@@ -71,7 +73,7 @@ async def _observe(
 
 
 def _calls(episode: Episode, place: int) -> list[tuple[str, str, dict[str, Any]]]:
-    """Every tool once with a mark of the episode's own in its free strings."""
+    """A call of every tool, with a text unique to the episode in its free strings."""
     return [
         (seat, tool.name, next(well_formed(tool, _mark(place))))
         for seat, plane in episode.seats.items()
@@ -115,7 +117,7 @@ def _first_difference(one: Observed, other: Observed) -> str:
 
 
 def _shared_state(subject: CheckedEnvironment) -> dict[str, str]:
-    """What the class and its module hold beside code, by name."""
+    """Values of the class and its module that are no code, by name."""
     found: dict[str, str] = {}
     for kind in subject.environment.__mro__:
         if kind is Environment:

@@ -5,11 +5,11 @@ from rollouthub_registry.check.checked_environment import CheckedEnvironment
 
 
 async def reference_wins(subject: CheckedEnvironment) -> str:
-    """Every task's reference solution gets full marks, and gets them without breaking anything."""
+    """Check that every task's reference solution gets full marks and causes no environment fault."""
     problems: list[str] = []
     played = without = 0
     for task in subject.tasks():
-        reference = await subject.reference(task)
+        reference = await subject.references(task)
         if not reference:
             without += 1
             continue

@@ -13,12 +13,14 @@ CONSTANTS = (
     " ".join(map(str, range(100))),
 )  # fmt: skip
 MOST_WINS = 0.9
-"""The share of tasks a constant must win to count as a way round them; half of all yes-or-no tasks are won by luck."""
+"""Share of tasks that a constant answer must win to fail the check; luck alone wins half of all yes-or-no tasks."""
 FEWEST_TASKS = 3
 
 
 async def nothing_earns_nothing(subject: CheckedEnvironment) -> str:
-    """An untouched episode is not passed and earns nothing, or no more than the floor that is declared for its task."""
+    """Check that an untouched episode is not passed, and earns no more than its task's declared floor (0 by
+    default).
+    """
     problems: list[str] = []
     tasks = subject.tasks()
     declared = 0
@@ -43,7 +45,7 @@ async def nothing_earns_nothing(subject: CheckedEnvironment) -> str:
 
 
 async def constants_do_not_win(subject: CheckedEnvironment) -> str:
-    """No fixed answer, and no repeating of the prompt, wins across tasks."""
+    """Check that no fixed answer, and no repeating of the prompt, wins across tasks."""
     tasks = subject.tasks()
     if len(tasks) < FEWEST_TASKS:
         raise NotApplicable(f"needs {FEWEST_TASKS} tasks to tell a constant from a right answer, here are {len(tasks)}")
@@ -65,6 +67,7 @@ async def constants_do_not_win(subject: CheckedEnvironment) -> str:
 
 
 async def _wins(subject: CheckedEnvironment, tasks: Sequence[AnyTask], words: Sequence[str]) -> int:
+    subject.require_verify()
     wins = 0
     for task, said in zip(tasks, words, strict=True):
         async with subject.episode(task) as episode:

@@ -12,7 +12,7 @@ _SAYS = "the tools of a sealed episode must all answer with the closed error; le
 
 
 async def first_answer_counts(subject: CheckedEnvironment) -> str:
-    """A second `submit` is refused and changes nothing, and neither does a second verify."""
+    """Check that a second `submit` is refused and changes nothing, and that a second verify gives the same."""
     if not subject.environment.submits:
         raise NotApplicable("its tasks ask for no answer (`submits = False`)")
     task = subject.tasks()[0]
@@ -34,7 +34,7 @@ async def first_answer_counts(subject: CheckedEnvironment) -> str:
 
 
 async def sealed_is_closed(subject: CheckedEnvironment) -> str:
-    """After the seal every tool of every seat gives the fixed error."""
+    """Check that after the seal every tool of every seat gives the fixed error."""
     task = subject.tasks()[0]
     problems: list[str] = []
     async with subject.episode(task) as episode:

@@ -14,15 +14,15 @@ from rollouthub_registry.check.checked_environment import AnyTask, CheckedEnviro
 from rollouthub_registry.check.scripted_episode import SUBMIT, call
 
 MEANINGFUL = 6
-"""Characters from which an answer in a text is no coincidence."""
+"""Shortest answer, in characters, whose appearance in a text is no coincidence."""
 MOST_TASKS = 3
 
 Seen = tuple[str, str]
-"""Where on the agent plane, and what stood there."""
+"""Where on the agent plane a text appeared, and the text."""
 
 
 async def secrets_stay_secret(subject: CheckedEnvironment) -> str:
-    """No planted canary and no real answer stands in messages, tools, results or errors."""
+    """Check that no planted canary and no real answer appears in messages, tools, results or errors."""
     leaks: list[str] = []
     planted = answers = 0
     for task in subject.tasks()[:MOST_TASKS]:
@@ -50,7 +50,7 @@ async def secrets_stay_secret(subject: CheckedEnvironment) -> str:
 async def _everything(
     subject: CheckedEnvironment, task: AnyTask, reference: tuple[Message, ...] | Any
 ) -> AsyncIterator[Seen]:
-    """All an agent can get to see of an episode of a task."""
+    """Every text that an agent can see in an episode of a task."""
     async with subject.episode(task) as episode:
         for item in _opening(episode):
             yield item
@@ -99,7 +99,7 @@ async def _ending(episode: Episode) -> AsyncIterator[Seen]:
 
 
 async def _real_leaks(subject: CheckedEnvironment, task: AnyTask) -> AsyncIterator[str]:
-    """Where the real answer stands though nothing was solved."""
+    """Places where the real answer appears although the task was not solved."""
     answer = task.secret.answer
     if isinstance(answer, bool) or not isinstance(answer, str | int | float):
         return

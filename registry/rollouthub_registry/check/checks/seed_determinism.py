@@ -5,7 +5,7 @@ from rollouthub_registry.check.checked_environment import AnyTask, CheckedEnviro
 
 
 async def same_seed_same_tasks(subject: CheckedEnvironment) -> str:
-    """Two listings agree task by task, and two episodes of a task open alike."""
+    """Check that two listings have equal tasks, and two episodes of a task start alike."""
     first, second = subject.tasks(), subject.tasks()
     problems = _differences(first, second)
     for task in first:

@@ -14,7 +14,8 @@ MOST_TASKS = 3
 
 
 async def anything_is_scored(subject: CheckedEnvironment) -> str:
-    """Each odd submission gets a score: finite, and not a verifier fault."""
+    """Check that each odd submission gets a finite score and causes no verifier fault."""
+    subject.require_verify()
     problems: list[str] = []
     for task in subject.tasks()[:MOST_TASKS]:
         for words in ODD:

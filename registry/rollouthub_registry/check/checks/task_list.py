@@ -8,12 +8,12 @@ from rollouthub_registry.check.check_finding import Broken
 from rollouthub_registry.check.checked_environment import CheckedEnvironment
 
 MOST = 2000
-"""Tasks whose ids are compared."""
+"""Number of tasks whose ids are compared."""
 MOST_AT_ONCE = 200
 
 
 async def tasks_are_listed(subject: CheckedEnvironment) -> str:
-    """Ids are unique, cards are JSON, and a large split is not built in memory."""
+    """Check that ids are unique, task cards are JSON, and a large split is not built in memory."""
     listed = subject.environment.tasks(subject.config, subject.split, subject.seed)
     if isinstance(listed, Sized) and len(listed) > MOST_AT_ONCE:
         raise Broken(

@@ -1,22 +1,20 @@
 """Check: the verifier gives the same submission the same score every time."""
 
-from collections.abc import Sequence
-
-from rollouthub import Message
 from rollouthub.messages import assistant
 from rollouthub_registry.check.check_finding import Broken
 from rollouthub_registry.check.checked_environment import CheckedEnvironment, ScriptResult
+from rollouthub_registry.check.scripted_episode import Script
 
 TIMES = 3
 
 
 async def same_submission_same_score(subject: CheckedEnvironment) -> str:
-    """Reference, a wrong answer and silence are each scored alike in every fresh episode of one seed."""
+    """Check that the reference, a wrong answer and no answer each get the same score in every episode of one seed."""
     problems: list[str] = []
     tasks = subject.tasks()
     for task in tasks:
-        scripts: dict[str, Sequence[Message]] = {
-            "the reference": await subject.reference(task),
+        scripts: dict[str, Script] = {
+            "the reference": await subject.references(task),
             "'x'": (assistant("x"),),
             "silence": (),
         }

@@ -1,4 +1,4 @@
-"""Opens an episode at the environment's own server or at the hub's gateway, as an agent would meet it."""
+"""Opens an episode at the environment's own server or at the hub's gateway, as an agent would reach it."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -20,13 +20,13 @@ from rollouthub.rollout import AgentRef, EnvironmentRef, Rollout, Stop, TaskRef
 from rollouthub.score import Submission
 from rollouthub_registry.check.thorough.target import Target
 
-Door = Literal["server", "gateway"]
+AccessPoint = Literal["server", "gateway"]
 END_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class AttackedSeat:
-    """A seat, as its agent finds it."""
+    """A seat of an episode, with the addresses and credentials that its agent has."""
 
     name: str
     url: str
@@ -36,18 +36,18 @@ class AttackedSeat:
 
     @property
     def base(self) -> str:
-        """The listener it is on."""
+        """Scheme, host and port of the seat's URL."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"
 
     def tool(self, name: str) -> Tool | None:
-        """One of its tools."""
+        """The definition of the seat's tool with this name; None if it has none."""
         return next((tool for tool in self.tools if tool.name == name), None)
 
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """What came of an episode."""
+    """The result of an episode."""
 
     score: Score | None
     answer: str | None
@@ -56,32 +56,37 @@ class EpisodeResult:
 
     @property
     def reward(self) -> float | None:
-        """None where there is no score."""
+        """The episode's reward; None where there is no score."""
         return None if self.score is None else self.score.reward
 
 
 class OpenEpisode:
-    """An episode, open at one door."""
+    """An open episode at one access point."""
 
     def __init__(
-        self, door: Door, target: Target, card: TaskCard, episode: Episode, places: Mapping[str, AttackedSeat]
+        self,
+        access_point: AccessPoint,
+        target: Target,
+        card: TaskCard,
+        episode: Episode,
+        places: Mapping[str, AttackedSeat],
     ) -> None:
-        self.door, self.target, self.card, self.episode = door, target, card, episode
+        self.access_point, self.target, self.card, self.episode = access_point, target, card, episode
         self.places = dict(places)
         self.id = episode.id
 
     @property
     def place(self) -> AttackedSeat:
-        """Its first seat."""
+        """The episode's first seat."""
         return next(iter(self.places.values()))
 
     @property
     def submits(self) -> bool:
-        """Whether it takes an answer."""
+        """Whether the first seat has a `submit` tool."""
         return self.place.tool("submit") is not None
 
     async def end(self) -> EpisodeResult:
-        """End the agent's time, and have it scored."""
+        """End the episode for its agent, and score it."""
         try:
             score = await self.episode.conclude(Submission(answer=self.episode.answer))
         except EpisodeError as error:
@@ -92,7 +97,7 @@ class OpenEpisode:
 
 @asynccontextmanager
 async def at_server(target: Target, card: TaskCard, deadlines: Deadlines) -> AsyncGenerator[OpenEpisode]:
-    """An episode at the environment's own server; closed on the way out."""
+    """Open an episode at the environment's own server; it is closed on exit."""
     async with target.host.open(card, seed=_seed(target, card), deadlines=deadlines) as episode:
         places = {
             name: AttackedSeat(name, _url(plane), plane.token, tuple(plane.tools))
@@ -112,7 +117,7 @@ def _seed(target: Target, card: TaskCard) -> int:
 
 
 class _OutsideAgent:
-    """An agent from outside that gives its addresses away, and stays until it is told to leave."""
+    """An external agent that passes on its seats' addresses and stays until it is told to leave."""
 
     name, version = "check", "1"
     config: dict[str, Any] = {}
@@ -123,11 +128,11 @@ class _OutsideAgent:
         self.ready, self.leave = anyio.Event(), anyio.Event()
 
     async def play(self, seat: Seat) -> Stop:
-        """It has no seat inside."""
+        """Never called: this agent only plays from outside."""
         raise AssertionError
 
     async def play_exposed(self, seat: Seat, address: SeatAddress) -> Stop:
-        """Keep the door open."""
+        """Record the seat's address, and keep its access point open until `leave` is set."""
         self.seats[seat.name] = seat, address
         if len(self.seats) == self._awaited:
             self.ready.set()
@@ -136,14 +141,14 @@ class _OutsideAgent:
 
 
 class _Exposed(OpenEpisode):
-    """An episode behind the gateway, which the engine plays and scores."""
+    """An episode behind the gateway, played and scored by the engine."""
 
     def __init__(self, *arguments: Any, agent: _OutsideAgent, done: anyio.Event, rollouts: list[Rollout]) -> None:
         super().__init__(*arguments)
         self._agent, self._done, self._rollouts = agent, done, rollouts
 
     async def end(self) -> EpisodeResult:
-        """Leave, and wait for the record."""
+        """Let the agent leave, and wait for the engine's record of the episode."""
         self._agent.leave.set()
         with anyio.fail_after(END_SECONDS):
             await self._done.wait()
@@ -157,7 +162,7 @@ class _Exposed(OpenEpisode):
 def _item(
     target: Target, card: TaskCard, deadlines: Deadlines, gateway: Exposing, model: Model | None, agent: _OutsideAgent
 ) -> Sample:
-    """What the engine plays, as a run would have it, without limits."""
+    """The sample that the engine plays: as in a run, but without limits."""
     info = target.host.info
     cast = SampleContext(
         run_id="check",
@@ -179,10 +184,10 @@ def _item(
 async def at_gateway(
     target: Target, card: TaskCard, deadlines: Deadlines, gateway: Exposing, model: Model | None
 ) -> AsyncGenerator[OpenEpisode]:
-    """An episode at the hub's gateway, with a model behind its seam; scored and closed on the way out.
+    """Open an episode at the hub's gateway, with a model behind its model API; it is scored and closed on exit.
 
     Raises:
-        TaskError: it does not open.
+        TaskError: the episode does not open.
     """
     agent, done, rollouts = _OutsideAgent(len(target.host.info.seats)), anyio.Event(), list[Rollout]()
     item = _item(target, card, deadlines, gateway, model, agent)

@@ -1,4 +1,4 @@
-"""`Attack` and `AttackResult`: what an attack is, and how it ended."""
+"""`Attack` and `AttackResult`: the definition of an attack, and its result."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -34,30 +34,33 @@ LEAKS: dict[Leak, str] = {
 
 
 class NotTried(Exception):
-    """The attack cannot be made here, and why; where something is missing, how to get it."""
+    """The attack cannot be made here, and why; if something is missing, how to get it."""
 
 
 @dataclass(frozen=True)
 class Attack:
-    """One way at what an agent must not have."""
+    """A way to try to get something that an agent must not have."""
 
     name: str
     leak: Leak
     title: str
-    """What must hold, in one sentence."""
+    """The property under attack, in one sentence."""
     run: "Callable[[AttackContext], Awaitable[str]]"
-    """What was tried, in a few words; what broke is noted in the context.
+    """What was tried, in a few words; vulnerabilities are noted in the context.
+
+        Raises:
+            NotTried: the attack cannot be made here.
 
     Raises:
         NotTried: it cannot be made here.
     """
     seconds: float = 180.0
-    """It may take no longer."""
+    """Most seconds that the attack may take."""
 
 
 @dataclass(frozen=True)
 class Vulnerability:
-    """Something an attack got that it should not have."""
+    """Something that an attack got although it should not have."""
 
     says: str
     exchange: RawExchange | None = None
@@ -65,7 +68,7 @@ class Vulnerability:
 
 @dataclass(frozen=True)
 class AttackResult:
-    """How an attack ended."""
+    """The result of an attack."""
 
     attack: str
     leak: Leak
@@ -74,13 +77,13 @@ class AttackResult:
     says: str
     problems: tuple[Vulnerability, ...] = ()
     left_out: tuple[str, ...] = ()
-    """Parts of it that could not be tried."""
+    """Parts of the attack that could not be tried."""
     samples: tuple[RawExchange, ...] = ()
-    """A few of the exchanges that held."""
+    """A few of the requests that were answered as they should be."""
     requests: int = 0
     seconds: float = 0.0
     is_cut: bool = False
-    """Whether it was for want of time that it was not tried."""
+    """Whether the attack was not tried because the time was over."""
 
     def as_json(self, redact: Callable[[str], str]) -> dict[str, Any]:
         """The object `hub check --thorough --json` prints for it."""

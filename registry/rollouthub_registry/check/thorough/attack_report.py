@@ -14,7 +14,7 @@ from rollouthub_registry.check.thorough.attack import LEAKS, AttackResult, Leak,
 
 @dataclass
 class Report:
-    """One campaign; filled while it goes on, so that an interrupted one can be told, too."""
+    """The report on one environment, filled as attacks end, so that an interrupted check can be reported, too."""
 
     target: str
     planned: int
@@ -22,36 +22,36 @@ class Report:
     split: str = ""
     verdicts: list[AttackResult] = field(default_factory=list[AttackResult])
     findings: list[Finding] = field(default_factory=list[Finding])
-    """Of the quick checks, which come first."""
+    """Findings of the quick checks, which run first."""
     no_findings: str | None = None
-    """Why the quick checks were not made."""
+    """Why the quick checks did not run; None if they did."""
     seconds: float = 0.0
     is_interrupted: bool = False
     error: str | None = None
-    """Why it ended before the attacks."""
+    """Why the check ended before the attacks; None if it did not."""
     redact: Callable[[str], str] = str
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
     def counts(self) -> Counter[State]:
-        """Attacks by how they ended."""
+        """Number of attacks by state."""
         return Counter(verdict.state for verdict in self.verdicts)
 
     @property
     def is_broken(self) -> bool:
-        """Whether anything was found that must be mended."""
+        """Whether a quick check failed or an attack found a vulnerability."""
         return bool(self.counts["broke"]) or any(finding.state == "failed" for finding in self.findings)
 
     @property
     def is_passed(self) -> bool:
-        """Whether everything was gone through, and nothing broke."""
+        """Whether every check and attack ran, and none found a problem."""
         is_whole = len(self.verdicts) == self.planned and not self.is_interrupted and self.error is None
         is_whole = is_whole and not any(verdict.is_cut for verdict in self.verdicts)
         return is_whole and not self.is_broken and bool(self.counts["held"])
 
     @property
     def summary(self) -> str:
-        """In one line."""
+        """The result in one line."""
         counts = self.counts
         failed = sum(finding.state == "failed" for finding in self.findings)
         parts = [f"{counts['held']} attacks held", f"{counts['broke']} broke", f"{counts['not_tried']} not tried"]
@@ -62,7 +62,9 @@ class Report:
         return " · ".join(parts)
 
     def by_leak(self) -> list[tuple[Leak, str, list[AttackResult]]]:
-        """Verdicts by what they look for, in the contract's order; classes nothing was done about stand empty."""
+        """Verdicts by the class of leak that they look for, in the contract's order; empty for a class no attack
+        covers.
+        """
         return [
             (leak, meaning, [verdict for verdict in self.verdicts if verdict.leak == leak])
             for leak, meaning in LEAKS.items()
@@ -95,6 +97,6 @@ class Report:
 
 
 def state_of(verdicts: Sequence[AttackResult]) -> State:
-    """A class of leaks: broke where any attack broke it, held where any was made and held."""
+    """The state of a class of leaks: broken if any attack found one, held if at least one was made and none did."""
     states = {verdict.state for verdict in verdicts}
     return "broke" if "broke" in states else "held" if "held" in states else "not_tried"

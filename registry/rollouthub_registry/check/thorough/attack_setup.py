@@ -1,4 +1,4 @@
-"""Starts what attacks need: the environment's server, a canary twin's, a gateway and a model."""
+"""Starts what attacks need: the environment's server, a server with canaries, a gateway and a model."""
 
 import secrets
 import tempfile
@@ -22,7 +22,7 @@ from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.resolve import open_model
-from rollouthub.plugins.entry_points import FoundEnvironment, find_environment
+from rollouthub.plugins.environments import FoundEnvironment, find_environment
 from rollouthub.plugins.installed import find_installation
 from rollouthub_registry.check.thorough.attack_context import AttackContext, Tools
 from rollouthub_registry.check.thorough.canary_twin import fields_of, write_twin
@@ -37,27 +37,27 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class AttackRequest:
-    """What to attack, and with what."""
+    """The environment to attack, and the options."""
 
     target: str
-    """A name, a file, an `env.toml`, or a server's address."""
+    """A name, a file, an `env.toml`, or the address of a server."""
     split: str | None = None
     seed: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     roles: Mapping[str, str] = field(default_factory=dict[str, str])
     tools: Tools = field(default_factory=Tools)
     control_token: str | None = field(default=None, repr=False)
-    """Of a server at an address."""
+    """The control credential of a server given by its address."""
     credentials: Credentials = field(default_factory=lambda: Credentials({}), repr=False)
 
 
 @asynccontextmanager
 async def open_attack_context(order: AttackRequest) -> AsyncGenerator[AttackContext]:
-    """Everything up, and down again with the context.
+    """Start everything that attacks need; it is stopped on exit.
 
     Raises:
-        UsageError: the environment cannot be had as asked.
-        TaskError: its server does not come up.
+        UsageError: the environment cannot be served with these options.
+        TaskError: its server does not start.
     """
     try:
         async with AsyncExitStack() as stack:
@@ -128,7 +128,7 @@ async def _twins(
     roles: Any,
     stack: AsyncExitStack,
 ) -> tuple[list[Target], str | None]:
-    """A server of the planted twin; or why there is none."""
+    """Start a server with canaries, and give a target for each planted field; or why there is none."""
     key = secrets.token_hex(16)
     config = configured(found, order.settings)
     tasks = local_tasks(found.environment, config, target.split, order.seed, _TWIN_TASKS)
@@ -145,12 +145,12 @@ async def _twins(
 
 
 async def twins_at(first: Target, fields: Sequence[tuple[str, str]]) -> list[Target]:
-    """A planted server, seen once for each field that is planted, with its canary."""
+    """A target for each planted field of a server with canaries; each field has its own seed."""
     return [await _seen(first, number, *planted) for number, planted in enumerate(fields)]
 
 
 async def _seen(first: Target, number: int, name: str, canary: str) -> Target:
-    """A planted server's tasks of one field."""
+    """The target for the tasks with a canary in one field."""
     target = first if number == 0 else replace(first, seed=first.seed + number, watched=[], cards=[])
     if number:
         async for card in target.host.tasks(target.split, target.seed):
@@ -165,7 +165,7 @@ async def _seen(first: Target, number: int, name: str, canary: str) -> Target:
 async def attack_context_of(
     stack: AsyncExitStack, target: Target, twins: list[Target], why: str | None, tools: Tools
 ) -> AttackContext:
-    """A gateway with a model before a target."""
+    """The context of attacks on `target`, with a gateway and a model started for it."""
     gateway = await stack.enter_async_context(open_gateway())
     http = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar(), skip_auto_headers=["User-Agent"]

@@ -14,15 +14,15 @@ from rollouthub_registry.check.thorough.attack_context import AttackContext
 _MOST_PROBLEMS = 12
 
 Told = Callable[[Attack, AttackResult | None], None]
-"""Hears of an attack when it begins, with None, and when it has ended."""
+"""Called when an attack begins (with None), and when it ended with a result."""
 
 
 async def attack_all(
     context: AttackContext, attacks: Sequence[Attack], deadline: float, told: Told, verdicts: list[AttackResult]
 ) -> None:
-    """Make every attack; verdicts are kept as they come, so that what is known survives an interruption.
+    """Make every attack; results are stored as they come, so that an interruption loses none.
 
-    `deadline` is of the event loop's clock; what is not begun by then is not tried.
+    `deadline` is in seconds of the event loop's clock; attacks that have not begun by then are not tried.
     """
     for attack in attacks:
         told(attack, None)
@@ -32,7 +32,7 @@ async def attack_all(
 
 
 async def make_attack(context: AttackContext, attack: Attack, seconds: float = math.inf) -> AttackResult:
-    """One attack, and what came of it."""
+    """Make one attack and give its result."""
     if seconds <= 0:
         return _not_tried(attack, "the time limit was reached before; give more with --time-limit")
     context.new_attack()

@@ -1,4 +1,4 @@
-"""The MCP project's conformance suite, as far as it needs no tools of its own: for any environment's seat."""
+"""Runs the MCP project's conformance suite at any environment's seat, as far as it needs no tools of its own."""
 
 import json
 import time
@@ -22,23 +22,23 @@ from rollouthub_registry.check.thorough.node_programs import (
 
 PACKAGE = "@modelcontextprotocol/conformance"
 SCENARIO_SECONDS = 60.0
-"""One scenario takes two seconds; a server that hangs gets this."""
+"""Most seconds for one scenario; it usually takes two, unless the server hangs."""
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 AT_ONCE = 2
 _BOTH = (LEGACY, MODERN)
 
 Seats = Callable[[], AbstractAsyncContextManager[str]]
-"""Opens a seat and gives its URL. Scenarios call tools, and one they call may end the episode: each has its own."""
+"""Opens a seat and gives its URL. Each scenario gets its own, since a tool it calls may end the episode."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One scenario of the suite, and where it applies."""
+    """One scenario of the suite, and the revisions it applies to."""
 
     name: str
     versions: Sequence[str]
     needs_fixtures: frozenset[str] = frozenset()
-    """Checks in it that call tools only the suite's own servers have."""
+    """Its checks that call tools only the suite's own servers have."""
 
 
 SCENARIOS = (
@@ -59,11 +59,11 @@ SCENARIOS = (
     Scenario("resources-list", _BOTH),
     Scenario("prompts-list", _BOTH),
 )
-"""What any environment must pass, whatever its tools."""
+"""Scenarios that any environment must pass, whatever its tools."""
 
 
 def at(url: str) -> Seats:
-    """Every scenario at one seat."""
+    """Seats for `conformance_outcomes` that all have this one URL."""
 
     @asynccontextmanager
     async def same() -> AsyncGenerator[str]:
@@ -79,9 +79,9 @@ async def conformance_outcomes(
     scenarios: Sequence[Scenario] = SCENARIOS,
     scenario_seconds: float = SCENARIO_SECONDS,
 ) -> list[Outcome]:
-    """Run scenarios, each under every revision it applies to and at a seat of its own; in the order given.
+    """Run scenarios, each under every revision it applies to and at a new seat; outcomes come in the given order.
 
-    None is left running when the caller leaves.
+    No scenario is left running when the caller leaves.
 
     Raises:
         NoNodeTools: the suite is not installed.
@@ -116,7 +116,7 @@ async def _play(tools: NodeTools, program: Path, url: str, scenario: Scenario, v
 
 
 def _checks(results: Path) -> list[dict[str, Any]]:
-    """What the suite wrote down; the last run's, of which there is one."""
+    """The checks in the result file of the suite's last run."""
     files = sorted(results.glob("*/checks.json"))
     return json.loads(files[-1].read_text()) if files else []
 
@@ -148,13 +148,13 @@ def _judged(scenario: Scenario, version: str, ended: ProgramResult, checks: Sequ
 
 
 def _is_untestable(check: dict[str, Any]) -> bool:
-    """Whether the suite itself says that the server has nothing to try the check with."""
+    """Whether the suite itself says that the server offers nothing to test the check with."""
     details = check.get("details")
     return isinstance(details, dict) and details.get("untestable") is True  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def missing(problem: NoNodeTools) -> list[Outcome]:
-    """The outcomes of a suite that is not here."""
+    """The outcome to report where the suite is not installed."""
     return [
         Outcome(scenario.name, "not_tried", str(problem), version=version)
         for scenario in SCENARIOS

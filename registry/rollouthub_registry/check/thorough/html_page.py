@@ -1,4 +1,4 @@
-"""The report as one HTML page: no script, nothing loaded, everything escaped."""
+"""The report as one HTML page: without scripts or external resources, everything escaped."""
 
 from collections.abc import Iterator
 
@@ -54,7 +54,7 @@ ul { margin: .4rem 0; padding-left: 1.2rem; }
 
 
 def page(report: Report) -> str:
-    """The whole page."""
+    """The whole HTML page."""
     title = f"Attacks on {report.info.name if report.info else report.target}"
     head = tag(
         "head",

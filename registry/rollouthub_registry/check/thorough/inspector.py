@@ -24,14 +24,14 @@ _MEANINGS = {
     TOOL_ERROR: "the tool result is an error",
     NOT_PORTABLE: "a tool's schema is one that some clients cannot read",
 }
-"""Of exit codes."""
+"""Meanings of the Inspector's exit codes."""
 
 Era = Literal["legacy", "modern"]
 ERAS: tuple[Era, ...] = ("legacy", "modern")
 
 
 class Inspector:
-    """The Inspector at a seat."""
+    """The Inspector's command line for one seat."""
 
     def __init__(self, tools: NodeTools, url: str, era: Era = "legacy") -> None:
         """Raises NoNodeTools where the Inspector is not installed."""
@@ -39,7 +39,7 @@ class Inspector:
         self._url, self._era = url, era
 
     async def ask(self, method: str, *more: str) -> ProgramResult:
-        """One request; its result is JSON on stdout.
+        """Make one request and return its result (JSON on stdout).
 
         Raises:
             Unfinished: no answer came in time.
@@ -53,7 +53,7 @@ class Inspector:
             )
 
     async def tools(self, *, is_strict: bool = True) -> ProgramResult:
-        """List the tools; where strict, a schema that some clients cannot read is an error."""
+        """List the tools; in strict mode, a schema that some clients cannot read is an error."""
         return await self.ask("tools/list", *(["--strict"] if is_strict else []))
 
     async def call(self, name: str, arguments: Mapping[str, object]) -> ProgramResult:
@@ -62,7 +62,7 @@ class Inspector:
 
 
 async def inspector_outcomes(tools: NodeTools, url: str, *, eras: Sequence[Era] = ERAS) -> list[Outcome]:
-    """List a seat's tools strictly and call `get_task`, which every seat has and which changes nothing.
+    """List a seat's tools in strict mode and call `get_task`, which every seat has and which changes nothing.
 
     Raises:
         NoNodeTools: the Inspector is not installed.

@@ -1,4 +1,4 @@
-"""Scans bytes on the agent's side for secrets, also when they are encoded."""
+"""Scans bytes on the agent's side for secrets, also in encoded forms."""
 
 import base64
 import re
@@ -6,24 +6,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 SHORTEST = 6
-"""Characters from which a text found elsewhere is no coincidence."""
+"""Shortest secret, in characters, that is searched for; a shorter one may appear by coincidence."""
 
 
 @dataclass(frozen=True)
 class Watched:
-    """Something secret."""
+    """A secret that must not appear in what agents see."""
 
     name: str
-    """What the report calls it; it is never told itself."""
+    """Name of the secret in the report, which never shows the secret itself."""
     text: str
     is_planted: bool = False
-    """A canary, which nothing but its place makes: also searched in disguise, and whatever was solved."""
+    """Whether it is a canary, which cannot appear by chance: also searched in encoded forms, and after the task was
+    solved.
+    """
     allowed_in: str = ""
-    """Texts every agent may see anyway (public halves, tool definitions): what stands there is no secret."""
+    """Text that every agent may see (public halves, tool definitions); a secret that it contains is not searched
+    for.
+    """
 
 
 class Watch:
-    """Looks for secrets in what comes back."""
+    """Searches answers for secrets."""
 
     def __init__(self, items: Iterable[Watched]) -> None:
         self.items: dict[str, Watched] = {}
@@ -32,7 +36,7 @@ class Watch:
             self.add(item)
 
     def add(self, item: Watched) -> None:
-        """Look for this, too."""
+        """Search for this secret, too, unless it is too short or openly visible."""
         is_open = item.text.lower() in item.allowed_in.lower()
         if len(item.text) < SHORTEST or is_open or item.text in self.items:
             return
@@ -40,7 +44,9 @@ class Watch:
         self._needles.append((item, _disguises(item.text) if item.is_planted else (item.text.lower().encode(),)))
 
     def seen_in(self, answer: bytes, sent: bytes, *, is_solved: bool = False) -> list[Watched]:
-        """What stands in an answer. What was sent may come back, and an agent that solves a task knows its answer."""
+        """Secrets found in an answer, without those in the request, and without answers if the agent solved the
+        task.
+        """
         low, asked = answer.lower(), sent.lower()
         return [
             item
@@ -51,7 +57,7 @@ class Watch:
         ]
 
     def hide(self, text: str) -> str:
-        """The text with what is secret named instead of told."""
+        """The text with secrets replaced by their names."""
         for secret, item in self.items.items():
             if secret.lower() in text.lower():
                 text = re.sub(re.escape(secret), f"⟦{item.name}⟧", text, flags=re.IGNORECASE)
@@ -59,7 +65,7 @@ class Watch:
 
 
 def _disguises(text: str) -> tuple[bytes, ...]:
-    """A canary as it is, and as it is easily written otherwise; all in small letters."""
+    """A canary as it is, reversed, and in hexadecimal, grouped and base64 forms, all in lower case."""
     raw = text.encode()
     forms = {raw, raw[::-1], raw.hex().encode()}
     if text.isdigit():

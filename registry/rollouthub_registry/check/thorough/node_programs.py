@@ -1,4 +1,4 @@
-"""Third-party Node.js programs that test an environment: their versions, location and execution."""
+"""Third-party Node.js programs that test an environment: their versions, how they are found and run."""
 
 import json
 import os
@@ -18,11 +18,11 @@ from anyio.abc import ByteReceiveStream, Process
 from rollouthub.processes import kill_group
 
 CONFORMANCE = "0.2.0-alpha.12"
-"""Of `@modelcontextprotocol/conformance`; npm's `latest` knows no requirement sets."""
+"""Version of `@modelcontextprotocol/conformance`; the one tagged `latest` at npm knows no requirement sets."""
 INSPECTOR = "2.12.0"
-"""Of `@modelcontextprotocol/inspector`; npm gives an old Node.js 0.15 instead, whose exit code is always 0."""
+"""Version of `@modelcontextprotocol/inspector`; npm gives an old Node.js 0.15 instead, whose exit code is always 0."""
 NODE = (22, 19)
-"""The oldest Node.js they run under."""
+"""Oldest version of Node.js that both run under."""
 TOOLS_VARIABLE = "ROLLOUTHUB_NODE_TOOLS"
 INSTALL = (
     f"npm install '@modelcontextprotocol/conformance@{CONFORMANCE}' '@modelcontextprotocol/inspector@{INSPECTOR}' "
@@ -38,30 +38,30 @@ State = Literal["held", "broke", "not_tried"]
 
 
 class NoNodeTools(Exception):
-    """The programs are not here: what is missing, and how to get it."""
+    """The programs are not installed: what is missing, and how to get it."""
 
 
 class Unfinished(Exception):
-    """A program did not come to its end: it was too slow, or said too much."""
+    """A program did not end: it was too slow, or wrote too much output."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a foreign program found."""
+    """The result of one check of a third-party program."""
 
     name: str
     state: State
     says: str
     details: tuple[str, ...] = ()
-    """What broke, a line each; what was not looked at comes last, in brackets."""
+    """A line for each failure; then, in brackets, what was not checked."""
     version: str | None = None
-    """The revision of the specification it was looked at under; None where there is none to choose."""
+    """Revision of the specification that was checked; None if there is no choice."""
     seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class ProgramResult:
-    """A program that came to its end."""
+    """The result of a program that ended."""
 
     code: int
     stdout: str
@@ -70,16 +70,16 @@ class ProgramResult:
 
 @dataclass(frozen=True)
 class NodeTools:
-    """A Node.js, and a folder with `node_modules`."""
+    """A Node.js, and a folder with the programs in `node_modules`."""
 
     node: Path
     folder: Path
 
     def program(self, package: str, version: str) -> Path:
-        """A package's program, in the pinned version.
+        """Path of a package's program, in the pinned version.
 
         Raises:
-            NoNodeTools: it is not there, or is another version.
+            NoNodeTools: the program is not installed, or has another version.
         """
         root = self.folder / "node_modules" / package
         try:
@@ -95,12 +95,12 @@ class NodeTools:
     async def run(
         self, program: Path, arguments: Sequence[str], *, timeout_seconds: float, folder: Path
     ) -> ProgramResult:
-        """Run a program to its end, with a home of its own in `folder` and none of this process's variables.
+        """Run a program to its end, with `folder` as its home and none of this process's environment variables.
 
-        Its whole process group is killed when it is done, too slow, too talkative, or not waited for any more.
+        Its whole process group is killed when it ends, is too slow, writes too much, or the caller is cancelled.
 
         Raises:
-            Unfinished: it was too slow, or said too much.
+            Unfinished: it was too slow, or wrote too much output.
         """
         variables = {"PATH": f"{self.node.parent}:/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "NO_COLOR": "1"}
         return await _run(
@@ -109,10 +109,10 @@ class NodeTools:
 
 
 async def find_node_tools(folder: Path | None, variables: Mapping[str, str]) -> NodeTools:
-    """The programs: in the folder given, or that of `$ROLLOUTHUB_NODE_TOOLS`, or this one, where they are installed.
+    """The programs: in the given folder, else in that of `$ROLLOUTHUB_NODE_TOOLS`, else in this package's own.
 
     Raises:
-        NoNodeTools: there are none, or no Node.js that is new enough for them.
+        NoNodeTools: they are not installed, or there is no Node.js that is new enough.
     """
     named = variables.get(TOOLS_VARIABLE)
     chosen = folder or (Path(named) if named else Path.cwd())
@@ -122,7 +122,7 @@ async def find_node_tools(folder: Path | None, variables: Mapping[str, str]) -> 
 
 
 async def _find_node(folder: Path, variables: Mapping[str, str]) -> Path:
-    """The first Node.js that is new enough: beside the programs, on the path, from a wheel in this Python."""
+    """The first Node.js that is new enough: beside the programs, on the PATH, or from a wheel in this Python."""
     seen: list[str] = []
     for candidate in _nodes(folder, variables):
         version = await _version_of(candidate)
@@ -182,7 +182,7 @@ async def _run(
 
 
 async def _collect(stream: ByteReceiveStream, into: bytearray) -> None:
-    """Read a stream to its end; what goes over the bound is thrown away, so that the program is not held up."""
+    """Read a stream to its end and keep its beginning; the rest is discarded, so that the program does not block."""
     async for chunk in stream:
         if len(into) <= MOST_OUTPUT:
             into += chunk

@@ -11,23 +11,23 @@ _TOLD = 1500
 
 @dataclass(frozen=True)
 class RawExchange:
-    """What was sent, and what was answered."""
+    """One request and its response."""
 
     where: str
-    """In words: what was asked, and at which door."""
+    """What was requested and at which access point, in words."""
     sent: str
     status: int | None = None
-    """Of HTTP; None where there was no answer."""
+    """HTTP status; None if there was no answer."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By their names in small letters."""
+    """Response headers by name in lower case."""
     body: bytes = b""
-    """The first `KEPT_BYTES` of it."""
+    """The first `KEPT_BYTES` bytes of the response's body."""
     problem: str | None = None
-    """Why there was no answer."""
+    """Why there was no answer; None if there was one."""
 
     @property
     def message(self) -> dict[str, Any]:
-        """The JSON object in the body, or in the last of its events; empty where there is none."""
+        """The JSON object in the body, or in its last server-sent event; empty if there is none."""
         raw = self.body
         if raw[:1] not in (b"{", b"["):
             data = [line[5:].strip() for line in raw.splitlines() if line.startswith(b"data:")]
@@ -40,13 +40,13 @@ class RawExchange:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """The JSON-RPC result; None where there is none."""
+        """The JSON-RPC result; None if there is none."""
         found = self.message.get("result")
         return cast(dict[str, Any], found) if isinstance(found, dict) else None
 
     @property
     def is_granted(self) -> bool:
-        """Whether it got what it asked for: a success of HTTP, of JSON-RPC and, for a tool, of the call."""
+        """Whether the request succeeded: in HTTP, in JSON-RPC and, for a tool call, in its result."""
         if self.status is None or self.status >= 300:
             return False
         message = self.message
@@ -57,7 +57,7 @@ class RawExchange:
 
     @property
     def words(self) -> str:
-        """The text of the tool result, or of the JSON-RPC error."""
+        """The text of the tool result or of the JSON-RPC error."""
         result = self.result
         if result is None:
             error: Any = self.message.get("error")
@@ -72,17 +72,17 @@ class RawExchange:
 
     @property
     def answer(self) -> str:
-        """What came back, in a few lines."""
+        """The response in a few lines."""
         if self.status is None:
             return self.problem or "no answer"
         head = "".join(f"{name}: {value}\n" for name, value in self.headers.items())
         return shortened(f"HTTP {self.status}\n{head}\n{self.body[: 4 * _TOLD].decode(errors='replace')}")
 
     def as_json(self, redact: Callable[[str], str]) -> dict[str, Any]:
-        """For the report."""
+        """The exchange as a JSON object of the report."""
         return {"where": redact(self.where), "sent": redact(self.sent), "answer": redact(self.answer)}
 
 
 def shortened(text: str, most: int = _TOLD) -> str:
-    """The beginning of a text, and how much is missing."""
+    """The beginning of a text, and how much was cut."""
     return text if len(text) <= most else f"{text[:most]}… and {len(text) - most:,} more characters"

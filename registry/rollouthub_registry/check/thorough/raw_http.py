@@ -1,9 +1,9 @@
-"""Sends arbitrary HTTP requests and scans every byte of the responses."""
+"""Sends arbitrary HTTP requests and scans every byte of the responses for secrets."""
 
 import asyncio
 import io
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import aiohttp
@@ -14,7 +14,7 @@ from rollouthub_registry.check.thorough.leak_scan import Watch, Watched
 from rollouthub_registry.check.thorough.raw_exchange import KEPT_BYTES, RawExchange, shortened
 
 ANSWER_SECONDS = 30.0
-"""No answer is waited for longer."""
+"""Most seconds to wait for a response."""
 MOST_BYTES = 64 * 2**20
 _LARGE_BODY = 2**20
 _REMEMBERED = 40
@@ -22,19 +22,19 @@ _REMEMBERED = 40
 
 @dataclass(frozen=True)
 class Sighting:
-    """A secret in an answer."""
+    """A secret that appeared in a response."""
 
     item: Watched
     exchange: RawExchange
 
 
 class Wire:
-    """HTTP to the agents' side of a server."""
+    """Sends HTTP requests to the agents' side of a server."""
 
     def __init__(self, http: aiohttp.ClientSession, watch: Watch) -> None:
         self._http, self.watch = http, watch
         self.is_solved = False
-        """Whether the attack plays the solution at the moment, so that the answer may be met."""
+        """Whether the attack is playing the solution now, so that the answer may appear."""
         self.requests = 0
         self.sightings: list[Sighting] = []
         self.latest: deque[RawExchange] = deque(maxlen=_REMEMBERED)
@@ -52,7 +52,9 @@ class Wire:
         is_privileged: bool = False,
         seconds: float = ANSWER_SECONDS,
     ) -> RawExchange:
-        """One request, and its answer to the end. `is_privileged`: it is the hub's own, and may see secrets."""
+        """Send one request and read the response to its end; with `is_privileged`, as the hub, whose responses may
+        hold secrets.
+        """
         sent = _told(method, url, headers or {}, body)
         status, known, answer, problem = None, dict[str, str](), b"", None
         data = body if body is None or len(body) < _LARGE_BODY else io.BytesIO(body)
@@ -74,7 +76,7 @@ class Wire:
         return exchange
 
     async def raw(self, where: str, base: str, payload: bytes, *, seconds: float = 5.0) -> RawExchange:
-        """Bytes that are perhaps no HTTP, on a connection of their own."""
+        """Send bytes that may not be valid HTTP, on a connection of their own."""
         parts = URL(base)
         answer, problem = b"", None
         try:
@@ -125,6 +127,3 @@ async def _bounded(response: aiohttp.ClientResponse) -> bytes:
         if size > MOST_BYTES:
             raise ValueError("the answer is endless")
     return b"".join(chunks)
-
-
-Redact = Callable[[str], str]

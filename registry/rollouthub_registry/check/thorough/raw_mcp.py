@@ -1,4 +1,4 @@
-"""MCP as raw requests, in both eras: sessionless (2026-07-28), and by handshake (up to 2025-11-25)."""
+"""MCP as raw requests, in both eras: sessionless (2026-07-28), and with a handshake (up to 2025-11-25)."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ META: dict[str, Any] = {
 
 
 def modern_request(method: str, params: Mapping[str, Any] | None = None) -> tuple[bytes, dict[str, str]]:
-    """Body and headers of a sessionless request."""
+    """The body and headers of a sessionless request."""
     given = dict(params or {})
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**given, "_meta": META}}
     headers = {**ACCEPT, "MCP-Protocol-Version": MODERN, "Mcp-Method": method}
@@ -36,25 +36,25 @@ async def modern(
     params: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> RawExchange:
-    """One request of the sessionless era."""
+    """Make one sessionless request."""
     body, own = modern_request(method, params)
     return await wire.send(where, "POST", url, body, {**own, **(headers or {})})
 
 
 async def call(wire: Wire, where: str, url: str, name: str, arguments: Any) -> RawExchange:
-    """A tool call of the sessionless era."""
+    """Make a sessionless tool call."""
     return await modern(wire, where, url, "tools/call", {"name": name, "arguments": arguments})
 
 
 class Session:
-    """A session of the era of handshakes."""
+    """A session that was opened with a handshake."""
 
     def __init__(self, wire: Wire, where: str, url: str, version: str = LEGACY[0]) -> None:
         self.wire, self.where, self.url, self.version = wire, where, url, version
         self.headers: dict[str, str] = {}
 
     async def begin(self, headers: Mapping[str, str] | None = None) -> RawExchange:
-        """Shake hands."""
+        """Open the session: `initialize` and its notification."""
         greeting = {
             "protocolVersion": self.version,
             "capabilities": {},
@@ -69,21 +69,21 @@ class Session:
         return answer
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> RawExchange:
-        """A request."""
+        """Send a request and read its answer."""
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": dict(params or {})}
         where = f"{method} {self.where}"
         return await self.wire.send(where, "POST", self.url, json.dumps(body).encode(), {**ACCEPT, **self.headers})
 
     async def tell(self, method: str, params: Mapping[str, Any] | None = None) -> RawExchange:
-        """A notification."""
+        """Send a notification."""
         body = {"jsonrpc": "2.0", "method": method, "params": dict(params or {})}
         where = f"{method} {self.where}"
         return await self.wire.send(where, "POST", self.url, json.dumps(body).encode(), {**ACCEPT, **self.headers})
 
     async def call(self, name: str, arguments: Any) -> RawExchange:
-        """A tool call."""
+        """Call a tool."""
         return await self.ask("tools/call", {"name": name, "arguments": arguments})
 
     async def end(self) -> RawExchange:
-        """Take leave."""
+        """Close the session."""
         return await self.wire.send(f"DELETE {self.where}", "DELETE", self.url, None, {**ACCEPT, **self.headers})

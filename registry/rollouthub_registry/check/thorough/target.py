@@ -1,7 +1,6 @@
-"""The served environment under attack, with secrets that the hub knows and no agent may learn."""
+"""The served environment under attack, and the secrets of it that no agent may see."""
 
 import inspect
-import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,16 +20,14 @@ from rollouthub.hosting.open_host import open_attached
 from rollouthub.protocols import EnvironmentHost, TaskCard
 from rollouthub_registry.check.thorough.leak_scan import SHORTEST, Watched
 
-logger = logging.getLogger(__name__)
-
 TTL_SECONDS = 3600.0
 _LONGEST_LINE = 24
-"""Characters from which a line of a grader's source is its own."""
+"""Shortest line of a grader's source, in characters, that is unique enough to search for."""
 
 
 @dataclass
 class Target:
-    """A served environment."""
+    """A served environment under attack."""
 
     name: str
     host: EnvironmentHost
@@ -40,18 +37,18 @@ class Target:
     split: str
     seed: int
     cards: list[TaskCard]
-    """The first tasks."""
+    """Cards of the first tasks."""
     pid: int | None = None
-    """Of the server's process, where it is on this machine and its own."""
+    """Process id of its server, if it was started here; else None."""
     watched: list[Watched] = field(default_factory=list[Watched])
-    """What agents must not see of it."""
+    """Secrets that agents must not see."""
     answers: dict[str, str] = field(default_factory=dict[str, str])
-    """Of tasks, by id, where they are known here."""
+    """Expected answers by task id, where they are known here."""
     field_planted: str | None = None
-    """Which field of the secrets holds canaries; None where they are as they come."""
+    """Name of the secret field that holds canaries; None if there are none."""
 
     def control_address(self, path: str) -> str:
-        """A path of the control plane, as an address."""
+        """The URL for a path of the control plane."""
         base = "http://control" if self.control_url.startswith("unix:") else self.control_url
         return base + path
 
@@ -60,10 +57,10 @@ class Target:
 async def reach(
     address: str, token: str, split: str | None, seed: int, limit: int, pid: int | None = None
 ) -> AsyncGenerator[Target]:
-    """A server's control plane, and its first tasks.
+    """Connect to a server's control plane and read its first tasks.
 
     Raises:
-        UsageError: nothing is there, or it has no such split.
+        UsageError: no server answers, or it has no such split.
     """
     async with AsyncExitStack() as stack:
         host = await stack.enter_async_context(open_attached(address, token))
@@ -98,11 +95,11 @@ async def _first(host: EnvironmentHost, split: str, seed: int, limit: int) -> li
 async def in_own_process(
     name: str, settings: Mapping[str, JsonValue], roles: Mapping[str, RoleEndpoint], token: str
 ) -> AsyncGenerator[ServerReady]:
-    """A server process for an environment, as a run would have it; ended with the context.
+    """Start a server process for an environment, as a run does; it ends with the context.
 
     Raises:
-        UsageError: the environment or its configuration is refused.
-        TaskError: the server does not come up.
+        UsageError: the environment or its configuration is invalid.
+        TaskError: the server does not start.
     """
     order = ServeOrder(
         environment=name, config=dict(settings), roles=dict(roles), control_token=token, ttl_seconds=TTL_SECONDS
@@ -124,10 +121,10 @@ async def in_own_process(
 def secrets_of(
     tasks: Sequence[Task[Public, Secret]], environment: AnyEnvironment, config: EnvironmentConfig
 ) -> list[Watched]:
-    """What is secret of an environment's own tasks and code, where these are on this machine.
+    """The secrets in an environment's tasks and code, where these are on this machine.
 
-    What every agent may read is none: the public half of the tasks, and the names, descriptions and schemas of tools. A
-    task's answer is secret all the same where a description tells it.
+    Texts that every agent may read are left out: the public half of the tasks, and the names, descriptions and schemas
+    of tools. A task's answer stays a secret even if a description contains it.
     """
     found: list[Watched] = []
     tools = [tool.model_dump(mode="json") for tool in Toolbox(environment, config).tools]
@@ -145,7 +142,7 @@ def secrets_of(
 
 
 def answers_of(tasks: Sequence[Task[Public, Secret]]) -> dict[str, str]:
-    """The expected answers, by the task's id, that a listing could give away: not those its prompt says anyway."""
+    """Expected answers by task id that a task listing could leak, without those that the prompt contains anyway."""
     found: dict[str, str] = {}
     for task in tasks:
         answer, public = task.secret.answer, task.public
@@ -157,7 +154,7 @@ def answers_of(tasks: Sequence[Task[Public, Secret]]) -> dict[str, str]:
 
 
 def _words(value: Any) -> list[str]:
-    """Every key and text of a JSON value, as it stands."""
+    """Every key and text in a JSON value."""
     if isinstance(value, Mapping):
         entries = cast(Mapping[str, Any], value).items()
         return [word for key, item in entries for word in (key, *_words(item))]
@@ -181,7 +178,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def grader_lines(environment: AnyEnvironment) -> list[Watched]:
-    """Lines of the verifier's source, and where its file lies."""
+    """Distinctive lines of the verifier's source, and the path of its file."""
     try:
         source = inspect.getsource(environment.verify)
         file = inspect.getfile(environment)
@@ -198,7 +195,7 @@ def grader_lines(environment: AnyEnvironment) -> list[Watched]:
 def local_tasks(
     environment: AnyEnvironment, config: EnvironmentConfig, split: str, seed: int, limit: int
 ) -> list[Task[Public, Secret]]:
-    """The first tasks with both their halves."""
+    """The first tasks with both halves, made in this process."""
     found: list[Task[Public, Secret]] = []
     for task in environment.tasks(config, split, seed):
         if not isinstance(task, BadRow):

@@ -5,10 +5,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import anyio
 from rich.console import Console
@@ -35,7 +34,7 @@ TIME_LIMIT_SECONDS = 900.0
 INTERRUPTED = 130
 _SHOWN = 5
 _WIDEST = 200
-"""Columns of the line that is written over, also where colours are forced on something that is no terminal."""
+"""Columns of the progress line that is overwritten, used where the output is no terminal but colours are forced."""
 _MARKS: dict[State, tuple[str, str]] = {
     "held": ("✓", "green"),
     "broke": ("✗", "bold red"),
@@ -45,15 +44,11 @@ _MARKS: dict[State, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class ThoroughCheckRequest:
-    """What the command line asked for."""
+    """The options of the command."""
 
     target: str
-    split: str | None = None
-    limit: int = 8
-    seed: int = 0
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    roles: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    only: Sequence[str] = ()
+    check: CheckRequest = field(default_factory=CheckRequest)
+    """Options of the quick checks; `only` holds names of attacks here."""
     seconds: float = TIME_LIMIT_SECONDS
     report: Path | None = None
     as_json: bool = False
@@ -61,12 +56,12 @@ class ThoroughCheckRequest:
 
 
 def thorough_command(asked: ThoroughCheckRequest) -> int:
-    """Check and attack an environment, and report; the exit code.
+    """Check and attack an environment, and print the report; returns the exit code.
 
     Raises:
-        UsageError: it cannot be had as asked.
+        UsageError: the environment cannot be served with these options.
     """
-    attacks = _chosen(asked.only)
+    attacks = _chosen(asked.check.only)
     if asked.report is not None and not asked.report.absolute().parent.is_dir():
         raise ConfigError(f"--report {str(asked.report)!r}: there is no folder to write it to")
     report = Report(asked.target, len(attacks))
@@ -99,7 +94,9 @@ def _chosen(only: Sequence[str]) -> list[Attack]:
 async def _run_until_interrupted(
     asked: ThoroughCheckRequest, attacks: Sequence[Attack], report: Report, screen: "_Screen"
 ) -> None:
-    """A Ctrl-C ends everything in here, however deep: asyncio's own is said once, and may be lost in a time limit."""
+    """Run until done or Ctrl-C, which ends everything; asyncio reports a Ctrl-C once, and a time limit may swallow
+    it.
+    """
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_watch, report, tasks.cancel_scope)
@@ -118,23 +115,23 @@ async def _watch(report: Report, everything: anyio.CancelScope) -> None:
 
 async def _run(asked: ThoroughCheckRequest, attacks: Sequence[Attack], report: Report, screen: "_Screen") -> None:
     deadline = anyio.current_time() + asked.seconds
-    if asked.only:
+    if asked.check.only:
         report.no_findings = "attacks were chosen with --only"
     elif is_address(asked.target):
         report.no_findings = "its class is not here: the server is somebody else's"
     else:
         screen.say("quick checks")
-        roles = {role: str(name) for role, name in asked.roles.items()}
-        quick = CheckRequest(asked.split, asked.limit, asked.seed, asked.settings, roles)
+        roles = {role: str(name) for role, name in asked.check.roles.items()}
+        quick = CheckRequest(asked.check.split, asked.check.limit, asked.check.seed, asked.check.settings, roles)
         report.findings = await check_environment(asked.target, quick, screen.found)
         screen.show_findings(report)
     credentials = load_credentials(os.environ, Path.cwd())
     order = AttackRequest(
         target=asked.target,
-        split=asked.split,
-        seed=asked.seed,
-        settings=asked.settings,
-        roles={role: str(name) for role, name in asked.roles.items()},
+        split=asked.check.split,
+        seed=asked.check.seed,
+        settings=asked.check.settings,
+        roles={role: str(name) for role, name in asked.check.roles.items()},
         tools=asked.tools,
         control_token=credentials.key(TOKEN_VARIABLE),
         credentials=credentials,
@@ -153,7 +150,7 @@ def _write(asked: ThoroughCheckRequest, report: Report) -> None:
 
 
 class _Screen:
-    """What a person sees: each attack as it ends, and on a terminal the one that is being made."""
+    """Prints each attack's result, and on a terminal also the name of the running attack."""
 
     def __init__(self, out: Console, aside: Console, count: int, *, is_quiet: bool) -> None:
         self._out, self._aside, self._count, self._done = out, aside, count, 0
@@ -162,7 +159,7 @@ class _Screen:
         self._room = min(aside.width - 1, _WIDEST)
 
     def say(self, words: str) -> None:
-        """What goes on now; gone when something else is said."""
+        """Show a progress line, replaced by the next output."""
         if self._aside.is_terminal:
             self._aside.print(Text(f"… {words}"[: self._room], style="dim"), end="\r")
 
@@ -171,7 +168,7 @@ class _Screen:
             self._aside.print(" " * self._room, end="\r")
 
     def found(self, check: Check, number: int, count: int, finding: Finding | None) -> None:
-        """A quick check begins, or has ended."""
+        """Called when a quick check begins, or has ended."""
         if finding is None:
             self.say(f"quick check {number} of {count}: {check.name}")
             return
@@ -181,14 +178,14 @@ class _Screen:
             print_findings(self._out, [finding])
 
     def show_findings(self, report: Report) -> None:
-        """What is left of the quick checks, as `hub check` shows them."""
+        """Print the quick checks' remaining findings, as `hub check` does."""
         self._clear()
         if not self._is_quiet:
             print_findings(self._out, report.findings[self._printed :])
             self._out.print()
 
     def told(self, attack: Attack, verdict: AttackResult | None) -> None:
-        """An attack begins, or has ended."""
+        """Called when an attack begins, or has ended."""
         if verdict is None:
             self.say(f"{self._done + 1} of {self._count}: {attack.name}")
             return
@@ -212,7 +209,7 @@ class _Screen:
             self._out.print(Text(f"{margin}not tried: {one_line(part)}", style="dim"))
 
     def sum_up(self, report: Report, page_path: Path | None) -> None:
-        """The last lines."""
+        """Print the closing lines of the report."""
         self._clear()
         if self._is_quiet:
             return

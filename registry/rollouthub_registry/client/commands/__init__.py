@@ -1,1 +1,1 @@
-"""The commands that ask registries. Each imports what it needs when it runs, so that `--help` is instant."""
+"""The commands that ask registries; each imports what it needs when it runs, so that `--help` is instant."""

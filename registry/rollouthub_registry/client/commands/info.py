@@ -1,4 +1,4 @@
-"""`hub info`: what there is to know of a package."""
+"""`hub info`: shows what is known of a package."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,8 @@ _SHOWN_VERSIONS = 10
 def info(
     package: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME[@RANGE]", help="The package, as namespace/name.")],
     source: Annotated[
-        str | None, typer.Option("--from", metavar="URL", help="The registry; the namespace's own by default.")
+        str | None,
+        typer.Option("--from", metavar="URL", help="The registry; by default the one that the namespace comes from."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

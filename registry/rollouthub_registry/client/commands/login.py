@@ -1,4 +1,4 @@
-"""`hub login`: a token for a registry."""
+"""`hub login`: stores a token for a registry."""
 
 import json
 from typing import Annotated
@@ -12,10 +12,10 @@ def login(
     logout: Annotated[bool, typer.Option("--logout", help="Remove the token for this registry.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Keep a token for a registry, to publish and yank with.
+    """Store a token for a registry, for publishing and yanking.
 
-    The registry is asked what the token is for first. It is kept in a file that only you can read, and sent to this
-    registry alone. `hub registry token create` makes tokens.
+    The registry is first asked what the token permits. The token is stored in a file that only you can read, and sent
+    to this registry alone. `hub registry token create` makes tokens.
     """
     import os
 

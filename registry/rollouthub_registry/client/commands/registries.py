@@ -1,14 +1,21 @@
-"""`hub registry add|list|remove`: which registry a namespace comes from."""
+"""`hub registry`: the list of registries to install from, and the commands for running a registry."""
 
 import json
 from typing import Annotated
 
 import typer
 
+from rollouthub_registry.server.command import JsonOption, namespace, rebuild_index, token
+
+registry = typer.Typer(
+    help="List and change the registries to install from, and manage one of your own (`hub serve registry` serves it).",
+    no_args_is_help=True,
+)
+
 UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="https://HOST, http://HOST:PORT or file:///FOLDER.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
+@registry.command("add")
 def add(
     url: UrlArgument,
     namespaces: Annotated[
@@ -19,7 +26,7 @@ def add(
             help="Namespaces to take from it: lab, or team-*; repeatable. All of them by default.",
         ),
     ] = None,
-    first: Annotated[bool, typer.Option("--first", help="Put it before all others, not after them.")] = False,
+    first: Annotated[bool, typer.Option("--first", help="Put it before all others; by default it goes last.")] = False,
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not check that a registry answers there.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -60,6 +67,7 @@ def add(
         remarks().print(f"{pattern} still comes from {other}, which is before it; --first puts this one there")
 
 
+@registry.command("list")
 def show(as_json: JsonOption = False) -> None:
     """List the registries, in order of precedence."""
     import os
@@ -90,6 +98,7 @@ def show(as_json: JsonOption = False) -> None:
     results().print(table)
 
 
+@registry.command("remove")
 def remove(url: UrlArgument, as_json: JsonOption = False) -> None:
     """Remove a registry from the list; what was installed from it stays."""
     import os
@@ -99,3 +108,8 @@ def remove(url: UrlArgument, as_json: JsonOption = False) -> None:
 
     entry = remove_registry(config_folder(os.environ), url)
     typer.echo(json.dumps({"url": entry.url}) if as_json else f"{entry.url} is asked no more")
+
+
+registry.command("rebuild")(rebuild_index)
+registry.add_typer(token, name="token")
+registry.add_typer(namespace, name="namespace")

@@ -1,4 +1,4 @@
-"""`hub search`: what registries offer."""
+"""`hub search`: searches registries."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,8 +28,8 @@ def search(
 ) -> None:
     """Find environments in the registries.
 
-    All registries of `hub registry list` are asked at once. One that does not answer is named, what the others found is
-    shown, and the exit code is 1.
+    All registries of `hub registry list` are asked at once. A registry that does not answer is named, the results of
+    the others are shown, and the exit code is 1.
     """
     import os
 

@@ -1,4 +1,4 @@
-"""`hub trust`: whose keys may sign for which namespace."""
+"""`hub trust`: the keys that may sign for a namespace."""
 
 import json
 from typing import Annotated
@@ -14,14 +14,14 @@ def trust(
         list[str] | None, typer.Argument(metavar="KEYID", help="The ids of the only keys that may sign for it.")
     ] = None,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Remove its pins: the next install pins the key that signed.")
+        bool, typer.Option("--forget", help="Unpin the namespace: its next install pins the key that signed it.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """List the pinned keys, or pin a namespace to keys.
 
-    The first install from a namespace pins the key that signed; what another key signed is refused from then on. Where
-    its owner says that the key changed, name the new one here.
+    The first install from a namespace pins the key that signed it; from then on, packages signed by another key are
+    refused. When the owner has announced a new key, pin it here.
     """
     import os
 

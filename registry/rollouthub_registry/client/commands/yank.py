@@ -1,4 +1,4 @@
-"""`hub yank`: a version that is not to be used any more."""
+"""`hub yank`: marks a version as no longer to be used."""
 
 import json
 from typing import Annotated
@@ -12,13 +12,14 @@ def yank(
         str, typer.Option(help="The reason shown to those who use it: what is wrong, what to use instead.")
     ],
     source: Annotated[
-        str | None, typer.Option("--from", metavar="URL", help="The registry; the namespace's own by default.")
+        str | None,
+        typer.Option("--from", metavar="URL", help="The registry; by default the one that the namespace comes from."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Mark a published version as no longer to be used.
 
-    It stays in the registry for projects whose lock names it, which are warned; no others get it. This cannot be
+    Projects whose lock names the version still get it, with a warning; it is not installed otherwise. This cannot be
     undone: publish a higher version.
     """
     import os

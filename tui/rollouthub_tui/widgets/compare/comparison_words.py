@@ -1,4 +1,4 @@
-"""What a comparison of two runs says, in plain words."""
+"""The result of a comparison of two runs in words."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,11 +23,11 @@ VERDICTS = {
     "same": ("= same", ""),
     "unscored": ("? not scored", "yellow"),
 }
-"""Each verdict's mark and word, and its colour."""
+"""The mark, word and colour for each verdict."""
 
 
 def verdict(task: TaskDifference) -> str:
-    """What happened to a task: `worse` and `better` are more than chance, `lower` and `higher` may be chance."""
+    """The verdict on a task: `worse` and `better` are significant, `lower` and `higher` may be chance."""
     difference = task.difference
     if difference is None:
         return "unscored"
@@ -39,7 +39,7 @@ def verdict(task: TaskDifference) -> str:
 
 
 def span(found: Estimate | None, *, is_share: bool = False) -> str:
-    """An estimate with its interval."""
+    """An estimate with its confidence interval."""
     if found is None or found.value is None:
         return NONE
     word = share if is_share else number
@@ -49,17 +49,17 @@ def span(found: Estimate | None, *, is_share: bool = False) -> str:
 
 
 def signed(value: float | None) -> str:
-    """A difference."""
+    """A difference with its sign."""
     return NONE if value is None else f"{value:+.3f}"
 
 
 def chance_word(p: float | None) -> str:
-    """A p value."""
+    """A p value in words."""
     return NONE if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def headline(pairing: Pairing, width: int) -> Text:
-    """Each run, the difference, and what it is worth."""
+    """Lines for each run, their difference, and its significance."""
     said = Text(no_wrap=False)
     sides = zip(SIDES, pairing.labels, pairing.comparison.standings, pairing.passing, strict=True)
     for side, label, standing, passing in sides:
@@ -114,7 +114,7 @@ def _common(pairing: Pairing) -> str:
 
 
 def tally(tasks: Sequence[TaskDifference], done: int | None) -> Text:
-    """How many tasks came to what; `done` of them are tested so far, None when all are."""
+    """How many tasks have which verdict; `done` is how many are tested so far, None for all."""
     found = [verdict(task) for task in tasks]
     said = Text("")
     for name, (words, style) in VERDICTS.items():
@@ -127,7 +127,7 @@ def tally(tasks: Sequence[TaskDifference], done: int | None) -> Text:
 
 
 def samples(task: TaskDifference) -> str:
-    """How many samples each side has; where not all are scored, how many are."""
+    """How many samples each side has; and how many are scored, if not all are."""
     return f"{_samples(task.first)} {_samples(task.second)}"
 
 
@@ -136,13 +136,13 @@ def _samples(side: Side) -> str:
 
 
 def unscored(task: TaskDifference) -> str:
-    """How samples ended that were not scored."""
+    """The outcomes of samples that were not scored."""
     sides = [(name, _kinds(side.unscored)) for name, side in zip(SIDES, (task.first, task.second), strict=True)]
     return "; ".join(f"{name}: {words}" for name, words in sides if words)
 
 
 def detail(task: TaskDifference) -> Text:
-    """All that is known of a task."""
+    """A compared task's mean rewards, passes and unscored samples on each side, and the p value of the difference."""
     key = task.key
     said = Text(f"{named(key.environment)} / {named(key.split)} / {named(key.task_id)}\n")
     for name, side in zip(SIDES, (task.first, task.second), strict=True):

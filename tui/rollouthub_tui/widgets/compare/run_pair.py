@@ -1,4 +1,4 @@
-"""Two runs, read and compared. Blocking: done beside the screen."""
+"""Two runs, read and compared; the functions block, and run in a thread."""
 
 import time
 from collections.abc import Iterator
@@ -12,26 +12,28 @@ from rollouthub.statistics import Estimate, summarise_groups
 from rollouthub.statistics.permutation import Chance
 
 _STINT, _REST = 0.004, 0.002
-"""Seconds of arithmetic at a time, and of rest between: two threads that calculate would keep the screen waiting."""
+"""Seconds of computing at a time, and of sleep in between, as a thread that computes without pause would slow the
+screen.
+"""
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """What a comparison of two runs shows."""
+    """The comparison of two runs with what is shown of it."""
 
     comparison: Comparison
     passing: tuple[Estimate | None, Estimate | None]
-    """The chance that one sample passes, a mean over the common tasks; None where no verifier draws a pass line."""
+    """Probability that one sample passes, averaged over the common tasks; None if no verifier gives verdicts."""
     tasks: list[TaskDifference]
     labels: tuple[str, str]
-    """What each run is called besides A and B: its model, or its directory's name."""
+    """A label for each run beside A and B: its model, or its directory's name."""
 
 
 def pair_up(first: ComparedRun, second: ComparedRun) -> Pairing:
     """Compare two runs on their common tasks.
 
     Raises:
-        ConfigError: they have none.
+        ConfigError: they have no common task.
     """
     comparison = compare_runs([replace(first, label="A"), replace(second, label="B")])
     common = first.keys & second.keys
@@ -49,7 +51,7 @@ def _passing(run: ComparedRun, common: set[ComparedTask]) -> Estimate | None:
 
 
 def taken(found: Iterator[Chance | None], seconds: float) -> list[Chance | None]:
-    """As much of what is found as there is time for, one at least where there is any."""
+    """The items that an iterator gives within `seconds`, at least one if there is any."""
     now = time.monotonic()
     until, rest = now + seconds, now + _STINT
     got: list[Chance | None] = []
@@ -65,7 +67,9 @@ def taken(found: Iterator[Chance | None], seconds: float) -> list[Chance | None]
 
 
 def worst_place(columns: AttemptColumns, key: ComparedTask) -> int | None:
-    """The place of a task's lowest reward, or of its first sample where none is scored; None where it has none."""
+    """Index of a task's rollout with the lowest reward, or of its first sample if none is scored; None if it has no
+    sample.
+    """
     words = columns.words
     codes = tuple(words[name].code(word) for name, word in zip(("environment", "split", "task_id"), key, strict=False))
     environments, splits, tasks = (words[name].codes for name in ("environment", "split", "task_id"))

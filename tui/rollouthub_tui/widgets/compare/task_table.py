@@ -1,4 +1,4 @@
-"""The tasks of two runs as a table, regressions first."""
+"""The common tasks of two runs as a table, regressions first."""
 
 from collections.abc import Callable, Sequence
 
@@ -33,7 +33,7 @@ class TasksTable(Listing):
 
     @property
     def count(self) -> int:
-        """The tasks in common."""
+        """The number of common tasks."""
         return len(self.tasks)
 
     @property
@@ -42,7 +42,7 @@ class TasksTable(Listing):
         return self.tasks[self.cursor] if self.tasks else None
 
     def show_tasks(self, tasks: Sequence[TaskDifference]) -> None:
-        """These are the tasks now; the cursor stays at its task."""
+        """Replace the tasks; the cursor stays at its task."""
         current = self.current
         key = _ORDERS[self.order]
         present = [(value, task) for task in tasks if (value := key(task)) is not None]
@@ -55,14 +55,14 @@ class TasksTable(Listing):
         self.update_rows()
 
     def sort(self, order: str, *, is_reversed: bool) -> None:
-        """Another order; the cursor goes to its first task."""
+        """Sort the tasks by another order, and move the cursor to the first."""
         self.order, self.is_reversed = order, is_reversed
         tasks, self.tasks = self.tasks, []
         self.show_tasks(tasks)
         self.cursor = 0
 
     def columns(self, width: int) -> Sequence[Column]:
-        """By width: the environment and what was not scored where there is room."""
+        """The columns for a width; environment and unscored samples only if there is room."""
         numbers = [
             Column("A", "A", 7, is_right=True),
             Column("B", "B", 7, is_right=True),
@@ -78,7 +78,7 @@ class TasksTable(Listing):
         return self._titled(shared_out(width, every, {"task": 3, "environment": 1, "unscored": 2}))
 
     def _titled(self, columns: Sequence[Column]) -> list[Column]:
-        """The column that is sorted by, marked."""
+        """The column, with an arrow in its title if the table is sorted by it."""
         sorted_by = {"not scored": "unscored"}.get(self.order, self.order)
         arrow = "↓" if self.is_reversed else "↑"
         return [
@@ -89,7 +89,7 @@ class TasksTable(Listing):
         ]
 
     def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
-        """What happened to a task."""
+        """The cells for one task."""
         task = self.tasks[row]
         name = verdict(task)
         words, style = VERDICTS[name]

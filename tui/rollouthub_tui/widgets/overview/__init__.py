@@ -1,1 +1,1 @@
-"""A run at a glance: its figures, how they went over time, how rewards, endings and times are distributed."""
+"""The overview of a run: its figures, their course over time, and the distributions of rewards, outcomes and times."""

@@ -1,4 +1,4 @@
-"""A panel that is drawn anew only where what it shows has changed."""
+"""A panel that is drawn again only if its content has changed."""
 
 from typing import ClassVar
 
@@ -12,10 +12,10 @@ _TITLED = 1
 
 
 class Drawn(LinePanel):
-    """Shows a drawing of a run that fits its place. Asked again at each tick while it can be seen."""
+    """Shows a drawing of a run, fitted to the panel's size; refreshed at each tick while it is visible."""
 
     NEEDS: ClassVar[str] = "counts"
-    """Which of the feed's figures it shows."""
+    """Name of the feed's set of figures that it shows."""
 
     def __init__(self, title: str, *, id: str) -> None:
         super().__init__(id=id, classes="drawn")
@@ -24,25 +24,25 @@ class Drawn(LinePanel):
         self._shown: tuple[Size, object] | None = None
 
     def state(self, run: WatchedRun) -> object:
-        """What the drawing depends on, apart from its place: equal where nothing has changed."""
+        """The values that the drawing depends on besides the panel's size; it is redrawn when they change."""
         columns = run.feed.columns
         return columns.generation, len(columns), len(columns.withdrawn), run.feed.info.planned
 
     def draw(self, run: WatchedRun, width: int, height: int) -> Text:
-        """The drawing for a place of that size."""
+        """The drawing for this width and height."""
         raise NotImplementedError
 
     def rows(self, run: WatchedRun, width: int) -> int | None:
-        """How many lines there are to show, for a panel that is as high as those; None for one that is as it is."""
+        """Number of lines, for a panel whose height follows its content; None for a panel of fixed height."""
         return None
 
     @property
     def is_drawn(self) -> bool:
-        """Whether it shows something that fits its place."""
+        """Whether it shows a drawing for its present size."""
         return self._shown is not None and self._shown[0] == self.content_size
 
     def show(self, run: WatchedRun) -> None:
-        """Show how the run is now."""
+        """Redraw if the run or the panel's size has changed."""
         self._run = run
         size = self.content_size
         if not size.width or not size.height:
@@ -59,6 +59,6 @@ class Drawn(LinePanel):
             self.styles.height = rows + _TITLED
 
     def on_resize(self) -> None:
-        """Fit the new place."""
+        """Redraw for the new size."""
         if self._run is not None and self._run.is_open:
             self.show(self._run)

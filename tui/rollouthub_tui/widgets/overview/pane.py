@@ -19,7 +19,7 @@ from rollouthub_tui.widgets.overview.panels import (
 )
 
 _MEDIUM, _WIDE, _HIGH = 100, 150, 36
-"""Cells across from which there are two columns, three; and down from which the grid fills the screen."""
+"""Widths in cells from which there are two and three columns; height in lines from which the grid fills the screen."""
 
 _TURNS: Mapping[str, Container[int]] = {
     "figures": (0, 1, 2, 3),
@@ -29,12 +29,12 @@ _TURNS: Mapping[str, Container[int]] = {
     "stages": (3,),
     "environments": (3,),
 }
-"""In which of every four ticks a panel of a run that plays is brought up to date, so that none of them takes long."""
+"""For each panel of a live run, the ticks out of four in which it is updated, so that no tick takes long."""
 _ROUND = 4
 
 
 class OverviewPane(VerticalScroll):
-    """Everything about a run in figures. What matters most comes first; what has no room is scrolled to."""
+    """All panels of a run, the most important first; the pane scrolls if they do not fit."""
 
     DEFAULT_CSS = """
     OverviewPane {
@@ -80,14 +80,14 @@ class OverviewPane(VerticalScroll):
             yield EnvironmentsPanel("Environments", id="environments")
 
     def on_mount(self) -> None:
-        """Know the panels: they are asked four times a second."""
+        """Collect the panels, as they are needed four times a second."""
         self._panels = list(self.query(Drawn))
         self._turn = 0
 
     def show_made(self, run: WatchedRun, made: Container[str]) -> None:
-        """Show how the run is now: of one that plays the figures at each tick, the other panels in turn.
+        """Update the panels: of a live run, the figures at each tick and the other panels in turn.
 
-        `made` are the feed's figures that there are already.
+        `made` names the feed's sets of figures that are computed already.
         """
         plays = run.feed.info.status == "running"
         self._turn = (self._turn + 1) % _ROUND
@@ -97,7 +97,7 @@ class OverviewPane(VerticalScroll):
                 panel.show(run)
 
     def on_resize(self) -> None:
-        """Choose between one column, two and three."""
+        """Choose one, two or three columns."""
         width, height = self.size
         is_narrow = width < _MEDIUM
         self.set_class(is_narrow, "-narrow")

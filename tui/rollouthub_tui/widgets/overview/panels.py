@@ -1,4 +1,4 @@
-"""The overview's panels, each a drawing of what the run's feed keeps."""
+"""The panels of the overview, each a drawing of some of the feed's figures."""
 
 from typing import ClassVar
 
@@ -17,31 +17,31 @@ from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.overview.cached_panel import Drawn
 
 _ROOMY = 8
-"""Lines from which every ending has one of its own."""
+"""Height in lines from which every kind of outcome has its own line."""
 
 
 class FiguresPanel(Drawn):
-    """Means, coverage, tokens, cost."""
+    """Means, number of scored samples, tokens, cost."""
 
     def head(self, figures: RunTotals) -> None:
         """Show figures that are known before the run is read."""
         self.replace(figure_table(figures, *self.content_size))
 
     def draw(self, run: WatchedRun, width: int, height: int) -> Text:
-        """The headline."""
+        """The headline figures."""
         return figure_table(figures_of(run.feed.counts, run.feed.info.planned), width, height)
 
 
 class OutcomesPanel(Drawn):
-    """How rollouts ended, why agents stopped, what broke; and what is in flight."""
+    """The kinds of outcomes, stop reasons and faults, and the rollouts in flight."""
 
     def state(self, run: WatchedRun) -> object:
-        """The states of those in flight count, too."""
+        """As in `Drawn`, with the states of the rollouts in flight."""
         states = tuple(live.state for live in run.feed.live)
         return super().state(run), states, run.feed.info.status, run.view and run.view.in_flight
 
     def draw(self, run: WatchedRun, width: int, height: int) -> Text:
-        """A bar, its legend, and tallies."""
+        """A bar with its legend, and counts."""
         counts, live = run.feed.counts, run.feed.live
         is_on = run.feed.info.status == "running"
         legend = outcome_legend(counts.kinds, width, max(1, min(5, height - 3)), zeros=height >= _ROOMY)
@@ -55,17 +55,17 @@ class OutcomesPanel(Drawn):
 
 
 class RewardsPanel(Drawn):
-    """How rewards are distributed."""
+    """The distribution of rewards."""
 
     NEEDS = "histogram"
 
     def draw(self, run: WatchedRun, width: int, height: int) -> Text:
-        """Bars."""
+        """A histogram."""
         return reward_histogram(run.feed.histogram.bins, width, height)
 
 
 class TimelinePanel(Drawn):
-    """How reward, pass rate and speed went."""
+    """Reward, pass rate and speed over time."""
 
     NEEDS = "timeline"
 
@@ -75,25 +75,25 @@ class TimelinePanel(Drawn):
 
 
 class StagesPanel(Drawn):
-    """How long stages take."""
+    """Durations of the stages."""
 
     NEEDS = "stages"
 
     def draw(self, run: WatchedRun, width: int, height: int) -> Text:
-        """A table."""
+        """A table of the stages."""
         return stage_table(run.feed.stages.quantiles(), width, height)
 
 
 class EnvironmentsPanel(Drawn):
-    """A line for each environment."""
+    """Results by environment."""
 
     NEEDS = "environments"
     MOST: ClassVar[int] = 12
 
     def rows(self, run: WatchedRun, width: int) -> int:
-        """A head, and a line each."""
+        """A header and one line per environment."""
         return 1 + max(1, min(self.MOST, len(run.feed.environments)))
 
     def draw(self, run: WatchedRun, width: int, height: int) -> Text:
-        """A table."""
+        """A table of the environments."""
         return environment_table(run.feed.environments.all(), width, max(height, self.rows(run, width)))

@@ -1,4 +1,4 @@
-"""What run this is: its name, how it stands, what is played by whom."""
+"""The heading of a run: name, status, environments, agent and model; and its progress."""
 
 from dataclasses import replace
 from pathlib import PurePath
@@ -21,12 +21,12 @@ class Heading(Drawn):
     DEFAULT_CSS = "Heading { height: 2; padding: 0 1; }"
 
     def state(self, run: WatchedRun) -> object:
-        """Facts that seldom change."""
+        """The facts in the heading, which seldom change."""
         info = run.feed.info
         return info.status, info.stopped, len(info.resumptions), run.view and (run.view.status, run.view.concurrency)
 
     def draw(self, run: WatchedRun, width: int, height: int) -> Text:
-        """The lines."""
+        """Draw the heading's lines."""
         info, view = run.feed.info, run.view
         stands = standing(info.status, view and view.status)
         status = status_text(info.status, view and view.status)
@@ -43,17 +43,17 @@ class Heading(Drawn):
         return Text("\n").join([first, second])
 
     def wait(self, run: WatchedRun) -> None:
-        """Say that it is being read."""
+        """Show that the run is being read."""
         self.replace(Text.assemble((cut(run.directory.name, 60), "bold"), ("  reading …", LABEL)))
 
 
 class ProgressPanel(Drawn):
-    """How far the run is."""
+    """The run's progress in one line."""
 
     DEFAULT_CSS = "ProgressPanel { height: 1; padding: 0 1; }"
 
     def state(self, run: WatchedRun) -> object:
-        """All that the line says; a second is the finest of its times."""
+        """All values in the line; times count in whole seconds."""
         progress = _progress(run)
         eta = progress.eta_seconds
         return (
@@ -62,26 +62,27 @@ class ProgressPanel(Drawn):
         )  # fmt: skip
 
     def draw(self, run: WatchedRun, width: int, height: int) -> Text:
-        """The line."""
+        """The progress line."""
         return progress_line(_progress(run), width, run.view and run.view.status, has_status=False)
 
 
 def _progress(run: WatchedRun) -> RunProgress:
-    """How far it is; the store shows fewer in flight than its hub knows of."""
+    """The progress figures; the number in flight is the hub's, as the store may show fewer."""
     progress = run.feed.progress(run.clock())
     known = run.view.in_flight if run.view is not None else 0
     return replace(progress, in_flight=max(progress.in_flight, known))
 
 
 def _names(run: WatchedRun) -> list[str]:
-    """Environments, agent, model, when it began, and where."""
+    """Environments, agent, model, start time, and machine."""
     info = run.feed.info
     asked = info.resolved.get("request")
     request = cast("dict[str, Any]", asked) if isinstance(asked, dict) else {}
     named = request.get("environments")
     environments = cast("list[object]", named) if isinstance(named, list) else []
     said = [", ".join(_short(str(environment)) for environment in environments)]
-    said += [str(request.get("agent") or ""), str(request.get("model") or "no model")]
+    seats = [f"{seat}: {player}" for seat, player in info.seats.items()]
+    said += [str(request.get("agent") or ""), str(request.get("model") or ("" if seats else "no model")), *seats]
     said.append(f"began {moment(info.created_at)}")
     if info.host:
         said.append(f"on {info.host}")
@@ -89,5 +90,5 @@ def _names(run: WatchedRun) -> list[str]:
 
 
 def _short(environment: str) -> str:
-    """An environment that is a file or folder, by its last part."""
+    """The name of an environment; of one that is a file or folder, the last part of its path."""
     return PurePath(environment).name if environment.startswith(("/", "./", "../", "~")) else environment

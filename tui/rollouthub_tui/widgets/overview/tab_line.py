@@ -1,4 +1,4 @@
-"""The names of a run's panes in one line, the one that is shown told apart."""
+"""A line with the names of a run's panes, the current one highlighted."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,12 @@ from rollouthub_tui.widgets.line_panel import LinePanel
 
 
 class TabLine(LinePanel):
-    """Panes by number and name, and how much is in each."""
+    """The panes by number and name, with the number of items in each."""
 
     DEFAULT_CSS = "TabLine { height: 1; padding: 0 1; }"
 
     class Chosen(Message):
-        """Somebody clicked a name."""
+        """Posted when a name was clicked."""
 
         def __init__(self, name: str) -> None:
             super().__init__()
@@ -28,7 +28,7 @@ class TabLine(LinePanel):
         self._shown: object = None
 
     def show_tabs(self, current: str, remarks: Sequence[str]) -> None:
-        """Say which is shown, and what stands beside each name."""
+        """Set the current pane, and the remark beside each name."""
         width = self.content_size.width
         if self._shown == (state := (current, tuple(remarks), width)):
             return
@@ -47,7 +47,7 @@ class TabLine(LinePanel):
         self.replace(line)
 
     def on_click(self, event: Click) -> None:
-        """Choose."""
+        """Choose the tab that was clicked."""
         at = event.x - self.styles.padding.left
         name = next((name for end, name in self._ends if at < end), None)
         if name is not None:

@@ -1,1 +1,1 @@
-"""Two rollouts, line by line."""
+"""Two rollouts compared line by line."""

@@ -1,4 +1,4 @@
-"""Which parts of two sequences are the same: in bounded time, however long and however alike they are."""
+"""Finds the common parts of two sequences in bounded time, however long and similar they are."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -6,17 +6,18 @@ from collections.abc import Hashable, Iterator, Sequence
 from difflib import SequenceMatcher
 
 _SMALL = 4_096
-"""Pairs of elements up to which `difflib` looks at all of them: its time grows with their square."""
+"""Largest product of the two lengths that is compared with `difflib`, whose time grows quadratically."""
 
 Stretch = tuple[bool, int, int, int, int]
-"""Whether it is the same, and where it is in the first and in the second: from, to, from, to."""
+"""Whether it is common to both, and its range in the first and in the second: from, to, from, to."""
 
 
 def align(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[Stretch]:
-    """The stretches of two sequences in order; same and other ones by turns.
+    """The stretches of two sequences in order, common and different ones alternately.
 
-    Elements that are in both once hold them together (Cohen's patience diff); what lies between them is compared by
-    `difflib` where it is small, and else taken as other.
+    Elements that occur once in each sequence serve as anchors (Cohen's patience diff). What lies between them is
+    compared by
+    `difflib` if it is small, else taken as different.
     """
     same = sorted(_same(first, second, 0, len(first), 0, len(second)))
     found: list[Stretch] = []
@@ -47,7 +48,7 @@ def _joined(same: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, in
 def _same(
     first: Sequence[Hashable], second: Sequence[Hashable], low: int, high: int, other_low: int, other_high: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Stretches that are the same, in any order. A stack of its own: nothing here may be too deep."""
+    """The common stretches in any order; uses its own stack instead of recursion, which could get too deep."""
     waiting = [(low, high, other_low, other_high)]
     while waiting:
         low, high, other_low, other_high = waiting.pop()
@@ -85,7 +86,7 @@ def _alike(
     other_high: int,
     step: int,
 ) -> int:
-    """How many elements are the same from the beginning, or, going back, from the end."""
+    """The number of equal elements from the beginning or, backwards, from the end."""
     at, other = (low, other_low) if step > 0 else (high - 1, other_high - 1)
     most = min(high - low, other_high - other_low)
     return next((k for k in range(most) if first[at + step * k] != second[other + step * k]), most)
@@ -94,7 +95,7 @@ def _alike(
 def _anchors(
     first: Sequence[Hashable], second: Sequence[Hashable], low: int, high: int, other_low: int, other_high: int
 ) -> list[tuple[int, int]]:
-    """Places of elements that are in each stretch once, in the longest chain that ascends in both."""
+    """Positions of elements that occur once in each stretch, as the longest chain increasing in both."""
     counts, others = Counter(first[low:high]), Counter(second[other_low:other_high])
     where = {
         element: place for place, element in enumerate(second[other_low:other_high], other_low) if others[element] == 1

@@ -1,4 +1,4 @@
-"""Which rows of a difference are shown in which lines of the screen: folded, in one column or two."""
+"""Lays out the rows of a difference on lines of the screen: folded, in one column or two."""
 
 from array import array
 from bisect import bisect_right
@@ -8,41 +8,41 @@ from rollouthub_tui.widgets.pair.difference import CHANGED, GONE, NEW, SAME, Dif
 from rollouthub_tui.widgets.pair.line_wrap import height_of
 
 CONTEXT = 2
-"""Equal rows that stay beside a difference."""
+"""Equal rows shown before and after a difference."""
 _LEAST = 4
-"""Fewer rows are not worth folding."""
+"""Fewest rows that are folded."""
 BOTH, LEFT, RIGHT, FOLD = 0, 1, 2, 3
 
 
 @dataclass(slots=True)
 class Layout:
-    """Entries from top to bottom; an entry is a row, one side of it, or a fold."""
+    """The entries from top to bottom; an entry is a row, one side of a row, or a fold."""
 
     is_double: bool
     width: int
-    """Cells of a line's text, in one column."""
+    """Width of a line's text in cells, in one column."""
     rows: "array[int]" = field(default_factory=lambda: array("i"))
-    """The entry's row, or the first of a fold's."""
+    """For each entry, its row; for a fold, its first row."""
     stops: "array[int]" = field(default_factory=lambda: array("i"))
-    """The row after the entry's last."""
+    """For each entry, the row after its last."""
     sides: bytearray = field(default_factory=bytearray)
     tops: "array[int]" = field(default_factory=lambda: array("q"))
-    """The line of the screen where an entry begins."""
+    """For each entry, the line of the screen where it begins."""
     entries: "array[int]" = field(default_factory=lambda: array("i"))
-    """Each row's first entry."""
+    """For each row, the index of its first entry."""
     height: int = 0
 
     def at(self, line: int) -> tuple[int, int]:
-        """The entry at a line, and which of its lines that is."""
+        """The entry at a line, and the line's number within it."""
         entry = bisect_right(self.tops, line) - 1
         return entry, line - self.tops[entry]
 
     def top_of(self, row: int) -> int:
-        """The line where a row is, or the fold that hides it."""
+        """The line where a row begins, or where the fold that hides it does."""
         return self.tops[self.entries[row]]
 
     def add(self, row: int, stop: int, side: int, height: int) -> None:
-        """Add an entry below the others."""
+        """Append an entry."""
         for at in range(row, stop):
             if self.entries[at] < 0:
                 self.entries[at] = len(self.rows)
@@ -54,7 +54,7 @@ class Layout:
 
 
 def lay_out(difference: Difference, width: int, *, is_double: bool, folds: bool, unfolded: set[int]) -> Layout:
-    """Lay rows out; `unfolded` holds the first rows of folds that are open."""
+    """Lay out the rows; `unfolded` contains the first rows of open folds."""
     made = Layout(is_double, max(8, width), entries=array("i", [-1]) * len(difference))
     marks, row = difference.marks, 0
     while row < len(marks):

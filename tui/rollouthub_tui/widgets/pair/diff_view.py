@@ -1,4 +1,4 @@
-"""Two transcripts beside each other, or below 100 columns one in the other; only what can be seen is made."""
+"""Shows two transcripts beside each other, or interleaved below 100 columns; makes visible lines only."""
 
 from bisect import bisect_right
 from typing import ClassVar
@@ -21,7 +21,7 @@ from rollouthub_tui.widgets.virtual_table import fitted, parsed
 
 WIDE = 100
 _GUTTER = 7
-"""Cells before a line: its turn, and what it is."""
+"""Cells before a line's text, for its turn and its mark."""
 _STYLES = {SAME: "", CHANGED: "yellow", GONE: "red", NEW: "green"}
 _KEPT = 512
 
@@ -29,7 +29,7 @@ _Pieces = list[list[Piece]]
 
 
 class PairView(ScrollView, can_focus=True):
-    """The rows of a difference."""
+    """The view of a difference between two transcripts."""
 
     DEFAULT_CSS = """
     PairView { height: 1fr; overflow-x: hidden; overflow-y: auto; background: $background; color: $foreground;
@@ -45,7 +45,7 @@ class PairView(ScrollView, can_focus=True):
     ]
 
     class Stepped(Message):
-        """It is at another difference."""
+        """Posted when another difference is selected."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,27 +53,27 @@ class PairView(ScrollView, can_focus=True):
         self.layout_of = Layout(is_double=True, width=1)
         self.folds = True
         self.change: int | None = None
-        """Which difference it is at; None before the first was gone to."""
+        """Index of the selected difference; None if none has been selected."""
         self.changes: list[int] = []
         self._unfolded: set[int] = set()
         self._made: LRUCache[int, tuple[_Pieces, _Pieces]] = LRUCache(_KEPT)
 
     def show_difference(self, difference: Difference) -> None:
-        """Show this one, from its top."""
+        """Show a difference from its top."""
         self.difference, self.changes = difference, difference.changes
         self.change, self._unfolded = None, set()
         self._lay_out()
         self.scroll_to(y=0, animate=False, force=True)
 
     def on_resize(self) -> None:
-        """Lines are wrapped to the width; what was at the top stays there."""
+        """Wrap lines for the new width; the line at the top stays there."""
         row = self._top_row()
         self._lay_out()
         self._go_to(row)
 
     @property
     def is_double(self) -> bool:
-        """Whether there is room for both beside each other."""
+        """Whether there is room for two columns."""
         return self.outer_size.width >= WIDE
 
     def _lay_out(self) -> None:
@@ -95,7 +95,7 @@ class PairView(ScrollView, can_focus=True):
             self.scroll_to(y=self.layout_of.top_of(row), animate=False, force=True)
 
     def step(self, by: int) -> None:
-        """Go to the next difference, or the one before, going round."""
+        """Select the next or previous difference, wrapping around."""
         if not self.changes:
             return
         if self.change is None:
@@ -108,14 +108,14 @@ class PairView(ScrollView, can_focus=True):
         self.post_message(self.Stepped())
 
     def toggle_all(self) -> None:
-        """Fold all equal lines, or none."""
+        """Fold all equal lines, or unfold all."""
         row = self._top_row()
         self.folds, self._unfolded = not self.folds, set()
         self._lay_out()
         self._go_to(row)
 
     def unfold_next(self) -> None:
-        """Open the first fold that can be seen; where none is, fold all again."""
+        """Open the first visible fold; if there is none, fold all again."""
         laid, top = self.layout_of, self.scroll_offset.y
         for line in range(top, min(top + self.size.height, laid.height)):
             entry, _ = laid.at(line)
@@ -141,11 +141,11 @@ class PairView(ScrollView, can_focus=True):
                 self._unfold(entry)
 
     def action_scroll_lines(self, by: int) -> None:
-        """Go on by so many lines."""
+        """Scroll by this many lines."""
         self.scroll_relative(y=by, animate=False, force=True)
 
     def action_scroll_pages(self, by: int) -> None:
-        """Go a page on."""
+        """Scroll by this many pages."""
         self.action_scroll_lines(by * max(1, self.size.height - 2))
 
     def action_to_edge(self, is_end: bool) -> None:
@@ -177,7 +177,7 @@ class PairView(ScrollView, can_focus=True):
         return Strip(segments).adjust_cell_length(width, base)
 
     def _is_here(self, row: int) -> bool:
-        """Whether a row is of the difference that was gone to."""
+        """Whether a row belongs to the selected difference."""
         if self.change is None or self.difference.marks[row] == SAME:
             return False
         return bisect_right(self.changes, row) - 1 == self.change

@@ -10,38 +10,38 @@ from rollouthub_tui.widgets.pair.alignment import align
 from rollouthub_tui.widgets.pair.plain_transcript import TurnLines
 
 SAME, CHANGED, GONE, NEW = " ", "~", "-", "+"
-"""What a row is: alike, otherwise, in the first alone, in the second alone."""
+"""Marks of a row: equal in both, different, only in the first, only in the second."""
 _NONE = -1
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _MOST_WORDS = 400
-"""Words of a line up to which it is told which of them differ."""
+"""Most words of a line whose words are compared one by one."""
 
 
 @dataclass(slots=True)
 class Difference:
-    """Rows: what each is, and its line in each transcript."""
+    """Two transcripts and the rows that align them: each row has a mark and a line of each transcript."""
 
     first: list[str] = field(default_factory=list[str])
     second: list[str] = field(default_factory=list[str])
-    """Every line of each transcript."""
+    """All lines of each transcript."""
     first_turns: "array[int]" = field(default_factory=lambda: array("i"))
     second_turns: "array[int]" = field(default_factory=lambda: array("i"))
-    """The turn of each line."""
+    """For each line, the index of its turn."""
     marks: list[str] = field(default_factory=list[str])
     lefts: "array[int]" = field(default_factory=lambda: array("i"))
     rights: "array[int]" = field(default_factory=lambda: array("i"))
-    """The row's line in each transcript; -1 where it has none."""
+    """For each row, the index of its line in each transcript; -1 if it has none."""
 
     def __len__(self) -> int:
         return len(self.marks)
 
     def left(self, row: int) -> str | None:
-        """A row's line in the first; None where it has none."""
+        """The row's line in the first transcript; None if it has none."""
         line = self.lefts[row]
         return None if line < 0 else self.first[line]
 
     def right(self, row: int) -> str | None:
-        """A row's line in the second; None where it has none."""
+        """The row's line in the second transcript; None if it has none."""
         line = self.rights[row]
         return None if line < 0 else self.second[line]
 
@@ -59,7 +59,7 @@ class Difference:
 
 
 def difference_of(first: Sequence[TurnLines], second: Sequence[TurnLines]) -> Difference:
-    """Hold two transcripts against each other."""
+    """Align two transcripts."""
     made = Difference()
     starts = _gather(first, made.first, made.first_turns)
     other_starts = _gather(second, made.second, made.second_turns)
@@ -107,11 +107,11 @@ def _add_turn(made: Difference, lines: range, others: range, *, is_same: bool) -
 
 
 Piece = tuple[str, bool]
-"""Some of a line, and whether it differs."""
+"""A part of a line, and whether it differs from the other line."""
 
 
 def words_apart(left: str, right: str) -> tuple[list[Piece], list[Piece]]:
-    """Two lines in pieces that are the same and pieces that differ; whole where they are long, or hardly alike."""
+    """Both lines in pieces that are equal or differ; whole lines if they have little in common."""
     first, second = _WORD.findall(left), _WORD.findall(right)
     if max(len(first), len(second)) > _MOST_WORDS:
         return _ends_apart(left, right)
@@ -130,7 +130,7 @@ def words_apart(left: str, right: str) -> tuple[list[Piece], list[Piece]]:
 
 
 def _ends_apart(left: str, right: str) -> tuple[list[Piece], list[Piece]]:
-    """Long lines, but for how they begin and end alike."""
+    """Both long lines in pieces: only their common beginning and end are equal."""
     most = min(len(left), len(right))
     head = next((place for place in range(most) if left[place] != right[place]), most)
     tail = next((place for place in range(most - head) if left[-1 - place] != right[-1 - place]), most - head)

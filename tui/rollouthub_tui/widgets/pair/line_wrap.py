@@ -1,4 +1,4 @@
-"""Lines cut to a width of cells, in pieces that keep what is said of them."""
+"""Wraps lines to a width in cells, keeping the marks on their pieces."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from rollouthub_tui.widgets.pair.difference import Piece
 
 
 class _Sizes(dict[str, int]):
-    """The cells of characters: a tenth of what asking anew takes, for a million of them."""
+    """A cache of the widths of characters, since looking them up takes ten times as long."""
 
     def __missing__(self, character: str) -> int:
         size = self[character] = get_character_cell_size(character)
@@ -19,7 +19,7 @@ _SIZES = _Sizes()
 
 
 def height_of(line: str | None, width: int) -> int:
-    """How many lines of the screen a line takes, where no character is wider than they are."""
+    """Number of screen lines that a line takes, if no character is wider than the screen."""
     if not line or 2 * len(line) <= width:
         return 1
     if line.isascii():
@@ -35,7 +35,7 @@ def height_of(line: str | None, width: int) -> int:
 
 
 def wrapped(pieces: Iterable[Piece], width: int) -> list[list[Piece]]:
-    """The lines of the screen that pieces of one line take."""
+    """The screen lines for the pieces of one line."""
     lines: list[list[Piece]] = [[]]
     used = 0
     for text, differs in pieces:
@@ -53,7 +53,7 @@ def wrapped(pieces: Iterable[Piece], width: int) -> list[list[Piece]]:
 
 
 def _fitting(text: str, start: int, room: int) -> tuple[int, int]:
-    """Up to where a text fits into so many cells, and how many it takes."""
+    """Position up to which a text fits into this many cells, and the cells it takes."""
     if text.isascii():
         stop = min(len(text), start + room)
         return stop, stop - start

@@ -1,4 +1,4 @@
-"""A rollout as lines of plain text, turn by turn, to be held against another's."""
+"""A rollout as lines of plain text, turn by turn, for comparison with another."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -11,22 +11,22 @@ from rollouthub_tui.widgets.rollout.drawable_text import drawn
 from rollouthub_tui.widgets.safe_words import named
 
 LONGEST = 4_000_000
-"""Characters of one text that are shown."""
+"""Most characters of one text that are shown."""
 LONGEST_LINE = 2_000
-"""Characters of a line; what is longer goes on in the next."""
+"""Most characters of a line; a longer one is continued on the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnLines:
-    """A turn."""
+    """The lines of one turn."""
 
     place: int
-    """Which turn of the record it is; -1 of what comes after them."""
+    """Index of the turn in the record; -1 for the lines on the score, after all turns."""
     lines: tuple[str, ...]
 
 
 def transcript_of(rollout: Rollout) -> list[TurnLines]:
-    """The turns of a rollout, then how it was scored."""
+    """The turns of a rollout, then its score."""
     made = [TurnLines(place, tuple(_turn_lines(turn))) for place, turn in enumerate(rollout.turns)]
     made.append(TurnLines(-1, tuple(_ending_lines(rollout))))
     return made

@@ -1,4 +1,4 @@
-"""Two rollouts, read and held against each other, and what is said of them above. Reading blocks."""
+"""Reads two rollouts, compares them, and describes both; reading blocks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ from rollouthub_tui.widgets.safe_words import named
 from rollouthub_tui.widgets.virtual_table import fitted
 
 Name = tuple[str, int]
-"""A rollout's id, and which attempt."""
+"""A rollout's id, and the number of the attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is said of one of the two."""
+    """The facts shown of one rollout of a pair."""
 
     name: Name
     kind: OutcomeKind
     reward: float | None
     passed: bool | None
     components: dict[str, float]
-    """What each adds to the reward."""
+    """What each component adds to the reward."""
     stop: str
     turns: int
     calls: int
@@ -38,7 +38,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class RolloutPair:
-    """Two rollouts."""
+    """Two rollouts with the difference of their transcripts."""
 
     first: Facts
     second: Facts
@@ -46,7 +46,7 @@ class RolloutPair:
 
 
 def read_pair(directory: Path, first: Name, second: Name) -> RolloutPair:
-    """Read two rollouts of a run, and hold them against each other.
+    """Read two rollouts of a run, and compare them.
 
     Raises:
         HubError: one of them cannot be read.
@@ -73,7 +73,7 @@ def _facts(rollout: Rollout) -> Facts:
 
 
 def heading(pair: RolloutPair, chosen: int, width: int, *, is_double: bool) -> Text:
-    """Who they are and what they came to; the chosen one is marked."""
+    """Both rollouts with their results, the chosen one marked."""
     said = Text("")
     sides = enumerate((pair.first, pair.second))
     columns = [list(_lines(facts, side, is_double)) for side, facts in sides]
@@ -107,7 +107,7 @@ def _lines(facts: Facts, side: int, is_wide: bool) -> Iterator[tuple[str, str]]:
 
 
 def _parts(pair: RolloutPair) -> str:
-    """How the rewards differ, by component."""
+    """The difference of the rewards by component."""
     one, other = pair.first, pair.second
     rows = len(pair.difference)
     same = pair.difference.marks.count(SAME)

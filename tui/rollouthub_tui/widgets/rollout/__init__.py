@@ -1,1 +1,1 @@
-"""What the screen of one rollout is made of."""
+"""The parts of the screen of one rollout."""

@@ -1,4 +1,4 @@
-"""What a view of a rollout shows, as text to be copied."""
+"""The content of a view of a rollout as text for the clipboard."""
 
 from rollouthub_tui.widgets.rollout.document_view import DocumentView
 from rollouthub_tui.widgets.rollout.record_document import record_text
@@ -10,7 +10,7 @@ _TITLE_WIDTH = 200
 
 
 def copied(view: RowsView, record: ReadRecord | None) -> str:
-    """All of it: a document with what is folded, the record as JSON."""
+    """The whole content: a document with its folded parts, the record as JSON."""
     if view.id == "record" and record is not None:
         return record_text(record.rollout, record.prompt_lengths)
     if not isinstance(view, DocumentView):

@@ -1,4 +1,4 @@
-"""What is read in one go, such as a conversation: sections of pieces, both of which fold."""
+"""A document, such as a conversation: sections made of pieces, both of which can be folded."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ Syntax = Literal["plain", "markdown", "json"]
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """A picture, sound or file that lies in the run's folder."""
+    """A picture, sound or file in the run's folder."""
 
     digest: str
     mime_type: str
 
 
 class Piece:
-    """A stretch of text under a line that says what it is."""
+    """A text under an optional heading."""
 
     def __init__(
         self,
@@ -36,14 +36,16 @@ class Piece:
         medium: Medium | None = None,
         indent: int = 4,
     ) -> None:
-        """`name` is its own within its section; `folded_rows` are shown while it is folded, and None never folds."""
+        """`name` is unique within its section; folded, the first `folded_rows` rows are shown; with None it never
+        folds.
+        """
         self.name, self.head, self.syntax, self.style = name, head, syntax, style
         self.folded_rows, self.medium, self.indent = folded_rows, medium, indent
         self._given = text
 
     @cached_property
     def text(self) -> str:
-        """Fit to be drawn; a text with styles of its own is so already."""
+        """The text, made safe to draw; a text with its own styles is already."""
         if isinstance(self._given, Text):
             return self._given.plain
         return drawn(self._given if isinstance(self._given, str) else self._given()).rstrip("\n")
@@ -55,7 +57,7 @@ class Piece:
         return Styles(markdown_styles(self.text) if self.syntax == "markdown" else [])
 
     def row(self, start: int, end: int) -> Text:
-        """A row of it."""
+        """One row of the text, given by its range."""
         row = Text(self.text[start:end], style=self.style, no_wrap=True, end="")
         if self.syntax == "json":
             for begin, stop, style in json_styles(row.plain[:4000]):
@@ -67,25 +69,27 @@ class Piece:
 
 @dataclass
 class Section:
-    """A turn of a conversation, or a chapter of something else."""
+    """A turn of a conversation, or another chapter of a document."""
 
     key: Hashable
-    """Its own in the document."""
+    """Key of the section, unique in the document."""
     title: Callable[[int, bool], Text]
-    """Its line, for a width, and for whether it is open."""
+    """Gives the title line, for a width and for whether the section is open."""
     make: Callable[[], Sequence[Piece]]
-    """Asked once it is opened."""
+    """Makes the pieces when they are first needed."""
     is_open: bool = True
-    """Whether it begins so."""
+    """Whether the section is open at first."""
     has_error: bool = False
 
     @cached_property
     def pieces(self) -> Sequence[Piece]:
-        """What is in it."""
+        """The pieces of the section."""
         return self.make()
 
 
 ROW_TITLE, ROW_HEAD, ROW_TEXT, ROW_MORE, ROW_GAP = range(5)
 
 Row = tuple[int, int, int, int]
-"""Its kind, its piece, and where in the piece's text it begins and ends; of a head, the end says whether it folds."""
+"""The row's kind, the index of its piece, and its range in the piece's text; for a heading, the end says whether it
+folds.
+"""

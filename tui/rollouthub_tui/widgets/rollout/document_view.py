@@ -1,4 +1,4 @@
-"""The widget that shows a document: rows are laid out for sections that are open, and drawn where they are seen."""
+"""The widget that shows a document; only open sections are laid out, and only visible rows drawn."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Sequence
@@ -33,17 +33,17 @@ class DocumentView(RowsView):
         self.matches: Matches | None = None
         self.wraps = True
         self.is_folded = True
-        """Whether long pieces begin folded."""
+        """Whether long pieces are folded at first."""
         self.on_medium: Callable[[Medium], None] | None = None
-        """Called with the picture that was opened."""
+        """Called with the picture or file that the person opens."""
         self._rows: dict[Hashable, tuple[Section, list[Row]]] = {}
         self._starts: list[int] = [0]
         self._opened: dict[Hashable, bool] = {}
-        """What was opened or closed by hand: sections, and pieces of them."""
+        """Sections and pieces that the person has opened (True) or closed (False), by key."""
         self._shift = 0
 
     def show(self, sections: Sequence[Section]) -> None:
-        """Show these; what was opened stays so, and the cursor stays at its section."""
+        """Replace the sections; open ones stay open, and the cursor stays in its section."""
         anchor, was_at = self._anchor(), self.cursor - self.scroll_offset.y
         self.sections = sections
         if self.matches is not None:
@@ -52,23 +52,23 @@ class DocumentView(RowsView):
 
     @property
     def row_count(self) -> int:
-        """As they are folded now."""
+        """The number of rows with the present folding."""
         return self._starts[-1]
 
     def lay_out_again(self) -> None:
-        """The width is another one."""
+        """Lay out for a new width."""
         anchor, was_at = self._anchor(), self.cursor - self.scroll_offset.y
         self._rows.clear()
         self._count(anchor, was_at)
 
     def set_wraps(self, wraps: bool) -> None:
-        """Whether long lines are wrapped."""
+        """Set whether long lines are wrapped."""
         if wraps != self.wraps:
             self.wraps, self._shift = wraps, 0
             self.lay_out_again()
 
     def is_open(self, section: Section) -> bool:
-        """Whether a section shows more than its title."""
+        """Whether a section is open, showing more than its title."""
         return self._opened.get(section.key, section.is_open)
 
     def _is_piece_open(self, section: Section, piece: Piece) -> bool:
@@ -103,7 +103,7 @@ class DocumentView(RowsView):
         return self.sections[place].key, self.cursor - self._starts[place]
 
     def section_at(self, row: int) -> int:
-        """The place of the section that a row belongs to."""
+        """The index of the section that a row belongs to."""
         return max(0, min(bisect_right(self._starts, row) - 1, len(self.sections) - 1))
 
     def _row_at(self, row: int) -> tuple[Section, Row]:
@@ -114,7 +114,7 @@ class DocumentView(RowsView):
         return section, self._rows_of(section)[row - self._starts[place]]
 
     def row_text(self, row: int) -> Text:
-        """One row, its matches marked."""
+        """The text of one row, with matches marked."""
         section, shown = self._row_at(row)
         text = draw(
             section, shown, self.row_width, self.is_open(section), lambda piece: self._is_piece_open(section, piece)
@@ -128,13 +128,13 @@ class DocumentView(RowsView):
         return text[self._shift :] if self._shift and kind == ROW_TEXT else text
 
     def action_shift(self, columns: int) -> None:
-        """Look further to the side."""
+        """Scroll unwrapped lines sideways."""
         if not self.wraps:
             self._shift = max(0, min(self._shift + columns, UNWRAPPED))
             self.changed()
 
     def action_fold(self) -> None:
-        """Open or close the piece the cursor is in; at a title or where nothing folds, the section."""
+        """Fold or unfold the piece at the cursor; on a title, or if the piece cannot fold, the section."""
         if not self.sections:
             return
         section, (_, place, _, _) = self._row_at(self.cursor)
@@ -167,7 +167,7 @@ class DocumentView(RowsView):
         self._count(anchor, was_at)
 
     def action_fold_all(self) -> None:
-        """Open all sections, then all that is long in them, then close them all."""
+        """Open all sections; if all are open, unfold their long pieces; if those are unfolded, close all."""
         opens = any(not self.is_open(section) for section in self.sections)
         closes = not opens and not self.is_folded
         anchor, was_at = self._anchor(), self.cursor - self.scroll_offset.y
@@ -177,7 +177,7 @@ class DocumentView(RowsView):
         self._count((anchor[0], 0) if closes and anchor is not None else anchor, was_at)
 
     def action_section(self, step: int) -> None:
-        """Go to the title of another section; backwards, first to that of this one."""
+        """Go to the title of the next or previous section; backwards, first to the title of the present one."""
         if not self.sections:
             return
         place = self.section_at(self.cursor)
@@ -186,7 +186,7 @@ class DocumentView(RowsView):
         self.go_to(self._starts[max(0, min(place + step, len(self.sections) - 1))], top=True)
 
     def action_open(self) -> None:
-        """Open the picture the cursor is at, or fold."""
+        """Open the picture or file at the cursor; elsewhere, fold or unfold."""
         if not self.sections:
             return
         section, (_, place, _, _) = self._row_at(self.cursor)
@@ -197,7 +197,7 @@ class DocumentView(RowsView):
             self.action_fold()
 
     def clicked(self, row: int, column: int) -> None:
-        """A title or head that is clicked folds, as a row that the cursor is at already does."""
+        """Go to the clicked row; a click on a title, a heading or the cursor's row opens it as Enter does."""
         was_there = row == self.cursor
         self.go_to(row)
         _, (kind, _, _, _) = self._row_at(row)
@@ -205,7 +205,7 @@ class DocumentView(RowsView):
             self.action_open()
 
     def find(self, text: str | None) -> None:
-        """Mark what matches, and go to the first match from the cursor on; None marks nothing."""
+        """Mark all matches of `text` and go to the first one from the cursor on; None removes the marks."""
         self.matches = Matches.of(pattern_of(text), self.sections) if text else None
         self.changed()
         if self.matches is not None and self.matches.found:
@@ -217,14 +217,14 @@ class DocumentView(RowsView):
 
     @property
     def match_number(self) -> int:
-        """Of matches, how many come up to the end of the cursor's row."""
+        """The number of matches up to the end of the cursor's row."""
         if self.matches is None or not self.sections:
             return 0
         _, (_, piece, _, end) = self._row_at(self.cursor)
         return bisect_left(self.matches.found, Match(self.section_at(self.cursor), piece, end, 0))
 
     def next_match(self, step: int) -> None:
-        """Go to the next match after the cursor's row, or before it; going round."""
+        """Go to the next match after the cursor's row, or the previous one before it, wrapping around."""
         if self.matches is None or not self.matches.found:
             return
         _, (_, piece, start, end) = self._row_at(self.cursor)
@@ -236,7 +236,7 @@ class DocumentView(RowsView):
         self._go_to_match(found[at % len(found)])
 
     def next_error(self, step: int) -> bool:
-        """Go to the next section in which something failed; whether there is one."""
+        """Go to the next or previous section with an error; returns whether there is one."""
         wrong = [place for place, section in enumerate(self.sections) if section.has_error]
         if not wrong:
             return False

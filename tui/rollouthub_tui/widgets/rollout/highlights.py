@@ -1,4 +1,4 @@
-"""Styles within a text: Markdown as far as it reads better so, code in its fences, JSON. The text itself stays."""
+"""Styles for texts: Markdown (as far as it helps reading), code blocks, JSON. The text itself is unchanged."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -7,10 +7,10 @@ from rich.syntax import Syntax as CodeSyntax
 from rich.text import Text
 
 Styled = tuple[int, int, str]
-"""From, to, and Rich's style; none overlaps another."""
+"""A range of the text and its Rich style; ranges do not overlap."""
 
 LONGEST = 24_000
-"""Characters of a text that is styled as a whole; a longer one is shown as it is."""
+"""Most characters of a text that is styled; a longer one is shown plain."""
 _LANGUAGES = {
     **dict.fromkeys(("python", "py", "python3"), "python"),
     **dict.fromkeys(("bash", "sh", "shell", "zsh", "console"), "bash"),
@@ -47,12 +47,12 @@ _JSON_STYLES = {"key": "blue", "string": "green", "number": "cyan", "word": "mag
 
 
 def json_styles(text: str) -> list[Styled]:
-    """Of a line of JSON, or of a part of one."""
+    """The styles of a line of JSON, or of a part of one."""
     return [(found.start(), found.end(), _JSON_STYLES[found.lastgroup or "word"]) for found in _JSON.finditer(text)]
 
 
 def markdown_styles(text: str) -> list[Styled]:
-    """Of Markdown; none where it is long."""
+    """The styles of a Markdown text; none for a long one."""
     if len(text) > LONGEST:
         return []
     styles: list[Styled] = []
@@ -84,7 +84,7 @@ def _prose(text: str, start: int, end: int) -> list[Styled]:
 
 
 def _code(code: str, language: str, offset: int) -> list[Styled]:
-    """Of a program; its text is dim cyan nowhere: what is not coloured stays as it is."""
+    """The styles of a code block."""
     if language not in _LANGUAGES:
         return []
     shown = CodeSyntax("", _LANGUAGES[language], theme="ansi_dark").highlight(code)
@@ -100,7 +100,7 @@ def _code(code: str, language: str, offset: int) -> list[Styled]:
 
 
 class Styles:
-    """The styles of one text, found by place."""
+    """The styles of one text, looked up by position."""
 
     def __init__(self, styles: list[Styled]) -> None:
         self._styles = sorted(styles)
@@ -108,7 +108,7 @@ class Styles:
         self._ends = [end for _, end, _ in self._styles]
 
     def put_on(self, row: Text, start: int, end: int) -> None:
-        """Style a row that is the text from `start` to `end`."""
+        """Style a row that shows the text from `start` to `end`."""
         for place in range(bisect_right(self._ends, start), bisect_left(self._starts, end)):
             begin, stop, style = self._styles[place]
             row.stylize(style, max(0, begin - start), min(end, stop) - start)

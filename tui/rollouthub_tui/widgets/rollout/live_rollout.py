@@ -1,9 +1,9 @@
-"""A rollout in flight, asked for at its hub again and again: its conversation grows, and its end is followed."""
+"""Follows a rollout in flight by asking its hub at intervals: its growing conversation, and its end."""
 
 from collections.abc import Callable
 
 from rollouthub.errors import HubError, UnknownNameError
-from rollouthub.live.control.live_protocol import RolloutDetails
+from rollouthub.live.control.live_views import RolloutDetails
 from rollouthub.statistics.amounts import count
 from rollouthub.text import plain_name
 from rollouthub_tui.watched_run import WatchedRun
@@ -12,19 +12,19 @@ from rollouthub_tui.widgets.rollout.live_transcript import LiveTranscript
 
 
 class Tail:
-    """Of one attempt, until its record takes its place."""
+    """Follows one attempt until its record exists."""
 
     def __init__(self, run: WatchedRun, rollout_id: str, attempt: int) -> None:
         self.shown: RolloutDetails | None = None
-        """What its hub said last."""
+        """The hub's latest report; None before the first."""
         self.trouble: str | None = None
-        """Why it does not say more."""
+        """Why the hub's latest answer is missing; None if it is not."""
         self._run, self._rollout_id, self._attempt = run, rollout_id, attempt
         self._transcript = LiveTranscript()
         self._unseen = 0
 
     async def ask(self, view: DocumentView, is_wanted: Callable[[], bool]) -> None:
-        """Ask once, and show what is new where it is still wanted by then."""
+        """Ask the hub once, and show what is new if `is_wanted` still holds then."""
         run, rollout_id = self._run, self._rollout_id
         try:
             if not run.is_steered:
@@ -55,7 +55,7 @@ class Tail:
             self._unseen += max(0, shown.turn - before.turn)
 
     def words(self, view: DocumentView) -> list[str]:
-        """What there is to say of it."""
+        """The state of the attempt in words."""
         if view.is_at_end:
             self._unseen = 0
         told = [f"↓ {count(self._unseen, 'new turn')} (G)"] if self._unseen else []

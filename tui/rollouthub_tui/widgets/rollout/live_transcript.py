@@ -1,11 +1,11 @@
-"""The conversation of a rollout in flight, as its hub tells it: in the words of the record's, but shorter."""
+"""The conversation of a rollout in flight as its hub reports it, like a record's but shorter."""
 
 from collections.abc import Mapping
 from functools import partial
 
 from rich.text import Text
 
-from rollouthub.live.control.live_protocol import RolloutDetails, TurnView
+from rollouthub.live.control.live_views import RolloutDetails, TurnView
 from rollouthub.statistics.amounts import count, seconds, short
 from rollouthub_tui.widgets.rollout.document import Piece, Section
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
@@ -13,13 +13,13 @@ from rollouthub_tui.widgets.rollout.transcript import call_pieces, follows, resu
 
 
 class LiveTranscript:
-    """Tells the same sections again where their turns have not changed."""
+    """Makes sections from reports, reusing those whose turns have not changed."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[TurnView, Section]] = {}
 
     def sections(self, shown: RolloutDetails) -> list[Section]:
-        """What was said and done so far."""
+        """The conversation so far."""
         by_index = {turn.index: turn for turn in shown.turns}
         seats = len({turn.agent for turn in shown.turns}) > 1
         sections: list[Section] = []

@@ -1,4 +1,4 @@
-"""What became of a rollout, fact by fact: how it ended, how it stands among its task's samples, what it can teach."""
+"""Facts about a rollout's outcome: how it ended, how it compares with its task's samples, its use for training."""
 
 import math
 from dataclasses import dataclass
@@ -21,28 +21,28 @@ _MOST_REWARDS = 64
 
 
 class Fact(NamedTuple):
-    """Something that is known, and what it is called."""
+    """A label and a value."""
 
     name: str
-    """Empty where it goes on from the one before."""
+    """The label; empty if the fact continues the one before."""
     value: str
     style: str = ""
-    """Rich's."""
+    """Rich style of the value."""
     remark: str = ""
-    """What matters less."""
+    """A less important addition."""
     mark: str = ""
-    """A sign that says the same as the value."""
+    """A sign with the same meaning as the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mates:
-    """The samples of the same task that count: their rewards, None for each that has none."""
+    """The rewards of all samples of a task that count; None for an unscored one."""
 
     rewards: tuple[float | None, ...]
 
     @classmethod
     def of(cls, columns: AttemptColumns, place: int) -> "Mates":
-        """Those of a row, itself included where it counts."""
+        """The samples of the task of the rollout at an index, itself included if it counts."""
         codes = columns.words["group_id"].codes
         group = codes[place]
         rewards = columns.numbers["reward"]
@@ -51,7 +51,7 @@ class Mates:
 
 
 def outcome_facts(rollout: Rollout) -> list[Fact]:
-    """How it ended, and its reward or why it has none."""
+    """How it ended, and its reward or why there is none."""
     ending = ENDINGS[rollout.outcome.kind]
     stopped = Fact("stopped", rollout.stop.value.replace("_", " "))
     score = rollout.score
@@ -73,13 +73,17 @@ def outcome_facts(rollout: Rollout) -> list[Fact]:
     if (verifier := score.verifier) is not None:
         told = f"{drawn_line(verifier.name, 60)} {drawn_line(verifier.version, 20)}"
         facts.append(Fact("verifier", told, remark=drawn_line(verifier.digest[:24])))
+    facts += [Fact(f"seat {drawn_line(seat, 24)}", number(reward)) for seat, reward in score.seat_rewards.items()]
     if score.turn_rewards:
         facts.append(Fact("turns", f"{count(len(score.turn_rewards), 'turn')} have rewards of their own"))
+    if score.span_rewards:
+        total = sum(span.reward for span in score.span_rewards)
+        facts.append(Fact("spans", f"{count(len(score.span_rewards), 'span')} of tokens, {total:+g} together"))
     return [*facts, stopped]
 
 
 def mates_facts(mates: Mates, own: float | None) -> list[Fact]:
-    """How a reward stands among those of the same task."""
+    """How a reward compares with those of the same task's samples."""
     scored = [reward for reward in mates.rewards if reward is not None]
     unscored = len(mates.rewards) - len(scored)
     facts = [Fact("samples", count(len(mates.rewards), "sample") + (f", {unscored} unscored" if unscored else ""))]
@@ -97,7 +101,7 @@ def mates_facts(mates: Mates, own: float | None) -> list[Fact]:
 
 
 def training_facts(rollout: Rollout) -> list[Fact]:
-    """Whether it can be learnt from, and what a person did to it."""
+    """Whether it can be used for training, and how a person intervened."""
     why = drawn_line(rollout.trainable_reason or "no reason was recorded")
     facts = [Fact("trainable", "yes", "green") if rollout.trainable else Fact("trainable", f"no: {why}")]
     if rollout.gaps:

@@ -1,4 +1,4 @@
-"""A picture above the screen it was opened from."""
+"""Shows a picture on top of the screen it was opened from."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class HalfCells(Widget):
-    """A picture in colours of the upper and the lower half of each cell."""
+    """A picture drawn with half-block characters, two pixels in each cell."""
 
     DEFAULT_CSS = "HalfCells { width: 1fr; height: 1fr; }"
 
@@ -34,7 +34,7 @@ class HalfCells(Widget):
         self._drawn_for = (0, 0)
 
     def render_line(self, y: int) -> Strip:
-        """A row of it."""
+        """One line of the picture."""
         size = (self.size.width, self.size.height)
         if size != self._drawn_for:
             self._drawn_for, self._strips = size, self._draw(*size)
@@ -63,7 +63,7 @@ class HalfCells(Widget):
 
 
 class PictureScreen(ModalScreen[None]):
-    """Shows one picture; any of the keys that go back close it."""
+    """Shows one picture; any of the keys for going back closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,h,backspace,enter,space", "dismiss", "Close")]
     DEFAULT_CSS = """
@@ -77,7 +77,7 @@ class PictureScreen(ModalScreen[None]):
         self._medium, self._picture = medium, picture
 
     def compose(self) -> ComposeResult:
-        """The picture under what it is."""
+        """A caption and the picture."""
         told = f"{drawn_line(self._medium.mime_type, 40)} · {drawn_line(self._medium.digest[:30])}… · escape closes"
         with Vertical():
             yield Static(Text(told, style="dim", no_wrap=True))
@@ -87,7 +87,7 @@ class PictureScreen(ModalScreen[None]):
             yield pixels or HalfCells(self._picture)
 
     def on_resize(self) -> None:
-        """Give pixels as many cells as keep their shape: a cell is about twice as high as it is wide."""
+        """Keep the picture's proportions: a cell is about twice as high as it is wide."""
         for pixels in self.query("#pixels"):
             width, height = int(0.9 * self.size.width) - 2, int(0.9 * self.size.height) - 3
             scale = min(width / self._picture.width, 2 * height / self._picture.height)

@@ -1,4 +1,4 @@
-"""The record itself as a document of JSON: a section for its facts and one a turn, token arrays shortened."""
+"""The record as a document of JSON: a section for its facts and one per turn, with token arrays shortened."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ _ARRAYS = ("output_token_ids", "output_logprobs", "output_mask", "policy_version
 
 
 def raw_record(rollout: Rollout, prompt_lengths: Sequence[int | None]) -> list[Section]:
-    """The record, whose turns have no prompt ids but are known to have had so many."""
+    """The record without prompt token ids, which are replaced by their number."""
     facts = rollout.model_copy(update={"turns": ()})
     sections = [
         Section(
@@ -40,7 +40,7 @@ def raw_record(rollout: Rollout, prompt_lengths: Sequence[int | None]) -> list[S
 
 
 def record_text(rollout: Rollout, prompt_lengths: Iterable[int | None]) -> str:
-    """All of it as one JSON object."""
+    """The record as one JSON object; arrays of tokens are replaced by their lengths."""
     turns = [_turn(turn, length) for turn, length in zip(rollout.turns, prompt_lengths, strict=True)]
     return _shown({**_facts(rollout.model_copy(update={"turns": ()})), "turns": turns})
 
@@ -71,7 +71,7 @@ def _short(name: str, size: int) -> str:
 
 
 def _shown(value: Any) -> str:
-    """As JSON; what cannot be drawn is written as JSON escapes it, so that nothing is left out."""
+    """A value as JSON; characters that cannot be drawn are written as JSON escapes."""
     try:
         text = to_json(value, indent=2).decode()  # a tenth of what Python's own takes
     except ValueError:  # half a surrogate

@@ -1,4 +1,4 @@
-"""The record of one rollout as its screen reads it: with a reader of its own, beside the screen."""
+"""Reads the record of one rollout in a thread, with its own database connection."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ from rollouthub.statistics.amounts import count
 from rollouthub.store import open_run
 
 MOST_PROMPT_BYTES = 64 * 2**20
-"""Of the prompts of a rollout, together, for its training rows to be derived here."""
+"""Most bytes of a rollout's prompts for which its training rows are derived here."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRecord:
-    """A record without its turns' prompt ids, and how many each has."""
+    """A record without prompt token ids, and the number of them in each turn."""
 
     rollout: Rollout
     prompt_lengths: tuple[int | None, ...]
 
 
 def read_record(directory: Path, rollout_id: str, attempt: int) -> ReadRecord:
-    """Read it. Blocking.
+    """Read a rollout's record. Blocking.
 
     Raises:
         UnknownNameError: there is no such record.
-        RunDirectoryError, StoreError: it cannot be read.
+        RunDirectoryError, StoreError: the record cannot be read.
     """
     with open_run(directory) as reader:
         record = ReadRecord(*reader.rollout_without_prompts(rollout_id, attempt))
@@ -38,7 +38,7 @@ def read_record(directory: Path, rollout_id: str, attempt: int) -> ReadRecord:
 
 
 def training_rows(directory: Path, record: ReadRecord) -> str:
-    """How many training rows the rollout makes, in words. Blocking."""
+    """How many training rows the rollout gives, in words. Blocking."""
     rollout = record.rollout
     sampled = sum(turn.output_token_ids is not None for turn in rollout.turns)
     if not sampled:
@@ -56,7 +56,7 @@ def training_rows(directory: Path, record: ReadRecord) -> str:
 
 
 def place_of(columns: AttemptColumns, rollout_id: str, attempt: int) -> int | None:
-    """Where an attempt is in the columns of its run; None while it has no record."""
+    """The index of an attempt in its run's columns; None if it has no record yet."""
     attempts = columns.wholes["attempt"]
     return next(
         (place for place in _places(columns.texts["rollout_id"], rollout_id) if attempts[place] == attempt), None
@@ -74,7 +74,7 @@ def _places(ids: list[str], wanted: str) -> Iterator[int]:
 
 
 def other_sample(columns: AttemptColumns, place: int) -> int | None:
-    """The next sample of the same task that counts, going round; None where there is none."""
+    """The next sample of the same task that counts, wrapping around; None if there is no other."""
     codes = columns.words["group_id"].codes
     own, sample = columns.texts["rollout_id"], columns.wholes["sample"]
     mates = [

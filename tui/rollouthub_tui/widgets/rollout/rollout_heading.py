@@ -1,9 +1,9 @@
-"""What stands above a rollout whatever is shown of it: which one it is, and what became of it or where it is."""
+"""The heading of a rollout: which one it is, and its outcome or present stage."""
 
 from rich.text import Text
 
 from rollouthub.limits import Limits
-from rollouthub.live.control.live_protocol import RolloutDetails
+from rollouthub.live.control.live_views import RolloutDetails
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import clock, count, dollars, number, seconds, short
 from rollouthub.store import LiveState
@@ -14,7 +14,7 @@ TABS = ("conversation", "score", "tokens", "timings", "record")
 
 
 def name_line(environment: str, task: str, sample: int, attempt: int, rollout_id: str, place: str) -> Text:
-    """Which rollout it is."""
+    """The rollout's environment, task, sample, attempt and id."""
     line = Text.assemble(
         (drawn_line(environment, 40), "bold"),
         f" · {drawn_line(task, 60)} · sample {sample}",
@@ -26,7 +26,7 @@ def name_line(environment: str, task: str, sample: int, attempt: int, rollout_id
 
 
 def record_line(rollout: Rollout) -> Text:
-    """What became of it."""
+    """How it ended: outcome, reward and stop."""
     ending = ENDINGS[rollout.outcome.kind]
     line = Text.assemble((f"{ending.mark} ", ending.style))
     if rollout.score is None:
@@ -45,6 +45,7 @@ def record_line(rollout: Rollout) -> Text:
         seconds(rollout.timings.total),
         count(errors, "tool error") if errors else None,
         drawn_line(rollout.model, 40) if rollout.model else None,
+        *(drawn_line(f"{seat}: {player.model or player.agent.name}", 60) for seat, player in rollout.seats.items()),
     ]
     for fact in facts:
         if fact:
@@ -53,7 +54,7 @@ def record_line(rollout: Rollout) -> Text:
 
 
 def live_line(shown: RolloutDetails) -> Text:
-    """Where it is, and how much of its limits it has used."""
+    """Its present stage, and how much of its limits it has used."""
     limits: Limits = shown.limits
     took = shown.seconds
     facts = [
@@ -72,7 +73,7 @@ def live_line(shown: RolloutDetails) -> Text:
 
 
 def lost_line(state: LiveState | None, is_running: bool) -> Text:
-    """Where it was, when no hub can be asked."""
+    """The stored state, turn and tokens of a rollout that has no record, as last written."""
     if state is None:
         return Text(
             "its record is not in the store yet" if is_running else "the run holds no record of it", style="dim"
@@ -84,7 +85,7 @@ def lost_line(state: LiveState | None, is_running: bool) -> Text:
 
 
 def tab_line(current: str) -> Text:
-    """What can be shown of it; clicking goes there."""
+    """The names of the tabs, which can be clicked."""
     line = Text(no_wrap=True)
     for place, tab in enumerate(TABS, 1):
         style = "bold reverse" if tab == current else "dim"

@@ -1,18 +1,21 @@
-"""Breaking text into rows of a width, as far as is asked for."""
+"""Breaks text into rows of a width, as far as they are needed."""
 
 from collections.abc import Iterator
 
 from rich.cells import cell_len, get_character_cell_size
 
 Span = tuple[int, int]
-"""Where in the text a row begins and ends."""
+"""The range of a row in the text."""
 
 SLACK = 2
-"""Rows above the most there should be that are still shown: to fold them away would gain nothing."""
+"""Rows beyond the limit that are still shown, since folding so few would gain nothing."""
 
 
 def wrap(text: str, width: int, most: int | None = None) -> tuple[list[Span], int]:
-    """The rows, no more than `most` and a few, and where in the text they end."""
+    """Break a text into rows of `width` cells; return the rows, and where in the text the last one ends.
+
+    Of more than `most + SLACK` rows, the first `most` are returned.
+    """
     width = max(2, width)
     rows: list[Span] = []
     limit = None if most is None else most + SLACK
@@ -37,7 +40,7 @@ def wrap(text: str, width: int, most: int | None = None) -> tuple[list[Span], in
 
 
 def _narrow(text: str, at: int, end: int, width: int) -> Iterator[Span]:
-    """One line of characters that are all one cell wide."""
+    """The rows of one line whose characters are all one cell wide."""
     while end - at > width:
         cut = text.rfind(" ", at + width // 2, at + width + 1)
         if cut < 0:
@@ -50,7 +53,7 @@ def _narrow(text: str, at: int, end: int, width: int) -> Iterator[Span]:
 
 
 def _any(text: str, at: int, end: int, width: int) -> Iterator[Span]:
-    """One line of characters of any widths."""
+    """The rows of one line with characters of any widths."""
     cells, space, place = 0, -1, at
     while place < end:
         letter = text[place]

@@ -1,4 +1,4 @@
-"""Rows that are drawn only where they can be seen, with a cursor that vim's keys and arrows move."""
+"""A view of rows that are drawn only while visible, with a cursor for arrow and vim keys."""
 
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ _KEPT_STRIPS = 400
 
 
 class RowsView(ScrollView, can_focus=True):
-    """Asked for a row, it is given one; nothing else of what is shown exists on the screen."""
+    """Subclasses give the text of any row on request; no widget exists for a row."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "Down", show=False),
@@ -39,34 +39,34 @@ class RowsView(ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.cursor = 0
-        """The row it is at."""
+        """Index of the cursor's row."""
         self._strips: dict[int, Strip] = {}
         self._laid_width = 0
 
     @property
     def row_count(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         raise NotImplementedError
 
     def row_text(self, row: int) -> Text:
-        """What a row shows."""
+        """The text of one row."""
         raise NotImplementedError
 
     def lay_out_again(self) -> None:
-        """Bring the rows to the width there is now."""
+        """Lay out the rows for the present width; this class has nothing to do."""
 
     @property
     def row_width(self) -> int:
-        """Cells that a row has, the cursor's mark left out; while it is hidden, those it had."""
+        """Cells of a row without the cursor's mark; while the view is hidden, those it had."""
         return max(10, (self.size.width or self._laid_width) - 1)
 
     @property
     def is_at_end(self) -> bool:
-        """Whether the last row can be seen."""
+        """Whether the last row is visible."""
         return self.scroll_offset.y >= self.row_count - self.size.height
 
     def changed(self) -> None:
-        """Draw all of it anew."""
+        """Redraw everything."""
         self._strips.clear()
         self.cursor = max(0, min(self.cursor, self.row_count - 1))
         size = Size(self.size.width, self.row_count)
@@ -75,19 +75,19 @@ class RowsView(ScrollView, can_focus=True):
         self.refresh()
 
     def on_resize(self, event: events.Resize) -> None:
-        """A new width means new rows."""
+        """Lay out for a new width."""
         if self.size.width and self.size.width != self._laid_width:
             self._laid_width = self.size.width
             self.lay_out_again()
             self.changed()
 
     def notify_style_update(self) -> None:
-        """Colours may be others now."""
+        """Redraw everything, as the colours may have changed."""
         super().notify_style_update()
         self._strips.clear()
 
     def render_line(self, y: int) -> Strip:
-        """A row that can be seen."""
+        """One visible row."""
         row = self.scroll_offset.y + y
         width, base = self.size.width, self.rich_style
         if row >= self.row_count:
@@ -111,7 +111,7 @@ class RowsView(ScrollView, can_focus=True):
         return strip.apply_style(base + self.get_component_rich_style("rows--cursor") if is_cursor else base)
 
     def go_to(self, row: int, *, top: bool = False) -> None:
-        """Put the cursor at a row, and show it; `top` shows it first of all."""
+        """Move the cursor to a row and scroll to it; with `top`, it becomes the first visible row."""
         row = max(0, min(row, self.row_count - 1))
         if row != self.cursor:
             old, self.cursor = self.cursor, row
@@ -126,10 +126,10 @@ class RowsView(ScrollView, can_focus=True):
             self.scroll_to(y=row - height + 1, animate=False, immediate=True)
 
     def moved(self) -> None:
-        """The cursor is somewhere else."""
+        """Called when the cursor has moved; this class does nothing."""
 
     def action_move(self, rows: int) -> None:
-        """Go down or up."""
+        """Move the cursor by this many rows."""
         first, height = self.scroll_offset.y, self.size.height
         if not first <= self.cursor < first + height:  # scrolled away from it
             self.go_to(first if rows > 0 else first + height - 1)
@@ -141,17 +141,17 @@ class RowsView(ScrollView, can_focus=True):
         self.go_to(row if row >= 0 else self.row_count + row)
 
     def action_page(self, pages: int) -> None:
-        """Go down or up by what can be seen, less two rows."""
+        """Scroll by this many pages, with two rows of overlap."""
         step = pages * max(1, self.size.height - 2)
         self.scroll_to(y=max(0, self.scroll_offset.y + step), animate=False, immediate=True)
         self.go_to(self.cursor + step)
 
     def on_click(self, event: events.Click) -> None:
-        """Go where the mouse is; what was there already is opened."""
+        """Handle a click on a row."""
         row = self.scroll_offset.y + event.y
         if row < self.row_count:
             self.clicked(row, event.x)
 
     def clicked(self, row: int, column: int) -> None:
-        """The mouse was pressed at a row."""
+        """Move the cursor to the clicked row."""
         self.go_to(row)

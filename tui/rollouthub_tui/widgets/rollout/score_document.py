@@ -1,4 +1,4 @@
-"""The score of a rollout as a document; of one that has none, what became of it."""
+"""The score of a rollout as a document; without a score, why there is none."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -17,7 +17,7 @@ _BAR = 24
 
 
 def verdict(rollout: Rollout, mates: Mates | None) -> list[Section]:
-    """What there is to say of how it ended."""
+    """The sections on a rollout's outcome and score."""
     sections = [_section("outcome", "Outcome", _facts(outcome_facts(rollout)))]
     score = rollout.score
     if score is not None:

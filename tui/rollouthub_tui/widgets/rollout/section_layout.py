@@ -1,4 +1,4 @@
-"""The rows of a section, for a width."""
+"""Lays out the rows of a section for a width."""
 
 from collections.abc import Callable
 
@@ -17,12 +17,12 @@ from rollouthub_tui.widgets.rollout.document import (
 from rollouthub_tui.widgets.rollout.row_wrap import SLACK, wrap
 
 UNWRAPPED = 4000
-"""Cells of a row where long lines are not wrapped; what is longer still is."""
+"""Cells at which even unwrapped lines are broken."""
 _TITLE_ROW: Row = (ROW_TITLE, -1, 0, 0)
 
 
 def lay_out(section: Section, width: int, is_open: bool, is_piece_open: Callable[[Piece], bool]) -> list[Row]:
-    """What is shown of it."""
+    """The rows of a section with the present folding."""
     rows = [_TITLE_ROW]
     if not is_open:
         return rows
@@ -44,7 +44,7 @@ def lay_out(section: Section, width: int, is_open: bool, is_piece_open: Callable
 
 
 def draw(section: Section, row: Row, width: int, is_open: bool, is_piece_open: Callable[[Piece], bool]) -> Text:
-    """One row."""
+    """Draw one row."""
     kind, place, start, end = row
     if kind == ROW_TITLE:
         return Text.assemble(("▾ " if is_open else "▸ ", "bold"), section.title(width - 2, is_open))

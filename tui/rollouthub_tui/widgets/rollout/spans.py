@@ -1,4 +1,4 @@
-"""How long each stage, model call and tool call of a rollout took, and when it was."""
+"""The start and duration of each stage, model call and tool call of a rollout."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +12,7 @@ Kind = Literal["queue", "setup", "model", "tool", "verify", "close"]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Something that took time."""
+    """A stage or call with its start and duration, in seconds."""
 
     kind: Kind
     name: str
@@ -22,7 +22,7 @@ class Stretch:
 
 
 def stretches(rollout: Rollout) -> list[Stretch]:
-    """All of them, as they began."""
+    """All stages and calls in the order of their start."""
     timings = rollout.timings
     found: list[Stretch] = []
     if timings.setup:
@@ -44,18 +44,18 @@ def stretches(rollout: Rollout) -> list[Stretch]:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """What a stage took altogether."""
+    """The total time of a stage."""
 
     kind: Kind | None
     name: str
     seconds: float
     share: float | None
-    """Of the whole; None where that took no time."""
+    """Fraction of the total time; None if that is 0."""
     note: str
 
 
 def sums(rollout: Rollout) -> list[Sum]:
-    """Every stage, and at last all of it."""
+    """The total of each stage, and at the end that of the whole rollout."""
     timings = rollout.timings
     parts: list[tuple[Kind | None, str, float, str]] = [
         ("queue", "waiting to start", timings.queue, ""),

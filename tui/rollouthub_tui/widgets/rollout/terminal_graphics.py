@@ -1,4 +1,4 @@
-"""Which terminals draw pixels. They are asked before the screens begin: afterwards, keys and answers come mixed."""
+"""Finds out whether the terminal draws pixels, before the screens begin: later, its answers would mix with keys."""
 
 import logging
 import sys
@@ -17,8 +17,9 @@ _WIDGETS = "textual_image.widget"
 
 
 def prepare_graphics(environ: Mapping[str, str]) -> None:
-    """Ask the terminal what it can draw, where it may be one that draws pixels. Call it before the app runs, or never:
-    pictures are then drawn in half cells."""
+    """Ask the terminal which graphics it can draw, if it may be one that does. Must be called before the app runs;
+    if it is not, pictures are drawn with half-block characters.
+    """
     names = " ".join(environ.get(name, "") for name in ("TERM", "TERM_PROGRAM", "LC_TERMINAL")).lower()
     is_likely = any(program in names for program in _PROGRAMS) or any(
         environ.get(name) for name in ("KITTY_WINDOW_ID", "KONSOLE_VERSION", "WEZTERM_PANE", "WT_SESSION")
@@ -31,7 +32,7 @@ def prepare_graphics(environ: Mapping[str, str]) -> None:
 
 
 def pixel_widget(picture: "Image") -> "Widget | None":
-    """A widget that draws the picture in pixels; None where the terminal was not asked, or cannot."""
+    """A widget that draws the picture in pixels; None if the terminal cannot, or was not asked."""
     widgets: Any = sys.modules.get(_WIDGETS)
     if widgets is None or widgets.AutoRenderable not in (widgets.TGPRenderable, widgets.SixelRenderable):
         return None

@@ -1,4 +1,4 @@
-"""Finding a pattern in a document, and where its matches are."""
+"""Searches a document for a pattern."""
 
 import re
 import time
@@ -15,12 +15,12 @@ from rollouthub_tui.widgets.rollout.document import Section
 
 MOST_MATCHES = 5000
 PATIENCE_SECONDS = 0.5
-"""How long the screen may stand still over a search: what was found by then is shown."""
+"""Most seconds for a search, during which the screen stands still; the matches found by then are shown."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Match:
-    """Where one is: by the places of its section and piece, and within the piece's text."""
+    """The position of a match: index of its section and piece, and range in the piece's text."""
 
     section: int
     piece: int
@@ -29,7 +29,9 @@ class Match:
 
 
 def pattern_of(text: str) -> re.Pattern[str]:
-    """A regular expression, or the text itself where it is none; case counts where a capital letter is in it."""
+    """The text as a regular expression, or as literal text if it is no valid one; case matters if it has a capital
+    letter.
+    """
     try:
         return compile_pattern(text)
     except PatternError:
@@ -38,16 +40,16 @@ def pattern_of(text: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class Matches:
-    """All matches of a pattern, in order."""
+    """The matches of a pattern, in order."""
 
     pattern: re.Pattern[str]
     found: Sequence[Match]
     is_all: bool
-    """Whether there are no more than were found in time, and can be told."""
+    """Whether these are all matches: neither the time nor the number of matches was exceeded."""
 
     @classmethod
     def of(cls, pattern: re.Pattern[str], sections: Sequence[Section]) -> "Matches":
-        """Look through a document, what is folded included."""
+        """Search a document, folded parts included."""
         patient, found = _patient(pattern), list[Match]()
         until = time.monotonic() + PATIENCE_SECONDS
         try:
@@ -62,7 +64,7 @@ class Matches:
         return cls(pattern, found, is_all=True)
 
     def within(self, section: int, piece: int, start: int, end: int) -> list[tuple[int, int]]:
-        """Those that a row shows, as places in the row."""
+        """The matches in a row, as ranges within the row."""
         shown: list[tuple[int, int]] = []
         at = bisect_left(self.found, Match(section, piece, start, start))
         at -= at > 0  # the one before may reach into the row
@@ -75,7 +77,9 @@ class Matches:
 
 
 def _patient(pattern: re.Pattern[str]) -> Any:
-    """The same expression for the other engine; where that one reads it otherwise, its own text."""
+    """The expression for the `regex` engine, which has a time limit; as literal text if that engine does not accept
+    it.
+    """
     flags = regex.MULTILINE | (regex.IGNORECASE if pattern.flags & re.IGNORECASE else 0)
     try:
         return cast(Any, regex).compile(pattern.pattern, flags)

@@ -1,4 +1,4 @@
-"""The tokens a rollout sampled, a cell each: how sure the model was of them; and the one at the cursor in words."""
+"""The sampled tokens, one cell each, coloured by the model's probability; and the token at the cursor in words."""
 
 import math
 from bisect import bisect_right
@@ -19,14 +19,14 @@ from rollouthub_tui.widgets.rollout.transcript import turn_number
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _STEPS = (0.99, 0.9, 0.75, 0.5, 0.25, 0.1, 0.01)
-"""Probabilities between one block and the next higher one."""
+"""Lower bounds of probability for the blocks, from the lowest block on."""
 _STYLES = ("green", "green", "cyan", "cyan", "yellow", "yellow", "red", "bright_red")
 _AROUND = 4
 _NO_LOGPROB, _MASKED = "?", "·"
 
 
 def heat(logprob: float | None) -> tuple[str, str]:
-    """The sign of a token and its style: the less likely it was, the higher and the redder."""
+    """A token's character and style: the less likely the token, the higher the block and the redder."""
     if logprob is None or math.isnan(logprob):
         return _NO_LOGPROB, "bright_black"
     probability = math.exp(min(0.0, logprob))
@@ -36,7 +36,7 @@ def heat(logprob: float | None) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class _Strip:
-    """The tokens of a turn."""
+    """The token ids, logprobs, mask and policy versions of one turn."""
 
     turn: Turn
     prompt: int | None
@@ -61,7 +61,7 @@ class _Strip:
 
 
 class HeatView(RowsView):
-    """A line for each turn, and below it its tokens."""
+    """A line for each turn, followed by rows of its tokens."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "token(-1)", "Previous token", show=False),
@@ -71,7 +71,7 @@ class HeatView(RowsView):
     ]
 
     class Moved(Message):
-        """The cursor is at another token."""
+        """Posted when the cursor is at another token."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -81,7 +81,7 @@ class HeatView(RowsView):
         self._column = 0
 
     def show(self, rollout: Rollout, prompt_lengths: Sequence[int | None]) -> None:
-        """Show the tokens of these turns."""
+        """Show the tokens of a rollout's turns."""
         self._turns = [
             (turn, length, 0 if turn.output_token_ids is None else len(turn.output_token_ids))
             for turn, length in zip(rollout.turns, prompt_lengths, strict=True)
@@ -91,7 +91,7 @@ class HeatView(RowsView):
         self.changed()
 
     def lay_out_again(self) -> None:
-        """Tokens that fit beside each other make a row."""
+        """Break the tokens into rows for the present width."""
         width = self._tokens_a_row
         self._starts = list(accumulate((1 + -(-size // width) for _, _, size in self._turns), initial=0))
         self._column = min(self._column, width - 1)
@@ -102,11 +102,11 @@ class HeatView(RowsView):
 
     @property
     def row_count(self) -> int:
-        """Of all turns."""
+        """The number of rows of all turns."""
         return self._starts[-1]
 
     def _at(self, row: int) -> tuple[int, int]:
-        """The turn a row belongs to, and which row of it; 0 is its title."""
+        """The index of the turn that a row belongs to, and the row's number within it; 0 is the title."""
         place = max(0, min(bisect_right(self._starts, row) - 1, len(self._turns) - 1))
         return place, row - self._starts[place]
 
@@ -120,7 +120,7 @@ class HeatView(RowsView):
         return strip
 
     def row_text(self, row: int) -> Text:
-        """A turn's line, or some of its tokens."""
+        """The title of a turn, or a row of its tokens."""
         place, within = self._at(row)
         turn, prompt, size = self._turns[place]
         if within == 0:
@@ -141,7 +141,7 @@ class HeatView(RowsView):
         return min((within - 1) * self._tokens_a_row + self._column, size - 1)
 
     def action_token(self, step: int) -> None:
-        """Go to the token beside this one, through rows and turns."""
+        """Go to the next or previous token, across rows and turns."""
         if not self._turns:
             return
         place, within = self._at(self.cursor)
@@ -160,7 +160,7 @@ class HeatView(RowsView):
             self._go(self._starts[place] + 1 + at // width)
 
     def action_turn(self, step: int) -> None:
-        """Go to the line of another turn."""
+        """Go to the title of the next or previous turn."""
         if self._turns:
             place, within = self._at(self.cursor)
             step += 1 if step < 0 and within else 0
@@ -173,16 +173,16 @@ class HeatView(RowsView):
         self.post_message(self.Moved())
 
     def moved(self) -> None:
-        """Tell in words where the cursor is."""
+        """Report that the cursor is at another token."""
         self.post_message(self.Moved())
 
     def clicked(self, row: int, column: int) -> None:
-        """Go to the token the mouse is at."""
+        """Go to the clicked token."""
         self._column = max(0, min(column - 3, self._tokens_a_row - 1))
         self._go(row)
 
     def words(self) -> Text:
-        """The token at the cursor."""
+        """The token at the cursor in words: its id, logprob, mask and policy version."""
         if not self._turns:
             return Text("")
         place, within = self._at(self.cursor)
@@ -228,7 +228,7 @@ def _title(turn: Turn, prompt: int | None, size: int) -> Text:
 
 
 def legend(is_coloured: bool) -> Text:
-    """What the blocks mean."""
+    """The meaning of the blocks."""
     text = Text("probability ", style="dim")
     for block, style, bound in zip(_BLOCKS, _STYLES, (*_STEPS, 0.0), strict=True):
         text.append(f" {block}", style if is_coloured else "not dim").append(

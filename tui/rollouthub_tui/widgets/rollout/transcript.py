@@ -1,4 +1,6 @@
-"""A record's conversation as a document: a section a turn, a piece for each thing said, called or given."""
+"""A record's conversation as a document: one section for each turn, with pieces for its messages, calls and results,
+and a last section that says how it ended.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -16,25 +18,24 @@ from rollouthub_tui.widgets.rollout.document import Medium, Piece, Section, Synt
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 
 MANY_TURNS = 200
-"""A conversation of more turns begins folded, but for its ends."""
+"""With more turns than this, all but the first and last are closed at first."""
 RESULT_ROWS, MESSAGE_ROWS, SYSTEM_ROWS, THINKING_ROWS = 20, 40, 8, 4
 ROLE_STYLES = {"system": "magenta", "user": "blue", "assistant": "green", "tool": "yellow"}
 
 
 def transcript(rollout: Rollout) -> list[Section]:
-    """What was said and done."""
-    seats = len({turn.agent for turn in rollout.turns}) > 1
+    """The sections of the conversation: one per turn, then the end."""
+    seats = len({turn.agent for turn in rollout.turns} | rollout.seats.keys()) > 1
     many = len(rollout.turns) > MANY_TURNS
     asked = {turn.index: frozenset(request.id for request in turn.response.tool_requests) for turn in rollout.turns}
     sections: list[Section] = []
     before: int | None = None
     for place, turn in enumerate(rollout.turns):
         answered = asked.get(turn.parent_turn, frozenset[str]()) if turn.parent_turn is not None else frozenset[str]()
-        reward = rollout.score.turn_rewards.get(turn.index) if rollout.score is not None else None
         sections.append(
             Section(
                 ("turn", turn.index),
-                partial(_title, turn, before, seats, reward),
+                partial(_title, turn, before, seats),
                 partial(_pieces, turn, answered),
                 is_open=not many or place in (0, len(rollout.turns) - 1),
                 has_error=any(call.is_error for call in turn.tool_calls),
@@ -55,7 +56,7 @@ def _ending(rollout: Rollout, width: int, is_open: bool) -> Text:
 
 
 def fault_pieces(rollout: Rollout) -> list[Piece]:
-    """What broke, and what it said."""
+    """The faults of the rollout with their messages."""
     pieces: list[Piece] = []
     for place, fault in enumerate(rollout.faults):
         more = [f"status {fault.status}"] if fault.status is not None else []
@@ -70,18 +71,18 @@ def fault_pieces(rollout: Rollout) -> list[Piece]:
 
 
 def turn_number(index: int) -> str:
-    """A turn as people count: the first is 1."""
+    """A turn's name with its number, counted from 1."""
     return f"turn {index + 1}"
 
 
 def follows(parent: int | None, before: int | None) -> str | None:
-    """What a turn comes after, where that is not the one before it."""
+    """The turn that a turn follows, in words, unless that is the previous one."""
     if parent == before:
         return None
     return "begins anew" if parent is None else f"after {turn_number(parent)}"
 
 
-def _title(turn: Turn, before: int | None, seats: bool, reward: float | None, width: int, is_open: bool) -> Text:
+def _title(turn: Turn, before: int | None, seats: bool, width: int, is_open: bool) -> Text:
     errors = sum(call.is_error for call in turn.tool_calls)
     facts = [
         drawn_line(turn.agent, 40) if seats else None,
@@ -89,7 +90,7 @@ def _title(turn: Turn, before: int | None, seats: bool, reward: float | None, wi
         drawn_line(turn.model, 40) if turn.model else None,
         f"{short(turn.usage.output_tokens)} tokens" if turn.usage.output_tokens else None,
         seconds(turn.seconds) if turn.seconds else None,
-        f"reward {reward:+g}" if reward is not None else None,
+        f"reward {turn.reward:+g}" if turn.reward is not None else None,
     ]
     if is_open:  # a closed one has room for what was said instead
         facts += [
@@ -102,7 +103,7 @@ def _title(turn: Turn, before: int | None, seats: bool, reward: float | None, wi
 
 
 def turn_title(index: int, facts: Sequence[str | None], errors: int, gist: str, width: int) -> Text:
-    """The line of a turn; `gist` is what it said, in a few words."""
+    """The title line of a turn; `gist` is a short summary of its calls and text."""
     title = Text(turn_number(index), style="bold")
     for fact in facts:
         if fact:
@@ -147,7 +148,7 @@ def _message(name: str, message: Message, who: str) -> Iterator[Piece]:
 
 
 def said(name: str, who: str, role: str, text: str) -> Piece:
-    """Words of somebody."""
+    """A message's text under its author's name."""
     return Piece(
         name,
         text,
@@ -158,7 +159,7 @@ def said(name: str, who: str, role: str, text: str) -> Piece:
 
 
 def thinking(name: str, text: str) -> Piece:
-    """Words that were not said aloud."""
+    """The model's reasoning text."""
     head = Text.assemble(("thinking", "green"), (f" · {len(text):,} characters", "dim"))
     return Piece(f"{name} thinking", text, head=head, style="dim", folded_rows=THINKING_ROWS)
 
@@ -203,7 +204,7 @@ def _call(name: str, call: ToolCall) -> Iterator[Piece]:
 
 
 def call_pieces(name: str, tool: str, arguments: str, took: float, is_error: bool) -> Iterator[Piece]:
-    """The line of a call, and its arguments below where they are long."""
+    """The line of a tool call, with its arguments below it if they are long."""
     head = Text.assemble(("call ", "dim"), (drawn_line(tool, 80), "bold yellow"), (f" · {seconds(took)}", "dim"))
     if is_error:
         head.append(" · ", "dim").append("error", "bold red")
@@ -216,7 +217,7 @@ def call_pieces(name: str, tool: str, arguments: str, took: float, is_error: boo
 
 
 def result_pieces(name: str, text: str, size: int | None, is_error: bool, tells_nothing: bool) -> Iterator[Piece]:
-    """What a call gave."""
+    """The result of a tool call."""
     if not text:
         if tells_nothing:
             yield Piece(f"{name} result", "(it gave nothing)", style="dim", indent=6)

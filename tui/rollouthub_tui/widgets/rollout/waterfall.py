@@ -1,4 +1,4 @@
-"""When each stage, model call and tool call of a rollout was, on one axis of time."""
+"""A chart of the stages, model calls and tool calls of a rollout on one time axis."""
 
 from rich.text import Text
 
@@ -15,11 +15,11 @@ _LOOKS: dict[Kind, tuple[str, str]] = {
     "verify": ("▓", "magenta"),
     "close": ("░", "bright_black"),
 }
-"""What a bar is drawn with: signs differ as colours do."""
+"""Character and colour of the bars; characters differ for readers without colour."""
 
 
 class Waterfall(RowsView):
-    """A row for each, under the sums."""
+    """The totals of the stages, and below them a row for each stage and call."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -28,7 +28,7 @@ class Waterfall(RowsView):
         self._end = 0.0
 
     def show(self, rollout: Rollout) -> None:
-        """Show when everything was."""
+        """Show the timings of a rollout."""
         self._stretches = stretches(rollout)
         self._end = max([rollout.timings.total, *(each.started + each.seconds for each in self._stretches)])
         self._sums = _sums(rollout)
@@ -36,11 +36,11 @@ class Waterfall(RowsView):
 
     @property
     def row_count(self) -> int:
-        """The sums, an axis, and the stretches."""
+        """The number of rows: the totals, an axis, and the bars."""
         return len(self._sums) + 1 + len(self._stretches) if self._sums else 0
 
     def row_text(self, row: int) -> Text:
-        """A sum, the axis, or a bar."""
+        """A total, the axis, or a bar."""
         if row < len(self._sums):
             return self._sums[row]
         names = 14 if self.row_width < 100 else 28

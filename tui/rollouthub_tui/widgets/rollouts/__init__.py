@@ -1,1 +1,1 @@
-"""The rollouts of a run, and its tasks: tables that stay quick whatever the run's length."""
+"""The tables of a run's rollouts and tasks, fast for runs of any length."""

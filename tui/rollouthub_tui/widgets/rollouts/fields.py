@@ -1,4 +1,4 @@
-"""The columns of the rollouts' table: which are shown in so many cells, and what each is sorted by."""
+"""The columns of the rollouts' table: which ones fit a width, and what each is sorted by."""
 
 from dataclasses import dataclass
 
@@ -10,33 +10,33 @@ _LEAST_TASK, _MOST_TASK = 10, 48
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column that may be shown."""
+    """A column that can be shown."""
 
     name: str
     title: str
     width: int
     sort: str | None
-    """The feed's column; None where its values are not kept."""
+    """Name of the feed's column to sort by; None if it cannot be sorted by."""
     is_right: bool = False
     most: int = 0
-    """What it may grow to."""
+    """Largest width in cells that it grows to; 0 if it does not grow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What there is to show."""
+    """Facts about the run and the list that decide which columns are shown."""
 
     state: int = 14
-    """Cells of the widest ending."""
+    """Cells of the widest outcome."""
     task: int = 16
-    """Cells of about the widest task."""
+    """Approximate cells of the widest task id."""
     environments: bool = False
-    """Several."""
+    """Whether there are several environments."""
     samples: bool = True
-    """Of a task, several."""
+    """Whether tasks have several samples."""
     retried: bool = False
     attempts: bool = False
-    """Also those that a later one replaced are listed."""
+    """Whether replaced attempts are listed, too."""
     components: bool = False
     matches: bool = False
     faults: bool = False
@@ -68,13 +68,12 @@ FIELDS = {
         Field("id", "rollout", 12, "rollout_id", most=28),
     )
 }
-"""In the order they are shown; the feed knows no order by components or excerpts."""
+"""All columns in the order in which they are shown; components and matches cannot be sorted by."""
 _ALWAYS = ("state", "task", "turns", "tokens", "reward", "seconds")
-_SORTED = tuple(field.sort for field in FIELDS.values() if field.sort)
 
 
 def fit(shape: Shape, width: int) -> list[Column]:
-    """The columns that fit so many cells; what is left goes to those that may grow."""
+    """The columns for a width in cells; space that is left goes to the columns that can grow."""
     widths = {name: FIELDS[name].width for name in _ALWAYS}
     widths["state"] = shape.state
     left = width - sum(widths.values()) - GAP * (len(widths) - 1)
@@ -127,18 +126,18 @@ def _title(field: Field, descending: bool) -> str:
 
 
 def sort_field(sort: str) -> str | None:
-    """The column that shows what rows are sorted by; None of one that no column shows."""
+    """Name of the shown column for a sort order; None if there is none."""
     return next((name for name, field in FIELDS.items() if field.sort == sort), None)
 
 
 def next_sort(sort: str, shown: list[str]) -> str:
-    """What comes after an order: the next of the shown columns, and after the last the order of finishing."""
+    """The next sort order: by the next shown column, and after the last one by the order of finishing."""
     sorts = ["seq", *(by for name in shown if (by := FIELDS[name].sort))]
     return sorts[(sorts.index(sort) + 1) % len(sorts)] if sort in sorts else sorts[0]
 
 
 def sort_words(sort: str, descending: bool) -> str:
-    """An order in words."""
+    """A sort order in words."""
     if sort == "seq":
         return "newest first" if descending else "oldest first"
     shown = sort_field(sort)

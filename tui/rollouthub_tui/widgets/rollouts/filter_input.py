@@ -1,4 +1,4 @@
-"""A line to type in below a table, which says at once what is wrong, and where."""
+"""An input line below a table that shows errors, and where they are, while a person types."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -16,11 +16,11 @@ from rollouthub.live.follow.filter import FilterError
 from rollouthub.live.follow.transcript_search import PatternError
 
 Check = Callable[[str], object]
-"""Raises what is wrong with a text."""
+"""Raises an error that says what is wrong with a text."""
 
 
 class Entry(Vertical):
-    """Asks for one text at a time; gone while nothing is asked."""
+    """Asks for one text at a time; hidden otherwise."""
 
     DEFAULT_CSS = """
     Entry { height: auto; display: none; background: $panel; }
@@ -32,17 +32,17 @@ class Entry(Vertical):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Leave it", show=False, priority=True)]
 
     class Changed(Message):
-        """Something else is typed now; it is understood."""
+        """Posted when the typed text has changed and is valid."""
 
         def __init__(self, asked: str, text: str) -> None:
             super().__init__()
             self.asked, self.text = asked, text
 
     class Entered(Changed):
-        """A text that is understood was entered."""
+        """Posted when a valid text is entered."""
 
     class Left(Message):
-        """Nothing was entered."""
+        """Posted when the line is left without entering a text."""
 
         def __init__(self, asked: str) -> None:
             super().__init__()
@@ -55,14 +55,14 @@ class Entry(Vertical):
         self._indent = 0
 
     def compose(self) -> ComposeResult:
-        """A label, the line, and what is wrong."""
+        """A label, the input line, and a line for errors."""
         with Horizontal():
             yield Label(markup=False)
             yield Input(compact=True, select_on_focus=False)
         yield Static(id="problem", markup=False)
 
     def ask(self, asked: str, label: str, text: str, hint: str, check: Check | None = None) -> None:
-        """Ask for a text, beginning with one."""
+        """Show the line and ask for a text, starting with the given one."""
         self.asked, self._check = asked, check
         self.query_one(Label).update(Text(label))
         self._indent = cell_len(label) + 1
@@ -75,20 +75,20 @@ class Entry(Vertical):
         self.screen.set_focus(line)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Say what is wrong with it, or pass it on."""
+        """Show what is wrong with the text, or post `Changed`."""
         event.stop()
         if self.display and self._is_understood(event.value):
             self.post_message(self.Changed(self.asked, event.value))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter it, where it is understood."""
+        """Enter the text if it is valid."""
         event.stop()
         if self._is_understood(event.value):
             self.display = False
             self.post_message(self.Entered(self.asked, event.value))
 
     def action_leave(self) -> None:
-        """Enter nothing."""
+        """Leave the line without entering a text."""
         self.display = False
         self.post_message(self.Left(self.asked))
 

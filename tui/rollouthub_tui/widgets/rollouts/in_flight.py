@@ -1,4 +1,4 @@
-"""The attempts in flight, in an order that a person can follow."""
+"""The attempts in flight, in a stable order."""
 
 from array import array
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 from rollouthub_tui.widgets.rollouts.rollout_query import Wanted
 
 Flight = tuple[str, int]
-"""A rollout's id and attempt."""
+"""A rollout's id and the number of the attempt."""
 
 _UNKNOWN: dict[str, Any] = {"words": None, "text": "", "real": nan, "whole": 0, "flag": None}
 _TOLD = {"rollout_id", "environment", "task_id", "sample", "attempt", "turns", "output_tokens"}
@@ -30,7 +30,7 @@ _WORDS: dict[str, Callable[[LiveState], str]] = {
 
 
 class InFlight:
-    """Those that are wanted: the longest in flight first, or in the order of what is known of them already."""
+    """The listed attempts in flight, the longest in flight first, or sorted by a value that is known of them."""
 
     def __init__(self) -> None:
         self.states: list[LiveState] = []
@@ -42,11 +42,11 @@ class InFlight:
         return len(self.states)
 
     def row(self, flight: Flight) -> int | None:
-        """Where one is; None where it is not in flight, or not wanted."""
+        """The row of an attempt; None if it is not in flight or not listed."""
         return self._rows.get(flight)
 
     def take(self, states: Sequence[LiveState], wanted: Wanted, task: tuple[str, str] | None) -> None:
-        """Take in those of now; `task` is the environment and the id of the task that is wanted alone."""
+        """Replace the attempts by those in flight now; `task` limits them to one environment and task id."""
         arrived: dict[Flight, int] = {}
         for state in reversed(states):  # the one that moved last comes first: of several new ones it is the newest
             flight = (state.rollout_id, state.attempt)
@@ -81,7 +81,7 @@ def _is_close(search: str, state: LiveState) -> bool:
 
 
 def columns_of(states: Sequence[LiveState]) -> AttemptColumns:
-    """What is known of them, as filters read it: the rest is absent, and no comparison with it holds."""
+    """The known values of attempts in flight as columns for filters; unknown values fail every comparison."""
     columns = AttemptColumns()
     rows: list[list[Any]] = []
     for place, state in enumerate(states):

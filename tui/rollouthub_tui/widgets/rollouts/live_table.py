@@ -1,4 +1,4 @@
-"""A listing whose rows come, go and change places while somebody looks at it."""
+"""A table whose rows come, go and change places while a person looks at it."""
 
 from collections.abc import Hashable, Sequence
 from typing import ClassVar, cast
@@ -19,13 +19,13 @@ from rollouthub_tui.widgets.virtual_table import Listing, fitted, parsed
 # On the class it is the reactive, whatever it is declared as.
 _VIRTUAL_SIZE = cast(Reactive[Size], Widget.virtual_size)
 _KEPT = 512
-"""Lines that are kept made."""
+"""Most rendered lines in the cache."""
 
 
 class LiveTable(Listing):
-    """The cursor stays at its row, and its row where it is on the screen; at the top, both stay at the top.
+    """The cursor stays at its row, which stays at its place on the screen; at the top, both stay at the top.
 
-    Only lines that say something else than before are painted, and more rows lay nothing out anew.
+    Only changed lines are repainted, and additional rows cause no new layout.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"live-table--nothing"}
@@ -35,7 +35,7 @@ class LiveTable(Listing):
     GAP = 2
 
     class Sorted(Message):
-        """Somebody wants the rows in the order of a column."""
+        """Posted when a person clicks a column's title to sort by it."""
 
         def __init__(self, name: str) -> None:
             super().__init__()
@@ -44,7 +44,7 @@ class LiveTable(Listing):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.lines_made = 0
-        """How many lines were made: those that were seen, not those there are."""
+        """How many lines were rendered so far."""
         self._at: Hashable = None
         self._top: Hashable = None
         self._is_shown = False
@@ -54,24 +54,24 @@ class LiveTable(Listing):
         self._fitted: tuple[int, list[Column]] | None = None
 
     def key(self, row: int) -> Hashable:
-        """What a row is, wherever it goes."""
+        """An identifier of a row that does not depend on the order."""
         raise NotImplementedError
 
     def row_of(self, key: Hashable) -> int | None:
-        """Where it is now; None where it is not."""
+        """The present row for a key; None if it is not listed."""
         raise NotImplementedError
 
     def stamp(self, row: int) -> Hashable:
-        """What its line is made of: the same stamp is the same line."""
+        """A value that determines a row's line: equal stamps mean equal lines."""
         raise NotImplementedError
 
     @property
     def nothing(self) -> str:
-        """What is said where there are no rows."""
+        """The text shown if there are no rows."""
         return "nothing here yet"
 
     def columns(self, width: int) -> Sequence[Column]:
-        """The columns that fit, found once."""
+        """The columns for a width, cached."""
         if self._fitted is None or self._fitted[0] != width:
             self._fitted = (width, list(self.fit(width)))
             self._strips.clear()
@@ -79,32 +79,32 @@ class LiveTable(Listing):
 
     @property
     def room(self) -> int:
-        """Cells of a line, the scroll bar's left out."""
+        """Width of a line in cells, without the scroll bar."""
         return self.size.width - self.scrollbar_size_vertical
 
     @property
     def shown_columns(self) -> Sequence[Column]:
-        """The columns of now."""
+        """The columns for the present width."""
         return self.columns(max(0, self.room - 2))
 
     def fit(self, width: int) -> Sequence[Column]:
-        """The columns that fit so many cells, their gaps included."""
+        """The columns that fit a width in cells, gaps included."""
         raise NotImplementedError
 
     def remake(self) -> None:
-        """Columns or words are others: make every line anew."""
+        """Render every line anew, because columns or labels changed."""
         self._fitted = None
         self._strips.clear()
         self.refresh()
 
     def notify_style_update(self) -> None:
-        """Lines keep colours, which are others now."""
+        """Render every line anew, as the colours have changed."""
         super().notify_style_update()
         self._plain = None
         self._strips.clear()
 
     def update_rows(self) -> None:
-        """The rows are others: keep the cursor, and paint what changed."""
+        """Update after rows have changed; keeps the cursor at its row, and repaints changed lines."""
         count, was = self.count, self.cursor
         top, room = self.scroll_offset.y, max(1, self.size.height - 1)
         self._fit_height()
@@ -131,7 +131,7 @@ class LiveTable(Listing):
         self._repaint()
 
     def restart(self) -> None:
-        """Other rows altogether: begin at the top."""
+        """Forget all rows, and go to the top."""
         self._is_shown = False
         self._at = self._top = None
         self._strips.clear()
@@ -157,7 +157,7 @@ class LiveTable(Listing):
             self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
 
     def watch_cursor(self, before: int, now: int) -> None:
-        """Show it."""
+        """Scroll to the cursor."""
         self._at = self.key(self.cursor) if self.cursor < self.count else None
         self._reveal()
         self._top = self.key(self.scroll_offset.y) if self.scroll_offset.y < self.count else None
@@ -165,20 +165,20 @@ class LiveTable(Listing):
         self.post_message(self.Moved())
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Note what is at the top, so that it can stay there."""
+        """Remember the top row, so that it can stay there."""
         super().watch_scroll_y(old_value, new_value)
         top = round(new_value)
         self._top = self.key(top) if 0 < top < self.count else None
 
     def go(self, row: int | None) -> bool:
-        """Put the cursor at a row; whether there is one."""
+        """Move the cursor to a row; False if it is None."""
         if row is None:
             return False
         self.cursor = row
         return True
 
     def on_click(self, event: Click) -> None:
-        """A click on a title sorts; what one on a row does is the listing's."""
+        """Sort by a clicked title; clicks on rows are handled by `Listing`."""
         if event.y != 0:
             return
         event.prevent_default()
@@ -218,10 +218,9 @@ class LiveTable(Listing):
         return made
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines of the screen, each made once.
+        """The requested lines, each rendered once.
 
-        Without border, padding or links there is nothing for Textual's own cache of lines to do, and it takes as long
-        as making them.
+        Without border, padding or links, Textual's own cache of lines has no use here, and takes as long as rendering.
         """
         width, top, count = self.room, self.scroll_offset.y, self.count
         # Each of these goes through all styles: once for a frame, not once a line.

@@ -1,10 +1,10 @@
-"""Which rollout another is best held against."""
+"""Chooses the rollout to compare another one with."""
 
 from rollouthub.live.follow.attempt_columns import AttemptColumns
 
 
 def other_sample(columns: AttemptColumns, place: int) -> int | None:
-    """The sample of the same group to hold one against: the best, or where that is itself the best, the worst."""
+    """The sample of the same group to compare with: the best one, or for the best one, the worst."""
     groups, rewards = columns.words["group_id"].codes, columns.numbers["reward"]
     group = groups[place]
     others = [

@@ -1,4 +1,4 @@
-"""The rollouts of a run: live ones first, sorted, filtered and searched while they come in."""
+"""The pane with a run's rollouts: those in flight first; sorted, filtered and searched as they come in."""
 
 from typing import ClassVar
 
@@ -18,13 +18,16 @@ from rollouthub_tui.widgets.rollouts.rollout_list import ListedRollouts
 from rollouthub_tui.widgets.virtual_table import Listing
 
 _QUICK_SECONDS, _TYPING_SECONDS = 0.03, 0.15
-"""A list that is made in less is made at every letter; else when so long none came."""
+"""A list that takes fewer seconds than the first is updated at every letter typed; else once none came for the
+second.
+"""
 
 
 class RolloutsPane(ListedRollouts):
-    """For a screen of a run: call `show` at each tick while it can be seen, `only_group` to list one task's samples.
+    """The rollouts of a run; the screen calls `show` at each tick while the pane is visible, `only_group` to list one
+    task.
 
-    `ByTask` asks the screen to show the tasks instead (`t`), at the group of the rollout the cursor is at.
+    `ByTask` asks the screen to show the tasks instead (key `t`), at the group of the selected rollout.
     """
 
     DEFAULT_CSS = """
@@ -49,7 +52,7 @@ class RolloutsPane(ListedRollouts):
     ]
 
     class ByTask(Message):
-        """Somebody wants to see the tasks."""
+        """Posted to show the tasks instead."""
 
         def __init__(self, group_id: str | None) -> None:
             super().__init__()
@@ -61,20 +64,20 @@ class RolloutsPane(ListedRollouts):
         self._before_search = ""
 
     def on_mount(self) -> None:
-        """Begin in the order that was left."""
+        """Restore the stored sort order."""
         settings = navigator(self).settings
         if settings.sort in KINDS:
             self.wanted.sort, self.wanted.descending = settings.sort, settings.is_descending
 
     def on_listing_opened(self, event: Listing.Opened) -> None:
-        """Open the rollout."""
+        """Open the selected rollout."""
         event.stop()
         target = self.target
         if target is not None and self._run is not None:
             navigator(self).open_rollout(self._run, target.rollout_id, target.attempt, self.table.found)
 
     def on_live_table_sorted(self, event: LiveTable.Sorted) -> None:
-        """Sort by a column; by the same again, the other way round."""
+        """Sort by the clicked column; if it is sorted by already, reverse the order."""
         event.stop()
         by = FIELDS[event.name].sort
         if by is None:
@@ -102,25 +105,25 @@ class RolloutsPane(ListedRollouts):
         self._list()
 
     def action_errors(self) -> None:
-        """Only what did not end scored, or everything again."""
+        """Show only rollouts that did not end scored; or all again."""
         self.wanted.errors = not self.wanted.errors
         self.wanted.note("errors only", self.wanted.errors)
         self._list()
 
     def action_attempts(self) -> None:
-        """Also attempts that a later one replaced, or no more."""
+        """Show replaced attempts, too; or hide them again."""
         self.wanted.attempts = not self.wanted.attempts
         self.wanted.note("all attempts", self.wanted.attempts)
         self._list()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Escape goes back where there is nothing to take back; while something is asked, nothing else can be."""
+        """Let Escape go back if there is nothing to undo; disable actions while a text is being entered."""
         if action == "take_back":
             return bool(self.wanted.latest)
         return not (action == "ask" and self._entry.display)
 
     def action_take_back(self) -> None:
-        """Take back what came into force last."""
+        """Remove the restriction (filter, search and so on) that was set last."""
         if self.wanted.take_back() == "transcripts":
             self._end_search()
         self._list()
@@ -130,7 +133,7 @@ class RolloutsPane(ListedRollouts):
             self._tell(otherwise)
 
     def action_next_error(self, step: int) -> None:
-        """The next rollout that did not end scored; or the next match, where transcripts are searched."""
+        """Go to the next rollout that did not end scored; with a search of transcripts, to the next match."""
         table = self.table
         found, flights = table.found, len(table.flights)
         if found is None:
@@ -143,18 +146,18 @@ class RolloutsPane(ListedRollouts):
         self._go(None if position is None else flights + position, "there is no error among what is listed")
 
     def action_next_live(self) -> None:
-        """The next attempt in flight."""
+        """Go to the next attempt in flight."""
         state = self.table.next_live()
         row = self.table.flights.row((state.rollout_id, state.attempt)) if state else None
         are_hidden = self._run is not None and bool(self._run.feed.live)
         self._go(row, "what is in flight is not listed now" if are_hidden else "nothing is in flight")
 
     def action_best(self) -> None:
-        """The highest reward."""
+        """Go to the highest reward."""
         self._go_to(self.table.found.best() if self.table.found is not None else None)
 
     def action_worst(self) -> None:
-        """The lowest reward."""
+        """Go to the lowest reward."""
         self._go_to(self.table.found.worst() if self.table.found is not None else None)
 
     def _go_to(self, position: int | None) -> None:
@@ -162,7 +165,7 @@ class RolloutsPane(ListedRollouts):
         self._go(row, "nothing that is listed has a reward")
 
     def action_by_task(self) -> None:
-        """Ask for the tasks."""
+        """Ask the screen to show the tasks."""
         target = self.target
         group = None
         if self._run is not None and target is not None and target.place is not None:
@@ -170,7 +173,7 @@ class RolloutsPane(ListedRollouts):
         self.post_message(self.ByTask(group))
 
     def action_pair(self) -> None:
-        """Compare the rollout with another sample of its task: the best, or of the best itself the worst."""
+        """Compare the rollout with another sample of its task: the best one, or for the best one, the worst."""
         target = self.target
         if self._run is None or target is None or target.place is None:
             self._tell("only a rollout that is done can be compared")
@@ -184,7 +187,7 @@ class RolloutsPane(ListedRollouts):
     # What a person types.
 
     def action_ask(self, asked: str) -> None:
-        """Ask for a search, a filter or a pattern."""
+        """Ask for a search text, a filter or a pattern."""
         entry, wanted = self._entry, self.wanted
         match asked:
             case "search":
@@ -197,7 +200,7 @@ class RolloutsPane(ListedRollouts):
                 entry.ask(asked, "transcripts", wanted.pattern or "", "a regular expression", compile_pattern)
 
     def on_entry_changed(self, event: Entry.Changed) -> None:
-        """Search while letters come in; where that takes long, when no more come."""
+        """Search while a person types; if a search takes long, once typing stops."""
         event.stop()
         if event.asked != "search":
             return
@@ -209,7 +212,7 @@ class RolloutsPane(ListedRollouts):
             self._typing = self.set_timer(_TYPING_SECONDS, lambda: self._search_letters(event.text))
 
     def on_entry_entered(self, event: Entry.Entered) -> None:
-        """Do what was entered."""
+        """Apply the entered text."""
         event.stop()
         text, wanted = event.text.strip(), self.wanted
         match event.asked:
@@ -228,7 +231,7 @@ class RolloutsPane(ListedRollouts):
         self.screen.set_focus(self.table)
 
     def on_entry_left(self, event: Entry.Left) -> None:
-        """Leave everything as it was."""
+        """Restore the list as it was before."""
         event.stop()
         if event.asked == "search":
             self._search_letters(self._before_search)

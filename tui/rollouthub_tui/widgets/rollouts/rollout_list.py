@@ -1,4 +1,4 @@
-"""The list of a run's rollouts, kept up to date; what a person does with it is the pane's."""
+"""The list of a run's rollouts, kept up to date; actions on it are in `pane.py`."""
 
 import time
 from functools import partial
@@ -22,17 +22,17 @@ from rollouthub_tui.widgets.rollouts.status_line import Standing
 from rollouthub_tui.widgets.virtual_table import Listing
 
 _SHARE = 20
-"""A list that is made anew while a search goes on takes at most this part of the time."""
+"""During a search, updating the list may take at most one part in this many of the time."""
 _ASK_AGAIN_SECONDS = 2.0
-"""Between looks through the transcripts that were added."""
+"""Seconds between searches of newly added transcripts."""
 _ROOM_FOR_PARTS = 110
-"""Cells from which on it is read what rewards are made of."""
+"""Width in cells from which the components of rewards are read."""
 _PARTS_SECONDS = 0.5
-"""Between such readings while a run plays: what is done then comes in faster than anybody reads."""
+"""Seconds between such readings while the run plays."""
 
 
 class ListedRollouts(Widget):
-    """What is wanted of a run's rollouts, as it is now, and what is read beside the screen."""
+    """A run's rollouts as a table, with the present filter, order and search."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -51,28 +51,28 @@ class ListedRollouts(Widget):
         self._listed_at = self._listing_seconds = self._searched_at = 0.0
 
     def compose(self) -> ComposeResult:
-        """What is listed, the list, and a line to type in."""
+        """A line that describes the list, the table, and an input line."""
         yield self._standing
         yield self.table
         yield self._entry
 
     @property
     def target(self) -> Target | None:
-        """The rollout at the cursor; None without any."""
+        """The selected rollout; None if there is none."""
         return self.table.target() if self._run is not None else None
 
     @property
     def pattern(self) -> str | None:
-        """The expression that transcripts are searched for; None where they are not."""
+        """The expression that transcripts are searched for; None without such a search."""
         return self.wanted.pattern
 
     @property
     def among(self) -> RolloutList | None:
-        """The list, as shown."""
+        """The list of rollouts with a record, as shown."""
         return self.table.found
 
     def on_unmount(self) -> None:
-        """Give back what reading took."""
+        """Close the reader of components."""
         if self._reader is not None:
             self._reader.close()
 
@@ -82,7 +82,7 @@ class ListedRollouts(Widget):
         return self
 
     def show(self, run: WatchedRun) -> None:
-        """Show how the run is now."""
+        """Update the list from the run."""
         if not run.is_open:
             return
         if run is not self._run or run.feed.columns.generation != self._generation:
@@ -110,7 +110,7 @@ class ListedRollouts(Widget):
         self._list(show=False)
 
     def _list(self, *, show: bool = True) -> None:
-        """Make the list anew, by what is wanted now."""
+        """Make the list anew with the present restrictions and order."""
         if self._run is None:
             return
         began = time.perf_counter()
@@ -131,7 +131,7 @@ class ListedRollouts(Widget):
         self._say()
 
     def _lone_task(self) -> tuple[str, str] | None:
-        """The environment and task whose group is wanted alone."""
+        """The environment and task id if the list is limited to one task's group."""
         line = self._run.feed.groups.find(self.wanted.group) if self._run and self.wanted.group else None
         return (line.environment, line.task_id or "") if line else None
 
@@ -166,13 +166,13 @@ class ListedRollouts(Widget):
         self._standing.say(parts)
 
     def _tell(self, note: str) -> None:
-        """Say something until something else is done."""
+        """Show a message until the next action."""
         self._note = note
         if self._run is not None:
             self._say()
 
     def on_listing_moved(self, event: Listing.Moved) -> None:
-        """Say where the cursor is."""
+        """Show the position of the cursor."""
         event.stop()
         self._tell("")
 
@@ -218,7 +218,7 @@ class ListedRollouts(Widget):
             self._look_through(hits)
 
     def _read_parts(self) -> None:
-        """Have what the rewards in sight are made of read, where there is room to show it."""
+        """Read the reward components of visible rows in a thread, if there is room to show them."""
         if self._is_reading or self._reader is None or self.table.size.width < _ROOM_FOR_PARTS:
             return
         now = time.monotonic()

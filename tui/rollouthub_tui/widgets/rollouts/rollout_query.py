@@ -1,4 +1,4 @@
-"""What is wanted of a run's rollouts: a filter, a search, errors only …, and the order; each can be taken back."""
+"""The restrictions on a list of rollouts (filter, search, errors only and so on) and its order; each can be undone."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from rollouthub_tui.widgets.rollouts.fields import sort_words
 
 @dataclass
 class Wanted:
-    """What narrows the list, the latest last."""
+    """The present restrictions and the order."""
 
     sort: str = "seq"
     descending: bool = True
@@ -21,19 +21,19 @@ class Wanted:
     group: str | None = None
     errors: bool = False
     attempts: bool = False
-    """Also those that a later one replaced."""
+    """Whether replaced attempts are listed, too."""
     pattern: str | None = None
     matching: Collection[int] = ()
-    """Places of rows whose transcripts match the pattern."""
+    """Indices of the rollouts whose transcripts match the pattern."""
     latest: list[str] = field(default_factory=list[str])
-    """What is in force, in the order in which it came."""
+    """Names of the restrictions in force, in the order in which they were set."""
 
     def note(self, name: str, is_set: bool) -> None:
-        """Something came into force, or was taken back."""
+        """Record that a restriction was set or removed."""
         self.latest = [other for other in self.latest if other != name] + [name] * is_set
 
     def take_back(self) -> str | None:
-        """Take back what came last; its name, or None where nothing is in force."""
+        """Remove the restriction that was set last; returns its name, or None if there is none."""
         if not self.latest:
             return None
         name = self.latest[-1]
@@ -55,11 +55,11 @@ class Wanted:
 
     @property
     def narrows(self) -> bool:
-        """Whether some rollouts are left out."""
+        """Whether any restriction leaves rollouts out."""
         return any(name != "all attempts" for name in self.latest)
 
     def words(self, group_name: Callable[[str], str]) -> list[str]:
-        """What is in force and how rows are ordered, in words."""
+        """The restrictions and the order in words."""
         said = [sort_words(self.sort, self.descending)]
         for name in self.latest:
             match name:
@@ -76,7 +76,7 @@ class Wanted:
         return said
 
     def binding(self) -> Binding:
-        """All that rows must be, but for the search, whose letters the list itself takes."""
+        """All conditions on rows as one filter, except the search, which the list applies itself."""
         wanted = [self.where.bind]
         if self.group is not None:
             wanted.append(text_is("group_id", "==", self.group))
@@ -90,7 +90,7 @@ class Wanted:
         return self.matching.__contains__
 
     def rollouts(self, feed: RunFeed) -> RolloutList:
-        """The list."""
+        """The list of rollouts that meet the restrictions."""
         return feed.rollouts(
             self.sort,
             descending=self.descending,

@@ -1,4 +1,4 @@
-"""The table of a run's rollouts: what is in flight first, then what is done."""
+"""The table of a run's rollouts: those in flight first, then those with a record."""
 
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -29,22 +29,22 @@ from rollouthub_tui.widgets.rollouts.row_words import (
 _NAMES = ("task", "environment")
 """Columns whose texts are shortened in the middle."""
 _LOOKED_BACK = 4096
-"""Rows among which an attempt is looked for that was in flight just now."""
+"""Number of latest records searched for an attempt that was in flight a moment ago."""
 
 
 class RolloutTable(LiveTable):
-    """Rows are attempts; a row's cells are made while it can be seen."""
+    """A row for each attempt; its cells are made only while it is visible."""
 
     def __init__(self) -> None:
         super().__init__()
         self.flights = InFlight()
         self.found: RolloutList | None = None
         self.parts: dict[int, Components] = {}
-        """What rewards are made of, by place, as far as it was read."""
+        """Reward components by index of the rollout, as far as they were read."""
         self.matches: Mapping[int, Match] = {}
-        """Where a pattern was found, by place."""
+        """A match of the search by index of the rollout."""
         self.hint = ""
-        """Said where no rollout is listed."""
+        """The text shown if no rollout is listed."""
         self._feed: RunFeed | None = None
         self._generation = -1
         self._now = 0.0
@@ -53,7 +53,7 @@ class RolloutTable(LiveTable):
         self._words = 0
 
     def begin(self, feed: RunFeed) -> None:
-        """Show a run; or the same, all of whose rows are others."""
+        """Show a run from the beginning, also one whose rows have all been replaced."""
         self._feed, self._generation = feed, feed.columns.generation
         self.parts = {}
         self._words = 0
@@ -61,7 +61,7 @@ class RolloutTable(LiveTable):
         self.restart()
 
     def take(self, found: RolloutList, wanted: Wanted, now: float, task: tuple[str, str] | None) -> None:
-        """Show a list, and what is in flight, as they are now."""
+        """Show a list of rollouts and those in flight now."""
         assert self._feed is not None
         feed, columns = self._feed, self._feed.columns
         self.found, self._now = found, now
@@ -101,22 +101,22 @@ class RolloutTable(LiveTable):
 
     @property
     def count(self) -> int:
-        """Attempts in flight and done."""
+        """The number of attempts, in flight and with a record."""
         if self._feed is None or self.found is None or self._feed.columns.generation != self._generation:
             return 0  # all was read anew, and is shown at the next tick
         return len(self.flights) + len(self.found)
 
     @property
     def nothing(self) -> str:
-        """Why nothing is listed."""
+        """Why no rollout is listed."""
         return self.hint
 
     def place(self, row: int) -> int | None:
-        """Where a row's record is in the run's columns; None while it is in flight."""
+        """The index of a row's record in the run's columns; None while it is in flight."""
         return None if self.found is None or row < len(self.flights) else self.found[row - len(self.flights)]
 
     def target(self) -> Target | None:
-        """What the cursor is at."""
+        """The rollout under the cursor; None where there is none."""
         row = self.cursor
         if row >= self.count:
             return None
@@ -128,7 +128,7 @@ class RolloutTable(LiveTable):
         return Target(columns.texts["rollout_id"][place], columns.wholes["attempt"][place], place)
 
     def key(self, row: int) -> Hashable:
-        """A place; or the id and attempt of what is in flight."""
+        """The index of the record; for an attempt in flight, its id and attempt number."""
         place = self.place(row)
         if place is not None:
             return place
@@ -136,7 +136,7 @@ class RolloutTable(LiveTable):
         return (state.rollout_id, state.attempt)
 
     def row_of(self, key: Hashable) -> int | None:
-        """Where an attempt is, which may have ended since."""
+        """The row of an attempt, even if it has ended since the key was made."""
         if isinstance(key, tuple):
             flight: Flight = key  # pyright: ignore[reportUnknownVariableType, reportAssignmentType] as `key` made it
             row = self.flights.row(flight)
@@ -162,7 +162,7 @@ class RolloutTable(LiveTable):
         return self._feed.columns
 
     def stamp(self, row: int) -> Hashable:
-        """What a line is made of."""
+        """The values that determine a row's line."""
         place = self.place(row)
         if place is None:
             state = self.flights.states[row]
@@ -170,11 +170,11 @@ class RolloutTable(LiveTable):
         return (place, self._columns.effective[place], place in self.parts, place in self.matches)
 
     def fit(self, width: int) -> Sequence[Column]:
-        """Columns by what there is to show."""
+        """The columns that fit, given the run and the list."""
         return fields.fit(self._shape, width)
 
     def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
-        """A line's cells."""
+        """The cells of a row."""
         place = self.place(row)
         if place is None:
             state = self.flights.states[row]
@@ -195,7 +195,7 @@ class RolloutTable(LiveTable):
         return done_cell(self._columns, place, name)
 
     def unread(self) -> list[int]:
-        """Places of the rows in sight with a reward of which it is not known what it is made of."""
+        """Indices of visible rollouts whose reward components have not been read yet."""
         if self._feed is None:
             return []
         rewards, parts = self._columns.numbers["reward"], self.parts
@@ -205,6 +205,6 @@ class RolloutTable(LiveTable):
         ]
 
     def next_live(self) -> LiveState | None:
-        """The attempt in flight after the cursor's, going round."""
+        """The next attempt in flight after the cursor, wrapping around; None if there is none."""
         states = self.flights.states
         return states[(self.cursor + 1) % len(states) if self.cursor + 1 < len(states) else 0] if states else None

@@ -1,4 +1,4 @@
-"""What a rollout's line says, column by column: of one that is done, and of one in flight."""
+"""The cells of a rollout's line, with a record or in flight."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -21,12 +21,12 @@ _QUIET = "bright_black"
 
 @lru_cache(8192)
 def name_of(text: str) -> str:
-    """A name as a table shows it: plain, on one line, of letters that are as wide everywhere."""
+    """A name for a table: plain text in one line, of characters with a fixed width."""
     return plain_name(text)
 
 
 def shortened(text: str, width: int) -> str:
-    """A name in so many cells, its end kept: that is where the names of tasks differ."""
+    """A name cut to a width in the middle, since tasks' names often differ at the end."""
     length = len(text) if text.isascii() else cell_len(text)
     if length <= width or width < 8:
         return text
@@ -40,7 +40,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def ending(outcome: str | None, *, counts: bool = True) -> Cell:
-    """How a rollout ended: a mark and a colour for the kind, a word for what broke."""
+    """An outcome as a cell: its mark and colour, and a word for what broke."""
     known = _OUTCOMES.get(outcome or "")
     if known is None:
         return _MISSING
@@ -49,18 +49,18 @@ def ending(outcome: str | None, *, counts: bool = True) -> Cell:
 
 
 def components(parts: Components | None) -> str:
-    """What a reward is made of."""
+    """The components of a reward as text."""
     return "  ".join(f"{name_of(name)} {number(value)}" for name, value in (parts or {}).items())
 
 
 def done_cell(columns: AttemptColumns, place: int, name: str) -> Cell:
-    """A cell of a rollout that is done."""
+    """A cell of a rollout with a record."""
     word = _DONE.get(name)
     return word(columns, place) if word else EMPTY
 
 
 def live_cell(state: LiveState, name: str, now: float, *, plays: bool) -> Cell:
-    """A cell of a rollout in flight; where its run does not play any more, of one that was."""
+    """A cell of a rollout in flight; if its run no longer plays, of one left unfinished."""
     match name:
         case "state":
             if not plays:
@@ -89,7 +89,7 @@ def live_cell(state: LiveState, name: str, now: float, *, plays: bool) -> Cell:
 
 
 def moved(state: LiveState, now: float) -> str:
-    """How long ago something happened in it."""
+    """How long ago the rollout last made progress."""
     return f"+{clock(max(0.0, now - state.updated_at))}"
 
 

@@ -1,4 +1,4 @@
-"""What a search of the transcripts has found so far."""
+"""The matches found so far by a search of the transcripts."""
 
 import re
 from collections.abc import AsyncGenerator
@@ -13,7 +13,7 @@ from rollouthub.text import plain_name
 
 
 class Hits:
-    """Goes through a run's transcripts, and goes on where the run does."""
+    """Searches a run's transcripts, and those that are added later."""
 
     def __init__(self, pattern: re.Pattern[str]) -> None:
         self.pattern = pattern
@@ -22,13 +22,13 @@ class Hits:
         self.problem: str | None = None
         self.is_searching = False
         self.version = 0
-        """Grows with what is found."""
+        """Grows whenever matches are added."""
         self._last: int = 0
         self._slow = 0
         self._unplaced: list[Match] = []
 
     async def look_through(self, directory: Path) -> None:
-        """Search what was not searched yet."""
+        """Search the transcripts that were not searched yet."""
         self.is_searching = True
         try:
             stretches: AsyncGenerator[Found] = search_transcripts(directory, self.pattern, after=self._last)
@@ -44,7 +44,7 @@ class Hits:
             self.is_searching = False
 
     def settle(self, columns: AttemptColumns) -> bool:
-        """Find the places of matches whose rows were read meanwhile; whether there are any."""
+        """Find the indices of matches whose records were read meanwhile; returns whether there are any."""
         if not self._unplaced:
             return False
         waiting: list[Match] = []
@@ -60,7 +60,7 @@ class Hits:
         return is_new
 
     def words(self, total: int) -> str:
-        """How far it is."""
+        """The number of matches, and how many of `total` transcripts are searched; or why the search ended."""
         if self.problem is not None:
             return plain_name(self.problem)
         said = f"{count(len(self.by_place), 'match').replace('matchs', 'matches')}"

@@ -1,4 +1,4 @@
-"""The line above a table that says what is listed, in what order, and how to take that back."""
+"""The line above a table that describes its content, its order, and how to undo restrictions."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ _MOST_LINES = 3
 
 
 class Standing(LinePanel):
-    """Parts of a sentence, on as many lines as they need."""
+    """A text in parts, on as many lines as it needs."""
 
     DEFAULT_CSS = """
     Standing { height: 1; padding: 0 1; background: $surface; color: $foreground; }
@@ -22,7 +22,7 @@ class Standing(LinePanel):
         self._said: tuple[Sequence[str], int] = ((), 0)
 
     def say(self, parts: Sequence[str]) -> None:
-        """Say this."""
+        """Show these parts."""
         width = self.size.width or self.screen.size.width - 2
         said = (tuple(parts), width)
         if said == self._said:
@@ -36,12 +36,12 @@ class Standing(LinePanel):
         self.replace(Text("\n").join(lines))
 
     def on_resize(self) -> None:
-        """Break the lines where they end now."""
+        """Break the lines for the new width."""
         self.say(self._said[0])
 
 
 def wrapped(parts: Sequence[str], width: int) -> list[str]:
-    """Parts joined by dots, broken between them."""
+    """The parts joined by dots, with line breaks only between them."""
     lines = [""]
     for part in parts:
         joined = f"{lines[-1]} · {part}" if lines[-1] else part

@@ -1,4 +1,4 @@
-"""The tasks of a run: what the samples of each came to, and whether there is anything to learn from them."""
+"""The tasks of a run: the results of each task's samples, and whether their rewards differ, as training needs."""
 
 import time
 from collections.abc import Hashable, Sequence
@@ -23,9 +23,9 @@ from rollouthub_tui.widgets.virtual_table import Listing
 Order = Literal["met", "task", "rollouts", "mean_reward", "pass_rate", "spread"]
 _ORDERS: tuple[Order, ...] = ("met", "task", "rollouts", "pass_rate", "mean_reward", "spread")
 _LOOKED_AT = 20
-"""Groups in an order of figures that change are sorted at most so many times their own time apart, and …"""
+"""Groups are sorted again only after this many times the duration of the last sort,"""
 _REST_SECONDS = 1.0
-"""… a second."""
+"""and after this many seconds at the earliest."""
 
 
 class TaskTable(LiveTable):
@@ -46,14 +46,14 @@ class TaskTable(LiveTable):
         self._generation = -1
 
     def begin(self, feed: RunFeed) -> None:
-        """Other groups altogether."""
+        """Show a run from the beginning."""
         self.lines, self._feed = feed.groups, feed
         self._known, self._width, self._generation = 0, 16, feed.columns.generation
         self.put_in_order()
         self.restart()
 
     def put_in_order(self) -> None:
-        """Sort, now."""
+        """Sort the table now."""
         assert self.lines is not None
         began = time.monotonic()
         by, lines = self.order, self.lines
@@ -69,7 +69,7 @@ class TaskTable(LiveTable):
         self._sorting_seconds = self._sorted_at - began
 
     def take(self) -> None:
-        """Show them as they are now; sort where that was not done for a while and there are more samples."""
+        """Update the rows; sort them if there are more samples and the last sort is long enough ago."""
         assert self._feed is not None
         self.lines, samples = self._feed.groups, len(self._feed.columns)
         rest = max(_REST_SECONDS, _LOOKED_AT * self._sorting_seconds)
@@ -91,14 +91,14 @@ class TaskTable(LiveTable):
 
     @property
     def count(self) -> int:
-        """Groups, as they were sorted last."""
+        """The number of groups when they were last sorted."""
         if self._feed is None or self._feed.columns.generation != self._generation:
             return 0  # all was read anew, and is shown at the next tick
         return len(self._places)
 
     @property
     def line(self) -> GroupLine | None:
-        """The one at the cursor."""
+        """The selected group; None if there is none."""
         return self._group(self.cursor) if self.cursor < self.count else None
 
     def _group(self, row: int) -> GroupLine:
@@ -106,11 +106,11 @@ class TaskTable(LiveTable):
         return self.lines.line(self._places[row])
 
     def key(self, row: int) -> Hashable:
-        """Its place among all."""
+        """The group's index in the unsorted list."""
         return self._places[row]
 
     def row_of(self, key: Hashable) -> int | None:
-        """Where it is in this order."""
+        """The row of a group in the present order."""
         if not isinstance(key, int):
             return None
         if isinstance(self._places, range):
@@ -120,16 +120,16 @@ class TaskTable(LiveTable):
         return self._rows.get(key)
 
     def row_named(self, group_id: str) -> int | None:
-        """Where a group is; None where it is not there."""
+        """The row of the group with this id; None if there is none."""
         assert self._feed is not None
         return self.row_of(self._feed.columns.words["group_id"].code(group_id))
 
     def stamp(self, row: int) -> Hashable:
-        """What its line is made of."""
+        """The values that determine a row's line."""
         return self._group(row)
 
     def fit(self, width: int) -> Sequence[Column]:
-        """As many columns as there is room for."""
+        """The columns that fit."""
         has_environments = self._feed is not None and len(self._feed.columns.words["environment"].vocabulary) > 1
         wanted = [("passed", 7), ("reward", 8), ("spread", 20), ("done", 7), ("environment", 16), ("tokens", 7)]
         titles = {"done": "samples", "passed": "passed", "reward": "mean", "spread": "spread"}
@@ -155,7 +155,7 @@ class TaskTable(LiveTable):
         return Column(column.name, title, column.width, column.is_right)
 
     def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
-        """A line's cells."""
+        """The cells of a row."""
         line = self._group(row)
         return [_cell(line, column) for column in columns]
 
@@ -167,7 +167,7 @@ BY: dict[str, Order] = {
     "reward": "mean_reward",
     "spread": "spread",
 }
-"""What a click on a title sorts by."""
+"""The order that a click on a column's title sorts by."""
 _WORDS: dict[Order, str] = {
     "met": "as they were met",
     "task": "by task",
@@ -197,7 +197,7 @@ def _cell(line: GroupLine, column: Column) -> Cell:
 
 
 def spread(line: GroupLine) -> Cell:
-    """How far a group's rewards are apart; of equal ones a trainer learns nothing."""
+    """The spread of a group's rewards as a cell; if they are equal, a trainer learns nothing from them."""
     if line.spread is None:
         return Cell(NONE)
     if line.spread == 0:
@@ -206,10 +206,10 @@ def spread(line: GroupLine) -> Cell:
 
 
 class TasksPane(Widget):
-    """For a screen of a run: call `show` at each tick while it can be seen.
+    """The tasks of a run; the screen calls `show` at each tick while the pane is visible.
 
-    Where somebody opens a task, `Chosen` asks the screen to list its rollouts: `RolloutsPane.only_group(group_id)`.
-    `go_to(group_id)` puts the cursor at a task, for `RolloutsPane.ByTask`.
+    When a task is opened, `Chosen` asks the screen to list its rollouts with `RolloutsPane.only_group(group_id)`.
+    `go_to(group_id)` moves the cursor to a task, for `RolloutsPane.ByTask`.
     """
 
     DEFAULT_CSS = """
@@ -221,7 +221,7 @@ class TasksPane(Widget):
     ]
 
     class Chosen(Message):
-        """Somebody wants to see a task's rollouts."""
+        """Posted to show a task's rollouts."""
 
         def __init__(self, group_id: str) -> None:
             super().__init__()
@@ -236,13 +236,13 @@ class TasksPane(Widget):
         self._standing = Standing()
 
     def compose(self) -> ComposeResult:
-        """What is listed, and the list."""
+        """A line that describes the list, and the table."""
         yield self._standing
         yield self.table
 
     @property
     def target(self) -> Target | None:
-        """A task is no rollout."""
+        """Always None: a task is not a rollout."""
         return None
 
     def focus(self, scroll_visible: bool = True, **_: bool) -> "TasksPane":
@@ -251,7 +251,7 @@ class TasksPane(Widget):
         return self
 
     def show(self, run: WatchedRun) -> None:
-        """Show how the tasks are now."""
+        """Update the table from the run."""
         if not run.is_open:
             return
         generation = run.feed.columns.generation
@@ -265,7 +265,7 @@ class TasksPane(Widget):
         self._say()
 
     def go_to(self, group_id: str | None) -> None:
-        """Put the cursor at a task, as soon as it is shown."""
+        """Move the cursor to a task once it is listed."""
         self._wanted = group_id
         if self._run is not None:
             self.show(self._run)
@@ -277,19 +277,19 @@ class TasksPane(Widget):
         self._standing.say([*parts, _WORDS[table.order] + arrow, "enter lists its rollouts"])
 
     def on_listing_moved(self, event: Listing.Moved) -> None:
-        """Say where the cursor is."""
+        """Show the position of the cursor."""
         event.stop()
         if self._run is not None:
             self._say()
 
     def on_listing_opened(self, event: Listing.Opened) -> None:
-        """Ask for its rollouts."""
+        """Ask the screen to show the task's rollouts."""
         event.stop()
         if (line := self.table.line) is not None:
             self.post_message(self.Chosen(line.name))
 
     def on_live_table_sorted(self, event: LiveTable.Sorted) -> None:
-        """Sort by a column; by the same again, the other way round."""
+        """Sort by the clicked column; if it is sorted by already, reverse the order."""
         event.stop()
         by = BY.get(event.name)
         if by is not None:

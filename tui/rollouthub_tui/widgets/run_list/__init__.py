@@ -1,1 +1,1 @@
-"""A line of the list of runs: what it says, and where that comes from."""
+"""The list of runs: its table, the words on each line, and the figures behind them."""

@@ -1,20 +1,20 @@
-"""How fast a run goes, from what it had done when it was looked at."""
+"""The speed of a run, from its number of finished rollouts at several times."""
 
 from collections import deque
 
 _WINDOW_SECONDS = 60.0
 _LEAST_SECONDS = 3.0
-"""Before that, two looks say nothing of a rate."""
+"""Two observations closer than this give no rate."""
 
 
 class Pace:
-    """Looks at a run, the latest minute of them."""
+    """Observations of a run within the last minute."""
 
     def __init__(self) -> None:
         self._looks: deque[tuple[float, int]] = deque()
 
     def look(self, now: float, done: int) -> None:
-        """So much was done then."""
+        """Record how many rollouts were finished at a time."""
         looks = self._looks
         if looks and done < looks[-1][1]:
             looks.clear()  # another run is there now
@@ -24,7 +24,7 @@ class Pace:
 
     @property
     def rate(self) -> float | None:
-        """Rollouts a second; None where that cannot be said yet, or nothing moved."""
+        """Rollouts per second; None if it is unknown yet, or nothing has finished."""
         if not self._looks:
             return None
         (began, first), (ended, last) = self._looks[0], self._looks[-1]
@@ -33,5 +33,5 @@ class Pace:
 
 
 def seconds_left(rate: float | None, done: int | None, planned: int | None) -> float | None:
-    """Until everything planned is done; None where that cannot be said."""
+    """Seconds until all planned rollouts are finished; None if unknown."""
     return max(0, planned - done) / rate if rate and done is not None and planned is not None else None

@@ -1,4 +1,4 @@
-"""The runs as a table."""
+"""The table of runs."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,23 +27,23 @@ WIDE, MIDDLE = 150, 108
 
 
 class RunsTable(Listing):
-    """The runs that a search leaves, live ones first."""
+    """The runs that match a search, live ones first."""
 
     def __init__(self, tallies: Tallies, clock: Callable[[], float]) -> None:
         super().__init__()
         self.tallies, self._clock = tallies, clock
         self.marked: list[Path] = []
-        """Directories, in the order in which they were marked."""
+        """Directories of the marked runs, in the order in which they were marked."""
         self.search = ""
         self._all: Sequence[SeenRun] = ()
         self.shown: list[SeenRun] = []
-        """What the search leaves."""
+        """The runs that match the search."""
         self._lines: dict[Path, tuple[SeenRun, Line]] = {}
         self._paces: dict[Path, Pace] = {}
 
     @property
     def count(self) -> int:
-        """How many the search leaves."""
+        """The number of runs that match the search."""
         return len(self.shown)
 
     @property
@@ -52,7 +52,7 @@ class RunsTable(Listing):
         return self.shown[self.cursor] if self.shown else None
 
     def show_runs(self, runs: Sequence[SeenRun]) -> None:
-        """These are the runs now; the cursor stays at its run."""
+        """Replace the runs; the cursor stays at its run."""
         now, there = self._clock(), {run.directory for run in runs}
         self._all = runs
         self._lines = {directory: kept for directory, kept in self._lines.items() if directory in there}
@@ -65,7 +65,7 @@ class RunsTable(Listing):
         self._choose()
 
     def find(self, search: str) -> None:
-        """Leave only runs whose name, environments, agent or model have these letters, in order."""
+        """Show only runs whose name, environments, agent or model contain these letters in this order."""
         self.search = search.strip()
         self._choose()
 
@@ -85,14 +85,16 @@ class RunsTable(Listing):
         return any(closeness(self.search, word) is not None for word in words)
 
     def line(self, run: SeenRun) -> Line:
-        """The words of a run."""
+        """The texts for a run."""
         kept = self._lines.get(run.directory)
         if kept is None or (kept[0] is not run and kept[0] != run):
             kept = self._lines[run.directory] = (run, line_of(run))
         return kept[1]
 
     def rate(self, run: SeenRun, tally: Tally | None) -> float | None:
-        """Rollouts a second, as seen; at the first looks since the run began, where it began once."""
+        """Rollouts per second as observed; before there are enough observations, since the start of a run that was
+        not resumed.
+        """
         pace = self._paces.get(run.directory)
         if pace is None or tally is None or tally.done is None:
             return None
@@ -102,7 +104,7 @@ class RunsTable(Listing):
         return rate
 
     def toggle_mark(self) -> None:
-        """Mark the run at the cursor, or not any more, and go on."""
+        """Mark or unmark the selected run, and move to the next."""
         run = self.current
         if run is None:
             return
@@ -114,11 +116,11 @@ class RunsTable(Listing):
         self.refresh()
 
     def mark(self, row: int) -> str:
-        """A star before what is marked."""
+        """A star for a marked run."""
         return "*" if self.shown[row].directory in self.marked else " "
 
     def columns(self, width: int) -> Sequence[Column]:
-        """By width: agent, bar, pace and the whole date where there is room."""
+        """The columns for a width; agent, bar, pace and full date only if there is room."""
         name, model = Column("name", "run", 14), Column("model", "model", 8)
         numbers = [
             Column("reward", "reward", 6, is_right=True),
@@ -143,7 +145,7 @@ class RunsTable(Listing):
         return shared_out(width, every, {"name": 2, "model": 2})
 
     def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
-        """What is known of a run; of one that cannot be read, why."""
+        """The cells for a run; for one that cannot be read, the reason."""
         run = self.shown[row]
         line = self.line(run)
         if line.problem is not None:

@@ -1,4 +1,4 @@
-"""How far runs are and what they came to, read for those that can be seen, and again only when they changed."""
+"""The progress and results of the visible runs, read again only if they changed."""
 
 import sqlite3
 import time
@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rollouthub.errors import HubError
-from rollouthub.live.control.live_protocol import RunView
+from rollouthub.live.control.live_views import RunView
 from rollouthub.live.follow import SeenRun
 from rollouthub.store import RunInfo, open_run
-from rollouthub.store.sql_schema import DATABASE
+from rollouthub.store.run_directories import DATABASE
 
 _BREATH = 20
-"""A run that goes on is read again after so many times what reading it took."""
+"""A live run is read again after this many times the duration of its last reading."""
 
 _Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What a run came to so far."""
+    """A run's figures so far."""
 
     done: int | None
-    """Samples with a record; None where nobody can say."""
+    """Number of samples with a record; None if unknown."""
     scored: int
     mean_reward: float | None
-    """Over scored samples; None without any."""
+    """Mean over scored samples; None if there are none."""
     pass_rate: float | None
-    """Over samples with a verdict; None without any."""
+    """Fraction of samples with a verdict that passed; None if there are none."""
 
 
 @dataclass(slots=True)
@@ -36,25 +36,25 @@ class _Kept:
     stamp: _Stamp
     tally: Tally | None
     again: float
-    """The moment from which it may be read again."""
+    """Earliest time for reading it again."""
 
 
 class Tallies:
-    """The tallies of runs, by their directories."""
+    """The figures of runs by directory."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._kept: dict[Path, _Kept] = {}
 
     def of(self, run: SeenRun) -> Tally | None:
-        """What is known of a run now."""
+        """The known figures of a run; None if there are none."""
         if run.view is not None:
             return tally_of(run.view)
         kept = self._kept.get(run.directory)
         return kept.tally if kept else None
 
     def read(self, runs: Iterable[SeenRun]) -> bool:
-        """Read those that changed since; whether any did. Blocking; one thread at a time."""
+        """Read the figures of runs that changed; returns whether any did. Blocking; one thread at a time."""
         is_new = False
         for run in runs:
             if run.view is not None or not isinstance(run.info, RunInfo):
@@ -71,7 +71,7 @@ class Tallies:
 
 
 def tally_of(view: RunView) -> Tally:
-    """What a run's hub says."""
+    """The figures that a run's hub reports."""
     means = view.means or {}
     scored, reward, passed = means.get("scored"), means.get("mean_reward"), means.get("pass_rate")
     return Tally(

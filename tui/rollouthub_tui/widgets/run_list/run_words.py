@@ -1,13 +1,13 @@
-"""What the list says of a run, in plain words."""
+"""The texts for one run in the list of runs."""
 
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, cast
 
-from rollouthub.live.control.live_protocol import RunView
+from rollouthub.live.control.live_views import RunView
 from rollouthub.live.follow import SeenRun
 from rollouthub.statistics.amounts import NONE, clock, moment, number, share, short
-from rollouthub.store import BrokenRun
+from rollouthub.store import BrokenRun, RunInfo
 from rollouthub_tui.widgets.run_list.pace import seconds_left
 from rollouthub_tui.widgets.run_list.run_totals import Tally
 from rollouthub_tui.widgets.safe_words import named, quoted
@@ -23,13 +23,13 @@ STYLES = {
     "dead": "red",
     "unreadable": "red",
 }
-"""The colour of each word for a run's status; the word is always beside it."""
+"""The colour for each status word, which is always shown with it."""
 _FULL, _PARTS = "█", " ▏▎▍▌▋▊▉"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The words of one run."""
+    """The texts for one run."""
 
     name: str
     status: str
@@ -37,14 +37,14 @@ class Line:
     agent: str
     model: str
     problem: str | None
-    """Why it cannot be read."""
+    """Why the run cannot be read; None if it can."""
     created_at: float | None
     planned: int | None
     is_live: bool
 
 
 def line_of(run: SeenRun) -> Line:
-    """The words of a run that do not change while it plays."""
+    """The texts of a run that stay the same while it plays."""
     name = named(run.name) or "(no name)"
     if isinstance(run.info, BrokenRun):
         problem = quoted(run.info.problem, 2000)
@@ -58,7 +58,7 @@ def line_of(run: SeenRun) -> Line:
         status_of(view) if view else info.status,
         named(", ".join(_short(environment) for environment in environments)) or NONE,
         named((view.agent if view else _text(asked.get("agent"))) or NONE),
-        named((view.model if view else _text(asked.get("model"))) or NONE),
+        named(", ".join(filter(None, (view.model if view else _text(asked.get("model")), *_seats(info))))) or NONE,
         None,
         info.created_at,
         info.planned if view is None or view.planned is None else view.planned,
@@ -67,8 +67,12 @@ def line_of(run: SeenRun) -> Line:
 
 
 def status_of(view: RunView) -> str:
-    """The status of a run that plays, as its hub says."""
+    """The status of a live run as its hub reports it."""
     return view.status
+
+
+def _seats(info: RunInfo) -> list[str]:
+    return [f"{seat}={player}" for seat, player in info.seats.items()]
 
 
 def _text(value: object) -> str:
@@ -80,12 +84,12 @@ def _names(value: object) -> list[str]:
 
 
 def _short(environment: str) -> str:
-    """An environment that is a file or folder, by its last part."""
+    """The name of an environment; of one that is a file or folder, the last part of its path."""
     return PurePath(environment).name if environment.startswith(("/", "./", "../", "~")) else environment
 
 
 def done_of(line: Line, tally: Tally | None) -> str:
-    """How many are done, of how many."""
+    """How many rollouts are done of how many, in words."""
     done = NONE if tally is None or tally.done is None else _count(tally.done)
     return done if line.planned is None else f"{done}/{_count(line.planned)}"
 
@@ -95,7 +99,7 @@ def _count(value: int) -> str:
 
 
 def bar(done: int | None, planned: int | None, width: int) -> str:
-    """How far a run is, as a bar."""
+    """The progress of a run as a bar."""
     if done is None or not planned:
         return ""
     eighths = round(8 * width * min(1.0, done / planned))
@@ -104,7 +108,7 @@ def bar(done: int | None, planned: int | None, width: int) -> str:
 
 
 def pace_of(line: Line, tally: Tally | None, rate: float | None) -> str:
-    """How fast it goes, and how long it still will."""
+    """The run's speed and the time left, in words."""
     if not line.is_live or rate is None:
         return ""
     speed = f"{rate:.1f}/s" if rate >= 0.1 else f"{rate * 60:.1f}/min"
@@ -113,17 +117,17 @@ def pace_of(line: Line, tally: Tally | None, rate: float | None) -> str:
 
 
 def reward_of(tally: Tally | None) -> str:
-    """Its mean reward."""
+    """The run's mean reward, as text."""
     return NONE if tally is None else number(tally.mean_reward)
 
 
 def passes_of(tally: Tally | None) -> str:
-    """Its pass rate."""
+    """The run's pass rate, as text."""
     return NONE if tally is None else share(tally.pass_rate)
 
 
 def age(created_at: float | None, now: float) -> str:
-    """How long ago, in few characters."""
+    """How long ago a time is, in a few characters."""
     if created_at is None:
         return NONE
     seconds = max(0.0, now - created_at)
@@ -134,7 +138,7 @@ def age(created_at: float | None, now: float) -> str:
 
 
 def when(created_at: float | None, now: float) -> str:
-    """When, and how long ago."""
+    """A time, and how long ago it is."""
     if created_at is None:
         return NONE
     ago = age(created_at, now)

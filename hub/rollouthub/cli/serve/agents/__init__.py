@@ -1,1 +1,1 @@
-"""`hub serve agents`: environments and a model for agents outside."""
+"""`hub serve agents`: serves environments and a model to external agents."""

@@ -1,4 +1,4 @@
-"""What `hub serve agents` does: merge the settings, choose the directory, serve, and say what came of it."""
+"""What `hub serve agents` does: merges the settings, chooses the directory, serves, and prints the results."""
 
 import os
 from functools import partial
@@ -9,9 +9,10 @@ import typer
 
 from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.run.action import request_of
+from rollouthub.cli.serve.agents.command import ServeAgentsOptions
 from rollouthub.engine.directories import fresh_directory
 from rollouthub.engine.run_request import as_toml
-from rollouthub.gateway.sessions.open_service import visitors_plan
+from rollouthub.gateway.sessions.open_service import external_agents_plan
 from rollouthub.gateway.sessions.serve_sessions import HubOrder, HubReady, serve_hub
 from rollouthub.gateway.sessions.service_rules import GatewayPlace, ServiceRules
 from rollouthub.hosting.server.credential import ControlCredential, control_credential
@@ -20,32 +21,16 @@ from rollouthub.models.credentials import load_credentials
 from rollouthub.store import open_run
 
 
-def serve_command(
-    given: dict[str, Any],
-    config: Path | None,
-    output: Path | None,
-    resume: bool,
-    as_json: bool,
-    *,
-    host: str,
-    port: int,
-    public_url: str | None,
-    control: str | None,
-    ttl_seconds: float,
-    most_open: int,
-    rate: float,
-    practice: bool,
-    practice_split: str | None,
-) -> int:
-    """Serve; the exit code.
+def serve_command(given: dict[str, Any], options: ServeAgentsOptions) -> int:
+    """Serve until stopped; returns the exit code.
 
     Raises:
-        HubError: it cannot be served.
+        HubError: the server cannot be started.
     """
-    request = request_of(given, config, output, resume)
-    plan = visitors_plan(request)
-    directory = output or fresh_directory("serve")
-    with control_credential(control) as credential, log_to_run(directory):
+    request = request_of(given, options.config, options.output, options.resume)
+    plan = external_agents_plan(request)
+    directory = options.output or fresh_directory("serve")
+    with control_credential(options.control) as credential, log_to_run(directory):
         order = HubOrder(
             plan=plan,
             directory=directory,
@@ -53,26 +38,27 @@ def serve_command(
             control_token=credential.token,
             control=credential.address,
             given=as_toml(request),
-            resume=resume,
+            resume=options.resume,
             door=os.environ,
             metrics_token=os.environ.get("ROLLOUTHUB_METRICS_TOKEN") or None,
             rules=ServiceRules(
-                ttl_seconds=ttl_seconds,
-                most_open=most_open,
-                requests_per_second=rate or None,
-                practice=practice,
-                practice_split=practice_split,
+                ttl_seconds=options.ttl,
+                turn_seconds=options.turn_timeout,
+                most_open=options.most_open,
+                requests_per_second=options.rate or None,
+                practice=options.practice,
+                practice_split=options.practice_split,
             ),
-            place=GatewayPlace(host, port, public_url.rstrip("/") if public_url else None),
+            place=GatewayPlace(options.host, options.port, options.agents_url),
         )
-        code = serve_to_the_end(partial(serve_hub, order), lambda ready: _announce(ready, credential, as_json))
-    if not as_json:
+        code = serve_to_the_end(partial(serve_hub, order), lambda ready: _announce(ready, credential, options.as_json))
+    if not options.as_json:
         typer.echo(_closing(directory))
     return code
 
 
 def _announce(ready: HubReady, credential: ControlCredential, as_json: bool) -> None:
-    """Say where everything is, and what to do next; of the credential only where it is kept."""
+    """Print the addresses and the next steps; of the credential, only the file that holds it."""
     if as_json:
         typer.echo(ready.model_dump_json())
         return

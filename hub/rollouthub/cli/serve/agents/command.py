@@ -1,24 +1,62 @@
-"""`hub serve agents`: environments and a model behind two URLs an episode, for agents of any make."""
+"""`hub serve agents`: serves environments and a model to external agents at two URLs per episode."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import Field
 
-from rollouthub.cli.options import ConfigOption
-from rollouthub.cli.settings_command import SettingsCommand, given_settings
+from rollouthub.cli.options import ConfigField
+from rollouthub.cli.serve.served_options import PLACE, AddressesAsJson, PlaneOptions
+from rollouthub.cli.settings_command import SettingsCommand, given_options, given_settings
+from rollouthub.settings import Option
 
-_PLACE, _BOUNDS = "Where", "Bounds"
+_BOUNDS = "Bounds"
+
+
+class ServeAgentsOptions(PlaneOptions):
+    """Options of `hub serve agents`: addresses, and limits for agents and episodes."""
+
+    practice: Annotated[bool, Option(panel=PLACE)] = Field(
+        default=False, description="Also serve a fixed URL for trying each environment, unscored."
+    )
+    practice_split: Annotated[str | None, Option(panel=PLACE)] = Field(
+        default=None, description="The split that practice uses; by default the first one that is not served."
+    )
+    ttl: Annotated[float, Option(panel=_BOUNDS)] = Field(
+        default=3600.0, ge=1, description="Seconds after which an episode that was not ended is closed."
+    )
+    turn_timeout: Annotated[float, Option(panel=_BOUNDS)] = Field(
+        default=600.0,
+        gt=0,
+        description="Seconds an agent may be silent where seats take turns; past that, it has left its seat.",
+    )
+    most_open: Annotated[int, Option("--max-open", panel=_BOUNDS)] = Field(
+        default=1000, ge=1, description="Most episodes open at once."
+    )
+    rate: Annotated[float, Option(panel=_BOUNDS)] = Field(
+        default=100.0, ge=0, description="Most requests per second of one agent, averaged over time; 0 is no limit."
+    )
+    config: ConfigField = None
+    output: Annotated[Path | None, Option(short="-o")] = Field(
+        default=None, description="The run's directory; runs/serve-TIME by default."
+    )
+    resume: bool = Field(
+        default=False, description="Continue the run in -o; episodes that were open when it was killed are recorded."
+    )
+    as_json: AddressesAsJson = False
 
 
 class ServeAgentsCommand(SettingsCommand):
-    """`hub serve agents`: the settings of a run whose agents act elsewhere."""
+    """`hub serve agents`: takes the run settings that apply to external agents."""
 
+    options = ServeAgentsOptions
     taken = (
         "environments",
         "model",
         "base_url",
         "roles",
+        "seats",
         "split",
         "seed",
         "set",
@@ -37,72 +75,10 @@ class ServeAgentsCommand(SettingsCommand):
         "traces",
     )
     left_out = ("deadlines.agent", "deadlines.episode")
-    """How long an agent may take is --ttl."""
+    """Settings that are not offered, because --ttl sets an agent's time."""
 
 
-def serve_agents(
-    ctx: typer.Context,
-    host: Annotated[str, typer.Option(help="Address to listen on for agents.", rich_help_panel=_PLACE)] = ("127.0.0.1"),
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.", rich_help_panel=_PLACE)
-    ] = 0,
-    public_url: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="URL at which agents reach the hub, if it differs.", rich_help_panel=_PLACE),
-    ] = None,
-    control: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="unix:PATH or HOST:PORT of the control plane; a private socket if unset.",
-            rich_help_panel=_PLACE,
-        ),
-    ] = None,
-    practice: Annotated[
-        bool,
-        typer.Option(
-            "--practice", help="Also serve a fixed URL for trying each environment, unscored.", rich_help_panel=_PLACE
-        ),
-    ] = False,
-    practice_split: Annotated[
-        str | None,
-        typer.Option(
-            help="The split that practice uses; by default the first one that is not served.",
-            rich_help_panel=_PLACE,
-        ),
-    ] = None,
-    ttl: Annotated[
-        float,
-        typer.Option(
-            min=1, help="Seconds after which an episode that was not ended is closed.", rich_help_panel=_BOUNDS
-        ),
-    ] = 3600.0,
-    most_open: Annotated[
-        int, typer.Option("--max-open", min=1, help="Most episodes open at once.", rich_help_panel=_BOUNDS)
-    ] = 1000,
-    rate: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            help="Most requests per second of one agent, averaged over time; 0 is no limit.",
-            rich_help_panel=_BOUNDS,
-        ),
-    ] = 100.0,
-    config: ConfigOption = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="The run's directory; runs/serve-TIME by default."),
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", help="Continue the run in -o; episodes that were open when it was killed are recorded."
-        ),
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the addresses it serves on as one line of JSON.")
-    ] = False,
-) -> None:
+def serve_agents(ctx: typer.Context) -> None:
     """Give agents an MCP URL and a model URL for each episode.
 
     Agents of any make play unmodified: everything they do is recorded, and every episode is scored.
@@ -114,20 +90,4 @@ def serve_agents(
     """
     from rollouthub.cli.serve.agents.action import serve_command
 
-    code = serve_command(
-        given_settings(ctx),
-        config,
-        output,
-        resume,
-        as_json,
-        host=host,
-        port=port,
-        public_url=public_url,
-        control=control,
-        ttl_seconds=ttl,
-        most_open=most_open,
-        rate=rate,
-        practice=practice,
-        practice_split=practice_split,
-    )
-    raise typer.Exit(code)
+    raise typer.Exit(serve_command(given_settings(ctx), given_options(ctx, ServeAgentsOptions)))

@@ -1,1 +1,1 @@
-"""`hub serve env`: an environment in a process of its own."""
+"""`hub serve env`: serves an environment from a process of its own."""

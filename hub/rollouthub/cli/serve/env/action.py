@@ -1,11 +1,12 @@
-"""Serving one environment for people, who read where it is."""
+"""What `hub serve env` does: serves an environment and prints its addresses."""
 
 import os
 from functools import partial
+from typing import Any
 
 import typer
 
-from rollouthub.cli.options import assignments
+from rollouthub.cli.serve.env.command import ServeEnvOptions
 from rollouthub.event_loop import run_async
 from rollouthub.hosting.launch import ServerReady
 from rollouthub.hosting.server.credential import ControlCredential, control_credential
@@ -16,52 +17,40 @@ from rollouthub.models.config import ModelConfig
 from rollouthub.plugins.installed import find_installation
 
 
-def serve_for_people(
-    name: str,
-    *,
-    settings: list[str],
-    roles: list[str],
-    control: str | None,
-    agent_host: str,
-    agent_port: int,
-    public_url: str | None,
-    ttl_seconds: float,
-    traces: str | None,
-    as_json: bool,
-) -> int:
-    """Serve what the command line says; the exit code.
+def serve_for_people(name: str, given: dict[str, Any], options: ServeEnvOptions) -> int:
+    """Serve the environment until stopped; returns the exit code.
 
     Raises:
-        HubError: it cannot be served.
+        HubError: the server cannot be started.
     """
-    given = assignments(settings, "--set")
-    asked = {role: ModelConfig(name=str(model)) for role, model in assignments(roles, "--role").items()}
+    settings: dict[str, Any] = given.get("set", {})
+    roles = {role: ModelConfig(name=model) for role, model in given.get("roles", {}).items()}
     installation = find_installation(name)
     tools_digest = os.environ.pop(TOOLS_VARIABLE, None)
     if installation is not None:
-        tools_digest = run_async(see_that_it_is_sound, installation, given, asked)
+        tools_digest = run_async(see_that_it_is_sound, installation, settings, roles)
         if installation.is_class:
             hand_over(installation, name, tools_digest)
-    with control_credential(control) as credential:
+    with control_credential(options.control) as credential:
         service = Service(
             environment=name if installation is None else str(installation.file),
             control_token=credential.token,
             python=None if installation is None else str(installation.python),
-            config=given,
-            roles=asked,
+            config=settings,
+            roles=roles,
             control=credential.address,
-            agent_host=agent_host,
-            agent_port=agent_port,
-            public_url=public_url.rstrip("/") if public_url else None,
-            ttl_seconds=ttl_seconds,
-            traces=traces,
+            agent_host=options.host,
+            agent_port=options.port,
+            public_url=options.agents_url,
+            ttl_seconds=options.ttl,
+            traces=given.get("traces"),
             tools_digest=tools_digest,
         )
-        return serve_to_the_end(partial(serve, service), lambda ready: _announce(ready, credential, as_json))
+        return serve_to_the_end(partial(serve, service), lambda ready: _announce(ready, credential, options.as_json))
 
 
 def _announce(ready: ServerReady, credential: ControlCredential, as_json: bool) -> None:
-    """Say where the server is; of the credential only where it is kept."""
+    """Print the server's addresses; of the credential, only the file that holds it."""
     if as_json:
         typer.echo(ready.model_dump_json())
         return

@@ -1,45 +1,40 @@
-"""`hub serve env`: an environment in a process of its own, for the hub and for any MCP client."""
+"""`hub serve env`: serves an environment from a process of its own, to the hub and to any MCP client."""
 
 from typing import Annotated
 
 import typer
+from pydantic import Field
 
 from rollouthub.cli import completion
-from rollouthub.cli.options import TracesOption
+from rollouthub.cli.serve.served_options import AddressesAsJson, PlaneOptions
+from rollouthub.cli.settings_command import SettingsCommand, given_options, given_settings
+
+
+class ServeEnvOptions(PlaneOptions):
+    """Options of `hub serve env`: addresses, and how long episodes may last."""
+
+    ttl: float = Field(default=7200.0, ge=1, description="Seconds after which an episode is closed.")
+    as_json: AddressesAsJson = False
+    from_stdin: bool = Field(
+        default=False, description="Read the request from stdin and stop when stdin ends; the hub uses this."
+    )
+
+
+class ServeEnvCommand(SettingsCommand):
+    """`hub serve env`: takes the run settings that apply to one environment."""
+
+    options = ServeEnvOptions
+    taken = ("set", "roles", "traces")
 
 
 def serve_env(
+    ctx: typer.Context,
     name: Annotated[
         str | None,
         typer.Argument(
             autocompletion=completion.environments, metavar="ENV", help="An environment's name, or a file: ./dice.py"
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the environment.")
-    ] = None,
-    host: Annotated[str, typer.Option(help="Address that the agent plane listens on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 0,
-    public_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="URL at which agents reach the agent plane, if it differs.")
-    ] = None,
-    control: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="unix:PATH or HOST:PORT of the control plane; a private socket if unset."),
-    ] = None,
-    roles: Annotated[
-        list[str] | None,
-        typer.Option("--role", metavar="ROLE=MODEL", help="A model that the environment itself calls, by its role."),
-    ] = None,
-    ttl: Annotated[float, typer.Option(min=1, help="Seconds after which an episode is closed.")] = 7200.0,
-    traces: TracesOption = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the addresses it serves on as one line of JSON.")
-    ] = False,
-    from_stdin: Annotated[
-        bool,
-        typer.Option("--from-stdin", help="Read the request from stdin and stop when stdin ends; the hub uses this."),
-    ] = False,
 ) -> None:
     """Serve one environment as an MCP server.
 
@@ -52,20 +47,9 @@ def serve_env(
     from rollouthub.errors import UsageError
     from rollouthub.hosting.server.ordered_server import serve_ordered
 
-    if from_stdin:
+    options = given_options(ctx, ServeEnvOptions)
+    if options.from_stdin:
         raise typer.Exit(serve_ordered())
     if name is None:
         raise UsageError("what is to be served? name an environment: hub serve env arithmetic")
-    code = serve_for_people(
-        name,
-        settings=settings or [],
-        roles=roles or [],
-        control=control,
-        agent_host=host,
-        agent_port=port,
-        public_url=public_url,
-        ttl_seconds=ttl,
-        traces=traces,
-        as_json=as_json,
-    )
-    raise typer.Exit(code)
+    raise typer.Exit(serve_for_people(name, given_settings(ctx), options))

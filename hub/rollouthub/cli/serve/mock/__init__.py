@@ -1,1 +1,1 @@
-"""`hub serve mock`: a model server without a model."""
+"""`hub serve mock`: serves a mock model."""

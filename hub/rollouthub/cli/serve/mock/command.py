@@ -1,4 +1,4 @@
-"""`hub serve mock`: a model server without a model, for trying things before money is spent."""
+"""`hub serve mock`: serves a mock model, for trying things at no cost."""
 
 from typing import Annotated
 
@@ -11,6 +11,7 @@ def serve_mock(
     ] = "mock/solver",
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 8000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the address as one line of JSON.")] = False,
 ) -> None:
     """Serve a mock model with an OpenAI-compatible API.
 
@@ -18,6 +19,7 @@ def serve_mock(
 
     Point a run at it: hub run arithmetic -m hosted_vllm/mock/solver --base-url http://127.0.0.1:8000/v1
     """
+    import json
     from functools import partial
 
     from rollouthub.errors import ConfigError
@@ -25,7 +27,9 @@ def serve_mock(
     from rollouthub.models.mock.mock_server import serve_mock as serve
 
     def ready(bound: int) -> None:
-        typer.echo(f"serving {model} at http://{host}:{bound}/v1 (Ctrl-C stops it)")
+        url = f"http://{host}:{bound}/v1"
+        said = json.dumps({"model": model, "url": url}) if as_json else f"serving {model} at {url} (Ctrl-C stops it)"
+        typer.echo(said)
 
     try:
         run_async(partial(serve, model, host, port, ready=ready))

@@ -1,1 +1,1 @@
-"""`hub serve model`: vLLM servers of a model."""
+"""`hub serve model`: starts vLLM servers of a model."""

@@ -1,1 +1,1 @@
-"""`hub serve rewards`: verifiers over HTTP."""
+"""`hub serve rewards`: serves verifiers over HTTP."""

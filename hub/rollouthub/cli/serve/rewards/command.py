@@ -1,59 +1,57 @@
-"""`hub serve rewards`: verifiers and picture scorers over HTTP, for trainers that generate by themselves."""
+"""`hub serve rewards`: serves verifiers and picture scorers over HTTP, to trainers that generate answers themselves."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import Field
 
-from rollouthub.cli.options import ConfigOption
-from rollouthub.cli.settings_command import SettingsCommand, given_settings
+from rollouthub.cli.options import ConfigField
+from rollouthub.cli.serve.served_options import PLACE, AddressesAsJson, ListenOptions
+from rollouthub.cli.settings_command import SettingsCommand, given_options, given_settings
+from rollouthub.settings import Option
 
-_PLACE, _PICTURES, _BOUNDS = "Where", "Pictures", "Bounds"
+_PICTURES, _BOUNDS = "Pictures", "Bounds"
+
+
+class ServeRewardsOptions(ListenOptions):
+    """Options of `hub serve rewards`: addresses and limits."""
+
+    port: Annotated[int, Option(panel=PLACE)] = Field(
+        default=8712, ge=0, le=65535, description="Port to listen on; 0 picks a free one."
+    )
+    no_token: Annotated[bool, Option(panel=PLACE)] = Field(
+        default=False, description="Accept requests without a token; on loopback only."
+    )
+    scorer: Annotated[str | None, Option(metavar="MODULE:FUNCTION", panel=_PICTURES)] = Field(
+        default=None,
+        description="The function that scores the pictures of /v1/images, of a module or of FILE.py. To try it "
+        "without a model: plain_look of rollouthub.trainers.reward_server.plain_look.",
+    )
+    images: Annotated[Path | None, Option(panel=_PICTURES)] = Field(
+        default=None, description="The folder of the pictures that requests may name."
+    )
+    image_requests: Annotated[int, Option(panel=_PICTURES)] = Field(
+        default=1, ge=1, description="Most requests whose pictures are scored at once."
+    )
+    timeout: Annotated[float, Option(panel=_BOUNDS)] = Field(
+        default=170.0, ge=0.1, description="Most seconds for one request."
+    )
+    max_requests: Annotated[int, Option(panel=_BOUNDS)] = Field(
+        default=64, ge=1, description="Most requests answered at once."
+    )
+    config: ConfigField = None
+    as_json: AddressesAsJson = False
 
 
 class ServeRewardsCommand(SettingsCommand):
-    """`hub serve rewards`: the settings that concern verifiers."""
+    """`hub serve rewards`: takes the run settings that apply to verifiers."""
 
+    options = ServeRewardsOptions
     taken = ("environments", "roles", "seed", "set", "concurrency", "in_process", "served")
 
 
-def serve_rewards(
-    ctx: typer.Context,
-    host: Annotated[str, typer.Option(help="Address to listen on.", rich_help_panel=_PLACE)] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.", rich_help_panel=_PLACE)
-    ] = 8712,
-    no_token: Annotated[
-        bool,
-        typer.Option("--no-token", help="Accept requests without a token; on loopback only.", rich_help_panel=_PLACE),
-    ] = False,
-    scorer: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:FUNCTION",
-            help="Scores pictures at /v1/images; or FILE.py:FUNCTION. To try it without a model: plain_look of "
-            "rollouthub.trainers.reward_server.plain_look.",
-            rich_help_panel=_PICTURES,
-        ),
-    ] = None,
-    images: Annotated[
-        Path | None,
-        typer.Option(help="The folder that requests may name pictures in.", rich_help_panel=_PICTURES),
-    ] = None,
-    image_requests: Annotated[
-        int, typer.Option(min=1, help="Most requests whose pictures are scored at once.", rich_help_panel=_PICTURES)
-    ] = 1,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Most seconds for one request.", rich_help_panel=_BOUNDS)
-    ] = 170.0,
-    max_requests: Annotated[
-        int, typer.Option(min=1, help="Most requests answered at once.", rich_help_panel=_BOUNDS)
-    ] = 64,
-    config: ConfigOption = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the addresses it serves on as one line of JSON.")
-    ] = False,
-) -> None:
+def serve_rewards(ctx: typer.Context) -> None:
     """Score answers and pictures over HTTP.
 
     Answers are scored by the verifiers of environments, pictures by --scorer. Requests need
@@ -77,27 +75,29 @@ def serve_rewards(
         serve_rewards as serve,
     )
 
+    options = given_options(ctx, ServeRewardsOptions)
+
     def announce(ready: RewardReady) -> None:
-        if as_json:
+        if options.as_json:
             typer.echo(ready.model_dump_json())
             return
         what = ", ".join([*ready.environments, *([f"pictures by {ready.scorer}"] if ready.scorer else [])])
-        token = "no token is asked for" if no_token else f"token: {ready.token_file or f'${TOKEN_VARIABLE}'}"
+        token = "no token is asked for" if options.no_token else f"token: {ready.token_file or f'${TOKEN_VARIABLE}'}"
         typer.echo(f"rewards of {what} at {ready.url} (Ctrl-C stops it); {token}")
 
-    with reward_token(is_open=no_token) as (token, file):
+    with reward_token(is_open=options.no_token) as (token, file):
         order = RewardOrder(
-            request=request_of(given_settings(ctx), config, None, resume=False),
+            request=request_of(given_settings(ctx), options.config, None, resume=False),
             credentials=load_credentials(os.environ, Path.cwd()),
             token=token,
             token_file=file,
-            host=host,
-            port=port,
-            seconds=timeout,
-            most_requests=max_requests,
-            scorer=scorer,
-            images=images,
-            image_requests=image_requests,
+            host=options.host,
+            port=options.port,
+            seconds=options.timeout,
+            most_requests=options.max_requests,
+            scorer=options.scorer,
+            images=options.images,
+            image_requests=options.image_requests,
         )
         code = serve_to_the_end(partial(serve, order), announce)
     raise typer.Exit(code)

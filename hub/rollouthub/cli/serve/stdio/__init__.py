@@ -1,1 +1,1 @@
-"""`hub serve stdio`: a served episode over stdin and stdout."""
+"""`hub serve stdio`: connects stdin and stdout to a served episode."""

@@ -1,4 +1,4 @@
-"""`hub serve stdio`: a served episode for MCP clients that start programs instead of calling addresses."""
+"""`hub serve stdio`: connects MCP clients that start a program, instead of opening a URL, to a served episode."""
 
 from typing import Annotated
 

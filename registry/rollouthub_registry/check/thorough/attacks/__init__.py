@@ -1,4 +1,4 @@
-"""All attacks in the order they run: those about leaks first, those that may exhaust the server last."""
+"""All attacks, in the order they run: those on leaks first, those that may exhaust the server last."""
 
 from rollouthub_registry.check.thorough.attack import Attack
 from rollouthub_registry.check.thorough.attacks import (

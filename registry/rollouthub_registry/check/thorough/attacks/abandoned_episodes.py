@@ -30,13 +30,15 @@ peer.sendall(b"POST " + path.encode() + b" HTTP/1.1\\r\\nHost: " + host.encode()
 sys.stdout.write("sent\\n"); sys.stdout.flush()
 time.sleep(600)
 """
-"""A client in a process of its own, so that it can be killed: it sends a call, or half of one, and waits."""
+"""A client that runs in a process of its own, to be killed: it sends a call, or half of one, and waits."""
 
 
 async def killed(context: AttackContext) -> str:
-    """`kill -9` of clients in mid-call: the seat answers the next one at once, and the call's processes are gone."""
-    for door in context.doors:
-        async with context.episode(door) as opened:
+    """`kill -9` of clients during a call: the seat must answer the next client at once, and the call's processes
+    must end.
+    """
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
             shell = await find_shell(context, opened)
             for half in (True, False):
                 calls = _calls(opened, shell)
@@ -47,16 +49,18 @@ async def killed(context: AttackContext) -> str:
             with anyio.move_on_after(SLACK_SECONDS) as patience:
                 answer = await context.call(opened, "get_task", {})
                 if not answer.is_granted:
-                    context.note(f"after clients were killed the seat refuses the next call at the {door}", answer)
+                    context.note(
+                        f"after clients were killed the seat refuses the next call at the {access_point}", answer
+                    )
             if patience.cancelled_caught:
                 context.note(
-                    f"after clients were killed the next call waits more than {SLACK_SECONDS:g} s at the {door}"
+                    f"after clients were killed the next call waits more than {SLACK_SECONDS:g} s at the {access_point}"
                 )
             if shell is None:
                 context.leave_out(
                     "it has no tool that runs commands, so no call was long enough to be met in the middle"
                 )
-            elif door == "server":
+            elif access_point == "server":
                 await _nothing_runs(context, opened, shell)
     return "clients killed in mid-call leave nothing"
 
@@ -84,7 +88,7 @@ async def _client(opened: OpenEpisode, name: str, arguments: object, *, is_half:
 
 
 async def _nothing_runs(context: AttackContext, opened: OpenEpisode, shell: Shell) -> None:
-    """The cancelled call's processes are dead before the next call starts."""
+    """Check that the cancelled call's processes are dead before the next call starts."""
     script = f"cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c 'sleep {_KILLED_CALL_SECONDS}[.]75' ; true"
     answer = await context.call(opened, shell.tool.name, shell.arguments(script))
     if answer.words.strip().splitlines()[:1] not in ([], ["0"]):
@@ -92,7 +96,7 @@ async def _nothing_runs(context: AttackContext, opened: OpenEpisode, shell: Shel
 
 
 async def forgotten(context: AttackContext) -> str:
-    """An episode that nobody ends is closed by its server when its time is over, and its token with it."""
+    """An episode that nobody ends must be closed by its server at its deadline, and its token must stop working."""
     opened = await context.open_raw(ttl_seconds=TTL_SECONDS)
     url = opened.seats[0].url
     session = raw_mcp.Session(context.wire, "of a forgotten episode", url)
@@ -117,7 +121,7 @@ async def forgotten(context: AttackContext) -> str:
 
 
 async def nothing_left(context: AttackContext) -> str:
-    """After all attacks the server has no episode open that it was not asked to keep."""
+    """After all attacks, the server must have no episode open except those it was asked to keep."""
     answer = await context.control("GET", "/metrics")
     lines = [
         line

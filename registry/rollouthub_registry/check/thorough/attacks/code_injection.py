@@ -17,7 +17,7 @@ from rollouthub_registry.check.thorough.attacks.shell_tools import find_shell
 
 
 class _Touch:
-    """What, unpickled, makes a file."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -27,7 +27,7 @@ class _Touch:
 
 
 def _payloads(file: str) -> Iterator[str]:
-    """Python, shell, templates, YAML and pickles that leave a file behind, each a line for who runs it."""
+    """Strings in Python, shell, templates, YAML and pickle that create a file when executed, each with its kind."""
     python = f"__import__('pathlib').Path({file!r}).write_text(str(__import__('os').getpid()))"
     yield python
     yield f"exec({python!r})"
@@ -51,7 +51,7 @@ def _payloads(file: str) -> Iterator[str]:
 
 
 async def run_strings(context: AttackContext) -> str:
-    """No argument of a tool and no answer is run by the server: none of what they would write is there afterwards."""
+    """The server must execute no tool argument and no answer: the files that they would create must not exist."""
     if not context.is_local:
         raise NotTried("the server runs on another machine, whose files cannot be looked at")
     folder = Path(tempfile.mkdtemp(prefix="rollouthub-check-"))
@@ -93,7 +93,7 @@ async def _try(context: AttackContext, file: Path) -> int:
 
 
 def _has_run(context: AttackContext, file: Path, is_meant: bool) -> bool:
-    """Whether something was run. Where programs are meant to be run it must not have been by the server itself."""
+    """Whether a payload was executed; with tools that run programs, only execution by the server itself counts."""
     try:
         who = file.read_text().strip()
         file.unlink()

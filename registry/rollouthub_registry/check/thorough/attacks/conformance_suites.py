@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
-from rollouthub_registry.check.thorough.access_points import Door
+from rollouthub_registry.check.thorough.access_points import AccessPoint
 from rollouthub_registry.check.thorough.attack import Attack, NotTried
 from rollouthub_registry.check.thorough.attack_context import AttackContext
 from rollouthub_registry.check.thorough.conformance import conformance_outcomes
@@ -14,31 +14,33 @@ SUITE_SECONDS = 600.0
 
 
 async def conformance(context: AttackContext) -> str:
-    """Every scenario of the suite that needs no tools of its own, under both revisions, at both doors."""
+    """Every scenario of the suite that needs no tools of its own must pass, under both revisions, at both access
+    points.
+    """
     tools = await _tools(context)
     held = 0
-    for door in context.doors:
+    for access_point in context.access_points:
 
         @asynccontextmanager
-        async def seat(door: Door = door) -> AsyncGenerator[str]:
-            async with context.episode(door) as opened:
+        async def seat(access_point: AccessPoint = access_point) -> AsyncGenerator[str]:
+            async with context.episode(access_point) as opened:
                 yield opened.place.url
 
         try:
-            held += _take(context, door, await conformance_outcomes(tools, seat))
+            held += _take(context, access_point, await conformance_outcomes(tools, seat))
         except NoNodeTools as problem:
             raise NotTried(str(problem)) from None
     return f"{held} scenarios of the conformance suite pass"
 
 
 async def inspector(context: AttackContext) -> str:
-    """The Inspector lists the tools strictly, for schemas that every client can read, and calls one, in both eras."""
+    """The Inspector must list the tools without schema errors in strict mode, and call one, in both eras."""
     tools = await _tools(context)
     held = 0
-    for door in context.doors:
-        async with context.episode(door) as opened:
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
             try:
-                held += _take(context, door, await inspector_outcomes(tools, opened.place.url))
+                held += _take(context, access_point, await inspector_outcomes(tools, opened.place.url))
             except NoNodeTools as problem:
                 raise NotTried(str(problem)) from None
     return f"{held} requests of the Inspector are answered as they must be"
@@ -51,11 +53,11 @@ async def _tools(context: AttackContext) -> NodeTools:
         raise NotTried(str(problem)) from None
 
 
-def _take(context: AttackContext, door: Door, outcomes: Sequence[Outcome]) -> int:
-    """Note what broke, and say how many held."""
+def _take(context: AttackContext, access_point: AccessPoint, outcomes: Sequence[Outcome]) -> int:
+    """Note failed outcomes as vulnerabilities, and tell how many passed."""
     context.wire.requests += len(outcomes)
     for outcome in outcomes:
-        name = f"{outcome.name}{f' ({outcome.version})' if outcome.version else ''} at the {door}"
+        name = f"{outcome.name}{f' ({outcome.version})' if outcome.version else ''} at the {access_point}"
         if outcome.state == "broke":
             context.note(f"{name}: {outcome.says}: {'; '.join(outcome.details)}"[:1000])
         elif outcome.state == "not_tried":

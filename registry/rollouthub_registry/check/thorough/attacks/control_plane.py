@@ -1,4 +1,4 @@
-"""Attack: looks for the control plane from the agent's side, with the agent's credentials (L3)."""
+"""Attack: looks for the control plane on the agents' side, with an agent's credentials (L3)."""
 
 import base64
 from collections.abc import Iterator
@@ -42,8 +42,10 @@ def _filled(path: str, opened: OpenEpisode) -> str:
 
 
 async def control_routes(context: AttackContext) -> str:
-    """Every control route, and guessed ones, on the agents' listeners: with no token, the seat's, the hub's own."""
-    async for opened in context.at_doors():
+    """Control routes, and guessed ones, on the agents' listeners must not work without a token, with the seat's or
+    the hub's.
+    """
+    async for opened in context.at_access_points():
         place = opened.place
         keys = {
             "no token": {},
@@ -54,17 +56,19 @@ async def control_routes(context: AttackContext) -> str:
         for holds, headers in keys.items():
             for method, path in routes:
                 body = b"{}" if method == "POST" else None
-                where = f"{method} {path} with {holds} at the {opened.door}"
+                where = f"{method} {path} with {holds} at the {opened.access_point}"
                 answer = await context.wire.send(where, method, place.base + _filled(path, opened), body, headers)
                 if _answers(answer) and path not in _OPEN_TO_ALL:
-                    context.note(f"{method} {path} answers {holds} with {answer.status} at the {opened.door}", answer)
+                    context.note(
+                        f"{method} {path} answers {holds} with {answer.status} at the {opened.access_point}", answer
+                    )
         if await context.state_of(opened) != "open":
-            context.note(f"after that, the episode at the {opened.door} is no longer open")
+            context.note(f"after that, the episode at the {opened.access_point} is no longer open")
     return f"{context.wire.requests} requests for control routes get nothing"
 
 
 async def seam_routes(context: AttackContext) -> str:
-    """Below the model seam there are models and answers, and nothing else."""
+    """Below the model API's address there must be only models and completions."""
     async with context.episode("gateway") as opened:
         base = opened.place.llm_url
         if base is None:
@@ -81,10 +85,10 @@ async def seam_routes(context: AttackContext) -> str:
 
 
 async def verbs(context: AttackContext) -> str:
-    """An MCP endpoint takes POST, and DELETE for sessions; every other method is refused."""
-    async for opened in context.at_doors():
+    """An MCP endpoint must take POST, and DELETE for sessions; every other method must be refused."""
+    async for opened in context.at_access_points():
         for method in _VERBS:
-            where = f"{method} at the {opened.door}"
+            where = f"{method} at the {opened.access_point}"
             answer = await context.wire.send(where, method, opened.place.url, None, raw_mcp.ACCEPT)
             if _answers(answer):
                 context.note(f"{method} of the MCP endpoint is answered with {answer.status}", answer)
@@ -92,8 +96,8 @@ async def verbs(context: AttackContext) -> str:
 
 
 async def control_with_agent_token(context: AttackContext) -> str:
-    """No token of a seat, in any place of a request, opens the control plane; nor does none at all."""
-    async for opened in context.at_doors():
+    """No seat's token, wherever it is in a request, may open the control plane; nor may no token."""
+    async for opened in context.at_access_points():
         token = opened.place.token
         for headers, query in _adopted(token, opened.target.control_token):
             for method, path in _CONTROL:

@@ -28,17 +28,16 @@ _ASKED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("tasks/list", {}),
     ("roots/list", {}),
 )
-_LISTED = ("tools", "prompts", "resources")
 SEAM = ("chat/completions", "responses", "messages", "messages/count_tokens")
 
 
 async def discover(context: AttackContext) -> str:
-    """Everything a client can ask before it acts, in both eras; and the tools are those that were announced."""
+    """What a client can list before it acts must hold no secret, in both eras; the tools must be those announced."""
     async for opened in context.worlds():
         for method, params in _ASKED:
             await context.ask(opened, method, params)
         for version in raw_mcp.LEGACY:
-            session = raw_mcp.Session(context.wire, f"at the {opened.door}", opened.place.url, version)
+            session = raw_mcp.Session(context.wire, f"at the {opened.access_point}", opened.place.url, version)
             await session.begin()
             for method, params in _ASKED[1:8]:
                 await session.ask(method, params)
@@ -50,7 +49,7 @@ async def discover(context: AttackContext) -> str:
 
 async def _compare_tools(context: AttackContext, opened: OpenEpisode) -> None:
     for seat, place in opened.places.items():
-        where = f"tools/list at the {opened.door}"
+        where = f"tools/list at the {opened.access_point}"
         answer = await raw_mcp.modern(context.wire, where, place.url, "tools/list")
         listed: list[dict[str, Any]] = (answer.result or {}).get("tools") or []
         names, known = [tool.get("name") for tool in listed], [tool.name for tool in place.tools]
@@ -62,7 +61,7 @@ async def _compare_tools(context: AttackContext, opened: OpenEpisode) -> None:
 
 
 async def listings(context: AttackContext) -> str:
-    """The public half of tasks: what listings and records carry."""
+    """The public half of tasks, as listings and records carry it, must hold no secret."""
     count = 0
     for target in [*context.twins, context.target]:
         for card in target.cards:
@@ -80,10 +79,10 @@ async def listings(context: AttackContext) -> str:
 
 
 async def results(context: AttackContext) -> str:
-    """Results and errors of every tool, whatever is sent; after the solution; and what `submit` says."""
+    """Results and errors of every tool, before and after the solution, and of `submit`, must hold no secret."""
     async for opened in context.worlds():
         await try_everything(context, opened)
-        if opened.target is not context.target and opened.door == "server":
+        if opened.target is not context.target and opened.access_point == "server":
             async with context.episode() as real:
                 reference = await context.reference(real)
             await play(context, opened, reference)
@@ -96,29 +95,29 @@ async def results(context: AttackContext) -> str:
 
 
 async def silent_submit(context: AttackContext) -> str:
-    """What `submit` says, and every call after it, is the same for the right answer as for a wrong one."""
+    """`submit`, and every call after it, must answer the same for a right and a wrong answer."""
     async with context.episode() as opened:
         if not opened.submits:
             raise NotTried("its tasks ask for no answer to hand in")
         right = answer_of(await context.reference(opened))
     if right is None:
         raise NotTried("its tasks have no reference solution, so nobody here knows a right answer")
-    for door in context.doors:
+    for access_point in context.access_points:
         said: list[list[str]] = []
         for answer in (right, "certainly-not-this"):
-            async with context.episode(door) as opened:
+            async with context.episode(access_point) as opened:
                 await play(context, opened, await context.reference(opened))
                 exchanges = [await context.call(opened, SUBMIT, {"answer": answer})]
                 exchanges += [await context.call(opened, tool.name, {}) for tool in opened.place.tools]
                 said.append([f"{exchange.status} {json.dumps(exchange.result)}" for exchange in exchanges])
                 if said[0] != said[-1]:
-                    context.note(f"at the {door} a right answer is told from a wrong one", exchanges[0])
+                    context.note(f"at the {access_point} a right answer is told from a wrong one", exchanges[0])
     context.wire.is_solved = False
     return "right and wrong answers get the same words"
 
 
 async def seam(context: AttackContext) -> str:
-    """The model seam: its models, answers in every dialect, and its errors."""
+    """The model API's model list, its responses in every dialect and its errors must hold no secret."""
     for target in [*context.twins[:1], context.target]:
         try:
             async with context.episode("gateway", target=target) as opened:

@@ -10,19 +10,19 @@ from typing import Any
 from rollouthub.errors import EpisodeError
 from rollouthub.protocols import TaskCard
 from rollouthub_registry.check.thorough import raw_mcp
-from rollouthub_registry.check.thorough.access_points import Door, OpenEpisode
+from rollouthub_registry.check.thorough.access_points import AccessPoint, OpenEpisode
 from rollouthub_registry.check.thorough.attack import Attack
 from rollouthub_registry.check.thorough.attack_context import AttackContext
 from rollouthub_registry.check.thorough.raw_exchange import RawExchange
 
 SAMPLE = 16
-"""Episodes whose tokens are compared."""
+"""Number of episodes whose tokens are compared."""
 SAMPLE_SECONDS = 30.0
 BITS = 128
 
 
 def _forged(token: str, opened: OpenEpisode, closed: str) -> dict[str, str]:
-    """Tokens that are none, by what they are."""
+    """Invalid tokens, by kind."""
     last = token[-1]
     return {
         "a truncated token": token[:-1],
@@ -49,17 +49,21 @@ def _forged(token: str, opened: OpenEpisode, closed: str) -> dict[str, str]:
 
 
 async def forged(context: AttackContext) -> str:
-    """No token but the right one opens a seat: in the path, as a bearer, as a key, at both doors and at the seam."""
-    for door in context.doors:
-        async with context.episode(door) as opened:
-            async with context.episode(door) as other:
+    """Only the right token may open a seat, in the path, as bearer or as key, at both access points and the model
+    API.
+    """
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            async with context.episode(access_point) as other:
                 closed = other.place.token
             for what, token in _forged(opened.place.token, opened, closed).items():
                 for answer in await _knock(context, opened, what, token):
                     if answer.is_granted:
-                        context.note(f"{what} opens a seat at the {door}", answer)
+                        context.note(f"{what} opens a seat at the {access_point}", answer)
             if not (answer := await context.ask(opened, "tools/list")).is_granted:
-                context.note(f"after the forgeries the right token no longer opens its seat at the {door}", answer)
+                context.note(
+                    f"after the forgeries the right token no longer opens its seat at the {access_point}", answer
+                )
     return f"{context.wire.requests} knocks with forged tokens are refused"
 
 
@@ -67,7 +71,7 @@ async def _knock(context: AttackContext, opened: OpenEpisode, what: str, token: 
     base, wire = opened.place.base, context.wire
     plain = token if token.isascii() and "%" not in token and token else "x"
     bearer = {"Authorization": f"Bearer {plain}"}
-    where = f"{what} at the {opened.door}"
+    where = f"{what} at the {opened.access_point}"
     answers = [
         await raw_mcp.modern(wire, f"{where}, in the path", f"{base}/e/{token}/mcp", "tools/list"),
         await raw_mcp.modern(wire, f"{where}, as a bearer", f"{base}/mcp", "tools/list", headers=bearer),
@@ -80,9 +84,12 @@ async def _knock(context: AttackContext, opened: OpenEpisode, what: str, token: 
 
 
 async def places(context: AttackContext) -> str:
-    """A token in a query, a cookie or as Basic opens nothing; beside another in the path it changes nothing."""
-    for door in context.doors:
-        async with context.episode(door) as opened, context.episode(door, card=_other_card(context)) as other:
+    """A token in a query, a cookie or Basic authentication must open nothing, nor change which seat the path opens."""
+    for access_point in context.access_points:
+        async with (
+            context.episode(access_point) as opened,
+            context.episode(access_point, card=_other_card(context)) as other,
+        ):
             token, base = opened.place.token, opened.place.base
             wrong: list[tuple[str, dict[str, str]]] = [
                 (f"/mcp?token={token}", {}),
@@ -95,12 +102,14 @@ async def places(context: AttackContext) -> str:
                 (f"/e/x/mcp?token={token}", {"Authorization": f"Bearer {token}"}),
             ]
             for path, headers in wrong:
-                where = f"token in {(path.partition('?')[2] and 'the query') or next(iter(headers))} at the {door}"
+                where = (
+                    f"token in {(path.partition('?')[2] and 'the query') or next(iter(headers))} at the {access_point}"
+                )
                 answer = await raw_mcp.modern(context.wire, where, base + path, "tools/list", headers=headers)
                 if answer.is_granted:
                     context.note(f"a token is taken from a place it does not belong to ({where})", answer)
             mixed = {"Authorization": f"Bearer {other.place.token}"}
-            where = f"one token in the path, another as bearer, at the {door}"
+            where = f"one token in the path, another as bearer, at the {access_point}"
             params: dict[str, Any] = {"name": "get_task", "arguments": {}}
             own = await context.call(opened, "get_task", {})
             answer = await raw_mcp.modern(context.wire, where, opened.place.url, "tools/call", params, mixed)
@@ -114,13 +123,13 @@ def _other_card(context: AttackContext) -> TaskCard:
 
 
 async def expired(context: AttackContext) -> str:
-    """When an episode is closed its token opens nothing any more, at either door and at the seam."""
-    for door in context.doors:
-        async with context.episode(door) as opened:
-            session = raw_mcp.Session(context.wire, f"after the close at the {door}", opened.place.url)
+    """The token of a closed episode must open nothing, at either access point and at the model API."""
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            session = raw_mcp.Session(context.wire, f"after the close at the {access_point}", opened.place.url)
             await session.begin()
             place = opened.place
-        answers = await _after(context, door, session, place.url, [tool.name for tool in place.tools])
+        answers = await _after(context, access_point, session, place.url, [tool.name for tool in place.tools])
         if place.llm_url is not None:
             talk = b'{"model":"any","messages":[{"role":"user","content":"hi"}]}'
             url = f"{place.llm_url}/chat/completions"
@@ -128,14 +137,14 @@ async def expired(context: AttackContext) -> str:
             answers.append(await context.wire.send(where, "POST", url, talk, raw_mcp.ACCEPT))
         for answer in answers:
             if answer.is_granted:
-                context.note(f"the token of a closed episode still opens something at the {door}", answer)
+                context.note(f"the token of a closed episode still opens something at the {access_point}", answer)
     return f"{context.wire.requests} late requests get nothing"
 
 
 async def _after(
-    context: AttackContext, door: Door, session: raw_mcp.Session, url: str, names: Sequence[str]
+    context: AttackContext, access_point: AccessPoint, session: raw_mcp.Session, url: str, names: Sequence[str]
 ) -> list[RawExchange]:
-    where = f"after the close at the {door}"
+    where = f"after the close at the {access_point}"
     answers = [await raw_mcp.modern(context.wire, where, url, "tools/list"), await session.ask("tools/list")]
     answers.append(await raw_mcp.Session(context.wire, where, url).begin())
     for name in names:
@@ -144,7 +153,7 @@ async def _after(
 
 
 async def unguessable(context: AttackContext) -> str:
-    """Tokens and ids of one task and seed are all different, long, and made of nothing that is known."""
+    """Tokens and ids of one task and seed must all differ, be long, and contain no known value."""
     tokens, ids, seats = list[str](), list[str](), list[list[str]]()
     began = time.monotonic()
     started = int(time.time())
@@ -172,7 +181,7 @@ async def unguessable(context: AttackContext) -> str:
 
 
 def _bits(tokens: list[str]) -> float:
-    """What varies, at most: over the sample, which characters stand in each place; a lower bound on few of them.
+    """A lower bound on the random bits of a token, from the characters seen at each place over the sample.
 
     A place of a random token shows nearly as many characters as there are tokens; one of a counter or clock shows one.
     """
@@ -201,11 +210,11 @@ def _made_of(known: Sequence[str], tokens: Sequence[str]) -> str | None:
 
 
 async def adopted(context: AttackContext) -> str:
-    """A session or an episode cannot be had by naming one that a client made up."""
+    """A client must not get a session or an episode by sending an id that it made up."""
     made_up = "00000000-0000-4000-8000-000000000000"
-    async for opened in context.at_doors():
+    async for opened in context.at_access_points():
         headers = {"Mcp-Session-Id": made_up, "MCP-Protocol-Version": raw_mcp.LEGACY[0]}
-        session = raw_mcp.Session(context.wire, f"a made-up session at the {opened.door}", opened.place.url)
+        session = raw_mcp.Session(context.wire, f"a made-up session at the {opened.access_point}", opened.place.url)
         session.headers = headers
         answer = await session.ask("tools/list")
         if answer.is_granted and answer.headers.get("mcp-session-id") == made_up:

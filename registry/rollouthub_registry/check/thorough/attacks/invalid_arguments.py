@@ -23,7 +23,7 @@ _DEEP = 400
 
 
 def _strict(tool: Tool) -> Iterator[tuple[str, Any]]:
-    """Calls that must be refused, each with what is wrong."""
+    """Arguments that must be refused, each with what is wrong."""
     yield from ill_formed(tool)
     fitting = next(well_formed(tool))
     fields = cast(dict[str, dict[str, Any]], tool.input_schema.get("properties", {}))
@@ -36,19 +36,19 @@ def _strict(tool: Tool) -> Iterator[tuple[str, Any]]:
 
 
 async def strict(context: AttackContext) -> str:
-    """Unknown, missing, ill-typed and coercible arguments ("5" for 5) are refused, at both doors."""
+    """Unknown, missing, ill-typed and coercible arguments ("5" for 5) must be refused, at both access points."""
     count = 0
-    async for opened in context.at_doors():
+    async for opened in context.at_access_points():
         for seat, place in opened.places.items():
             for tool in place.tools:
                 for wrong, arguments in _strict(tool):
                     count += 1
                     answer = await context.call(opened, tool.name, arguments, seat)
                     if answer.is_granted:
-                        context.note(f"{tool.name} takes {wrong} without a word, at the {opened.door}", answer)
+                        context.note(f"{tool.name} takes {wrong} without a word, at the {opened.access_point}", answer)
         state = await context.state_of(opened)
         if state != "open":
-            context.note(f"after calls that were refused the episode at the {opened.door} is {state}")
+            context.note(f"after calls that were refused the episode at the {opened.access_point} is {state}")
     return f"{count} ill-formed calls are refused"
 
 
@@ -60,8 +60,10 @@ def _nested(depth: int) -> Any:
 
 
 async def heavy(context: AttackContext) -> str:
-    """Huge, deeply nested and odd but well-typed arguments break nothing: the same tool answers afterwards."""
-    async for opened in context.at_doors():
+    """Huge, deeply nested and unusual but well-typed arguments must break nothing: the same tool must answer
+    afterwards.
+    """
+    async for opened in context.at_access_points():
         for tool in opened.place.tools:
             if tool.name == SUBMIT:
                 continue
@@ -80,11 +82,11 @@ async def heavy(context: AttackContext) -> str:
                 answer = await context.call(opened, tool.name, arguments)
                 if answer.status is None or answer.status >= 500:
                     told = answer.problem or f"HTTP {answer.status}"
-                    context.note(f"{tool.name} breaks over {what} at the {opened.door}: {told}", answer)
+                    context.note(f"{tool.name} breaks over {what} at the {opened.access_point}: {told}", answer)
                 elif answer.words == BROKEN:
                     context.note(f"{what} is a fault of the environment in {tool.name}, not the caller's", answer)
         if not (answer := await context.call(opened, "get_task", {})).is_granted:
-            context.note(f"after all that the seat no longer answers at the {opened.door}", answer)
+            context.note(f"after all that the seat no longer answers at the {opened.access_point}", answer)
     return f"{context.wire.requests} heavy calls are answered"
 
 

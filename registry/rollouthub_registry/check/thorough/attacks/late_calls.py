@@ -16,26 +16,28 @@ RACERS = 16
 
 
 async def resubmit(context: AttackContext) -> str:
-    """The first answer counts: a second one is refused, in either era, and changes neither record nor score."""
-    for door in context.doors:
-        async with context.episode(door) as opened:
+    """The first answer counts: a second must be refused, in either era, and change neither record nor score."""
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
             _need_submit(opened)
-            session = raw_mcp.Session(context.wire, f"at the {door}", opened.place.url)
+            session = raw_mcp.Session(context.wire, f"at the {access_point}", opened.place.url)
             await session.begin()
             first = await context.call(opened, SUBMIT, {"answer": "the first answer"})
             if not first.is_granted:
-                context.note(f"the first answer is refused at the {door}", first)
+                context.note(f"the first answer is refused at the {access_point}", first)
             again = [
                 await context.call(opened, SUBMIT, {"answer": "the second answer"}),
                 await session.call(SUBMIT, {"answer": "the third answer"}),
-                await raw_mcp.call(context.wire, f"submit at the {door}", opened.place.url, SUBMIT, {"answer": ""}),
+                await raw_mcp.call(
+                    context.wire, f"submit at the {access_point}", opened.place.url, SUBMIT, {"answer": ""}
+                ),
             ]
             for answer in again:
                 if answer.is_granted:
-                    context.note(f"another answer after the first is taken at the {door}", answer)
+                    context.note(f"another answer after the first is taken at the {access_point}", answer)
             ended = await opened.end()
             if ended.answer != "the first answer":
-                context.note(f"at the {door} the record has {ended.answer!r} instead of the first answer")
+                context.note(f"at the {access_point} the record has {ended.answer!r} instead of the first answer")
     return "a second answer is refused"
 
 
@@ -45,10 +47,10 @@ def _need_submit(opened: OpenEpisode) -> None:
 
 
 async def late_calls(context: AttackContext) -> str:
-    """Once an episode is sealed, by an answer or by the hub, no tool does anything, in either era."""
-    for door in context.doors:
-        async with context.episode(door) as opened:
-            session = raw_mcp.Session(context.wire, f"after the seal at the {door}", opened.place.url)
+    """Once an episode is sealed, by an answer or by the hub, no tool may do anything, in either era."""
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            session = raw_mcp.Session(context.wire, f"after the seal at the {access_point}", opened.place.url)
             await session.begin()
             if opened.submits:
                 await context.call(opened, SUBMIT, {"answer": "x"})
@@ -70,23 +72,25 @@ async def _call_late(context: AttackContext, opened: OpenEpisode, session: raw_m
         for answer in (await context.call(opened, tool.name, arguments), await session.call(tool.name, arguments)):
             said.add(answer.words)
             if answer.is_granted:
-                context.note(f"{tool.name} still answers after the end, at the {opened.door}", answer)
+                context.note(f"{tool.name} still answers after the end, at the {opened.access_point}", answer)
     if len({words for words in said if words}) > 2:
-        context.leave_out(f"late calls get {len(said)} different refusals at the {opened.door}; one text tells least")
+        context.leave_out(
+            f"late calls get {len(said)} different refusals at the {opened.access_point}; one text tells least"
+        )
 
 
 async def race(context: AttackContext) -> str:
-    """Of many answers at once exactly one is taken, and it is the one that is recorded and scored."""
-    for door in context.doors:
-        async with context.episode(door) as opened:
+    """Of many concurrent answers exactly one must be accepted, and that one must be recorded and scored."""
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
             _need_submit(opened)
             taken = await _race(context, opened)
             if len(taken) != 1:
                 told = next(iter(taken.values()), None)
-                context.note(f"{len(taken)} of {RACERS} answers at once were taken at the {door}", told)
+                context.note(f"{len(taken)} of {RACERS} answers at once were taken at the {access_point}", told)
             ended = await opened.end()
             if taken and ended.answer not in taken:
-                context.note(f"at the {door} the record has {ended.answer!r}, which was not the answer taken")
+                context.note(f"at the {access_point} the record has {ended.answer!r}, which was not the answer taken")
     return f"of {RACERS} answers at once one is taken"
 
 
@@ -105,7 +109,7 @@ async def _race(context: AttackContext, opened: OpenEpisode) -> dict[str, RawExc
 
 
 async def one_verdict(context: AttackContext) -> str:
-    """However often, at once or later, and with whatever else, an episode is verified: there is one score."""
+    """However often and with whatever else an episode is verified, there must be only one score."""
     async with context.episode() as opened:
         if opened.submits:
             await context.call(opened, SUBMIT, {"answer": "the first answer"})

@@ -52,23 +52,25 @@ def _malformed() -> Iterator[tuple[str, bytes]]:
 
 
 async def malformed(context: AttackContext) -> str:
-    """What is no JSON-RPC, in body or headers, is refused in words of its own, in both eras."""
-    async for opened in context.at_doors():
+    """Bodies and headers that are not JSON-RPC must be refused with a proper error, in both eras."""
+    async for opened in context.at_access_points():
         _, modern = raw_mcp.modern_request("tools/list")
-        session = raw_mcp.Session(context.wire, f"at the {opened.door}", opened.place.url)
+        session = raw_mcp.Session(context.wire, f"at the {opened.access_point}", opened.place.url)
         await session.begin()
         for what, body in _malformed():
             for headers in (modern, {**raw_mcp.ACCEPT, **session.headers}, raw_mcp.ACCEPT):
-                where = f"{what} at the {opened.door}"
+                where = f"{what} at the {opened.access_point}"
                 answer = await context.wire.send(where, "POST", opened.place.url, body, headers)
                 _must_refuse(context, what, answer, opened)
         for what, headers in _odd_headers(modern).items():
             body = raw_mcp.modern_request("tools/list")[0]
             if what == "a compressed body":
                 body = gzip.compress(body)
-            answer = await context.wire.send(f"{what} at the {opened.door}", "POST", opened.place.url, body, headers)
+            answer = await context.wire.send(
+                f"{what} at the {opened.access_point}", "POST", opened.place.url, body, headers
+            )
             if answer.status is not None and answer.status >= 500:
-                context.note(f"{what}: HTTP {answer.status} at the {opened.door}", answer)
+                context.note(f"{what}: HTTP {answer.status} at the {opened.access_point}", answer)
         await _still_there(context, opened)
     return f"{context.wire.requests} malformed requests are refused"
 
@@ -89,22 +91,22 @@ def _odd_headers(modern: dict[str, str]) -> dict[str, dict[str, str]]:
 def _must_refuse(context: AttackContext, what: str, answer: RawExchange, opened: OpenEpisode) -> None:
     if answer.status is None:
         if "no answer" in (answer.problem or ""):
-            context.note(f"{what} is not answered at all at the {opened.door}", answer)
+            context.note(f"{what} is not answered at all at the {opened.access_point}", answer)
     elif answer.status >= 500:
-        context.note(f"{what} breaks the server: HTTP {answer.status} at the {opened.door}", answer)
+        context.note(f"{what} breaks the server: HTTP {answer.status} at the {opened.access_point}", answer)
     elif answer.result is not None and answer.is_granted:
-        context.note(f"{what} is taken for a request at the {opened.door}", answer)
+        context.note(f"{what} is taken for a request at the {opened.access_point}", answer)
 
 
 async def _still_there(context: AttackContext, opened: OpenEpisode) -> None:
     answer = await context.ask(opened, "tools/list")
     if not answer.is_granted:
-        context.note(f"after all that the {opened.door} no longer answers", answer)
+        context.note(f"after all that the {opened.access_point} no longer answers", answer)
 
 
 async def oversize(context: AttackContext) -> str:
-    """Bodies and headers beyond any use are cut off, whether or not they say how large they are."""
-    async for opened in context.at_doors():
+    """Oversized bodies and headers must be cut off, whether or not they announce their size."""
+    async for opened in context.at_access_points():
         body, headers = raw_mcp.modern_request("tools/call", {"name": "get_task", "arguments": {"x": "y" * OVERSIZE}})
         await _send_large(context, opened, "a body of 5 MiB", opened.place.url, body, headers)
         if opened.place.llm_url is not None:
@@ -112,9 +114,9 @@ async def oversize(context: AttackContext) -> str:
             url = f"{opened.place.llm_url}/chat/completions"
             await _send_large(context, opened, "a talk of 40 MiB", url, json.dumps(talk).encode(), raw_mcp.ACCEPT)
         endless = _head(opened, "POST") + b"".join(b"X-%d: %s\r\n" % (number, b"y" * 1000) for number in range(400))
-        answer = await context.wire.raw(f"400 KB of headers at the {opened.door}", opened.place.base, endless)
+        answer = await context.wire.raw(f"400 KB of headers at the {opened.access_point}", opened.place.base, endless)
         if answer.status is not None and answer.status < 400:
-            context.note(f"headers without an end are taken at the {opened.door}", answer)
+            context.note(f"headers without an end are taken at the {opened.access_point}", answer)
         await _still_there(context, opened)
     return "what is too large is refused"
 
@@ -122,9 +124,9 @@ async def oversize(context: AttackContext) -> str:
 async def _send_large(
     context: AttackContext, opened: OpenEpisode, what: str, url: str, body: bytes, headers: dict[str, str]
 ) -> None:
-    answer = await context.wire.send(f"{what} at the {opened.door}", "POST", url, body, headers)
+    answer = await context.wire.send(f"{what} at the {opened.access_point}", "POST", url, body, headers)
     if answer.status is not None and (answer.status < 400 or answer.status >= 500):
-        context.note(f"{what} is answered with {answer.status} at the {opened.door}", answer)
+        context.note(f"{what} is answered with {answer.status} at the {opened.access_point}", answer)
 
 
 def _head(opened: OpenEpisode, method: str, more: bytes = b"") -> bytes:
@@ -134,8 +136,8 @@ def _head(opened: OpenEpisode, method: str, more: bytes = b"") -> bytes:
 
 
 async def smuggled(context: AttackContext) -> str:
-    """Two lengths, a length and chunks, headers that are none: refused, and no second request is hidden in one."""
-    async for opened in context.at_doors():
+    """Two lengths, a length with chunks, and invalid headers must be refused, and hide no second request."""
+    async for opened in context.at_access_points():
         body = raw_mcp.modern_request("tools/list")[0]
         hidden = _head(opened, "POST") + b"\r\n"
         cases = {
@@ -151,16 +153,18 @@ async def smuggled(context: AttackContext) -> str:
         }
         for what, rest in cases.items():
             payload = _head(opened, "POST") + rest if what != "no HTTP" else rest
-            answer = await context.wire.raw(f"{what} at the {opened.door}", opened.place.base, payload, seconds=1.0)
+            answer = await context.wire.raw(
+                f"{what} at the {opened.access_point}", opened.place.base, payload, seconds=1.0
+            )
             if answer.status is not None and (answer.status < 300 or answer.status >= 500) and what != "two lengths":
-                context.note(f"{what}: HTTP {answer.status} at the {opened.door}", answer)
+                context.note(f"{what}: HTTP {answer.status} at the {opened.access_point}", answer)
         await _still_there(context, opened)
     return "requests that could be read in two ways are refused"
 
 
 async def slow(context: AttackContext) -> str:
-    """Clients that begin a request and never end it keep nobody else from being answered."""
-    async for opened in context.at_doors():
+    """Clients that start a request and never finish it must not delay answers to others."""
+    async for opened in context.at_access_points():
         parts = urlsplit(opened.place.url)
         async with AsyncExitStack() as stack:
             for number in range(_HANGING):
@@ -172,16 +176,18 @@ async def slow(context: AttackContext) -> str:
             with anyio.move_on_after(_STILL_SECONDS) as patience:
                 await _still_there(context, opened)
             if patience.cancelled_caught:
-                context.note(f"{_HANGING} clients that do not go on hold up every other one at the {opened.door}")
+                context.note(
+                    f"{_HANGING} clients that do not go on hold up every other one at the {opened.access_point}"
+                )
         await _still_there(context, opened)
     return f"beside {_HANGING} clients that do not go on, others are answered"
 
 
 async def foreign_origin(context: AttackContext) -> str:
-    """A browser that a name was rebound for, or a page from elsewhere, is refused."""
+    """Requests of a browser through DNS rebinding or from another origin must be refused."""
     if not context.is_local:
         raise NotTried("the server is not on this machine, so which names are its own is not known")
-    async for opened in context.at_doors():
+    async for opened in context.at_access_points():
         for headers in (
             {"Host": "evil.example"},
             {"Host": "evil.example:80", "Origin": "http://evil.example"},
@@ -190,12 +196,12 @@ async def foreign_origin(context: AttackContext) -> str:
             {"Origin": "http://127.0.0.1.evil.example"},
             {"Origin": "file://"},
         ):
-            where = f"{headers} at the {opened.door}"
+            where = f"{headers} at the {opened.access_point}"
             answer = await raw_mcp.modern(context.wire, where, opened.place.url, "tools/list", headers=headers)
             if answer.is_granted:
-                context.note(f"a request with {headers} is served at the {opened.door}", answer)
+                context.note(f"a request with {headers} is served at the {opened.access_point}", answer)
             if "access-control-allow-origin" in answer.headers:
-                context.note(f"pages from elsewhere may read what the {opened.door} answers", answer)
+                context.note(f"pages from elsewhere may read what the {opened.access_point} answers", answer)
             if opened.place.llm_url is not None:
                 url = f"{opened.place.llm_url}/models"
                 answer = await context.wire.send(f"models with {headers}", "GET", url, None, headers)

@@ -18,7 +18,7 @@ ODD_ANSWERS = (
 
 
 async def try_everything(context: AttackContext, opened: OpenEpisode) -> None:
-    """Call each tool of each seat in every well-formed and ill-formed way, but for handing in."""
+    """Call each tool of each seat except `submit` with well-formed and ill-formed arguments."""
     for seat, place in opened.places.items():
         for tool in place.tools:
             calls = [arguments for _, arguments in ill_formed(tool)]
@@ -30,7 +30,7 @@ async def try_everything(context: AttackContext, opened: OpenEpisode) -> None:
 
 
 def answer_of(reference: Sequence[Message]) -> str | None:
-    """What a solution hands in, or says last; None where it does neither."""
+    """The answer that a solution submits, or its last words; None if it has neither."""
     for message in reversed(reference):
         for request in message.tool_requests:
             if request.name == SUBMIT:
@@ -41,7 +41,7 @@ def answer_of(reference: Sequence[Message]) -> str | None:
 
 
 async def play(context: AttackContext, opened: OpenEpisode, reference: Iterable[Message]) -> None:
-    """Make the tool calls of a solution, but for handing in; the answer may then be met."""
+    """Make the tool calls of a solution without submitting; results may then contain the answer."""
     context.wire.is_solved = True
     for message in reference:
         for request in message.tool_requests:
@@ -50,7 +50,7 @@ async def play(context: AttackContext, opened: OpenEpisode, reference: Iterable[
 
 
 def arguments_of(text: str) -> dict[str, Any]:
-    """A request's arguments; empty where they are no object."""
+    """The arguments of a tool call; empty if they are no JSON object."""
     try:
         found: Any = json.loads(text)
     except ValueError:

@@ -25,7 +25,7 @@ from rollouthub_registry.check.thorough.target import Target
 _NO_SHELL = "it has no tool that runs commands"
 _RUNS = re.compile(r"command|cmd|script|code|program|source|shell|input|expression|keystrokes", re.IGNORECASE)
 GONE_SECONDS = 10.0
-"""Processes have this long to be gone after their episode."""
+"""Seconds within which processes must be gone after their episode."""
 REWARDS = (
     "reward.txt", "reward.json", "score.txt", "score.json", "result.json", "results.json", "verdict.json",
     "report.json",
@@ -44,14 +44,14 @@ _EXFILTRATE = (
 
 @dataclass(frozen=True)
 class Shell:
-    """A tool that runs what it is given."""
+    """A tool that runs commands."""
 
     tool: Tool
     argument: str
     is_python: bool
 
     def arguments(self, script: str) -> dict[str, Any]:
-        """What to call it with to run a script of sh."""
+        """The arguments of a call that runs a shell script."""
         text = (
             f"import subprocess; print(subprocess.run({script!r}, shell=True, capture_output=True, text=True).stdout)"
         )
@@ -59,7 +59,7 @@ class Shell:
 
 
 async def find_shell(context: AttackContext, opened: OpenEpisode) -> Shell | None:
-    """The first tool that runs commands, by trying those that look like one."""
+    """The first tool that runs commands, found by trying tools whose schema suggests it."""
     for tool in opened.place.tools:
         fields = cast(dict[str, dict[str, Any]], tool.input_schema.get("properties", {}))
         for name, field in fields.items():
@@ -88,7 +88,7 @@ async def _run(context: AttackContext, opened: OpenEpisode, shell: Shell, script
 
 
 async def assets(context: AttackContext) -> str:
-    """Environment variables, processes, mounts and every readable file are searched for what only the verifier has."""
+    """Environment variables, processes, mounts and readable files must not contain what only the verifier may have."""
     searched = 0
     for target in [*context.twins, context.target]:
         try:
@@ -107,7 +107,7 @@ async def assets(context: AttackContext) -> str:
 
 
 async def _grep(context: AttackContext, opened: OpenEpisode, shell: Shell, canary: str, name: str) -> None:
-    """Search every file. The canary is sent in two halves, so that no file holds it but one that had it before."""
+    """Search every file for the canary; it is sent in two halves, so that the search itself writes it into no file."""
     half = len(canary) // 2
     script = (
         f"A={shlex.quote(canary[:half])}; B={shlex.quote(canary[half:])}; "
@@ -120,7 +120,7 @@ async def _grep(context: AttackContext, opened: OpenEpisode, shell: Shell, canar
 
 
 async def written_rewards(context: AttackContext) -> str:
-    """Files where verifiers have been known to look for a reward, written by the agent, change no score."""
+    """Reward files that the agent writes where verifiers are known to look must not change the score."""
     idle = await _score(context, [])
     lines = "".join(
         f"mkdir -p {shlex.quote(str(Path(name).parent))} 2>/dev/null; echo {shlex.quote(text)} > {name} 2>/dev/null; "
@@ -141,7 +141,7 @@ async def _score(context: AttackContext, scripts: list[str]) -> EpisodeResult:
 
 
 async def survivors(context: AttackContext) -> str:
-    """A process the agent started in the background, out of its session, is gone once the episode is closed."""
+    """A background process that the agent started in a new session must be gone once the episode is closed."""
     if not context.is_local or not await anyio.Path("/proc/self/cmdline").exists():
         raise NotTried("the server's processes cannot be seen from here")
     number = f"9{secrets.randbelow(10**8):08d}"
@@ -167,7 +167,7 @@ async def survivors(context: AttackContext) -> str:
 
 
 def _running(number: str) -> list[int]:
-    """The processes of this machine that sleep for so long."""
+    """Processes of this machine that run `sleep` with this number of seconds."""
     found: list[int] = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:

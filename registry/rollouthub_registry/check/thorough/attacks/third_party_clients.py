@@ -36,21 +36,23 @@ asyncio.run(main(sys.argv[1], sys.argv[2] == "True"))
 
 
 async def sdk2(context: AttackContext) -> str:
-    """The Python SDK's 2.x client, in both eras and at both doors: tools, task, an unknown tool, an answer."""
-    for door in context.doors:
+    """The Python SDK's 2.x client plays an episode in both eras at both access points: tools, task, an unknown tool,
+    an answer.
+    """
+    for access_point in context.access_points:
         for era in _ERAS:
-            async with context.episode(door) as opened:
+            async with context.episode(access_point) as opened:
                 context.wire.requests += 1
                 try:
                     with anyio.fail_after(_SECONDS):
                         await _play(context, opened, era)
                 except (MCPError, TimeoutError, OSError, ExceptionGroup) as error:
-                    context.note(f"a client of the SDK's 2.x line ({era}) fails at the {door}: {error!r:.300}")
-    return "both eras are played to the end at both doors"
+                    context.note(f"a client of the SDK's 2.x line ({era}) fails at the {access_point}: {error!r:.300}")
+    return "both eras are played to the end at both access points"
 
 
 async def _play(context: AttackContext, opened: OpenEpisode, era: Literal["auto", "legacy"]) -> None:
-    where = f"by a client of the SDK's 2.x line ({era}) at the {opened.door}"
+    where = f"by a client of the SDK's 2.x line ({era}) at the {opened.access_point}"
     async with Client(opened.place.url, mode=era) as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]
         if tools != [tool.name for tool in opened.place.tools]:
@@ -64,21 +66,23 @@ async def _play(context: AttackContext, opened: OpenEpisode, era: Literal["auto"
 
 
 async def sdk1(context: AttackContext) -> str:
-    """The same with the SDK's 1.x line, which many agents are still built on."""
+    """The Python SDK's 1.x client, still common among agents, plays an episode: tools, task, an unknown tool, an
+    answer.
+    """
     python = context.tools.mcp1_python
     if python is None or not await anyio.Path(python).exists():
         raise NotTried(
             "no Python with the SDK's 1.x line is named: python -m venv mcp1 && mcp1/bin/pip install 'mcp<2', "
             "then --mcp1-python mcp1/bin/python"
         )
-    for door in context.doors:
-        async with context.episode(door) as opened:
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
             context.wire.requests += 1
             with anyio.move_on_after(_SECONDS) as patience:
                 await _play_mcp1(context, opened, python)
             if patience.cancelled_caught:
-                context.note(f"a client of the SDK's 1.x line is not done after {_SECONDS:g} s at the {door}")
-    return "clients of the 1.x line play to the end at both doors"
+                context.note(f"a client of the SDK's 1.x line is not done after {_SECONDS:g} s at the {access_point}")
+    return "clients of the 1.x line play to the end at both access points"
 
 
 async def _play_mcp1(context: AttackContext, opened: OpenEpisode, python: Path) -> None:
@@ -88,7 +92,7 @@ async def _play_mcp1(context: AttackContext, opened: OpenEpisode, python: Path) 
         stderr=subprocess.PIPE,
         input=b"",
     )
-    where = f"by a client of the SDK's 1.x line at the {opened.door}"
+    where = f"by a client of the SDK's 1.x line at the {opened.access_point}"
     if done.returncode != 0:
         context.note(f"the episode cannot be played {where}: {done.stderr.decode(errors='replace')[-400:]}")
         return

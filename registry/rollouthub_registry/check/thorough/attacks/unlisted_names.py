@@ -34,25 +34,27 @@ def _names(opened: OpenEpisode, more: tuple[str, ...]) -> Iterator[str]:
 
 
 async def guessed_tools(context: AttackContext) -> str:
-    """Names of graders, of control verbs and of the class's own methods, in many forms, are all unknown tools."""
+    """Names of graders, control verbs and the class's own methods, in many spellings, must all be unknown tools."""
     count = 0
-    async for opened in context.at_doors():
-        session = raw_mcp.Session(context.wire, f"at the {opened.door}", opened.place.url)
+    async for opened in context.at_access_points():
+        session = raw_mcp.Session(context.wire, f"at the {opened.access_point}", opened.place.url)
         await session.begin()
         for name in _names(opened, context.methods):
             count += 1
             for answer in (await context.call(opened, name, {}), await session.call(name, {"answer": "x"})):
                 if answer.is_granted:
-                    context.note(f"the tool {name[:80]!r} is not listed, and answers at the {opened.door}", answer)
+                    context.note(
+                        f"the tool {name[:80]!r} is not listed, and answers at the {opened.access_point}", answer
+                    )
         await _still_open(context, opened)
     return f"{count} guessed names are unknown"
 
 
 async def other_seats(context: AttackContext) -> str:
-    """A seat cannot call what only another seat is offered."""
+    """A seat must not be able to call another seat's tools."""
     if len(context.target.host.info.seats) == 1:
         raise NotTried("it has one seat, so there is no other's tool to call")
-    async for opened in context.at_doors():
+    async for opened in context.at_access_points():
         for seat, place in opened.places.items():
             own = {tool.name for tool in place.tools}
             others = {tool.name for other in opened.places.values() for tool in other.tools} - own
@@ -64,14 +66,14 @@ async def other_seats(context: AttackContext) -> str:
 
 
 async def guessed_methods(context: AttackContext) -> str:
-    """Methods of MCP that a server might have beside its tools."""
-    async for opened in context.at_doors():
-        session = raw_mcp.Session(context.wire, f"at the {opened.door}", opened.place.url)
+    """MCP methods other than those for tools must give no secret."""
+    async for opened in context.at_access_points():
+        session = raw_mcp.Session(context.wire, f"at the {opened.access_point}", opened.place.url)
         await session.begin()
         for method in _METHODS:
             for answer in (await context.ask(opened, method, {"answer": "x"}), await session.ask(method)):
                 if answer.is_granted and answer.result is not None:
-                    context.note(f"the method {method!r} answers at the {opened.door}", answer)
+                    context.note(f"the method {method!r} answers at the {opened.access_point}", answer)
         await _still_open(context, opened)
     return f"{len(_METHODS)} guessed methods are unknown, in both eras"
 
@@ -79,7 +81,7 @@ async def guessed_methods(context: AttackContext) -> str:
 async def _still_open(context: AttackContext, opened: OpenEpisode) -> None:
     state = await context.state_of(opened)
     if state != "open":
-        context.note(f"after the guesses at the {opened.door} the episode is {state}")
+        context.note(f"after the guesses at the {opened.access_point} the episode is {state}")
 
 
 ATTACKS = (

@@ -17,11 +17,13 @@ _TRACES = (b"Traceback (most recent call last)", b"VerifierError", b"site-packag
 
 
 async def odd_submissions(context: AttackContext) -> str:
-    """Whatever is handed in, `submit` says the same; and once judged, nothing the verifier said is met."""
+    """`submit` must answer the same to any submission, and the verifier's messages must not reach the agent
+    afterwards.
+    """
     usual: str | None = None
-    for door in context.doors:
-        for answer in ODD_ANSWERS if door == "server" else ODD_ANSWERS[:_AT_GATEWAY]:
-            async with context.episode(door) as opened:
+    for access_point in context.access_points:
+        for answer in ODD_ANSWERS if access_point == "server" else ODD_ANSWERS[:_AT_GATEWAY]:
+            async with context.episode(access_point) as opened:
                 if not opened.submits:
                     raise NotTried("its tasks ask for no answer to hand in")
                 tried = [
@@ -34,18 +36,18 @@ async def odd_submissions(context: AttackContext) -> str:
                     usual = usual or said.words
                     if said.words != usual:
                         told = f"`submit` says {said.words[:80]!r} of one answer and {usual[:80]!r} of another"
-                        context.note(f"{told}, at the {door}", said)
+                        context.note(f"{told}, at the {access_point}", said)
                 words = await _verdict_words(context, opened)
                 for exchange in [*tried, said, *await _afterwards(context, opened)]:
                     if met := next((text for text in words if text.encode() in exchange.body), None):
                         context.note(
-                            f"the verifier's words {met[:80]!r} are shown to the agent at the {door}", exchange
+                            f"the verifier's words {met[:80]!r} are shown to the agent at the {access_point}", exchange
                         )
     return f"{len(ODD_ANSWERS)} odd answers, none of which is told what the verifier made of it"
 
 
 async def _verdict_words(context: AttackContext, opened: OpenEpisode) -> set[str]:
-    """What the verifier says of the episode to the hub: feedback, faults, names of parts."""
+    """Texts that the verifier reports to the hub about the episode: feedback, faults, names of reward components."""
     answer = await context.control("POST", f"/v1/episodes/{opened.id}/verify", {}, target=opened.target)
     found: set[str] = set()
     message = answer.message
@@ -67,14 +69,14 @@ def _collect(value: Any, found: set[str]) -> None:
 
 async def _afterwards(context: AttackContext, opened: OpenEpisode) -> list[RawExchange]:
     found = [await context.ask(opened, "server/discover"), await context.ask(opened, "tools/list")]
-    found.append(await raw_mcp.Session(context.wire, f"at the {opened.door}", opened.place.url).begin())
+    found.append(await raw_mcp.Session(context.wire, f"at the {opened.access_point}", opened.place.url).begin())
     found += [await context.call(opened, tool.name, {}) for tool in opened.place.tools]
     return found
 
 
 async def traces(context: AttackContext) -> str:
-    """No error of a tool or a request is a traceback of the server's."""
-    async for opened in context.at_doors():
+    """No error of a tool or a request may contain a traceback of the server."""
+    async for opened in context.at_access_points():
         for tool in opened.place.tools:
             # A tool that runs programs shows theirs: only calls that run none are sent.
             nothing = dict.fromkeys(_named(tool.input_schema))
@@ -82,7 +84,7 @@ async def traces(context: AttackContext) -> str:
             for arguments in calls:
                 answer = await context.call(opened, tool.name, arguments)
                 if any(trace in answer.body for trace in _TRACES):
-                    context.note(f"an error of {tool.name} is the server's own at the {opened.door}", answer)
+                    context.note(f"an error of {tool.name} is the server's own at the {opened.access_point}", answer)
     return f"{context.wire.requests} errors tell what was wrong with the call, and nothing of the server"
 
 

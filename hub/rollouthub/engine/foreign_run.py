@@ -1,0 +1,45 @@
+"""Checks on settings read from a run's directory, which a stranger may have made: they may not name code to import
+or servers on other machines.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rollouthub.errors import ConfigError
+from rollouthub.hosting.launch import is_address
+from rollouthub.models.address import is_loopback
+from rollouthub.models.config import ModelConfig
+from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
+from rollouthub.text import plain_name
+
+
+def refuse_named_code(environments: Iterable[str], directory: Path, instead: str) -> None:
+    """Refuse environments that are a file, a folder or a server: only the command line may name code to run.
+
+    `instead` is the command in which the user names the environment.
+
+    Raises:
+        ConfigError: names the environment, and shows `instead`.
+    """
+    for name in environments:
+        if name not in plugins(ENVIRONMENTS) and (is_address(name) or ".py" in name or Path(name).exists()):
+            raise ConfigError(
+                f"the run in {directory} names the environment {plain_name(name)!r}, which would be imported or asked; "
+                f"name it yourself if you trust it: {instead}"
+            )
+
+
+def refuse_named_servers(models: Iterable[ModelConfig], directory: Path, instead: str) -> None:
+    """Refuse models whose address is on another machine: the user's API key would be sent there.
+
+    Raises:
+        ConfigError: names the address, and shows `instead`.
+    """
+    for model in models:
+        for url in (model.base_url, *model.replicas):
+            if url is not None and not is_loopback(url):
+                raise ConfigError(
+                    f"the run in {directory} names the model server {plain_name(url)!r}, which is not this machine and "
+                    f"would be sent your key; {instead}"
+                )
+        refuse_named_servers(model.fallbacks, directory, instead)

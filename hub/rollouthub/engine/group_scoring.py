@@ -1,0 +1,272 @@
+"""Scores groups: rollouts of a group are stored as waiting until all samples of the group are over, then scored
+together.
+
+Pools do not know of groups: they hand over records and report settled samples, as in any run. The verdict is computed
+once, in the run's own process, and committed for all members at once; a run that is killed before that computes the
+verdict when it is resumed.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+from pydantic import JsonValue
+
+from rollouthub.engine.new_verdict import scored_again, without_verdict
+from rollouthub.engine.run_request import Retries
+from rollouthub.engine.sample import Sample
+from rollouthub.engine.schedule import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+from rollouthub.engine.session import Session
+from rollouthub.engine.stop_signal import StopSignal
+from rollouthub.errors import (
+    EpisodeError,
+    NotOffered,
+    RunDirectoryError,
+    StoreError,
+    TaskError,
+    UnknownNameError,
+    VerifierError,
+)
+from rollouthub.messages import holding, media_of
+from rollouthub.rollout import Outcome, Rollout, submission_of
+from rollouthub.score import GroupMember, LostMember, ModelCall, SampleGroup, Score
+from rollouthub.store import RunWriter, open_run
+
+OWN = "verify"
+"""Name of the metric that holds the reward of a member's own `verify`, unless the group's verdict has a metric of
+this name.
+"""
+MOST_CHARACTERS = 300
+"""Most characters of the reason why a member is lost."""
+
+
+@dataclass(slots=True)
+class _OpenGroup:
+    """A group of which at least one sample is over, and not all."""
+
+    sample: Sample
+    """Any of its samples; all share the task and the environment's seed."""
+    waiting: dict[str, Rollout] = field(default_factory=dict[str, Rollout])
+    lost: dict[str, LostMember] = field(default_factory=dict[str, LostMember])
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self.waiting) + len(self.lost) >= self.sample.group_size
+
+    @property
+    def members(self) -> list[Rollout]:
+        return sorted(self.waiting.values(), key=lambda rollout: rollout.sample)
+
+
+class GroupScoring:
+    """Follows the groups of environments that score groups, from the first ended sample to the verdict."""
+
+    def __init__(
+        self,
+        writer: RunWriter,
+        directory: Path,
+        retries: Retries,
+        stop: StopSignal,
+        tasks: TaskGroup,
+        judged: Callable[[Sequence[Rollout], Sequence[ModelCall]], None],
+        *,
+        most: int,
+    ) -> None:
+        """`judged` is called with the members that got their verdict, and the model calls that the verdict took.
+
+        While `most` verdicts are being computed, `wait` blocks, so that a slow judge slows the run down instead of
+        filling
+        the memory.
+        """
+        self._writer, self._retries, self._stop, self._tasks = writer, retries, stop, tasks
+        self._directory, self._judged, self._most = directory, judged, most
+        self._open: dict[str, _OpenGroup] = {}
+        self._ended: dict[str, Rollout] = {}
+        """Rollout id → the latest record of a sample that is not settled yet."""
+        self._asking = 0
+        self._changed = anyio.Event()
+
+    def ended(self, rollout: Rollout) -> None:
+        """Note the record of an attempt that is over; the sample may be tried again."""
+        self._ended[rollout.rollout_id] = rollout
+
+    async def wait(self) -> None:
+        """Wait until fewer than `most` verdicts are being computed."""
+        while self._asking >= self._most:
+            await self._changed.wait()
+
+    def settled(self, sample: Sample) -> None:
+        """Add a sample that gets no further attempt to its group. In a run that stops, broken samples are left for
+        `--resume`.
+        """
+        rollout = self._ended.pop(sample.rollout_id, None)
+        if not sample.context.host.info.scores_groups or rollout is None:
+            return
+        is_undecided = rollout.outcome not in (Outcome.SCORED, Outcome.AGENT_FAILED)
+        if not (is_undecided and self._stop.is_set):
+            self._place(sample, rollout)
+
+    def done_before(self, sample: Sample, rollout: Rollout) -> None:
+        """Add a sample that was over before the run was resumed; `rollout` is its record."""
+        if sample.context.host.info.scores_groups and not self._writer.is_judged(sample.group_id):
+            self._place(sample, rollout)
+
+    def _place(self, sample: Sample, rollout: Rollout) -> None:
+        if self._writer.is_judged(sample.group_id):
+            self._conclude([rollout] if rollout.awaits_group else [], _late())
+            return
+        group = self._open.setdefault(sample.group_id, _OpenGroup(sample))
+        if rollout.awaits_group:
+            group.waiting[sample.rollout_id] = rollout
+        else:
+            group.lost[sample.rollout_id] = _lost(rollout)
+        if group.is_complete:
+            del self._open[sample.group_id]
+            if group.waiting:
+                self._asking += 1
+                self._tasks.start_soon(self._judge, group)
+
+    async def _judge(self, group: _OpenGroup) -> None:
+        try:
+            await self._writer.flush()  # what was played outlasts whatever the verdict comes to
+            asked = group_of(group.members, group.lost.values(), group.sample)
+            if any(True for member in asked.members for _ in media_of(member.submission.transcript)):
+                asked = await anyio.to_thread.run_sync(_with_media, asked, self._directory)
+            self._conclude(group.members, await self._verdict(group, asked))
+        except StoreError as error:
+            self._stop.set(str(error))
+        finally:
+            self._asking -= 1
+            changed, self._changed = self._changed, anyio.Event()
+            changed.set()
+
+    async def _verdict(self, group: _OpenGroup, asked: SampleGroup) -> Sequence[Score] | EpisodeError:
+        """The members' scores, or the error, after as many retries as a broken verifier gets."""
+        sample, tries = group.sample, 0
+        while True:
+            try:
+                scores = await sample.context.host.score_group(
+                    sample.task, asked, seed=sample.seed, deadlines=sample.context.deadlines
+                )
+                for rollout, score in zip(group.members, scores, strict=True):
+                    scored_again(rollout, score, sample.context.host.info.seats)
+            except NotOffered as error:
+                return TaskError(str(error), retryable=False)
+            except EpisodeError as error:
+                tries += 1
+                if not error.retryable or tries > self._retries.verifier:
+                    return error
+                await anyio.sleep(min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (tries - 1)))
+            else:
+                told = _told(asked)
+                pairs = zip(group.members, scores, strict=True)
+                return [_merged(rollout.score, score, told) for rollout, score in pairs]
+
+    def _conclude(self, members: Sequence[Rollout], verdict: Sequence[Score] | EpisodeError) -> None:
+        """Write the members' final records. There is no await in it, so all members are committed together."""
+        if not members:
+            return
+        if isinstance(verdict, EpisodeError):
+            final = [without_verdict(rollout, verdict) for rollout in members]
+        else:
+            # Held against what was played before.
+            final = [
+                scored_again(rollout, score, score.seat_rewards)
+                for rollout, score in zip(members, verdict, strict=True)
+            ]
+        self._writer.conclude_group(final)
+        own = {rollout.rollout_id: rollout.score.judge_calls for rollout in members if rollout.score is not None}
+        calls = [
+            call
+            for rollout in final
+            if rollout.score is not None
+            for call in rollout.score.judge_calls[len(own.get(rollout.rollout_id, ())) :]
+        ]
+        self._judged(final, calls)
+
+
+def group_of(members: Sequence[Rollout], lost: Iterable[LostMember], sample: Sample) -> SampleGroup:
+    """A group in the form that its verifier gets."""
+    info = sample.context.host.info
+    return SampleGroup(
+        members=tuple(
+            GroupMember(
+                sample=rollout.sample,
+                submission=submission_of(rollout, info.seats[0], with_turns=info.reads_turns),
+                score=rollout.score,
+            )
+            for rollout in members
+        ),
+        lost=tuple(sorted(lost, key=lambda member: member.sample)),
+    )
+
+
+def _with_media(group: SampleGroup, directory: Path) -> SampleGroup:
+    """The group with the bytes of its members' media, as far as the run's store has them."""
+    shown: list[GroupMember] = []
+    with open_run(directory) as reader:
+        for member in group.members:
+            transcript, found = member.submission.transcript, dict[str, bytes]()
+            for part in media_of(transcript):
+                with suppress(UnknownNameError, RunDirectoryError):
+                    found[part.digest] = reader.media(part.digest)
+            submission = member.submission.model_copy(update={"transcript": holding(transcript, found)})
+            shown.append(member.model_copy(update={"submission": submission}))
+    return group.model_copy(update={"members": tuple(shown)})
+
+
+def _lost(rollout: Rollout) -> LostMember:
+    fault = next(iter(rollout.faults), None)
+    reason = None if fault is None else f"{fault.type}: {fault.message}"[:MOST_CHARACTERS]
+    return LostMember(sample=rollout.sample, outcome=rollout.outcome.value, reason=reason)
+
+
+def _late() -> EpisodeError:
+    return VerifierError("the verdict on its group was given without this sample", retryable=False)
+
+
+def _told(group: SampleGroup) -> dict[str, JsonValue]:
+    """What each member's record says about its group: the samples that were scored, and those that were lost."""
+    return {
+        "samples": [member.sample for member in group.members],
+        "lost": [{"sample": member.sample, "outcome": member.outcome} for member in group.lost],
+    }
+
+
+def _merged(own: Score | None, score: Score, group: dict[str, JsonValue]) -> Score:
+    """A member's score from the group's verdict, with the metrics, suspicion and judge calls of its own `verify`."""
+    metrics = score.metrics if own is None else {OWN: own.reward, **score.metrics}
+    return score.model_copy(
+        update={
+            "metrics": metrics,
+            "suspect": score.suspect or (own and own.suspect),
+            "judge_calls": (*(own.judge_calls if own is not None else ()), *score.judge_calls),
+            "metadata": {**score.metadata, "group": group},
+        }
+    )
+
+
+def group_scoring(session: Session, tasks: TaskGroup) -> GroupScoring | None:
+    """Start group scoring if any environment of the run scores groups, else return None; verdicts are computed in
+    `tasks`.
+
+    Leaving `tasks` waits for verdicts in progress. If they are cancelled, their members stay in the store as waiting.
+    """
+    opened, bounds, live = session.opened, session.bounds, session.live
+    if not any(environment.host.info.scores_groups for environment in opened.environments):
+        return None
+
+    def judged(members: Sequence[Rollout], calls: Sequence[ModelCall]) -> None:
+        for rollout in members:
+            live.ended(rollout)
+        if bounds is not None:
+            bounds.asked(calls)
+
+    request = opened.plan.request
+    return GroupScoring(
+        session.writer, session.directory, request.retries, session.stop, tasks, judged, most=request.concurrency
+    )

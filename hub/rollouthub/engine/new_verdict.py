@@ -1,0 +1,51 @@
+"""Replaces the verdict of a record: after a change of the verifier, or by the verdict on its group."""
+
+from collections.abc import Collection
+
+from rollouthub.engine.attribution import OUTCOMES, fault_of
+from rollouthub.engine.placed_rewards import place_rewards
+from rollouthub.engine.trainable import FAILED_AT, PRIVILEGED, why_not_trainable
+from rollouthub.errors import EpisodeError
+from rollouthub.rollout import Outcome, Rollout
+from rollouthub.score import Score
+
+
+def scored_again(rollout: Rollout, score: Score, seats: Collection[str]) -> Rollout:
+    """The record with a new score, without the faults of the verification before.
+
+    Raises:
+        VerifierError: the score names a turn, tokens or a seat that the rollout does not have.
+    """
+    place_rewards(rollout.turns, score, seats)
+    return _with(rollout, Outcome.SCORED, score)
+
+
+def without_verdict(rollout: Rollout, error: EpisodeError) -> Rollout:
+    """The record of a rollout whose new verdict failed."""
+    fault = fault_of(error, "verify")
+    broken = _with(rollout, OUTCOMES[fault.boundary], None)
+    return broken.model_copy(update={"faults": (*broken.faults, fault)})
+
+
+def _with(rollout: Rollout, outcome: Outcome, score: Score | None) -> Rollout:
+    was_privileged = rollout.trainable_reason == PRIVILEGED or rollout.agent.name == "oracle"
+    reason = why_not_trainable(
+        outcome,
+        rollout.policy_turns,
+        was_privileged,
+        had_interventions=bool(rollout.told),
+        suspect=score and score.suspect,
+    )
+    was = rollout.trainable_reason or ""
+    reason = reason or (was if was.startswith(FAILED_AT) else None)
+    return rollout.model_copy(
+        update={
+            "outcome": outcome,
+            "score": score,
+            "awaits_group": False,
+            "turns": place_rewards(rollout.turns, score, score and score.seat_rewards),
+            "faults": tuple(fault for fault in rollout.faults if fault.phase != "verify"),
+            "trainable": reason is None,
+            "trainable_reason": reason,
+        }
+    )

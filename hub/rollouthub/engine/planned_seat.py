@@ -1,0 +1,98 @@
+"""Who plays which seat: players that the request names, players of earlier runs, and a check for seats without a
+player.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rollouthub.engine.agent_kind import needs_model
+from rollouthub.engine.foreign_run import refuse_named_servers
+from rollouthub.engine.policy_model import policy_model
+from rollouthub.engine.run_request import RunRequest, request_from_file
+from rollouthub.engine.seat_config import SeatConfig
+from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.generation import Sampling
+from rollouthub.models.config import ModelConfig
+from rollouthub.plugins.agents import find_agent
+from rollouthub.plugins.entry_points import AGENTS, plugins
+from rollouthub.protocols import Agent
+
+
+@dataclass(frozen=True)
+class PlannedSeat:
+    """The player planned for one seat."""
+
+    agent: Agent
+    agent_name: str
+    model: ModelConfig | None
+    """The seat's own model; None if the agent asks the run's model, or none."""
+    sampling: Sampling
+
+
+def planned_seat(seat: str, config: SeatConfig, request: RunRequest, default: str, has_model: bool) -> PlannedSeat:
+    """The player of a seat: its own agent, else the request's, else the agent `default`.
+
+    Raises:
+        ConfigError: the agent needs a model, and there is none.
+    """
+    name = config.agent or request.agent or default
+    agent = find_agent(name, config.agent_set or (request.agent_set if config.agent is None else {}))
+    if needs_model(agent) and config.model is None and not has_model:
+        raise ConfigError(f"agent {name!r} of seat {seat!r} needs a model: --seat {seat}=MODEL@{name}, or -m for all")
+    return PlannedSeat(agent, name, config.model, config.sampling.over(request.sampling))
+
+
+def check_seats(request: RunRequest, environment: str, seats: Sequence[str], *, is_played: bool = False) -> None:
+    """Refuse players for seats that an environment does not have, and seats that no one would play.
+
+    `is_played` says whether seats without a player have one that the request does not name.
+
+    Raises:
+        ConfigError: names the seat, and says what to do.
+        UnknownNameError: the environment has no such seat.
+    """
+    for seat in request.seats:
+        if seat not in seats:
+            raise UnknownNameError(f"seat of {environment}", seat, seats)
+    asks = request.agent is None or needs_model(find_agent(request.agent, request.agent_set))
+    if request.seats and request.model is None and not is_played and asks:
+        for seat in seats:
+            if seat not in request.seats:
+                raise ConfigError(
+                    f"nobody plays seat {seat!r} of {environment}: --seat {seat}=MODEL, or -m for the rest"
+                )
+
+
+def with_earlier_players(request: RunRequest) -> RunRequest:
+    """The request with `run:DIRECTORY` replaced by the player that the earlier run recorded.
+
+    Raises:
+        ConfigError: there is no such run, or it had several players or no model.
+    """
+    found = {
+        seat: config if config.run is None else _earlier_player(seat, config, Path(config.run))
+        for seat, config in request.seats.items()
+    }
+    return request.model_copy(update={"seats": found}) if found else request
+
+
+def _earlier_player(seat: str, config: SeatConfig, directory: Path) -> SeatConfig:
+    earlier = RunRequest.model_validate(request_from_file(directory / "resolved.json"))
+    if earlier.seats or earlier.model is None:
+        told = "has a player for each seat" if earlier.seats else "was played without a model"
+        raise ConfigError(f"seat {seat!r}: the run {str(directory)!r} {told}; name the model itself")
+    model = config.model or policy_model(earlier)
+    if model is not None and config.model is None:
+        refuse_named_servers([model], directory, "name model and base_url in the [seats] of a --config file")
+    if config.agent is None and earlier.agent is not None and earlier.agent not in plugins(AGENTS):
+        raise ConfigError(
+            f"seat {seat!r}: the run {str(directory)!r} was played by {earlier.agent!r}, which is no installed agent; "
+            f"name the agent yourself: --seat {seat}=MODEL@AGENT"
+        )
+    return SeatConfig(
+        model=model,
+        agent=config.agent or earlier.agent,
+        agent_set=config.agent_set or (earlier.agent_set if config.agent is None else {}),
+        sampling=config.sampling.over(earlier.sampling),
+    )

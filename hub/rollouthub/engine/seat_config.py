@@ -1,0 +1,72 @@
+"""Settings of a seat's player, for environments with several seats: `--seat buyer=hosted_vllm/a@react`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from pydantic import JsonValue, field_validator
+
+from rollouthub.errors import ConfigError
+from rollouthub.generation import Sampling
+from rollouthub.models.config import ModelConfig, by_name
+from rollouthub.plugins.entry_points import AGENTS, plugins
+from rollouthub.values import Frozen
+
+OF_A_RUN = "run:"
+"""Prefix of the directory of an earlier run whose player takes the seat."""
+
+
+class SeatConfig(Frozen):
+    """The player of one seat; a field that is left out is the run's."""
+
+    model: ModelConfig | None = None
+    agent: str | None = None
+    agent_set: dict[str, JsonValue] = {}
+    """Settings of the agent."""
+    sampling: Sampling = Sampling()
+    """Sampling of this seat; overrides the run's."""
+    run: str | None = None
+    """Directory of an earlier run, whose model, agent and sampling play this seat."""
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _name_alone(cls, model: object) -> object:
+        return by_name(model)[0] if isinstance(model, str) else model
+
+
+def seats_of(option: str, pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Read `SEAT=MODEL`, `SEAT=MODEL@AGENT`, `SEAT=@AGENT` and `SEAT=run:DIRECTORY` as settings by seat.
+
+    Raises:
+        ConfigError: a text has none of these forms, or a seat is given twice.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for pair in pairs:
+        seat, _, player = pair.partition("=")
+        if not seat or not player:
+            raise ConfigError(
+                f"{option} {pair!r} is not SEAT=MODEL or SEAT=MODEL@AGENT, for example {option} buyer=mock/solver@react"
+            )
+        if seat in found:
+            raise ConfigError(f"{option} names {seat!r} twice")
+        found[seat] = player_of(player)
+    return found
+
+
+def player_of(text: str) -> dict[str, Any]:
+    """Read `MODEL`, `MODEL@AGENT`, `@AGENT` or `run:DIRECTORY`. Text after the last `@` is an agent only if an agent
+    has that name.
+    """
+    if text.startswith(OF_A_RUN):
+        return {"run": text.removeprefix(OF_A_RUN)}
+    model, at, agent = text.rpartition("@")
+    if not at or (agent not in plugins(AGENTS) and model):
+        return {"model": text}
+    return {"agent": agent, **({"model": model} if model else {})}
+
+
+def by_seat(seats: Any) -> Any:
+    """A user's seats with each player that is given as one text read by `player_of`."""
+    if not isinstance(seats, Mapping):
+        return seats
+    given = cast(Mapping[Any, Any], seats)
+    return {seat: player_of(player) if isinstance(player, str) else player for seat, player in given.items()}

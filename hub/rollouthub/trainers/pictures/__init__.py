@@ -1,0 +1,3 @@
+"""Pictures for trainers of vision-language policies: in prompts, by the policy's processor, and as tensors to train
+on.
+"""

@@ -1,0 +1,198 @@
+"""`ImportedPackage`: the Python package that an import writes; its class finds its files beside its module, wherever
+it is installed.
+"""
+
+import re
+import secrets
+import shutil
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from pydantic import JsonValue
+
+from rollouthub.errors import ConfigError
+from rollouthub.plugins.env_toml import FILE_NAME
+from rollouthub.plugins.importers import Identity
+from rollouthub.plugins.manifest import parse_manifest
+
+UNSTATED = "LicenseRef-unstated"
+"""The licence of a package whose licence nobody named: it says that it is unknown; the publisher has to find out."""
+_MODULE = '''"""{title}, from {source}."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import model_validator
+
+from rollouthub import Environment
+from {module} import {environment}, {config}
+
+DEFAULTS: dict[str, Any] = {{
+    "data": str(Path(__file__).parent / "{folder}"),
+{settings}}}
+
+
+class ImportedConfig({config}):
+    """What is not set is as it was at the import."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, values: Any) -> Any:
+        return DEFAULTS | values
+
+
+class Imported({environment}, Environment[ImportedConfig]):
+    """{title}, from {source}."""
+
+    version = "{version}"
+'''
+_PROJECT = """\
+[build-system]
+requires = ["hatchling>=1.27"]
+build-backend = "hatchling.build"
+
+[project]
+name = "{distribution}"
+version = "{version}"
+requires-python = ">=3.11"
+dependencies = ["rollouthub"]
+
+# In the wheel the module becomes a package, with its files inside.
+[tool.hatch.build.targets.wheel.force-include]
+"{module}.py" = "{module}/__init__.py"
+"{folder}" = "{module}/{folder}"
+
+[tool.hatch.build.targets.wheel]
+bypass-selection = true
+"""
+_IGNORED = """\
+# What was imported is kept whole, whatever its files are called; but for what Python leaves behind.
+!/{folder}/**
+__pycache__/
+*.py[co]
+"""
+
+
+@dataclass(frozen=True)
+class ImportedPackage:
+    """Describes a new package and writes it."""
+
+    name: str
+    """`namespace/name`."""
+    license: str | None
+    source: str
+    """The source that the package was made from, in a form that can be looked up."""
+    title: str
+    """The package's content in a few words: `12 tasks in the Harbor format`."""
+    base: str
+    """The base class, `package.module:Class`; its config has a field `data`, the folder of the package's files."""
+    config: str
+    """Name of the base class's config class, in the same module."""
+    settings: Mapping[str, JsonValue]
+    """Further settings that were given at the import."""
+    readme: str
+    """Text of the README below its title."""
+    folder: str = "data"
+    """Name of the folder of the package's files, beside the module."""
+    ending: str = "tasks"
+    """Suffix of the module's name, so that it clashes with no other module."""
+    tags: tuple[str, ...] = ()
+    determinism: str = "none"
+    network: str = "none"
+    revision: str | None = None
+    """The version of the source that was imported, by digest where there is one."""
+    source_license: str | None = None
+    changes: str = "Only what can be run here was taken."
+    version: str = "0.1.0"
+
+    def __post_init__(self) -> None:
+        parse_manifest(self.manifest.encode(), FILE_NAME)
+
+    @property
+    def module(self) -> str:
+        """Import name of the package's module."""
+        word = re.sub(r"\W+", "_", self.name.partition("/")[2]) or self.folder
+        return f"{'_' if word[0].isdigit() else ''}{word}_{self.ending}"
+
+    @property
+    def distribution(self) -> str:
+        """Name of the package's distribution."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name)
+
+    @property
+    def manifest(self) -> str:
+        """Text of the package's env.toml."""
+        adopted: dict[str, Any] = {"source": self.source[:400], "changes": self.changes}
+        adopted |= {"revision": self.revision[:100]} if self.revision else {}
+        adopted |= {"license": self.source_license} if self.source_license else {}
+        return tomli_w.dumps(
+            {
+                "name": self.name,
+                "version": self.version,
+                "description": f"{self.title} from {self.source}."[:1000],
+                "license": self.license or UNSTATED,
+                "tags": list(self.tags),
+                "determinism": self.determinism,
+                "python": {"entry": f"{self.module}:Imported", "distribution": self.distribution},
+                "sandbox": {"network": self.network},
+                "adopted_from": adopted,
+            }
+        )
+
+    def write(self, folder: Path) -> Path:
+        """Write everything but the package's files into an existing folder; return the path of the module, which
+        `hub run` takes.
+        """
+        module, _, environment = self.base.partition(":")
+        names = {
+            "source": self.source,
+            "title": self.title,
+            "folder": self.folder,
+            "version": self.version,
+            "environment": environment,
+            "config": self.config,
+        }
+        lines = "".join(f'    "{name}": {value!r},\n' for name, value in sorted(self.settings.items()))
+        distribution = {"module": self.module, "distribution": self.distribution}
+        texts = {
+            f"{self.module}.py": _MODULE.format(**names, module=module, settings=lines),
+            FILE_NAME: self.manifest,
+            "pyproject.toml": _PROJECT.format(**names, **distribution),
+            ".hubignore": _IGNORED.format(folder=self.folder),
+            "README.md": f"# {self.name}\n\n{self.readme}",
+        }
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        return folder / f"{self.module}.py"
+
+
+def package_name(identity: Identity, folder: str) -> str:
+    """The default name of a package, derived from its folder's name."""
+    last = re.sub(r"[^a-z0-9]+", "-", folder.lower()).strip("-") or "imported"
+    return identity.name or f"local/{last}"
+
+
+@contextmanager
+def new_folder(out: Path) -> Generator[Path]:
+    """Yield a temporary folder, which becomes `out` when the block ends without an error; otherwise nothing is left.
+
+    Raises:
+        ConfigError: `out` is not empty, or cannot be written.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ConfigError(f"-o {str(out)!r} is there already; name a new folder")
+    partial = out.resolve().with_name(f".{out.resolve().name}.{secrets.token_hex(8)}.partial")
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        if out.exists():
+            out.rmdir()
+        partial.rename(out)
+    except OSError as error:
+        raise ConfigError(f"-o {str(out)!r} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)

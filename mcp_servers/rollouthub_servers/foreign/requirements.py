@@ -1,0 +1,93 @@
+"""Requirements of a foreign format: resolved once at the import, stored with hashes, and installed from those hashes
+alone.
+"""
+
+import platform
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import ValidationError
+
+from rollouthub.errors import ConfigError
+from rollouthub.plugins.components import component
+from rollouthub.plugins.lock import LockedDependency
+from rollouthub.values import Frozen
+
+LOCK_FILE = "foreign.lock.json"
+PYTHON = ".".join(platform.python_version_tuple()[:2])
+
+
+def _silent(_: str) -> None:
+    """A progress callback that discards its text."""
+
+
+class ForeignLock(Frozen):
+    """The locked distributions of an imported package, by digest; stored beside its module as `foreign.lock.json`."""
+
+    python: str
+    """Version of Python that `dependencies` were resolved for, such as `3.11`."""
+    wheel: LockedDependency | None = None
+    """The distribution that the environment was imported from; it is unpacked, not installed, whatever Python
+    version it requires.
+    """
+    dependencies: tuple[LockedDependency, ...] = ()
+
+    @classmethod
+    def read(cls, file: Path) -> "ForeignLock":
+        """Read a lock file.
+
+        Raises:
+            ConfigError: the file cannot be read, or is for another Python version.
+        """
+        try:
+            lock = cls.model_validate_json(file.read_bytes())
+        except OSError as error:
+            raise ConfigError(f"{file} cannot be read: {error.strerror or error}; import it again") from error
+        except ValidationError as error:
+            raise ConfigError(f"{file} is damaged, or of a newer hub: {error.errors()[0]['msg']}") from error
+        if lock.python != PYTHON:
+            raise ConfigError(
+                f"{file} was made for Python {lock.python}, and this hub runs on {PYTHON}; import it again here"
+            )
+        return lock
+
+
+class ForeignHome(Protocol):
+    """The component `foreign_home`: the current user's virtual environments and wheels for foreign formats. All
+    methods block.
+    """
+
+    def lock(self, requirements: Sequence[str], note: Callable[[str], None] = ...) -> tuple[LockedDependency, ...]:
+        """Resolve requirements to wheels with hashes."""
+        ...
+
+    def python(self, dependencies: Sequence[LockedDependency], note: Callable[[str], None] = ...) -> Path:
+        """Return the interpreter of the virtual environment with exactly these distributions; create it if needed."""
+        ...
+
+    def wheel(self, requirement: str) -> LockedDependency:
+        """Resolve a requirement of one distribution to its version and its hashes."""
+        ...
+
+    def unpacked(self, wheel: LockedDependency, note: Callable[[str], None] = ...) -> Path:
+        """Return the folder with the files of one wheel."""
+        ...
+
+
+def foreign_home() -> ForeignHome:
+    """Return the current user's `ForeignHome`.
+
+    Raises:
+        ConfigError: this installation of the hub does not provide it.
+    """
+    return component("foreign_home").of()
+
+
+def lock_requirements(requirements: Sequence[str], note: Callable[[str], None] = _silent) -> ForeignLock:
+    """Resolve requirements for this Python. Blocks for seconds.
+
+    Raises:
+        UsageError: the requirements conflict, or no index can be reached.
+    """
+    return ForeignLock(python=PYTHON, dependencies=foreign_home().lock(requirements, note))

@@ -1,0 +1,266 @@
+"""`NemoGymImporter`: lists the servers of a wheel, a checkout or a folder, and writes packages of those that run
+here.
+"""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+from pydantic import JsonValue
+
+from rollouthub.errors import ConfigError, UsageError
+from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, silent
+from rollouthub.plugins.lock import LockedDependency
+from rollouthub.task import Task
+from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
+from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home, lock_requirements
+from rollouthub_servers.nemo_gym.gym_rows import read_rows
+from rollouthub_servers.nemo_gym.server_folder import Configured, ServerFolder, find_servers, missing_keys, resolved
+from rollouthub_servers.nemo_gym.server_record import RECORD, ROWS, ServerRecord
+
+RELEASE = "nemo-gym==0.7.0"
+"""The NeMo Gym release for a server's folder, unless `--set nemo_gym=…` names another."""
+BASE = (
+    *(
+        "openai==2.44.0",
+        "pydantic",
+        "fastapi",
+        "uvicorn",
+        "httptools",
+        "uvloop",
+        "itsdangerous",
+        "hydra-core>=1.4.0rc1",
+    ),
+    *("omegaconf>=2.4", "aiohttp", "requests", "rich", "psutil", "orjson", "pandas", "scipy", "tqdm", "devtools"),
+    *(
+        "anyio",
+        "mcp<2",
+        "jinja2",
+        "pyyaml",
+        "packaging",
+        "python-multipart",
+        "wandb",
+        "ray",
+        "yappi",
+        "pydot",
+        "setuptools<81",
+    ),
+)
+"""The dependencies of NeMo Gym that a server's process imports, without trackers and test tools."""
+_SETTINGS = frozenset({"nemo_gym", "judge"})
+_JUDGED = "it asks a model itself, such as a judge, and none is given to it here"
+_FEW = 50
+_README = """\
+The resources server `{name}` of NeMo Gym, configured as in `{config}`: {count} tasks.
+
+```bash
+hub run {module}.py --model MODEL       # {agent}
+hub score ROLLOUTS.jsonl --env {module}.py
+```
+
+Its code runs unchanged in a process of its own, without a network. Not promised: {unpromised}.
+"""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A server with what its files say about it."""
+
+    server: ServerFolder
+    candidate: Candidate
+    configured: Configured | None
+
+
+class NemoGymImporter:
+    """Imports resources servers of NeMo Gym."""
+
+    environment = None
+    about = ForeignFormat(
+        summary="Resources servers of NeMo Gym: tools, state and verifier over HTTP",
+        item="server",
+        sources={
+            "requirement": "the wheel, nemo-gym==0.7.0",
+            "folder": "a server's folder (app.py, configs/, data/), or a checkout that holds several",
+        },
+        unpromised=(
+            "that a server meets the same world twice under one seed: it is told none",
+            "that what its tools did is still known where a stored rollout is scored again",
+        ),
+    )
+
+    def look(self, source: ImportSource, settings: Mapping[str, JsonValue], note: Note = silent) -> Sequence[Candidate]:
+        """List every server of a source."""
+        return [each.candidate for each in _found(source, settings, note)]
+
+    def write(
+        self,
+        source: ImportSource,
+        chosen: Sequence[str],
+        settings: Mapping[str, JsonValue],
+        out: Path,
+        identity: Identity,
+        note: Note = silent,
+    ) -> Sequence[Path]:
+        """Write a package for each chosen server that can run: in `out`, or in one folder per server there if there
+        are several.
+        """
+        found = _found(source, settings, note)
+        taken = [each for each in found if each.candidate.runs and each.candidate.id in chosen]
+        if not taken:
+            raise ConfigError(f"none of the servers of {source.text!r} that were chosen runs here; nothing is written")
+        if len(taken) > 1 and identity.name is not None:
+            raise ConfigError(f"--name names one environment, and {len(taken)} servers were chosen")
+        wheel = foreign_home().wheel(
+            source.text if source.kind == "requirement" else str(settings.get("nemo_gym", RELEASE))
+        )
+        with new_folder(out) as partial:
+            files: list[Path] = []
+            for each in taken:
+                part = partial if len(taken) == 1 else partial / each.server.name
+                part.mkdir(exist_ok=True)
+                note(f"{each.server.name}: choosing what it needs")
+                name = package_name(identity, out.resolve().name if len(taken) == 1 else each.server.name)
+                try:
+                    file = _write(each, wheel, source, settings, part, name, identity.license)
+                except UsageError as error:
+                    if len(taken) == 1:
+                        raise
+                    note(f"{each.server.name} is left out: {error}")
+                    shutil.rmtree(part)
+                    continue
+                files.append(out / file.relative_to(partial))
+            if not files:
+                raise ConfigError("no chosen server could be written; each said why above")
+        return files
+
+
+def _found(source: ImportSource, settings: Mapping[str, JsonValue], note: Note) -> list[_Found]:
+    if unknown := settings.keys() - _SETTINGS:
+        raise ConfigError(
+            f"no setting of 'nemo_gym' is named {min(unknown)!r}; there are: {', '.join(sorted(_SETTINGS))}"
+        )
+    root = (
+        source.folder if source.kind == "folder" else foreign_home().unpacked(foreign_home().wheel(source.text), note)
+    )
+    servers = find_servers(root)
+    if not servers:
+        raise ConfigError(f"there is no resources server in {source.text!r}, that is, no folder with an app.py")
+    return [_look(server, settings.get("judge") == "none") for server in servers]
+
+
+def _look(server: ServerFolder, without_judge: bool) -> _Found:
+    reasons: list[str] = []
+    configured: Configured | None = None
+    count = bad = 0
+    try:
+        all_configured = server.configured()
+        if not all_configured:
+            reasons.append("configs/: no file configures it")
+        else:
+            configured = all_configured[0]
+            where = f"configs/{configured.file}"
+            if configured.models and not without_judge:
+                reasons.append(_JUDGED)
+            if missing := missing_keys(configured.settings, {}):
+                reasons.append(f"{where}: nobody gives {', '.join(missing)}")
+        server.requirements()
+        rows = server.rows()
+        if not rows:
+            reasons.append("data/: it has no file of rows")
+        for split, file in list(rows.items())[:1]:
+            for number, task in enumerate(read_rows(file, split)):
+                count, bad = count + isinstance(task, Task), bad + (not isinstance(task, Task))
+                if number >= _FEW:
+                    break
+        if rows and not count:
+            reasons.append(f"data/{next(iter(rows))}.jsonl: no row makes a task")
+    except (ConfigError, msgspec.DecodeError, OSError) as error:
+        reasons.append(str(error).replace(f"{server.folder}/", "")[:300])
+    facts: dict[str, JsonValue] = {
+        "tasks": f"{count}{'+' if count > _FEW else ''}",
+        "bad rows": bad or "",
+        "kind": "steps" if configured and "gymnasium_agent" in configured.agents else "tools",
+        "recorded": len(server.rollouts()) or "",
+        "models": ", ".join(configured.models) if configured else "",
+    }
+    lifted = ("judge=none",) if reasons == [_JUDGED] else ()
+    unpromised = ("a score where its judge would be asked: that is a fault of the verifier",) if without_judge else ()
+    candidate = Candidate(id=server.name, reasons=tuple(reasons), lifted_by=lifted, facts=facts, unpromised=unpromised)
+    return _Found(server, candidate, configured)
+
+
+def _write(
+    found: _Found,
+    wheel: LockedDependency,
+    source: ImportSource,
+    settings: Mapping[str, JsonValue],
+    folder: Path,
+    name: str,
+    terms: str | None,
+) -> Path:
+    """Write one package; its requirements are resolved now, and installed when it is first played."""
+    server, configured = found.server, found.configured
+    assert configured is not None
+    is_wheel = source.kind == "requirement"
+    data = folder / "data"
+    (data / ROWS).mkdir(parents=True)
+    splits = server.rows()
+    for split, file in splits.items():
+        shutil.copy(file, data / ROWS / f"{split}.jsonl")
+    own = None if is_wheel else f"server/resources_servers/{server.name}"
+    if own is not None:
+        shutil.copytree(
+            server.folder, data / own, symlinks=False, ignore=shutil.ignore_patterns("__pycache__", ".venv")
+        )
+    lock = _lock((*BASE, *server.requirements())).model_copy(update={"wheel": wheel})
+    (data / LOCK_FILE).write_text(lock.model_dump_json(indent=1), encoding="utf-8")
+    record = ServerRecord(
+        name=server.name,
+        instance=configured.name,
+        config=configured.file,
+        settings=resolved(configured.settings),
+        splits=tuple(splits),
+        steps="gymnasium_agent" in configured.agents,
+        folder=own,
+    )
+    (data / RECORD).write_text(record.model_dump_json(indent=1), encoding="utf-8")
+    package = _package(found, record, source, wheel, name, terms)
+    return package.write(folder)
+
+
+@lru_cache(maxsize=256)
+def _lock(requirements: tuple[str, ...]) -> ForeignLock:
+    """Resolve requirements once per import, since most servers have the same."""
+    return lock_requirements(requirements)
+
+
+def _package(
+    found: _Found, record: ServerRecord, source: ImportSource, wheel: LockedDependency, name: str, terms: str | None
+) -> ImportedPackage:
+    base = "NemoGymSteps" if record.steps else "NemoGym"
+    drafted = ImportedPackage(
+        name=name,
+        license=terms or ("Apache-2.0" if source.kind == "requirement" else None),
+        source=source.name,
+        title=f"Resources server {record.name} of NeMo Gym",
+        base=f"rollouthub_servers.nemo_gym:{base}",
+        config="NemoGymConfig",
+        settings={},
+        readme="",
+        ending="server",
+        tags=("nemo-gym",),
+        revision=f"{wheel.name}=={wheel.version}",
+        changes="Played unchanged; its reward and its session stay with the hub.",
+    )
+    readme = _README.format(
+        name=record.name,
+        config=record.config,
+        count=found.candidate.facts["tasks"],
+        module=drafted.module,
+        agent="its own agent is " + ", ".join(found.configured.agents if found.configured else ()),
+        unpromised="; ".join((*NemoGymImporter.about.unpromised, *found.candidate.unpromised)),
+    )
+    return replace(drafted, readme=readme)

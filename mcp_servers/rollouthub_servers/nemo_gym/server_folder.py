@@ -1,0 +1,180 @@
+"""Reads a resources server's folder (configuration, rows, requirements) without running its code."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+from pydantic import JsonValue
+
+from rollouthub.errors import ConfigError
+
+SERVERS = "resources_servers"
+_YAML_BYTES = 1 << 20
+_POLICY = {"policy_base_url": "http://127.0.0.1:1/v1", "policy_api_key": "none", "policy_model_name": "policy"}
+"""Keys that every run of NeMo Gym sets; here they are placeholders, since servers cannot call the policy."""
+_ASKED = re.compile(r"\$\{(?:oc\.select:)?([A-Za-z_]\w*)(?:\.[\w.]+)?\}")
+"""A reference to a key without a default, unlike `${oc.env:NAME,default}`."""
+_REFERENCE = re.compile(r"\$\{(?:(oc\.env|oc\.select):)?([A-Za-z_][\w.]*)(?:,([^${}]*))?\}")
+"""The innermost of nested references."""
+_OWN = re.compile(r"^-e\s+(nemo-gym(\[[\w,-]*\])?\s*@\s*)?\.\./\.\.(/)?")
+_NOT_DATA = ("rollouts", "metrics", "materialized")
+
+
+@dataclass(frozen=True)
+class Configured:
+    """One configuration of a server."""
+
+    file: str
+    name: str
+    """Name of the server instance."""
+    settings: dict[str, JsonValue]
+    agents: tuple[str, ...]
+    """The kinds of agents configured for it: `simple_agent`, `gymnasium_agent`."""
+
+    @property
+    def models(self) -> list[str]:
+        """The models that the server calls itself, such as a judge, without the policy."""
+        return sorted(set(_models(self.settings)))
+
+
+@dataclass(frozen=True)
+class ServerFolder:
+    """A folder `resources_servers/NAME`, or one of the same form elsewhere."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """The server's name."""
+        return self.folder.name
+
+    def configured(self) -> list[Configured]:
+        """The server's configurations; the one with the server's name comes first.
+
+        Raises:
+            ConfigError: a file is not YAML, or too large.
+        """
+        found: list[Configured] = []
+        for file in sorted(self.folder.glob("configs/*.yaml")):
+            document = _document(file)
+            agents = tuple(str(kind) for body in document.values() for kind in _section(body, "responses_api_agents"))
+            for instance, body in document.items():
+                for kind, settings in _section(body, SERVERS).items():
+                    if kind == self.name and isinstance(settings, dict):
+                        found.append(Configured(file.name, str(instance), cast(dict[str, JsonValue], settings), agents))
+        found.sort(key=lambda each: (Path(each.file).stem != self.name, bool(each.models), each.file))
+        return found
+
+    def rows(self) -> dict[str, Path]:
+        """Split → file of rows; the examples come first."""
+        files = [
+            file
+            for file in sorted(self.folder.glob("data/*.jsonl"))
+            if not any(word in file.stem for word in _NOT_DATA)
+        ]
+        files.sort(key=lambda file: (file.stem != "example", file.stem))
+        return {file.stem: file for file in files}
+
+    def rollouts(self) -> list[Path]:
+        """The files of recorded rollouts."""
+        return [file for file in sorted(self.folder.glob("data/*rollouts*.jsonl")) if "materialized" not in file.stem]
+
+    def requirements(self) -> list[str]:
+        """The server's requirements besides NeMo Gym.
+
+        Raises:
+            ConfigError: a line cannot be met by a published wheel.
+        """
+        file = self.folder / "requirements.txt"
+        if not file.is_file():
+            return []
+        found: list[str] = []
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            # Some files lack the line break after their first line.
+            text = _OWN.sub("", line.strip().removesuffix("-e nemo-gym[dev] @ ../../")).partition(" #")[0].strip()
+            if not text or text.startswith("#"):
+                continue
+            if text.startswith("-") or "git+" in text or "://" in text:
+                raise ConfigError(f"requirements.txt: {text[:120]!r} is no published wheel")
+            found.append(text)
+        return found
+
+
+def find_servers(root: Path) -> list[ServerFolder]:
+    """The servers in a folder: the folder itself, its children, or those of its `resources_servers`."""
+    if (root / "app.py").is_file():
+        return [ServerFolder(root.resolve())]
+    base = root / SERVERS if (root / SERVERS).is_dir() else root
+    return [ServerFolder(each.resolve()) for each in sorted(base.iterdir()) if (each / "app.py").is_file()]
+
+
+def missing_keys(settings: Mapping[str, JsonValue], given: Mapping[str, JsonValue]) -> list[str]:
+    """Configuration keys that the settings refer to without a default and that are not given."""
+    named = {match[1] for text in _strings(settings) for match in _ASKED.finditer(text) if "oc.select" not in match[0]}
+    unset = ["???"] if any(text == "???" for text in _strings(settings)) else []
+    return sorted(named - _POLICY.keys() - given.keys()) + unset
+
+
+def resolved(settings: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The settings with references replaced by their defaults."""
+    return {key: _resolved(value) for key, value in settings.items()}
+
+
+def _resolved(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: _resolved(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_resolved(each) for each in value]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    text = value
+    while (found := _REFERENCE.search(text)) is not None:
+        stands = found[3] if found[3] is not None else _POLICY.get(found[2], "")
+        if found[0] == text:
+            # A whole value keeps its kind: a number, null, a quoted text.
+            return cast(JsonValue, yaml.safe_load(stands)) if stands.strip() else ""
+        text = text[: found.start()] + stands + text[found.end() :]
+    return text
+
+
+def _document(file: Path) -> dict[str, Any]:
+    try:
+        if file.stat().st_size > _YAML_BYTES:
+            raise ConfigError(f"{file} is larger than {_YAML_BYTES:,} bytes")
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise ConfigError(f"{file} is no configuration: {str(error)[:300]}") from error
+    return cast(dict[str, Any], document) if isinstance(document, dict) else {}
+
+
+def _section(body: Any, key: str) -> dict[str, Any]:
+    section = cast(dict[str, Any], body).get(key) if isinstance(body, dict) else None
+    return cast(dict[str, Any], section) if isinstance(section, dict) else {}
+
+
+def _strings(value: Any) -> Iterator[str]:
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, dict):
+            pending += cast(dict[str, Any], each).values()
+        elif isinstance(each, list):
+            pending += cast(list[Any], each)
+        elif isinstance(each, str):
+            yield each
+
+
+def _models(settings: Any) -> Iterator[str]:
+    pending = [settings]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, dict):
+            values = cast(dict[str, Any], each)
+            if values.get("type") == "responses_api_models":
+                yield str(values.get("name"))
+            pending += values.values()
+        elif isinstance(each, list):
+            pending += cast(list[Any], each)

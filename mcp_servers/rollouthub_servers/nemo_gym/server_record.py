@@ -1,0 +1,45 @@
+"""`ServerRecord`: the description of an imported server, stored beside its rows and its lock."""
+
+from pathlib import Path
+
+from pydantic import JsonValue, ValidationError
+
+from rollouthub.errors import ConfigError
+from rollouthub.values import Frozen
+
+RECORD, ROWS = "server.json", "rows"
+
+
+class ServerRecord(Frozen):
+    """An imported server with one configuration."""
+
+    name: str
+    """Name of the server's folder."""
+    instance: str
+    """Name of the instance in the configuration."""
+    config: str
+    """The file from which the configuration was read."""
+    settings: dict[str, JsonValue]
+    """The settings in that file, with references replaced by their defaults."""
+    splits: tuple[str, ...]
+    steps: bool = False
+    """Whether the server is gymnasium-style, with the routes `/reset` and `/step`."""
+    folder: str | None = None
+    """Folder of the server's code relative to the record; None if the code is in the wheel."""
+
+    @classmethod
+    def read(cls, data: str) -> "ServerRecord":
+        """Read the record of an import folder.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        file = Path(data) / RECORD
+        try:
+            return cls.model_validate_json(file.read_bytes())
+        except OSError as error:
+            raise ConfigError(
+                f"{file} cannot be read: {error.strerror or error}; `hub import nemo_gym` writes such a folder"
+            ) from error
+        except ValidationError as error:
+            raise ConfigError(f"{file} is damaged, or of a newer hub: {error.errors()[0]['msg']}") from error

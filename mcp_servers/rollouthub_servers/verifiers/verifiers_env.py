@@ -1,0 +1,268 @@
+"""`Verifiers`: the environment class that an imported environment becomes; an instance is one rollout there."""
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from math import isfinite
+from pathlib import Path
+from typing import Any, ClassVar
+
+import anyio
+from mcp_types import CallToolResult, Tool
+from pydantic import Field, ValidationError
+from pydantic_core import to_json
+
+from rollouthub.environment import Environment, EnvironmentConfig
+from rollouthub.errors import ConfigError, TaskError, ToolError, VerifierError
+from rollouthub.limits import Limits
+from rollouthub.messages import Message
+from rollouthub.score import Score, Submission
+from rollouthub.task import BadRow, Public, Secret, Task
+from rollouthub.tools import shown_result, text_result
+from rollouthub.values import Frozen
+from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock
+from rollouthub_servers.foreign.runtime import ForeignRuntime
+from rollouthub_servers.foreign.session import ForeignRefusal, ForeignSession
+from rollouthub_servers.foreign.tool_names import HUB_TOOLS
+from rollouthub_servers.verifiers.env_record import ROWS, EnvRecord
+from rollouthub_servers.verifiers.env_rows import EnvRow, read_rows
+from rollouthub_servers.verifiers.env_source import program_of
+from rollouthub_servers.verifiers.said_messages import Seen, all_said, said_of
+
+_OVER = "The episode is over."
+
+
+class VerifiersConfig(EnvironmentConfig):
+    """Settings of an imported environment: its folder and its deadlines."""
+
+    data: str = ""
+    """The folder that `hub import verifiers` wrote."""
+    begin_seconds: float = Field(default=120.0, gt=0)
+    """Maximum seconds for a rollout's setup."""
+    call_seconds: float = Field(default=120.0, gt=0)
+    """Maximum seconds for one tool call, or one answer of the environment."""
+    verify_seconds: float = Field(default=300.0, gt=0)
+    """Maximum seconds for the rubric to score a rollout."""
+
+
+class Verifiers(Environment[VerifiersConfig]):
+    """An environment of the library verifiers, played as it is (`hub import verifiers`)."""
+
+    submits = False
+    scores_transcripts = True
+    checks_arguments = False
+    runtimes: ClassVar[dict[str, ForeignRuntime]] = {}
+    """The running processes, by the folder they were imported into."""
+
+    def __init__(self, task: Task[Public, Secret], config: VerifiersConfig, seed: int) -> None:
+        super().__init__(task, config, seed)
+        self._session: ForeignSession | None = None
+        self._opening: list[Message] = []
+        self._tools: list[Tool] = []
+        self._is_over = False
+        self._calls = 0
+
+    @classmethod
+    def splits(cls, config: Any) -> tuple[str, ...]:
+        """The environment's data sets: those of `eval` and `train` that it has."""
+        return tuple(EnvRecord.read(config.data).splits) if config.data else ("eval",)
+
+    @classmethod
+    def tasks(cls, config: Any, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
+        """Yield one task per row, in the data set's order."""
+        return read_rows(_folder(config) / ROWS / f"{split}.jsonl", split)
+
+    @classmethod
+    def limits(cls, config: Any) -> Limits:
+        """The environment's own limit on turns."""
+        most = EnvRecord.read(config.data).max_turns if config.data else None
+        return Limits() if most is None else Limits(max_turns=most)
+
+    @classmethod
+    def sources(cls) -> Sequence[Path]:
+        """The files of this package."""
+        return sorted(Path(__file__).parent.rglob("*.py"))
+
+    @classmethod
+    async def prepare(cls, config: Any) -> None:
+        """Make its virtual environment where there is none, and load it once.
+
+        Raises:
+            ConfigError: it cannot be installed or does not load.
+        """
+        folder = _folder(config)
+        if str(folder) in Verifiers.runtimes:
+            return
+        lock = ForeignLock.read(folder / LOCK_FILE)
+        program = await anyio.to_thread.run_sync(program_of, folder, EnvRecord.read(str(folder)), lock)
+        await cls.start(folder, ForeignRuntime(program), config.begin_seconds)
+
+    @classmethod
+    async def start(cls, folder: Path, runtime: ForeignRuntime, seconds: float) -> None:
+        """Load an environment for what was imported into a folder.
+
+        Raises:
+            ConfigError: it does not load.
+        """
+        try:
+            async with runtime.session() as session:
+                refused = await session.ask("ready", seconds=seconds)
+            if refused is not None:
+                raise TaskError(f"{runtime.program.name} does not load: {refused}")
+        except TaskError as error:
+            await anyio.to_thread.run_sync(runtime.close)
+            raise ConfigError(str(error)) from error
+        Verifiers.runtimes[str(folder)] = runtime
+
+    @property
+    def _runtime(self) -> ForeignRuntime:
+        return Verifiers.runtimes[str(_folder(self.config))]
+
+    @property
+    def _row(self) -> dict[str, Any]:
+        secret = self.task.secret
+        assert isinstance(secret, EnvRow)
+        return secret.row
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncGenerator[None]:
+        """Hold a process that is this rollout's alone."""
+        async with self._runtime.session() as session:
+            self._session = session
+            yield
+
+    async def setup(self) -> None:
+        """Begin the rollout."""
+        seen = await self._ask("begin", self.config.begin_seconds, row=self._row, seed=self.seed)
+        if seen.is_over:
+            raise ConfigError(f"{self.task.id} is over before anybody acts")
+        self._opening = [message.as_message() for message in seen.messages]
+
+    async def _ask(self, do: str, seconds: float, **given: Any) -> Seen:
+        assert self._session is not None
+        answer = await self._session.ask(do, seconds=seconds, **given)
+        try:
+            seen = Seen.model_validate(answer)
+        except ValidationError as error:
+            raise self._session.process.fault(f"showed what is no conversation: {error.errors()[0]['msg']}") from error
+        self._is_over = seen.is_over
+        if seen.tools:
+            self._tools = [
+                Tool(name=tool.name, description=tool.description, input_schema=_schema(tool.parameters))
+                for tool in seen.tools
+            ]
+        if taken := HUB_TOOLS.intersection(tool.name for tool in self._tools):
+            raise ConfigError(f"a tool is called {min(taken)!r}, which is one of the hub's own")
+        return seen
+
+    def task_tools(self) -> Sequence[Tool]:
+        """The tools that the library offers the model in this rollout."""
+        return self._tools
+
+    def messages(self, seat: str) -> Sequence[Message]:
+        """The messages with which the library prompts the model."""
+        return self._opening or super().messages(seat)
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        """Have the environment run one tool call."""
+        if self._is_over:
+            raise ToolError(_OVER)
+        self._calls += 1
+        given = {"id": f"call_{self._calls}", "name": name, "arguments": to_json(arguments).decode()}
+        try:
+            seen = await self._ask("call", self.config.call_seconds, **given)
+        except ForeignRefusal as refusal:
+            raise ToolError(str(refusal)) from refusal
+        if seen.is_over:
+            self.end_episode()
+        told = [message.as_message() for message in seen.messages]
+        return shown_result(told) if told else text_result(_OVER if seen.is_over else "")
+
+    async def reply(self, seat: str, messages: Sequence[Message]) -> Sequence[Message] | None:
+        """Return the environment's answer to a message."""
+        said = [message for message in messages if message.role == "assistant"]
+        if self._is_over or not said:
+            return None
+        words = said[-1].model_copy(update={"tool_requests": ()})
+        seen = await self._ask("answer", self.config.call_seconds, message=said_of(words))
+        return None if seen.is_over else [message.as_message() for message in seen.messages]
+
+    async def verify(self, submission: Submission) -> Score:
+        """The library's rubric over what was said: in this rollout, or in one played again from a transcript."""
+        said = all_said(self._spoken(submission), HUB_TOOLS)
+        given: dict[str, Any] = {"said": said}
+        try:
+            if self._session is not None:
+                answer = await self._session.ask("score", seconds=self.config.verify_seconds, **given)
+            else:
+                given["row"] = self._row
+                async with self._runtime.session() as session:
+                    answer = await session.ask("score", seconds=self.config.verify_seconds, **given)
+        except TaskError as error:
+            raise VerifierError(str(error), retryable=error.retryable) from error
+        return score_of(answer)
+
+    def _spoken(self, submission: Submission) -> Sequence[Message]:
+        """What the agent said: what stands before is the environment's, examples of answers included."""
+        transcript = submission.transcript
+        opening = self._opening or list(super().messages(self.seats[0]))
+        begins = len(opening) if len(transcript) >= len(opening) else 0
+        is_shown = all(one.role == other.role for one, other in zip(opening, transcript[:begins], strict=False))
+        return transcript[begins:] if begins and is_shown else transcript
+
+
+class _Failed(Frozen):
+    """A reward function that failed, which the library makes a 0."""
+
+    said: str
+    outside: bool
+    """Whether it failed for want of a service or a network."""
+
+
+class _Verdict(Frozen):
+    """What the driver says of a rollout."""
+
+    reward: Any
+    metrics: dict[str, Any]
+    failed: tuple[_Failed, ...]
+    stop: str | None
+    turns: int
+
+
+def score_of(answer: Any) -> Score:
+    """The score of what the rubric says.
+
+    Raises:
+        VerifierError: it gives no number, or a service that it asks gave none.
+    """
+    try:
+        verdict = _Verdict.model_validate(answer)
+    except ValidationError as error:
+        raise VerifierError(f"the rubric gave no verdict: {error.errors()[0]['msg']}") from error
+    if outside := [each.said for each in verdict.failed if each.outside]:
+        raise VerifierError(
+            f"a reward function asks a service that is not there, so its 0 means nothing: {outside[0]}",
+            retryable=False,
+        )
+    if not _is_number(verdict.reward):
+        raise VerifierError(f"the rubric gave the reward {verdict.reward!r:.80}, which is no number")
+    said = "; ".join(each.said for each in verdict.failed)
+    return Score(
+        reward=float(verdict.reward),
+        metrics={name: float(value) for name, value in verdict.metrics.items() if _is_number(value)},
+        suspect=f"a reward function failed, and counts as 0: {said}"[:500] if said and verdict.turns else None,
+        feedback=f"{verdict.turns} turns, {verdict.stop or 'not ended'}",
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | float) and isfinite(value)
+
+
+def _folder(config: Any) -> Path:
+    if not config.data:
+        raise ConfigError("data = '': name the folder that `hub import verifiers SOURCE NAME -o DIR` wrote")
+    return Path(config.data).absolute()
+
+
+def _schema(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {**parameters, "type": "object", "properties": parameters.get("properties", {})}

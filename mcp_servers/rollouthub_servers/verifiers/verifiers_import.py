@@ -1,0 +1,309 @@
+"""`VerifiersImporter`: the environments of a folder, a wheel or a repository, and packages made of those that load."""
+
+import shutil
+import tempfile
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import anyio
+from pydantic import JsonValue
+
+from rollouthub.environment import EnvironmentConfig
+from rollouthub.errors import ConfigError, HubError, UsageError
+from rollouthub.plugins.agents import check_config
+from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, silent
+from rollouthub.plugins.lock import LockedDependency
+from rollouthub.text import plain
+from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
+from rollouthub_servers.foreign.partial_lock import lock_without
+from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
+from rollouthub_servers.foreign.runtime import ForeignRuntime
+from rollouthub_servers.verifiers.env_record import CODE, DATASETS, RECORD, ROWS, EnvRecord, Judge
+from rollouthub_servers.verifiers.env_source import EnvFolder, cloned, find_envs, ignored, in_wheel, program_of
+
+_SECONDS, _PAGE = 600.0, 200
+_ENDLESS = 1_000
+"""Number of rows to keep of an endless data set."""
+_JUDGED = "its rubric asks a judge, and none is given to it here"
+_README = """\
+The environment `{name}` of the library verifiers: {count}.
+
+```bash
+hub run {module}.py --model MODEL
+```
+
+Its code runs unchanged in a process of its own, without a network; the library's own loop plays it, and its own rubric
+scores it. Not promised: {unpromised}.
+"""
+
+
+class VerifiersImport(EnvironmentConfig):
+    """Settings of the import (`--set`)."""
+
+    args: dict[str, JsonValue] = {}
+    """Arguments of `load_environment`, or of the taskset's configuration."""
+    rows: int = 10_000
+    """Maximum number of rows to keep of each data set; endless data sets need a number, too."""
+    judge: Judge = "refuse"
+    """`none` imports environments whose rubric asks a judge: what the judge would say has no score."""
+    verifiers: str | None = None
+    """The library's requirement, such as `verifiers==0.1.14`, in place of the version that is chosen."""
+    datasets: dict[str, str] = {}
+    """Name of a data set → a folder with a copy of it, which `load_dataset` then reads."""
+    without: tuple[str, ...] = ()
+    """Distributions that have no wheel and are left out; code that uses one fails at that point."""
+    requirements: tuple[str, ...] = ()
+    """Further requirements, such as those that a project does not declare."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """An environment, and what loading it has shown."""
+
+    env: EnvFolder
+    candidate: Candidate
+    record: EnvRecord | None = None
+    lock: ForeignLock | None = None
+    is_group: bool = False
+
+
+class VerifiersImporter:
+    """Reads environments of the library verifiers."""
+
+    environment = None
+    about = ForeignFormat(
+        summary="Environments of Prime Intellect's library verifiers: one turn or many, tools, rubrics",
+        item="environment",
+        sources={
+            "folder": "an environment's folder (pyproject.toml and its module), or one that holds several",
+            "requirement": "an environment's distribution, NAME==VERSION",
+            "git": "a repository of them, git+https://HOST/OWNER/NAME@REVISION",
+        },
+        unpromised=(
+            "that an environment draws the same random numbers in every version of what it needs",
+            "that calls of one message meet each other: the environment runs them one after the other",
+        ),
+    )
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[Path, str], _Found] = {}
+        """What loading an environment has shown: an import looks, and then writes."""
+
+    def look(self, source: ImportSource, settings: Mapping[str, JsonValue], note: Note = silent) -> Sequence[Candidate]:
+        """Every environment of a source, each loaded once in a process of its own."""
+        given: VerifiersImport = check_config(VerifiersImport, dict(settings), "the import", "--set")
+        with _sourced(source, note) as (envs, wheel, _):
+            return [self._examined(env, wheel, given, note).candidate for env in envs]
+
+    def write(
+        self,
+        source: ImportSource,
+        chosen: Sequence[str],
+        settings: Mapping[str, JsonValue],
+        out: Path,
+        identity: Identity,
+        note: Note = silent,
+    ) -> Sequence[Path]:
+        """A package for each chosen environment: in `out`, or in a folder there of its name where there are several."""
+        given: VerifiersImport = check_config(VerifiersImport, dict(settings), "the import", "--set")
+        with _sourced(source, note) as (envs, wheel, revision):
+            found = [self._examined(env, wheel, given, note) for env in envs if env.name in chosen]
+            taken = [each for each in found if each.candidate.runs]
+            if not taken:
+                why = "; ".join(f"{each.env.name}: {each.candidate.reasons[0]}" for each in found[:3])
+                raise ConfigError(f"no chosen environment of {source.text!r} runs here, so nothing is written: {why}")
+            if len(taken) > 1 and identity.name is not None:
+                raise ConfigError(f"--name names one environment, and {len(taken)} were chosen")
+            files: list[Path] = []
+            with new_folder(out) as partial:
+                for each in taken:
+                    part = partial if len(taken) == 1 else partial / each.env.name
+                    part.mkdir(exist_ok=True)
+                    name = package_name(identity, out.resolve().name if len(taken) == 1 else each.env.name)
+                    note(f"{each.env.name}: keeping its rows")
+                    file = _write(each, given, source, revision, part, name, identity.license)
+                    files.append(out / file.relative_to(partial))
+        return files
+
+    def _examined(self, env: EnvFolder, wheel: LockedDependency | None, given: VerifiersImport, note: Note) -> _Found:
+        key = env.folder, given.model_dump_json()
+        if key not in self._seen:
+            self._seen[key] = _examined(env, wheel, given, note)
+        return self._seen[key]
+
+
+@contextmanager
+def _sourced(
+    source: ImportSource, note: Note
+) -> Generator[tuple[list[EnvFolder], LockedDependency | None, str | None]]:
+    """The environments of a source, the wheel that it is, and its revision; a clone lasts as long as the block."""
+    if source.kind == "requirement":
+        wheel = foreign_home().wheel(source.text)
+        yield [in_wheel(foreign_home().unpacked(wheel, note), wheel.name)], wheel, f"{wheel.name}=={wheel.version}"
+        return
+    if source.kind == "git":
+        with tempfile.TemporaryDirectory(prefix="rollouthub-") as into:
+            note("fetching the repository")
+            folder, revision = cloned(source.text, Path(into))
+            yield _all(folder, source), None, revision
+        return
+    yield _all(source.folder, source), None, None
+
+
+def _all(folder: Path, source: ImportSource) -> list[EnvFolder]:
+    if found := find_envs(folder):
+        return found
+    raise ConfigError(f"there is no environment in {source.text!r}, that is, no folder with a pyproject.toml")
+
+
+@lru_cache(maxsize=256)
+def _lock(requirements: tuple[str, ...], without: tuple[str, ...]) -> ForeignLock:
+    """Chosen once in an import: many environments need the same."""
+    return lock_without(requirements, without, silent)
+
+
+def _examined(env: EnvFolder, wheel: LockedDependency | None, given: VerifiersImport, note: Note) -> _Found:
+    """Load an environment, and see what it has; whatever stops that is the reason why it is refused."""
+    try:
+        kind = env.kind()
+        requirements = (*env.requirements(kind, given.verifiers), *given.requirements)
+        note(f"{env.name}: loading it")
+        lock = _lock(requirements, given.without).model_copy(update={"wheel": wheel})
+        with tempfile.TemporaryDirectory(prefix="rollouthub-") as folder:
+            record = EnvRecord(
+                name=env.name,
+                kind=kind,
+                module=env.module,
+                args=given.args,
+                splits={},
+                judge=given.judge,
+                code=None if wheel is not None else CODE,
+                absent=tuple(name.replace("-", "_") for name in given.without),
+                datasets={name: f"{DATASETS}/{number}" for number, name in enumerate(sorted(given.datasets))},
+            )
+            _lay(env, record, given, Path(folder))
+            answer: dict[str, Any] = anyio.run(_described, Path(folder), record, lock)
+    except (HubError, OSError) as error:
+        return _Found(env, Candidate(id=env.name, reasons=(plain(str(error), 600),)))
+    if "refused" in answer:
+        reason = plain(str(answer["refused"]), 600)
+        lifted = ("judge=none",) if given.judge != "none" and "asks a model itself" in reason else ()
+        return _Found(env, Candidate(id=env.name, reasons=(reason,), lifted_by=lifted, facts={"kind": kind}))
+    reasons = list(answer["reasons"])
+    if answer["judges"] and given.judge != "none":
+        reasons.append(_JUDGED)
+    counts: dict[str, int | None] = answer["splits"]
+    splits = {split: min(_ENDLESS if count is None else count, given.rows) for split, count in counts.items()}
+    splits = {split: count for split, count in splits.items() if count}
+    if not splits:
+        reasons.append("it has no rows")
+    facts: dict[str, JsonValue] = {
+        "kind": kind,
+        "class": answer["type"],
+        "tasks": ", ".join(f"{split} {count:,}" for split, count in splits.items()),
+        "tools": ", ".join(answer["tools"]),
+        "judges": ", ".join(answer["judges"]),
+    }
+    unpromised: list[str] = list(answer.get("unpromised", ()))
+    if answer["judges"]:
+        unpromised.append("a score where its judge would be asked: that is a fault of the verifier")
+    unpromised += [
+        f"more than the first {splits[split]:,} of {'endless' if count is None else f'{count:,}'} rows of {split}"
+        for split, count in counts.items()
+        if count is None or count > given.rows
+    ]
+    candidate = Candidate(
+        id=env.name,
+        reasons=tuple(reasons),
+        lifted_by=("judge=none",) if reasons == [_JUDGED] else (),
+        facts=facts,
+        unpromised=tuple(unpromised),
+    )
+    record = record.model_copy(update={"splits": splits, "max_turns": answer["max_turns"]})
+    return _Found(env, candidate, record, lock, bool(answer["group"]))
+
+
+def _lay(env: EnvFolder, record: EnvRecord, given: VerifiersImport, data: Path) -> None:
+    """Put an environment's code and the data sets that were given into a folder."""
+    if record.code is not None:
+        shutil.copytree(env.folder, data / CODE, ignore=ignored)
+    for name, folder in record.datasets.items():
+        taken = Path(given.datasets[name])
+        if not taken.is_dir():
+            raise ConfigError(f"datasets: {str(taken)!r}, for {name!r}, is no folder")
+        shutil.copytree(taken, data / folder, ignore=ignored)
+
+
+async def _described(data: Path, record: EnvRecord, lock: ForeignLock) -> Any:
+    runtime = ForeignRuntime(await anyio.to_thread.run_sync(program_of, data, record, lock))
+    try:
+        async with runtime.session() as session:
+            return await session.ask("describe", seconds=_SECONDS)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(runtime.close)
+
+
+async def _rows(data: Path, record: EnvRecord, lock: ForeignLock) -> None:
+    """Write the rows of each split, as its own code gives them."""
+    runtime = ForeignRuntime(await anyio.to_thread.run_sync(program_of, data, record, lock))
+    (data / ROWS).mkdir()
+    try:
+        async with runtime.session() as session:
+            for split, count in record.splits.items():
+                with (data / ROWS / f"{split}.jsonl").open("w", encoding="utf-8") as lines:
+                    for start in range(0, count, _PAGE):
+                        most = min(_PAGE, count - start)
+                        texts = await session.ask("rows", seconds=_SECONDS, split=split, start=start, count=most)
+                        lines.writelines(f"{'null' if text is None else text}\n" for text in texts)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(runtime.close)
+
+
+def _write(
+    found: _Found,
+    given: VerifiersImport,
+    source: ImportSource,
+    revision: str | None,
+    folder: Path,
+    name: str,
+    terms: str | None,
+) -> Path:
+    record, lock = found.record, found.lock
+    assert record is not None
+    assert lock is not None
+    data = folder / "data"
+    data.mkdir()
+    _lay(found.env, record, given, data)
+    (data / LOCK_FILE).write_text(lock.model_dump_json(indent=1), encoding="utf-8")
+    (data / RECORD).write_text(record.model_dump_json(indent=1), encoding="utf-8")
+    try:
+        anyio.run(_rows, data.absolute(), record, lock)
+    except HubError as error:
+        raise UsageError(f"{record.name}: its rows cannot be kept: {error}") from error
+    drafted = ImportedPackage(
+        name=name,
+        license=terms,
+        source=source.name,
+        title=f"Environment {record.name} of verifiers",
+        base=f"rollouthub_servers.verifiers:{'VerifiersGroup' if found.is_group else 'Verifiers'}",
+        config="VerifiersConfig",
+        settings={},
+        readme="",
+        ending="env",
+        tags=("verifiers",),
+        revision=revision,
+        changes="Played unchanged, by the library's own loop; its answers and its rubric stay with the hub.",
+    )
+    readme = _README.format(
+        name=record.name,
+        count=found.candidate.facts["tasks"],
+        module=drafted.module,
+        unpromised="; ".join((*VerifiersImporter.about.unpromised, *found.candidate.unpromised)),
+    )
+    return replace(drafted, readme=readme).write(folder)

@@ -1,0 +1,1 @@
+"""The container engine, Docker or Podman, as this package calls it: its address, its API, streams, and labels."""

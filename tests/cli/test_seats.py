@@ -1,0 +1,179 @@
+"""`hub run --seat`: a model and an agent for each seat, in this process, served, and on a cluster."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rollouthub.rollout import Rollout
+from rollouthub.store import open_run
+
+from .conftest import Hub
+
+HAGGLE = '''
+from rollouthub import Environment, EnvironmentConfig, Message, Public, Score, Secret, Task, tool
+from rollouthub.authoring.conversation import Conversation
+
+class Haggle(Environment[EnvironmentConfig]):
+    """A buyer and a seller, each with a price that only it knows."""
+    seats = ("buyer", "seller")
+    takes_turns = True
+    submits = False
+
+    @classmethod
+    def tasks(cls, config, split, seed):
+        yield Task(Public(id="pen", prompt="Agree on a price."), Secret())
+
+    async def setup(self):
+        self.talk = Conversation(self.seats, rounds=2)
+
+    def messages(self, seat):
+        return [Message(role="user", content={"buyer": "You pay 9 at most.", "seller": "You want 5 at least."}[seat])]
+
+    async def reply(self, seat, messages):
+        return await self.talk.reply(seat, messages)
+
+    def left(self, seat):
+        self.talk.leave(seat)
+
+    @tool(seats=("seller",))
+    async def cost(self) -> int:
+        """What the pen cost you."""
+        return 5
+
+    def verify(self, submission):
+        assert [turn.seat for turn in submission.turns] == ["buyer", "seller", "buyer", "seller"], submission.turns
+        return Score(reward=1.0, seat_rewards={"buyer": 0.75, "seller": 0.25})
+'''
+TWO = ("--seat", "buyer=mock/say?text=seven", "--seat", "seller=mock/say?text=eight@tool_loop")
+
+
+def played(folder: Path) -> Rollout:
+    with open_run(folder / "run") as reader:
+        (rollout,) = reader.rollouts()
+    return rollout
+
+
+@pytest.fixture
+def haggle(tmp_path: Path) -> Path:
+    (tmp_path / "haggle.py").write_text(HAGGLE)
+    return tmp_path
+
+
+def heard_and_said(rollout: Rollout) -> list[tuple[str, list[str], str]]:
+    return [(turn.agent, [message.text for message in turn.messages], turn.response.text) for turn in rollout.turns]
+
+
+@pytest.mark.parametrize("where", [(), ("--served",)], ids=["here", "served"])
+def test_each_seat_has_its_own_model_and_speaks_in_turn(hub: Hub, haggle: Path, where: tuple[str, ...]) -> None:
+    done = hub("run", "haggle.py", *where, *TWO, "-o", "run", "-q")
+    assert done.code == 0, done.err
+    rollout = played(haggle)
+    assert heard_and_said(rollout) == [
+        ("buyer", ["You pay 9 at most."], "seven"),
+        ("seller", ["You want 5 at least.", "buyer: seven"], "eight"),
+        ("buyer", ["seller: eight"], "seven"),
+        ("seller", ["buyer: seven"], "eight"),
+    ]
+    assert {seat: (player.agent.name, player.model) for seat, player in rollout.seats.items()} == {
+        "buyer": ("tool_loop", "mock/say?text=seven"),
+        "seller": ("tool_loop", "mock/say?text=eight"),
+    }
+    assert rollout.reward_of("seller") == 0.25
+
+
+def test_a_seat_never_sees_what_is_anothers(hub: Hub, haggle: Path) -> None:
+    assert hub("run", "haggle.py", *TWO, "-o", "run", "-q").code == 0
+    for turn in played(haggle).turns:
+        told = " ".join(message.text for message in turn.messages)
+        assert ("at least" if turn.agent == "buyer" else "at most") not in told
+        assert ("cost" in (turn.tools or ())) == (turn.agent == "seller")
+
+
+def test_the_rest_is_the_runs_own_and_an_earlier_run_may_play(hub: Hub, haggle: Path) -> None:
+    assert hub("run", "haggle.py", "-m", "mock/say?text=six", "-o", "old", "-q").code == 0
+    done = hub("run", "haggle.py", "-m", "mock/say?text=nine", "--seat", "seller=run:old", "-o", "run", "-q")
+    assert done.code == 0, done.err
+    rollout = played(haggle)
+    assert [turn.response.text for turn in rollout.turns] == ["nine", "six", "nine", "six"]
+    assert (rollout.model, rollout.model_of("seller")) == ("mock/say?text=nine", "mock/say?text=six")
+    assert {turn.agent for turn in rollout.policy_turns} == {"buyer"}
+    assert "seat seller: tool_loop" in hub("show", "run", rollout.rollout_id).out
+
+
+@pytest.mark.parametrize(
+    ("planted", "says"),
+    [
+        ({"model": "hosted_vllm/m", "base_url": ["http://192.0.2.7:8000/v1"]}, "which is not this machine"),
+        ({"model": "mock/echo", "agent": "./thief.py"}, "which is no installed agent"),
+    ],
+)
+def test_a_strangers_run_names_no_server_and_no_program(
+    hub: Hub, haggle: Path, planted: dict[str, object], says: str
+) -> None:
+    (haggle / "theirs").mkdir()
+    (haggle / "theirs" / "resolved.json").write_text(json.dumps({"request": {"environments": ["x"], **planted}}))
+    (haggle / "thief.py").write_text("raise SystemExit('it was imported')")
+    assert says in hub("run", "haggle.py", "-m", "mock/echo", "--seat", "seller=run:theirs", "-o", "run").refused()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--seat", "buyr=mock/echo", "-m", "mock/echo"], "did you mean 'buyer'"),
+        (["--seat", "buyer=mock/echo"], "nobody plays seat 'seller'"),
+        (["--seat", "buyer"], "is not SEAT=MODEL"),
+        (["--seat", "buyer=mock/echo", "--seat", "buyer=mock/echo"], "names 'buyer' twice"),
+        (["--seat", "buyer=run:nowhere", "-m", "mock/echo"], "nowhere"),
+        (["--seat", "buyer=@react", "--seat", "seller=mock/echo"], "needs a model"),
+    ],
+)
+def test_players_that_cannot_be_are_refused(hub: Hub, haggle: Path, arguments: list[str], says: str) -> None:
+    assert says in hub("run", "haggle.py", *arguments, "-o", "run").refused()
+
+
+def test_who_stops_early_leaves_the_others_to_end(hub: Hub, haggle: Path) -> None:
+    source = HAGGLE.replace('"buyer", "seller", "buyer", "seller"', '"buyer"').replace("rounds=2", "rounds=9")
+    (haggle / "haggle.py").write_text(source)
+    done = hub("run", "haggle.py", "--seat", "buyer=mock/say?text=no@single_turn", "-m", "mock/echo", "-o", "run", "-q")
+    assert done.code == 0, done.err
+    assert [turn.agent for turn in played(haggle).turns] == ["buyer"]
+
+
+def test_comparisons_summaries_and_reports_say_who_played_the_seats(hub: Hub, haggle: Path) -> None:
+    for folder, words in (("one", "eight"), ("two", "nine@tool_loop")):
+        seller = f"seller=mock/say?text={words}"
+        assert hub("run", "haggle.py", "-m", "mock/say?text=seven", "--seat", seller, "-o", folder, "-q").code == 0
+    compared = hub("compare", "one", "two", "--json").out
+    assert "seller=mock/say?text=eight" in compared
+    assert "seller=mock/say?text=nine@tool_loop" in compared
+    assert "seat seller: mock/say?text=eight" in hub("show", "one").out
+    assert hub("report", "one", "-o", "one.html").code == 0
+    page = (haggle / "one.html").read_text()
+    assert "seat seller" in page
+    assert "mock/say?text=eight" in page
+
+
+def test_a_run_with_seats_is_resumed_with_the_same_players_alone(hub: Hub, haggle: Path) -> None:
+    assert hub("run", "haggle.py", *TWO, "-o", "run", "-q").code == 0
+    other = ("--seat", "buyer=mock/echo", *TWO[2:])
+    assert "request.seats.buyer.model.name" in hub("run", "haggle.py", *other, "-o", "run", "--resume").refused()
+    assert hub("run", "--resume", "-o", "run", "--repeats", "2", "-q").code == 0
+    with open_run(haggle / "run") as reader:
+        assert [len(rollout.seats) for rollout in reader.rollouts()] == [2, 2]
+
+
+def test_an_estimate_plays_the_seats(hub: Hub, haggle: Path) -> None:
+    done = hub("estimate", "haggle.py", *TWO, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)
+
+
+@pytest.mark.parametrize("named", ["negotiation", "board_game", "debate"])
+def test_a_run_of_a_shipped_game_is_scored_again_without_a_model(hub: Hub, haggle: Path, named: str) -> None:
+    seats = ("--seat", "first=@oracle", "--seat", "second=@oracle")
+    rule = ("--set", "judge=quotes") if named == "debate" else ()
+    assert hub("run", named, *rule, *seats, "--limit", "3", "-o", "run", "-q").code == 0
+    done = hub("score", "run")
+    assert done.code == 0, done.err
+    assert "0 of 3 verdicts changed" in done.out

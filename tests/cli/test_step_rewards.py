@@ -1,0 +1,107 @@
+"""A verifier that rewards single turns: from the file of an environment to what people and trainers read."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollouthub.store import open_run
+
+from .conftest import Hub
+
+STEPS = '''
+from rollouthub import Environment, EnvironmentConfig, Message, Public, Score, Secret, SpanReward, Task
+
+class StepsConfig(EnvironmentConfig):
+    step: float = 0.0
+
+class Steps(Environment[StepsConfig]):
+    """Two answers, each worth something."""
+    reads_turns = True
+    scored = 0
+
+    @classmethod
+    def tasks(cls, config, split, seed):
+        yield Task(Public(id="one", prompt="Say something."), Secret())
+
+    async def reply(self, seat, messages):
+        self.asked = getattr(self, "asked", 0) + 1
+        return [Message(role="user", content="Once more.")] if self.asked < 2 else None
+
+    def verify(self, submission):
+        worth = {turn.index: 0.25 * (1 + turn.index) for turn in submission.turns}
+        spans = [SpanReward(turn=1, start=0, end=2, reward=-0.125)]
+        # The same for each sample but the seat's own, which is what is trained.
+        own = 0.5 + self.config.step * Steps.scored
+        Steps.scored += 1
+        return Score(reward=1.0, turn_rewards=worth, span_rewards=spans, seat_rewards={"agent": own})
+'''
+
+
+@pytest.mark.parametrize("where", [(), ("--served",)], ids=["here", "served"])
+def test_rewards_of_turns_reach_the_record_the_table_and_the_terminal(
+    hub: Hub, tmp_path: Path, where: tuple[str, ...]
+) -> None:
+    (tmp_path / "steps.py").write_text(STEPS)
+    hub("run", "steps.py", *where, "-m", "mock/say?text=hello", "-o", "run", "-q")
+    with open_run(tmp_path / "run") as reader:
+        (rollout,) = reader.rollouts()
+    assert [turn.reward for turn in rollout.turns] == [0.25, 0.5]
+
+    shown = hub("show", "run", rollout.rollout_id).out
+    assert "reward +0.25" in shown
+    assert "seat agent: 0.5" in shown
+    assert "reward +0.5, tokens 0 to 1 -0.125" in shown
+
+    assert hub("export", "run", "--turns", "--to", "parquet", "-o", "turns.parquet").code == 0
+    parquet: Any = import_module("pyarrow.parquet")
+    table = parquet.read_table(tmp_path / "turns.parquet").to_pydict()
+    assert (table["turn_reward"], table["seat_reward"]) == ([0.25, 0.5], [0.5, 0.5])
+    assert table["span_rewards"] == [[], [{"start": 0, "end": 2, "reward": -0.125}]]
+
+
+def test_data_sets_are_chosen_by_what_the_seat_earned_and_carry_rewards_by_token(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text(STEPS)
+    play = (
+        "--set",
+        "step=0.25",
+        "-m",
+        "mock/say?text=hello",
+        "--repeats",
+        "4",
+        "--concurrency",
+        "1",
+        "-o",
+        "run",
+        "-q",
+    )
+    hub("run", "steps.py", *play)
+    hub("export", "run", "--to", "groups", "--advantage", "mean", "-o", "groups.jsonl")
+    rows = lines(tmp_path / "groups.jsonl")
+    assert sorted((row["reward"], row["advantage"]) for row in rows) == [
+        (0.5, -0.375),
+        (0.75, -0.125),
+        (1.0, 0.125),
+        (1.25, 0.375),
+    ], "a seat is compared with itself, not by the total that all have"
+    for row in rows:
+        places = [place for place, turn in enumerate(row["turn_ids"]) if turn == 1]
+        assert row["process_rewards"][places[1]] == -0.125
+        assert row["process_rewards"][places[-1]] == 0.5
+        assert sum(row["process_rewards"]) == 0.25 + 0.5 - 0.125
+
+    hub("export", "run", "--to", "kto", "--seat", "agent", "--threshold", "1", "-o", "kto.jsonl")
+    assert sorted((row["reward"], row["label"]) for row in lines(tmp_path / "kto.jsonl")) == [
+        (0.5, False),
+        (0.75, False),
+        (1.0, True),
+        (1.25, True),
+    ]
+    hub("export", "run", "--to", "sft", "--seat", "agent", "--best", "1", "--min-reward", "1.1", "-o", "sft.jsonl")
+    assert len(lines(tmp_path / "sft.jsonl")) == 1
+
+
+def lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]

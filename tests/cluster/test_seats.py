@@ -1,0 +1,45 @@
+"""Two models at two seats: the same record in this process, from a served environment, and on a cluster."""
+
+from typing import Any
+
+import pytest
+
+from rollouthub import Rollout
+
+from .conftest import Play
+
+SEATS = {"first": "mock/say?text=Ada", "second": "mock/solver?tool=quote"}
+CLOCKS = {"started", "seconds", "timings", "started_at", "isolation", "run_id", "latency", "first_token_seconds"}
+
+
+def without_clocks(value: Any) -> Any:
+    """A record without what differs from one playing to the next."""
+    if isinstance(value, dict):
+        return {key: without_clocks(inner) for key, inner in value.items() if key not in CLOCKS}  # pyright: ignore[reportUnknownVariableType]
+    return [without_clocks(inner) for inner in value] if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType]
+
+
+def plain(rollouts: list[Rollout]) -> Any:
+    return without_clocks(
+        sorted((each.model_dump(mode="json") for each in rollouts), key=lambda each: each["group_id"])
+    )
+
+
+@pytest.mark.parametrize("served", [False, True], ids=["hosted", "served"])
+async def test_two_models_at_two_seats_leave_the_same_record_everywhere(
+    play: Play, served: bool, tmp_path: Any
+) -> None:
+    settings: dict[str, Any] = {
+        "environments": ("debate",),
+        "set": {"judge": "quotes", "size": 3},
+        "seats": SEATS,
+        "seed": 3,
+        "served": served,
+    }
+    here = await play(**settings, pool="local")
+    there = await play(**settings)
+    mine, theirs = here.records(), there.records()
+    assert len(mine) == 3
+    assert all([turn.agent for turn in each.turns][:1] == ["first"] for each in mine)
+    assert {seat: player.model for seat, player in mine[0].seats.items()} == SEATS
+    assert plain(theirs) == plain(mine)

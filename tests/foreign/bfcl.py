@@ -1,0 +1,254 @@
+"""The bar of BFCL: `python -m tests.foreign.bfcl FOLDER [PATTERN…] [--jobs N]`.
+
+Imports the rows of the published wheel, plays the answer of each through the hub, and a perturbed answer, and has
+BFCL's own evaluation judge the same calls, in a program that holds nothing of the hub. Writes `verdicts.jsonl`, and
+prints the table of docs/foreign.md. Needs a package index; takes some ten minutes on two cores.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from rollouthub import BadRow, Deadlines, Message, Submission
+from rollouthub.hosting.open_host import configured, open_in_process
+from rollouthub.messages import ToolRequest, assistant
+from rollouthub.plugins.environments import find_environment
+from rollouthub.plugins.importers import Identity, ImportSource, chosen_of, find_importer
+from rollouthub.protocols import EnvironmentHost, Episode
+from rollouthub_servers.bfcl.bfcl_source import code_of
+from rollouthub_servers.bfcl.categories import MULTI_TURN
+from rollouthub_servers.bfcl.environment import Bfcl
+from rollouthub_servers.bfcl.row import BfclRow, Call, read_rows
+from rollouthub_servers.bfcl.shown_tools import shown_names
+from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
+
+SOURCE = ImportSource("bfcl-eval==2026.3.23", "requirement")
+OWN = Path(__file__).with_name("bfcl_own.py")
+KINDS = ("answer", "perturbed")
+Turns = list[str | list[Call]]
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Spent:
+    """CPU seconds of tool calls through the hub."""
+
+    calls: int = 0
+    hub: float = 0.0
+    driver: float = 0.0
+
+
+@dataclass
+class Bar:
+    """What is being compared."""
+
+    folder: Path
+    data: Path
+    through: dict[tuple[str, str], bool | None] = field(default_factory=dict[tuple[str, str], bool | None])
+    rows: dict[str, BfclRow] = field(default_factory=dict[str, BfclRow])
+
+
+def say(text: str) -> None:
+    """Tell how far it is."""
+    sys.stderr.write(text + "\n")
+
+
+def package(folder: Path, patterns: list[str]) -> Path:
+    """The package of the rows; one that is there already stays."""
+    importer, out = find_importer("bfcl"), folder / "package"
+    if not out.exists():
+        found = chosen_of(importer.look(SOURCE, {}, say), patterns, "row")
+        for (reason,), count in Counter(each.reasons for each in found if each.reasons).items():
+            say(f"refused, {count}: {reason}")
+        importer.write(SOURCE, [each.id for each in found if each.runs], {"memory": "empty"}, out, Identity(), say)
+    return next(out.glob("*_tasks.py"))
+
+
+def turns_of(row: BfclRow, kind: str) -> Turns:
+    """What is played: the row's answer, or one with a mistake."""
+    turns: Turns = [turn if isinstance(turn, str) else [*turn] for turn in row.reference]
+    if kind == "answer":
+        return turns
+    if "irrelevance" in row.category:
+        return [[{row.tools[0].name if row.tools else "anything": {}}]]
+    if row.category == "live_relevance":
+        return ["None of the functions fits."]
+    if row.category.startswith("memory"):
+        return ["{'answer': 'I do not know', 'context': 'I do not know'}"]
+    if row.category in MULTI_TURN:
+        last = max(number for number, turn in enumerate(turns) if turn)
+        return [*turns[:last], [], *turns[last + 1 :]]
+    calls = turns[0]
+    assert isinstance(calls, list)
+    ((name, given),) = calls[0].items()
+    wrong: Call = {name: {**given, next(iter(given)): "n0t-this"}} if given else {f"{name}_": {}}
+    return [[wrong, *calls[1:]]]
+
+
+def result_of(row: BfclRow, turns: Turns) -> Any:
+    """The same as BFCL's files of results have it."""
+    if row.category in MULTI_TURN:
+        return [[[call] for call in turn] for turn in turns]
+    if row.category.startswith("memory"):
+        return [turns]
+    return turns[0]
+
+
+async def played(host: EnvironmentHost, episode: Episode, row: BfclRow, turns: Turns) -> bool | None:
+    """Play turns through an agent's seat; the verdict."""
+    seat = episode.seats["agent"]
+    held = [tool for tools in row.held.values() for tool in tools]
+    shown = {own: name for name, own in shown_names(tool.name for tool in (*row.tools, *held)).items()}
+    transcript: list[Message] = []
+    for turn in turns:
+        for call in turn if isinstance(turn, list) else ():
+            ((name, given),) = call.items()
+            request = ToolRequest(id="c", name=shown.get(name, name), arguments=json.dumps(given))
+            transcript.append(assistant("", request))
+            await seat.call_tool(request.name, given)
+        transcript.append(assistant(turn if isinstance(turn, str) else "Done."))
+        if await seat.reply(transcript[-1:]) is None:
+            break
+    score = await episode.verify(Submission(transcript=tuple(transcript)))
+    return score.passed
+
+
+async def play_all(bar: Bar, file: Path, jobs: int) -> None:
+    """Every row, both ways."""
+    found = find_environment(str(file))
+    limiter, done = anyio.CapacityLimiter(jobs), Counter[str]()
+    async with open_in_process(found.name, found.environment, configured(found, {})) as host:
+
+        async def one(card: Any, row: BfclRow) -> None:
+            for kind in KINDS:
+                async with limiter, host.open(card, seed=0, deadlines=Deadlines()) as episode:
+                    bar.through[row.id, kind] = await played(host, episode, row, turns_of(row, kind))
+            done[row.category] += 1
+            if sum(done.values()) % 250 == 0:
+                say(f"{sum(done.values())} rows played")
+
+        async with anyio.create_task_group() as group:
+            async for card in host.tasks("test", 0):
+                assert not isinstance(card, BadRow)
+                group.start_soon(one, card, bar.rows[card.public.id])
+        spent = await cost(host, bar)
+    say(f"through the hub: {spent.calls} calls, {1e3 * spent.hub / spent.calls:.2f} ms CPU a call in the hub,")
+    say(f"{1e3 * spent.driver / spent.calls:.2f} ms in BFCL's process")
+
+
+async def cost(host: EnvironmentHost, bar: Bar) -> Spent:
+    """What calls of simulated APIs cost through the hub: the answers of multi_turn_base, one after the other."""
+    spent = Spent()
+    runtime = Bfcl.runtimes[str(bar.data)]
+    guard = (await runtime.shared()).pid
+    assert guard is not None
+    for row in bar.rows.values():
+        if row.category != "multi_turn_base":
+            continue
+        card = await host.find_task("test", row.id, 0)
+        async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
+            shown = {own: name for name, own in shown_names(tool.name for tool in row.tools).items()}
+            driver, hub = below(guard), time.process_time()
+            for call in (call for turn in row.reference if not isinstance(turn, str) for call in turn):
+                ((name, given),) = call.items()
+                await episode.seats["agent"].call_tool(shown[name], given)
+                spent.calls += 1
+            spent.hub += time.process_time() - hub
+            spent.driver += below(guard) - driver
+    return spent
+
+
+def below(root: int) -> float:
+    """CPU seconds of all processes that descend from one."""
+    parents: dict[int, int] = {}
+    spent: dict[int, float] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(fields[1])
+            spent[int(entry.name)] = (int(fields[11]) + int(fields[12])) / _TICKS
+    total = 0.0
+    for pid in spent:
+        above = pid
+        while above in parents and above != root:
+            above = parents[above]
+        total += spent[pid] if above == root else 0.0
+    return total
+
+
+def own_verdicts(bar: Bar) -> tuple[dict[tuple[str, str], bool], dict[str, float]]:
+    """BFCL's own verdicts on the same calls, and what its own loop spends."""
+    lock = ForeignLock.read(bar.data / LOCK_FILE)
+    python, code = foreign_home().python(lock.dependencies), code_of(bar.data, lock)
+    results, verdicts = bar.folder / "results.jsonl", bar.folder / "own.jsonl"
+    with results.open("w") as lines:
+        for row in bar.rows.values():
+            for kind in KINDS:
+                result = result_of(row, turns_of(row, kind))
+                lines.write(json.dumps({"id": row.id, "category": row.category, "kind": kind, "result": result}) + "\n")
+    scratch = bar.folder / "scratch"
+    scratch.mkdir(exist_ok=True)
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(code), "BFCL_PROJECT_ROOT": str(scratch)}
+    subprocess.run([python, OWN, results, verdicts], env=environ, check=True, stdout=subprocess.DEVNULL)
+    *told, last = [json.loads(line) for line in verdicts.read_text().splitlines()]
+    return {(each["id"], each["kind"]): each["valid"] for each in told}, last["loop"]
+
+
+def table(bar: Bar, own: dict[tuple[str, str], bool]) -> str:
+    """What was seen, as docs/foreign.md has it."""
+    lines = ["| category | rows | answers pass: BFCL | the hub | perturbed pass: BFCL | the hub | agree |"]
+    lines.append("| --- | --- | --- | --- | --- | --- | --- |")
+    named: list[str] = []
+    for category in [*dict.fromkeys(row.category for row in bar.rows.values()), "all"]:
+        rows = [row for row in bar.rows.values() if category in (row.category, "all")]
+        cells: list[object] = [category, len(rows)]
+        for kind in KINDS:
+            cells += [sum(own[row.id, kind] for row in rows), sum(bar.through[row.id, kind] is True for row in rows)]
+        cells.append(sum(own[row.id, kind] == bar.through[row.id, kind] for row in rows for kind in KINDS))
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    for row in bar.rows.values():
+        for kind in KINDS:
+            verdicts = (own[row.id, kind], bar.through[row.id, kind])
+            if verdicts != (kind == "answer",) * 2:
+                named.append(f"- {row.id}, {kind}: BFCL {verdicts[0]}, the hub {verdicts[1]}; {row.reference_fails}")
+    return "\n".join([*lines, "", *named])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("patterns", nargs="*")
+    parser.add_argument("--jobs", type=int, default=4)
+    given = parser.parse_args(arguments)
+    folder: Path = given.folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    file = package(folder, given.patterns)
+    bar = Bar(folder, file.parent / "data")
+    for task in read_rows(bar.data, "test"):
+        assert not isinstance(task, BadRow)
+        bar.rows[task.id] = task.secret.row
+    own, loop = own_verdicts(bar)
+    say(f"BFCL's own loop: {loop['calls']:.0f} calls, {1e3 * loop['seconds'] / loop['calls']:.2f} ms CPU a call")
+    anyio.run(play_all, bar, file, given.jobs)
+    with (folder / "verdicts.jsonl").open("w") as lines:
+        for (row, kind), passed in bar.through.items():
+            lines.write(json.dumps({"id": row, "kind": kind, "hub": passed, "bfcl": own[row, kind]}) + "\n")
+    sys.stdout.write(table(bar, own) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""The bar of τ²-bench: `python -m tests.foreign.tau2 CHECKOUT FOLDER [PATTERN…] [--split NAME…] [--jobs N]`.
+
+Imports a checkout's tasks, plays of each the task's own actions (`gold`), the same without the last (`short`) and none
+(`idle`) through the hub with a scripted user, and has τ²-bench's own evaluator score the same calls in a program that
+holds nothing of the hub. A judge that agrees to everything stands in for assertions in words, on both sides. Writes
+`verdicts.jsonl`, and prints the table of docs/foreign.md. Needs a package index.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from rollouthub import BadRow, Deadlines, Model, ModelReply, ModelRequest, Submission
+from rollouthub.errors import VerifierError
+from rollouthub.hosting.open_host import configured, open_in_process
+from rollouthub.messages import assistant
+from rollouthub.plugins.environments import find_environment
+from rollouthub.plugins.importers import Identity, ImportSource, chosen_of, find_importer
+from rollouthub.protocols import EnvironmentHost, Episode
+from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
+from rollouthub_servers.tau2.checkout import CODE
+from rollouthub_servers.tau2.row import GoldAction, Tau2Row, read_rows
+from rollouthub_servers.tau2.tau2_environment import Tau2
+from tests.foreign.bfcl import below
+
+OWN = Path(__file__).with_name("tau2_own.py")
+KINDS = ("gold", "short", "idle")
+RETRIEVAL = "bm25_grep"
+WORDS = "Goodbye."
+Rewards = dict[tuple[str, str], float | None]
+"""By task and way; None where there is no score, as τ²-bench's evaluator fails."""
+
+
+class AgreeableJudge:
+    """Says yes to every criterion."""
+
+    name = "agreeable"
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        """A verdict that holds all keys that may be asked for is refused, so those asked for are read."""
+        asked = "\n".join(message.text for message in request.messages)
+        keys = [f"a{n}" for n in range(1, 60) if f'"a{n}"' in asked or f"- a{n} (" in asked]
+        return ModelReply(assistant(json.dumps({"reasoning": "", **dict.fromkeys(keys, True)})))
+
+
+def say(text: str) -> None:
+    """Tell how far it is."""
+    sys.stderr.write(text + "\n")
+
+
+def package(checkout: str, folder: Path, patterns: list[str]) -> Path:
+    """The package of the tasks; one that is there already stays."""
+    importer, out, source = find_importer("tau2"), folder / "package", ImportSource(checkout, "folder")
+    if not out.exists():
+        found = chosen_of(importer.look(source, {}, say), patterns, "task")
+        for reasons, count in Counter(each.reasons for each in found if each.reasons).items():
+            say(f"refused, {count}: {'; '.join(reasons)}")
+        chosen = [each.id for each in found if each.runs]
+        importer.write(source, chosen, {"user": "scripted"}, out, Identity(), say)
+    return next(out.glob("*_tasks.py"))
+
+
+def actions_of(row: Tau2Row, kind: str) -> list[GoldAction]:
+    """What is played of a task's own actions."""
+    actions = list(row.criteria.actions or ())
+    return {"gold": actions, "short": actions[:-1], "idle": []}[kind]
+
+
+def words_of(row: Tau2Row, kind: str) -> str:
+    """What the agent says at last."""
+    return WORDS if kind == "idle" else " ".join(row.criteria.communicate_info or ()) or WORDS
+
+
+async def played(episode: Episode, row: Tau2Row, kind: str) -> float | None:
+    """Play through the agent's seat, the user's part by the user's own hand; the reward."""
+    environment: Any = getattr(episode, "environment")  # noqa: B009  # the user's part cannot be reached from a seat
+    seat = episode.seats["agent"]
+    for action in actions_of(row, kind):
+        given = dict(action.arguments)
+        if action.requestor == "user":
+            await environment._use("user", action.name, given)
+        else:
+            await seat.call_tool(action.name, given)
+    environment._caller._reason, environment._caller._parts = None, []  # the user hangs up at the next word
+    await seat.reply([assistant(words_of(row, kind))])
+    try:
+        return (await episode.verify(Submission())).reward
+    except VerifierError:
+        return None
+
+
+async def play_all(rows: dict[str, Tau2Row], file: Path, jobs: int) -> Rewards:
+    """Every task, in every way."""
+    found = find_environment(str(file))
+    config = configured(found, {"retrieval": RETRIEVAL, "most_errors": 1000})
+    limiter, rewards = anyio.CapacityLimiter(jobs), Rewards()
+    models: dict[str, Model] = {"judge": AgreeableJudge()}
+    async with open_in_process(found.name, found.environment, config, models) as host:
+
+        async def one(card: Any, row: Tau2Row) -> None:
+            for kind in KINDS:
+                async with limiter, host.open(card, seed=0, deadlines=Deadlines()) as episode:
+                    rewards[row.id, kind] = await played(episode, row, kind)
+            if len(rewards) % 300 < len(KINDS):
+                say(f"{len(rewards) // len(KINDS)} tasks played")
+
+        async with anyio.create_task_group() as group:
+            async for card in host.tasks("test", 0):
+                assert not isinstance(card, BadRow)
+                if card.public.id in rows:
+                    group.start_soon(one, card, rows[card.public.id])
+        await cost(host, rows)
+    return rewards
+
+
+async def cost(host: EnvironmentHost, rows: dict[str, Tau2Row]) -> None:
+    """What calls of the agent's cost through the hub: the actions of a hundred tasks, one after the other."""
+    (runtime,) = Tau2.runtimes.values()
+    guard = (await runtime.shared()).pid
+    assert guard is not None
+    calls, hub_seconds, driver_seconds = 0, 0.0, 0.0
+    for row in list(rows.values())[:: max(1, len(rows) // 100)]:
+        card = await host.find_task("test", row.id, 0)
+        async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
+            driver, hub = below(guard), time.process_time()
+            for action in actions_of(row, "gold"):
+                if action.requestor == "assistant":
+                    await episode.seats["agent"].call_tool(action.name, dict(action.arguments))
+                    calls += 1
+            hub_seconds += time.process_time() - hub
+            driver_seconds += below(guard) - driver
+    say(f"through the hub: {calls} calls, {1e3 * hub_seconds / calls:.2f} ms CPU a call in the hub,")
+    say(f"{1e3 * driver_seconds / calls:.2f} ms in τ²-bench's process")
+
+
+def own_rewards(rows: dict[str, Tau2Row], folder: Path, data: Path) -> Rewards:
+    """τ²-bench's own rewards of the same calls."""
+    jobs, verdicts = folder / "jobs.jsonl", folder / "own.jsonl"
+    with jobs.open("w") as lines:
+        for row in rows.values():
+            for kind in KINDS:
+                calls = [action.model_dump() for action in actions_of(row, kind)]
+                job = {"id": row.id, "kind": kind, "domain": row.domain, "task": row.task, "calls": calls}
+                lines.write(json.dumps({**job, "words": words_of(row, kind)}) + "\n")
+    lock, code = ForeignLock.read(data / LOCK_FILE), (data / CODE).absolute()
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(code / "src"), "TAU2_DATA_DIR": str(code / "data")}
+    python = foreign_home().python(lock.dependencies)
+    subprocess.run([python, OWN, code / "src", RETRIEVAL, jobs, verdicts], env=environ, check=True)
+    *told, spent = [json.loads(line) for line in verdicts.read_text().splitlines()]
+    say(f"τ²-bench's own: {spent['calls']} calls, {1e3 * spent['seconds'] / max(1, spent['calls']):.2f} ms CPU a call")
+    return {(each["id"], each["kind"]): each["reward"] for each in told}
+
+
+def table(rows: dict[str, Tau2Row], hub: Rewards, own: Rewards) -> str:
+    """What was seen, as docs/foreign.md has it."""
+    lines = ["| domain | tasks | gold earns 1: τ² | the hub | short: τ² | the hub | idle: τ² | the hub | agree |"]
+    lines.append("| " + " | ".join(["---"] * 9) + " |")
+    for domain in [*dict.fromkeys(row.domain for row in rows.values()), "all"]:
+        names = [name for name, row in rows.items() if domain in (row.domain, "all")]
+        cells: list[object] = [domain, len(names)]
+        for kind in KINDS:
+            cells += [sum(rewards[name, kind] == 1.0 for name in names) for rewards in (own, hub)]
+        cells.append(sum(own[name, kind] == hub[name, kind] for name in names for kind in KINDS))
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    odd = [key for key in hub if hub[key] != own[key] or (key[1] == "gold" and hub[key] != 1.0)]
+    named = [f"- {name}, {kind}: τ² {own[name, kind]}, the hub {hub[name, kind]}" for name, kind in odd]
+    return "\n".join([*lines, "", *named])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("checkout")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("patterns", nargs="*")
+    parser.add_argument("--split", action="append", help="of those imported; `test`, all of them, unless given")
+    parser.add_argument("--jobs", type=int, default=2)
+    given = parser.parse_args(arguments)
+    folder: Path = given.folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    file = package(given.checkout, folder, given.patterns)
+    data, rows = file.parent / "data", dict[str, Tau2Row]()
+    for split in given.split or ["test"]:
+        for task in read_rows(data, split, with_judge=True):
+            assert not isinstance(task, BadRow)
+            rows[task.id] = task.secret.row
+    own = own_rewards(rows, folder, data)
+    hub = anyio.run(play_all, rows, file, given.jobs)
+    with (folder / "verdicts.jsonl").open("w") as lines:
+        for (name, kind), reward in hub.items():
+            lines.write(json.dumps({"id": name, "kind": kind, "hub": reward, "tau2": own[name, kind]}) + "\n")
+    sys.stdout.write(table(rows, hub, own) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Media of served episodes: the hub reads them by digest, nobody else, and none but an episode's own."""
+
+import base64
+from collections.abc import Awaitable, Callable
+
+import pytest
+from aiohttp import web
+
+from rollouthub import BadRow, TaskError
+from rollouthub.hosting.client import remote_media
+from rollouthub.hosting.client.server_connection import ServerFault
+from rollouthub.hosting.control_wire import OpenedEpisode
+from rollouthub.limits import Deadlines
+from rollouthub.messages import Message, digest_of, media_of
+from tests.engine.picture_world import TASK, USER, PictureWorld, png
+from tests.hosting.client.stub import stub_server
+from tests.hosting.server.desk import TOKEN, Desk, served
+
+OTHER = png(1) + b"1"
+"""What the second task shows."""
+
+
+async def opened(desk: Desk, task_id: str = "test/0") -> OpenedEpisode:
+    answer = await desk.control("POST", "/v1/episodes", {"task": {"id": task_id, "split": "test"}})
+    assert answer.status == 200, answer
+    return OpenedEpisode.model_validate_json(answer.body)
+
+
+async def test_the_hub_reads_an_episodes_own_media_and_no_others() -> None:
+    async with served(PictureWorld, count=2) as desk:
+        first, second = await opened(desk), await opened(desk, "test/1")
+        path = f"/v1/episodes/{first.id}/media/"
+        answer = await desk.control("GET", path + digest_of(TASK))
+        assert (answer.status, answer.body) == (200, TASK)
+        assert (await desk.control("GET", f"/v1/episodes/{second.id}/media/{digest_of(OTHER)}")).body == OTHER
+        assert (await desk.control("GET", path + digest_of(OTHER))).status == 404
+        assert (await desk.control("GET", path + digest_of(USER))).status == 404
+        said = await desk.control("POST", f"/v1/episodes/{first.id}/reply", {"seat": "agent", "messages": []})
+        (shown,) = media_of([Message.model_validate(said.json["messages"][0])])
+        assert (shown.digest, shown.read()) == (digest_of(USER), None)
+        assert (await desk.control("GET", path + digest_of(USER))).body == USER
+        assert (await desk.control("POST", path + digest_of(TASK))).status == 405
+        await desk.control("DELETE", f"/v1/episodes/{first.id}")
+        assert (await desk.control("GET", path + digest_of(TASK))).status == 409
+
+
+@pytest.mark.parametrize(
+    "name", ["..%2f..%2fetc%2fpasswd", "%2e%2e", "sha256:", "x" * 5000, digest_of(TASK)[:-1] + "%00"]
+)
+async def test_no_path_leads_out_of_the_episode(name: str) -> None:
+    async with served(PictureWorld) as desk:
+        episode = await opened(desk)
+        answer = await desk.control("GET", f"/v1/episodes/{episode.id}/media/{name}")
+        assert answer.status in (404, 414)
+        assert TASK not in answer.body
+
+
+async def test_an_agent_reads_media_by_no_token_and_on_no_plane() -> None:
+    async with served(PictureWorld, count=2) as desk:
+        first, second = await opened(desk), await opened(desk, "test/1")
+        token = second.seats[0].token
+        for episode, digest in ((first, digest_of(TASK)), (second, digest_of(OTHER))):
+            path = f"/v1/episodes/{episode.id}/media/{digest}"
+            assert (await desk.control("GET", path, token=token)).status == 401
+            assert (await desk.control("GET", path, token=None)).status == 401
+            for key in (token, TOKEN):
+                asked = await desk.send("GET", desk.agent_url + path, headers={"Authorization": f"Bearer {key}"})
+                assert asked.status == 404
+
+
+async def test_an_mcp_client_is_shown_the_picture_and_told_of_it() -> None:
+    async with served(PictureWorld) as desk:
+        (seat,) = (await opened(desk)).seats
+        session = await desk.begin(seat.url)
+        assert "shows 1 of pictures" in session.greeting["instructions"]
+        words, shown, more = (await session.call("get_task")).json["result"]["content"]
+        assert (words["text"], more["text"]) == ("Look:", "Which shade?")
+        assert (shown["type"], shown["mimeType"]) == ("image", "image/png")
+        assert base64.b64decode(shown["data"]) == TASK
+        _, again = (await session.call("reply", text="1")).json["result"]["content"]
+        assert base64.b64decode(again["data"]) == USER
+
+
+# --- servers that misbehave -----------------------------------------------------------------------------------------
+
+
+def showing(digest: str, url: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """An episode whose one message shows this."""
+    part = {"type": "media", "digest": digest, "mime_type": "image/png"}
+    messages = [{"role": "user", "content": [part]}]
+    seat = {"name": "agent", "token": "t", "tools": ["look"], "url": f"{url}/e/t/mcp", "messages": messages}
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        told = {"id": "e1", "seats": [seat], "seed": 0, "tools_digest": "sha256:tools", "expires_at": 0}
+        return web.json_response(told)
+
+    return handle
+
+
+async def shown_by_stub(digest: str, gives: bytes | None = None) -> bytes | None:
+    """What the hub's client holds of media that a server names, and gives like this."""
+
+    async def media(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=gives)
+
+    async with stub_server() as server:
+        server.misbehave = {"open": showing(digest, server.url), **({} if gives is None else {"media": media})}
+        host = server.host()
+        card = await anext(aiter(host.tasks("test", 0)))
+        assert not isinstance(card, BadRow)
+        async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
+            (part,) = media_of(episode.seats["agent"].messages)
+            return part.read()
+
+
+async def test_a_server_without_the_route_is_said_to_lack_it() -> None:
+    with pytest.raises(TaskError, match=r"does not give its bytes: it has nothing at GET .*may lack") as caught:
+        await shown_by_stub(digest_of(TASK))
+    assert not caught.value.retryable
+
+
+async def test_bytes_that_are_others_are_the_servers_fault() -> None:
+    assert await shown_by_stub(digest_of(TASK), TASK) == TASK
+    with pytest.raises(ServerFault, match="other bytes"):
+        await shown_by_stub(digest_of(TASK), USER)
+
+
+@pytest.mark.parametrize("name", ["../../v1/tasks", "sha256:" + "A" * 64, "sha256:0?x=1", ""])
+async def test_a_name_that_is_no_digest_is_never_asked_for(name: str) -> None:
+    with pytest.raises(ServerFault, match="another name than their digest"):
+        await shown_by_stub(name, TASK)
+
+
+async def test_larger_media_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_media, "MOST_MEDIA_BYTES", 10)
+    with pytest.raises(ServerFault, match="more than"):
+        await shown_by_stub(digest_of(TASK), TASK)

@@ -1,0 +1,145 @@
+"""A resources server in the shape of NeMo Gym's: the same routes, cookies and answers, and every bad habit."""
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from rollouthub_servers.foreign.serving import socket_path
+
+COOKIE = "ShapedServer___shaped"
+SESSIONS: dict[str, dict[str, Any]] = {}
+ASKED: dict[str, int] = {}
+MODELS: dict[str, dict[str, dict[str, Any]]] = {
+    "Asked": {"properties": {"responses_create_params": {}, "response": {}, "answer": {}}},
+    "Answered": {"properties": {"responses_create_params": {}, "response": {}, "reward": {}, "extracted": {}}},
+}
+
+
+async def seed(request: Request) -> Response:
+    """Begin a session."""
+    name = secrets.token_hex(8)
+    row = await request.json()
+    SESSIONS[name] = {"row": row, "notes": [], "steps": 0}
+    answer = JSONResponse({"observation": "Guess.", "info": {}})
+    answer.set_cookie(COOKIE, name)
+    return answer
+
+
+def session_of(request: Request) -> dict[str, Any]:
+    """The caller's own."""
+    return SESSIONS[request.cookies[COOKIE]]
+
+
+async def tool(request: Request) -> Response:
+    """Any tool."""
+    name = request.path_params["name"]
+    ASKED[name] = ASKED.get(name, 0) + 1
+    given = await request.json()
+    if name == "note":
+        session_of(request)["notes"].append(given["text"])
+        return JSONResponse({"notes": session_of(request)["notes"], "reward": 1.0, "reward_components": {"a": 1.0}})
+    if name == "boom":
+        return JSONResponse("ValueError('no such lemma')", status_code=500)
+    if name == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if name == "hang":
+        await asyncio.Event().wait()
+    if name == "freeze":
+        os.kill(os.getpid(), signal.SIGSTOP)
+        await asyncio.Event().wait()
+    return JSONResponse({"detail": "Not Found"}, status_code=404)
+
+
+async def verify(request: Request) -> Response:
+    """Compare what was said last with the row's answer."""
+    ASKED["verify"] = ASKED.get("verify", 0) + 1
+    asked = await request.json()
+    if "extracted" in asked:
+        return JSONResponse("multiple values for keyword argument", status_code=500)
+    texts = [item["content"][0]["text"] for item in asked["response"]["output"] if item["type"] == "message"]
+    said = texts[-1] if texts else ""
+    if said == "judge":
+        return JSONResponse({**asked, "reward": 0.0, "mask_sample": True, "failure_reason": "no judge"})
+    if said == "words":
+        return JSONResponse({**asked, "reward": "much"})
+    if said == "fail":
+        return JSONResponse("KeyError('answer')", status_code=500)
+    notes = session_of(request)["notes"]
+    return JSONResponse({**asked, "reward": float(said == asked["answer"]) + 0.25 * len(notes), "extracted": said})
+
+
+async def step(request: Request) -> Response:
+    """A guessing game: three steps at most."""
+    session, asked = session_of(request), await request.json()
+    session["steps"] += 1
+    (item,) = asked["response"]["output"]
+    said = item["content"][0]["text"] if item["type"] == "message" else item["arguments"]
+    won = said == session["row"]["answer"]
+    outputs = [] if item["type"] == "message" else [{"call_id": item["call_id"], "output": "noted"}]
+    return JSONResponse(
+        {
+            "observation": "No.",
+            "reward": 1.0 if won else -0.1,
+            "terminated": won,
+            "truncated": session["steps"] == 3,
+            "info": {"tool_outputs": outputs},
+        }
+    )
+
+
+async def openapi(request: Request) -> Response:
+    """What the routes take."""
+    post = {
+        "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Asked"}}}},
+        "responses": {"200": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Answered"}}}}},
+    }
+    return JSONResponse({"paths": {"/verify": {"post": post}}, "components": {"schemas": MODELS}})
+
+
+async def asked_so_far(request: Request) -> Response:
+    """How often each route was asked: for tests."""
+    return JSONResponse(ASKED)
+
+
+async def health(request: Request) -> Response:
+    """It lives."""
+    return JSONResponse({"status": "ok"})
+
+
+def speak_garbage() -> None:
+    """Answer everybody with what is no HTTP."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(socket_path())
+    listener.listen()
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            if connection.recv(1000):
+                connection.sendall(b"\x00\x01 what?\r\n\r\n")
+
+
+if __name__ == "__main__":
+    from rollouthub_servers.foreign.serving import arguments
+
+    if arguments() == "garbage":
+        speak_garbage()
+    routes = [
+        Route("/openapi.json", openapi),
+        Route("/asked", asked_so_far),
+        Route("/health", health),
+        Route("/seed_session", seed, methods=["POST"]),
+        Route("/reset", seed, methods=["POST"]),
+        Route("/step", step, methods=["POST"]),
+        Route("/verify", verify, methods=["POST"]),
+        Route("/{name}", tool, methods=["POST"]),
+    ]
+    uvicorn.run(Starlette(routes=routes), uds=socket_path(), log_level="warning")

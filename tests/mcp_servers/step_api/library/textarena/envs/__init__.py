@@ -1,0 +1,1 @@
+"""Where TextArena keeps its registry."""

@@ -1,0 +1,182 @@
+"""What an agent changed in its container is kept, and a fresh container with the same changes is graded the same."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollouthub.errors import AgentError
+from rollouthub.sandbox import folders_above
+from rollouthub.score import STATE, UNKEEPABLE, Score, Submission
+from rollouthub_servers.swe import Swe
+from rollouthub_servers.terminal import Terminal, TerminalConfig
+from tests.mcp_servers.containers import TASKS, Open, Player
+from tests.mcp_servers.swe.test_swe import rows
+
+SOLVED = {
+    "solved": "sed -i 's/return base \\* height$/return base * height \\/ 2/' shapes/areas.py",
+    "removed": "rm shapes/areas.py && mkdir shapes/new && echo x > shapes/new/file && chmod 755 shapes/new/file",
+    "replaced": "rm -r shapes && echo 'a file now' > shapes",
+    "nothing": "true",
+}
+
+
+def state_of(player: Player) -> Any:
+    (state,) = (artifact.data for artifact in player.episode.artifacts if artifact.ref.name == STATE)
+    return json.loads(state)
+
+
+def verdict(score: Score) -> tuple[object, ...]:
+    metrics = {name: value for name, value in score.metrics.items() if not name.endswith("seconds")}
+    return score.reward, score.passed, score.suspect, score.components, metrics
+
+
+SOAK = pytest.mark.soak
+"""Of the ways to leave a container, those that are not needed each time."""
+
+
+@pytest.mark.parametrize(
+    "left", ["solved", "replaced", *(pytest.param(name, marks=SOAK) for name in ("removed", "nothing"))]
+)
+async def test_a_repository_is_graded_the_same_again(play: Open, tmp_path: Path, left: str) -> None:
+    config = rows(tmp_path)
+    async with play(Swe, config) as player:
+        await player.bash(SOLVED[left])
+        score = await player.end()
+        state = state_of(player)
+    assert score.reward == (left == "solved")
+    async with play(Swe, config, state=state) as player:
+        again = await player.end()
+        assert state_of(player) == state
+    assert verdict(again) == verdict(score)
+
+
+@pytest.mark.parametrize(
+    "name", ["two_steps", *(pytest.param(name, marks=SOAK) for name in ("greeting", "many_rewards"))]
+)
+@pytest.mark.parametrize("is_solved", [True, pytest.param(False, marks=SOAK)])
+async def test_a_container_is_graded_the_same_again(play: Open, name: str, is_solved: bool) -> None:
+    config = TerminalConfig(data=str(TASKS / name))
+    async with play(Terminal, config) as player:
+        if is_solved:
+            await player.play_reference()
+        score = await player.end()
+        state = state_of(player)
+    async with play(Terminal, config, state=state) as player:
+        again = await player.end()
+    assert verdict(again) == verdict(score)
+
+
+async def test_the_same_actions_after_a_restore_come_to_the_same(play: Open, tmp_path: Path) -> None:
+    config = rows(tmp_path)
+    async with play(Swe, config) as player:
+        await player.bash("echo one > notes; rm shapes/__init__.py")
+        state = await player.episode.snapshot()
+        on = await player.bash("echo two >> notes; cat notes; ls shapes")
+        score = await player.end()
+    async with play(Swe, config, state=state) as player:
+        assert await player.bash("echo two >> notes; cat notes; ls shapes") == on
+        assert verdict(await player.end()) == verdict(score)
+
+
+LINKED = {
+    "out": "ln -s / root; ln -s /etc/passwd link; ln -s nowhere dangling; ln -s '-n' ./-n",
+    "folder": "cp -r shapes /tmp/moved && rm -r shapes && ln -s /tmp/moved shapes && touch shapes/new",
+}
+
+
+@SOAK
+@pytest.mark.parametrize("left", ["folder", "out"])
+async def test_links_are_kept_as_links_and_graded_the_same_again(play: Open, tmp_path: Path, left: str) -> None:
+    """An agent that links would otherwise never be scored again, whatever it did."""
+    config = rows(tmp_path)
+    async with play(Swe, config) as player:
+        await player.bash(f"{SOLVED['solved']}; {LINKED[left]}")
+        listed = await player.bash("ls -lR . /tmp --time-style=+")
+        score = await player.end()
+        state = state_of(player)
+    assert state["links"]
+    async with play(Swe, config, state=state) as player:
+        assert await player.bash("ls -lR . /tmp --time-style=+") == listed
+        again = await player.end()
+        assert state_of(player) == state
+    assert verdict(again) == verdict(score)
+
+
+async def test_no_file_of_a_state_is_written_through_a_link_of_it(play: Open, tmp_path: Path) -> None:
+    """A state that was made by hand: its files come before its links, and folders take the place of links."""
+    config = rows(tmp_path)
+    async with play(Swe, config) as player:
+        await player.bash("ln -s /tmp/elsewhere away; mkdir /tmp/elsewhere; echo kept > /tmp/elsewhere/file")
+        await player.end()
+        state = state_of(player)
+    (away,) = state["links"]
+    state["folders"].append(f"{away}/below")
+    async with play(Swe, config, state=state) as player:
+        assert (await player.bash("ls /tmp/elsewhere; cat /tmp/elsewhere/file")).split()[:2] == ["file", "kept"]
+
+
+async def test_what_cannot_be_kept_changes_no_score_and_is_the_agents(play: Open, tmp_path: Path) -> None:
+    async with play(Swe, rows(tmp_path)) as player:
+        await player.bash(f"mkfifo pipe; {SOLVED['solved']}")
+        score = await player.end()
+        assert [artifact.ref.name for artifact in player.episode.artifacts] == []
+        assert player.episode.missing_artifacts[0].startswith(UNKEEPABLE)
+    assert score.reward == 1.0
+
+
+@pytest.mark.parametrize("broken", ["rm /bin/sh", pytest.param("rm -rf /usr/lib /usr/bin; true", marks=SOAK)])
+async def test_a_system_that_the_agent_broke_is_the_agents_or_the_same(play: Open, broken: str) -> None:
+    config = TerminalConfig(data=str(TASKS / "greeting"))
+    async with play(Terminal, config) as player:
+        await player.bash(broken)
+        score = await player.episode.conclude(Submission())
+        kept = [artifact for artifact in player.episode.artifacts if artifact.ref.name == STATE]
+        if not kept:
+            assert player.episode.missing_artifacts[0].startswith(UNKEEPABLE)
+            return
+        state = state_of(player)
+    assert score is not None
+    try:
+        async with play(Terminal, config, state=state) as player:
+            again = await player.episode.conclude(Submission())
+    except AgentError:
+        return
+    assert again is not None
+    assert verdict(again) == verdict(score)
+
+
+async def test_what_is_too_large_is_missing_and_is_no_fault(play: Open, tmp_path: Path) -> None:
+    async with play(Swe, rows(tmp_path)) as player:
+        await player.bash(f"head -c 80000000 /dev/urandom > blob; {SOLVED['solved']}")
+        await player.episode.conclude(Submission())
+        assert player.episode.artifacts == []
+        assert player.episode.missing_artifacts
+        assert player.episode.faults == []
+
+
+async def test_thousands_of_files_cost_little_and_are_not_kept(play: Open, tmp_path: Path) -> None:
+    async with play(Swe, rows(tmp_path)) as player:
+        await player.bash(f"mkdir many; cd many; seq 6000 | xargs touch; cd ..; {SOLVED['solved']}")
+        began = time.process_time()
+        score = await player.end()
+        assert time.process_time() - began < 10  # it grew with the square, and held the loop
+        assert "more than 5,000" in player.episode.missing_artifacts[0]
+    assert score.reward == 1.0
+
+
+async def test_a_name_that_cannot_be_said_is_not_kept(play: Open, tmp_path: Path) -> None:
+    async with play(Swe, rows(tmp_path)) as player:
+        await player.bash("touch $(printf 'a\\377b')")
+        await player.end()
+        assert player.episode.artifacts == []
+        assert "no name that is kept" in player.episode.missing_artifacts[0]
+
+
+def test_the_folders_above_deep_paths_are_found_in_little_time() -> None:
+    deep = "/" + "d/" * 2000
+    began = time.process_time()
+    assert len(folders_above(f"{deep}{number}" for number in range(20_000))) == 2001
+    assert time.process_time() - began < 2

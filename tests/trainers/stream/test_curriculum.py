@@ -1,0 +1,75 @@
+"""A curriculum: tasks that are always or never passed rest for some epochs, also in a supply that was taken up again.
+
+Of six tasks two are always solved, the others every other time. One group is under way at a time, so that all is known
+of a task when its next epoch comes.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rollouthub
+from rollouthub.errors import ConfigError
+from rollouthub.trainers.stream.ledger import Ledger, PassRate
+
+from .conftest import all_of, settings, supplied
+
+BAND: dict[str, Any] = {
+    "world": {"solved": 2},
+    "band": (0.2, 0.8),
+    "band_rest": 2,
+    "batch": 1,
+    "buffer": 1,
+    "shuffle": False,
+    "max_staleness": None,
+}
+
+
+async def test_what_is_solved_rests_and_comes_again(tmp_path: Path) -> None:
+    async with supplied(tmp_path, epochs=4, **BAND) as supply:
+        played = Counter(group.task.id for group in await all_of(supply))
+        assert supply.stats.resting == 4
+    assert played == {"0": 2, "1": 2, "2": 4, "3": 4, "4": 4, "5": 4}
+
+
+async def test_a_resumed_supply_knows_what_rests(tmp_path: Path) -> None:
+    async with supplied(tmp_path, epochs=1, **BAND) as supply:
+        assert len(await all_of(supply)) == 6
+    async with supplied(tmp_path, epochs=3, resume=True, **BAND) as supply:
+        assert sorted({group.task.id for group in await all_of(supply)}) == ["2", "3", "4", "5"]
+
+
+async def test_weights_that_went_back_forget_what_newer_ones_passed(tmp_path: Path) -> None:
+    async with Ledger.open(tmp_path, resume=False) as ledger:
+        for version in (3, 4, 5):
+            ledger.note_rate(PassRate("world", "test", str(version), 0, version, 1.0))
+        await ledger.rewind(4)
+        assert [seen.task_id for seen in await ledger.pass_rates()] == ["3"]
+
+
+async def test_an_endless_supply_goes_on_when_everything_rests(tmp_path: Path) -> None:
+    rules = BAND | {"world": {"solved": 6}}
+    async with supplied(tmp_path, epochs=None, **rules) as supply:
+        assert len(await supply.batch(12)) == 12
+        assert supply.stats.resting >= 12
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"band": (0.8, 0.2)}, "the lower one first"), ({"band": (0, 2)}, "from 0 to 1"), ({"groups": False}, "band is")],
+)
+async def test_a_band_that_cannot_hold_is_refused(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=said):
+        async with rollouthub.stream_rollouts(**settings(tmp_path, **{"band": (0.2, 0.8)} | wrong)):
+            pass
+
+
+async def test_a_mixture_goes_on_in_the_next_epoch_where_it_ended(tmp_path: Path) -> None:
+    mixed = {"environments": ("arithmetic", "customer_service"), "limit": 6, "weights": {"customer_service": 0.5}}
+    async with supplied(tmp_path, epochs=2, repeats=1, **mixed) as supply:
+        played = Counter((group.environment.name, group.task.id) for group in await all_of(supply))
+    assert {count for (name, _), count in played.items() if name == "arithmetic"} == {2}
+    assert sum(name == "customer_service" for name, _ in played) == 6
+    assert {count for (name, _), count in played.items() if name == "customer_service"} == {1}
