@@ -12,7 +12,7 @@ SMOKE = (
     "tests/test_readme.py::test_a_shell_can_complete",
     "tests/hub/test_public_api.py",
     "tests/plugins/test_entry_points.py",
-    "tests/engine/test_play.py",
+    "tests/engine/test_attempt.py",
     "tests/engine/test_resume.py",
     "tests/cli/test_run.py::test_without_model_and_agent_the_oracle_plays_and_the_output_says_so",
     "tests/cli/test_run.py::test_every_agent_plays_with_a_model_and_is_scored",
