@@ -21,6 +21,15 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+IMPORT_SETTINGS = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
+    "LITELLM_MODE": "PRODUCTION",
+}
+"""Variables that have litellm load its own tables instead of those on the network, for which it waits and warns, and
+not load the working folder's `.env`. Defaults of `hub`, a cluster's workers, and processes with a clean environment.
+"""
+
 PYTHON = (sys.executable, "-P")
 HUB = (*PYTHON, "-c", "from rollouthub.cli.entry import main; main()")
 
@@ -29,6 +38,12 @@ _PR_SET_CHILD_SUBREAPER = 36
 _KILL_SECONDS = 10.0
 _POLL_SECONDS = 0.005
 _NOT_STARTED = 127
+
+
+def set_import_defaults() -> None:
+    """Set `IMPORT_SETTINGS` in this process, where they are not set."""
+    for name, value in IMPORT_SETTINGS.items():
+        os.environ.setdefault(name, value)
 
 
 def guarded(command: Sequence[str], grace_seconds: float = 0.0) -> list[str]:
@@ -175,8 +190,10 @@ _LOGIN_IN_ADDRESS = re.compile(r"://[^/\s@]+@")
 
 
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that an environment's process gets: all except those named like a secret."""
-    return {name: value for name, value in environ.items() if not _SECRET_NAME.search(name)}
+    """The variables that an environment's process gets: all except those named like a secret, and the defaults of
+    `IMPORT_SETTINGS`.
+    """
+    return IMPORT_SETTINGS | {name: value for name, value in environ.items() if not _SECRET_NAME.search(name)}
 
 
 def strangers_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from rollouthub.cli.command_group import AllCommands
 from rollouthub.cli.key_protection import hide_secrets
 from rollouthub.cli.logs import log_to_terminal
 from rollouthub.errors import HubError, UsageError
+from rollouthub.processes import set_import_defaults
 
 app = typer.Typer(
     name="hub",
@@ -46,6 +47,7 @@ def main() -> None:
     """Run the command line. Exit codes: 0 all scored, 1 some unscored or a fault, 2 usage, 130 interrupted."""
     _open_standard_files()
     hide_secrets()
+    set_import_defaults()
     try:
         try:
             app()

@@ -34,6 +34,7 @@ from rollouthub.generation import Model
 from rollouthub.limits import Limits
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.preflight import BudgetedModel, SharedModel
+from rollouthub.processes import set_import_defaults
 from rollouthub.protocols import TaskCard
 from rollouthub.rollout import Rollout, TaskRef
 from rollouthub.store.record_rows import mended
@@ -92,6 +93,7 @@ class Worker:
 
     async def run(self) -> None:
         """Open what the plan needs, and play until `leave` is called."""
+        set_import_defaults()  # this process is Ray's own
         logging.getLogger("rollouthub").addHandler(self._notes)
         try:
             with quiet_collector(), steady_collector():

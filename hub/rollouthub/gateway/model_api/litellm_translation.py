@@ -4,7 +4,6 @@ Answers are written by the hub and not by litellm: litellm's Responses writer ca
 process, and its reader adds calls of one conversation to another.
 """
 
-import importlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -13,15 +12,16 @@ import anyio.to_thread
 
 from rollouthub.errors import ConfigError, describe
 from rollouthub.gateway.model_api.dialect import CallProblem, CallRefused
-from rollouthub.models.litellm.package import import_litellm
+from rollouthub.models.litellm.package import import_litellm, import_quietly
 
 _APIS = {
     "responses": ("the Responses API", ("litellm.responses.litellm_completion_transformation.transformation",)),
     "messages": (
         "the Messages API",
+        # The newest place first: an old one that still answers may warn.
         (
+            "litellm.llms.anthropic.messages.adapters.transformation",
             "litellm.llms.anthropic.pass_through.adapters.transformation",
-            # Where other versions have it.
             "litellm.llms.anthropic.experimental_pass_through.adapters.transformation",
         ),
     ),
@@ -101,8 +101,8 @@ def _module(path: str) -> Any:
         raise CallRefused(CallProblem("invalid", 404, str(error), "litellm_missing")) from None
     for name in names:
         try:
-            return importlib.import_module(name)
+            return import_quietly(name)
         except ModuleNotFoundError:
             continue
-    problem = f"{api} goes through litellm, and the installed one has no such translation; litellm 1.106.2 has"
+    problem = f"{api} goes through litellm, and the installed one has no such translation; 1.106.2 and 1.110.2 have"
     raise CallRefused(CallProblem("invalid", 404, problem, "litellm_missing"))

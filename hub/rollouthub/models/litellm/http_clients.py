@@ -30,18 +30,19 @@ async def keep_clients(litellm: Any) -> AsyncGenerator[None]:
         if not _users[loop]:
             del _users[loop]
             with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSE_SECONDS):
-                await _close(litellm, loop)
+                await _close(litellm)
 
 
-async def _close(litellm: Any, loop: int) -> None:
-    """Close the clients of an event loop, found by the loop's id in the keys of litellm's cache."""
+async def _close(litellm: Any) -> None:
+    """Close the clients of this event loop, found by the mark that litellm's cache adds to the keys of each loop."""
     cache: Any = getattr(litellm, "in_memory_llm_clients_cache", None)
     clients: Any = getattr(cache, "cache_dict", None)
-    if not isinstance(clients, dict):
+    mark: Any = getattr(cache, "update_cache_key_with_event_loop", None)
+    if not isinstance(clients, dict) or mark is None:
         logger.debug("litellm keeps its clients elsewhere; they are left to the process's end")
         return
-    clients = cast(dict[str, Any], clients)
-    for key in [key for key in clients if key.endswith(f"-{loop}")]:
+    clients, ending = cast(dict[str, Any], clients), cast(str, mark(""))
+    for key in [key for key in clients if ending and key.endswith(ending)]:
         client = clients.pop(key)
         cast(dict[str, Any], getattr(cache, "ttl_dict", {})).pop(key, None)
         close = getattr(client, "close", None) or getattr(client, "aclose", None)

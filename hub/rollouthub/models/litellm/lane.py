@@ -1,8 +1,8 @@
 """The litellm lane: calls every provider that litellm supports, with the direct lane's results, errors and retries.
 
 It does not stream: a stream's listener gets the whole answer at the end. A stream through litellm could not be recorded
-faithfully: litellm reports a truncated stream as finished (`stop`), invents token counts that the provider does not
-send, and omits token ids of the prompt and of the last chunk.
+faithfully: litellm omits the prompt's token ids and invents token counts that the server does not send; older versions
+also omit the token ids of the last chunk, and report a truncated stream as finished (`stop`).
 """
 
 import logging

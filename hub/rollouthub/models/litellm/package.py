@@ -16,11 +16,10 @@ import msgspec
 
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.extras import pip_install
+from rollouthub.processes import IMPORT_SETTINGS
 
 logger = logging.getLogger(__name__)
 
-# Read by litellm while it is imported: no price map from the network, and no `.env` behind our back.
-_IMPORT_ENVIRONMENT = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
 NOBODY: dict[str, Any] = {"mock_response": "none", "no-log": True}
 """Arguments that make litellm prepare a call without sending it, and return a fixed answer."""
 
@@ -29,6 +28,8 @@ _OWN_PARAMETERS = frozenset(
 )
 _MAP = "model_prices_and_context_window_backup.json"
 _LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+# Pydantic's, of litellm's own types, some of which are only built by the first call of a provider.
+_WARNING_OF_TYPES = r"Items? .* on TypedDict class .* `ReadOnly` qualifier"
 
 
 def find_litellm() -> Path | None:
@@ -69,16 +70,27 @@ def import_litellm(why: str) -> Any:
     if find_litellm() is None:
         raise ConfigError(f"{why} goes through litellm, which is not installed: {pip_install('litellm')}")
     try:
-        return _import()
+        return _prepared()
     except ImportError as error:
         raise ConfigError(
             f"{why} goes through litellm, which does not import: {error}; try {pip_install('litellm')}"
         ) from error
 
 
+def import_quietly(module: str) -> Any:
+    """Import a module of litellm without its warnings, which are for those who work on litellm.
+
+    Raises:
+        ModuleNotFoundError: the installed version has no such module.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return importlib.import_module(module)
+
+
 def _loaded() -> Any:
-    loaded = sys.modules.get("litellm")
-    return loaded if hasattr(loaded, "acompletion") else None
+    """litellm, if it was prepared; somebody else, such as an environment, may have imported it as it is."""
+    return sys.modules.get("litellm") if _prepared.cache_info().currsize else None
 
 
 def own_parameters() -> frozenset[str]:
@@ -101,14 +113,15 @@ def silence() -> ContextVar[bool]:
     return is_internal_call
 
 
-def _import() -> Any:
-    before = {name: os.environ.get(name) for name in _IMPORT_ENVIRONMENT}
-    os.environ.update(_IMPORT_ENVIRONMENT)
+@cache
+def _prepared() -> Any:
+    before = {name: os.environ.get(name) for name in IMPORT_SETTINGS}
+    os.environ.update(IMPORT_SETTINGS)
     try:
+        litellm = import_quietly("litellm")
+        _quieten(litellm)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            litellm: Any = importlib.import_module("litellm")
-            _quieten(litellm)
             _warm(litellm)
     finally:
         for name, value in before.items():
@@ -116,6 +129,7 @@ def _import() -> Any:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+    warnings.filterwarnings("ignore", _WARNING_OF_TYPES, UserWarning)
     return litellm
 
 
@@ -127,6 +141,7 @@ def _warm(litellm: Any) -> None:
     try:
         litellm.completion("openai/none", messages, api_key="none", base_url="http://127.0.0.1:9/v1", **NOBODY)
         assert litellm.AsyncOpenAI(api_key="none").chat.completions is not None  # 0.3 s, and loaded when touched
+        import_quietly("litellm.anthropic_beta_headers_manager").reload_beta_headers_config()
     except Exception:  # litellm's; the first real call says the same with more to go by
         logger.debug("litellm did not warm up", exc_info=True)
 
