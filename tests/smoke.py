@@ -61,7 +61,7 @@ def mark_smoke(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what is chosen.
 
     Raises:
-        pytest.UsageError: the whole smoke is asked for, and a test that it names is not there any more.
+        pytest.UsageError: the whole smoke or suite is asked for, and a test that it names is not there any more.
     """
     met: set[str] = set()
     for item in items:
@@ -69,5 +69,5 @@ def mark_smoke(config: pytest.Config, items: list[pytest.Item]) -> None:
         if chosen := {file, item.nodeid, f"{file}::{name.partition('[')[0]}"}.intersection(SMOKE):
             item.add_marker(pytest.mark.smoke)
             met |= chosen
-    if is_left_out(config, "nowhere") and config.args == config.getini("testpaths") and (lost := set(SMOKE) - met):
+    if config.args == config.getini("testpaths") and (lost := set(SMOKE) - met):
         raise pytest.UsageError(f"tests/smoke.py names tests that are not there: {sorted(lost)}")
