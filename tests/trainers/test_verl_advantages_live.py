@@ -25,6 +25,12 @@ GROUP = (
 OTHERS = (rollout(group="g2", reward=0.75), forked(group="g2", sample=1, reward=0.25))
 
 
+@pytest.fixture(autouse=True)
+def verl(system: System) -> None:
+    """What makes the batches."""
+    system("verl")
+
+
 def batch_of(rollouts: Sequence[Rollout]) -> Any:
     return data_proto([row for each in rollouts for row in training_rows(each)], 0)
 
@@ -116,7 +122,6 @@ def test_rewards_that_the_trainer_has_set_are_taken(system: System) -> None:
 
 
 def test_an_estimator_that_values_tokens_is_refused(system: System) -> None:
-    system("verl")
     shaped = rollout(turn(0, [1], [4, 5], reward=0.5), turn(1, [1, 4, 5, 6], [7, 8]), reward=1.0)
     rows = [row for each in (shaped, forked(sample=1, reward=0.0)) for row in training_rows(each)]
     config = system("omegaconf").OmegaConf.create({"gamma": 0.9})
