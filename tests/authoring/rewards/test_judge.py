@@ -24,8 +24,8 @@ from rollouthub import (
     VerifierError,
 )
 from rollouthub.authoring.rewards import Criterion, Judge, WeightedReward
-from rollouthub.authoring.rewards.judge import conversation_text
 from rollouthub.authoring.rewards.judge_verdict import read_verdict
+from rollouthub.authoring.rewards.shown_parts import conversation_parts
 from rollouthub.generation import Model, ModelReply, ModelRequest, Sampling
 from rollouthub.hosting import InProcessHost
 from rollouthub.messages import assistant, user
@@ -279,7 +279,7 @@ async def test_a_conversation_is_shown_so_that_no_message_can_pretend_to_be_anot
     )
     lines = [line for line in model.asked[0].messages[1].text.splitlines() if line.startswith('{"role"')]
     assert [json.loads(line)["role"] for line in lines] == ["user", "assistant"]
-    assert conversation_text([user("Hi")]) == '{"role": "user", "text": "Hi"}'
+    assert conversation_parts([user("Hi")]) == ('{"role": "user", "text": "Hi"}',)
 
 
 # --- in an environment --------------------------------------------------------------------------------------------

@@ -5,13 +5,22 @@ from typing import Any, cast
 
 from pydantic import Field, JsonValue
 
-from rollouthub.authoring.rewards.judge import conversation_text, question_of, reference_of
 from rollouthub.authoring.rewards.judge_verdict import REASONING, JudgedObject, read_object, shown_value, storable
 from rollouthub.authoring.rewards.pairwise_judge import filled
 from rollouthub.authoring.rewards.reward_function import finite
+from rollouthub.authoring.rewards.shown_parts import (
+    LEFT_OUT,
+    Parts,
+    Shown,
+    conversation_parts,
+    question_of,
+    reference_of,
+    shortened,
+)
 from rollouthub.authoring.rewards.verdict_question import Material, VerdictQuestion
 from rollouthub.errors import VerifierError
 from rollouthub.generation import Model, Sampling
+from rollouthub.messages import Media
 from rollouthub.score import FiniteFloat, Score, Submission, SubmittedTurn
 from rollouthub.task import Task
 from rollouthub.values import Frozen
@@ -21,6 +30,7 @@ MOST_TURNS = 200
 MOST_WORDS = 2000
 """Most characters of the judge's comment on one turn or seat."""
 CREDITING = "Who did what for the outcome, and what was it worth?"
+_LEFT_OUT = f" {LEFT_OUT.strip()} "
 _DUTY = """\
 You are an impartial critic. You are shown a task and all turns that were played on it, each with its number and the \
 seat that took it, and say what each turn and each seat was worth for the outcome, by the criterion you are given. \
@@ -107,7 +117,7 @@ class CreditJudge:
                 "is given them where it says `reads_turns = True`",
                 retryable=False,
             )
-        pieces = {"question": question_of(task.public), "turns": self._shown(turns)}
+        pieces: dict[str, Shown] = {"question": question_of(task.public), "turns": self._shown(turns)}
         if (reference := reference_of(task)) is not None:
             pieces["reference"] = reference
         marked = Material.of(pieces, _TEMPLATE, 2 * self._most)
@@ -116,12 +126,14 @@ class CreditJudge:
         verdict = await self._question.ask(messages, lambda text: self._read(text, turns), form, self._sampling)
         return _scored(verdict)
 
-    def _shown(self, turns: Sequence[SubmittedTurn]) -> str:
+    def _shown(self, turns: Sequence[SubmittedTurn]) -> Parts:
         most = max(200, self._most // len(turns))
-        return "\n".join(
-            f"turn {turn.index}, seat {turn.seat!r}: {_short(conversation_text((*turn.messages, turn.response)), most)}"
-            for turn in turns
-        )
+        pieces: list[str | Media] = []
+        for place, turn in enumerate(turns):
+            pieces.append("\n" if place else "")
+            pieces.append(f"turn {turn.index}, seat {turn.seat!r}: ")
+            pieces += shortened(conversation_parts((*turn.messages, turn.response)), most, _LEFT_OUT)
+        return tuple(pieces)
 
     def _form(self, turns: Sequence[SubmittedTurn]) -> str:
         seats = ", ".join(repr(seat) for seat in _seats(turns))
@@ -173,13 +185,6 @@ class CreditJudge:
 
 def _seats(turns: Sequence[SubmittedTurn]) -> list[str]:
     return list(dict.fromkeys(turn.seat for turn in turns))
-
-
-def _short(text: str, most: int) -> str:
-    if len(text) <= most:
-        return text
-    half = most // 2
-    return f"{text[:half]} [… {len(text) - 2 * half:,} characters left out …] {text[-half:]}"
 
 
 def _scored(verdict: CreditVerdict) -> Score:

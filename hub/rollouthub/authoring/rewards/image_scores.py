@@ -8,7 +8,6 @@ from anyio import to_thread
 
 from rollouthub.authoring.decoded_picture import BadPicture
 from rollouthub.authoring.rewards.image_text_model import ImageTextModel, check_packages, shared_model
-from rollouthub.authoring.rewards.judge import question_of
 from rollouthub.authoring.submitted_picture import submitted_picture
 from rollouthub.score import Score, Submission
 from rollouthub.task import Task
@@ -17,7 +16,8 @@ NO_PICTURE = "no picture was handed in"
 
 
 def _prompt(task: Task[Any, Any]) -> str:
-    return question_of(task.public)
+    prompt = task.public.prompt
+    return prompt if isinstance(prompt, str) else "\n".join(message.text for message in prompt if message.text)
 
 
 @dataclass(frozen=True, kw_only=True)

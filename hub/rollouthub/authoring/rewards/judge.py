@@ -1,6 +1,5 @@
 """`Judge`: a model that scores an answer by yes-or-no questions, grades on a scale, or a weighted rubric of both."""
 
-import json
 import re
 from collections.abc import Sequence
 from statistics import median
@@ -11,12 +10,13 @@ import anyio
 from rollouthub.authoring.rewards.composite import composite
 from rollouthub.authoring.rewards.judge_verdict import Criterion, JudgeVerdict, form_of, read_verdict
 from rollouthub.authoring.rewards.reward_function import finite
+from rollouthub.authoring.rewards.shown_parts import Shown, answer_of, question_of, reference_of
 from rollouthub.authoring.rewards.verdict_question import Material, VerdictQuestion
 from rollouthub.errors import VerifierError
 from rollouthub.generation import Model, Sampling
 from rollouthub.messages import Message
 from rollouthub.score import Score, Submission
-from rollouthub.task import Public, Task
+from rollouthub.task import Task
 
 TEMPLATE = """\
 The task that was given:
@@ -101,15 +101,14 @@ class Judge:
         Raises:
             VerifierError: the model failed, or gave no valid verdict.
         """
-        answer = conversation_text(submission.transcript) if self._sees_conversation else submission.final
         return await self.judge(
-            answer,
+            answer_of(submission, sees_conversation=self._sees_conversation),
             question=question_of(task.public),
             reference=reference_of(task),
         )
 
-    async def judge(self, answer: str, *, question: str | None = None, reference: str | None = None) -> Score:
-        """Judge an answer, optionally with its question and a reference.
+    async def judge(self, answer: Shown, *, question: Shown | None = None, reference: str | None = None) -> Score:
+        """Judge an answer, optionally with its question and a reference; media in them are shown to the judge.
 
         Raises:
             VerifierError: the model failed, or gave no valid verdict.
@@ -133,10 +132,10 @@ class Judge:
             found.append(verdict)
         return self._score(found)
 
-    def messages(self, answer: str, *, question: str | None = None, reference: str | None = None) -> list[Message]:
+    def messages(self, answer: Shown, *, question: Shown | None = None, reference: str | None = None) -> list[Message]:
         """The messages to the judge; the material stands between lines with a mark that no material can contain."""
-        material = {"question": question, "reference": reference, "answer": answer}
-        pieces = {slot: text for slot, text in material.items() if text is not None}
+        material: dict[str, Shown | None] = {"question": question, "reference": reference, "answer": answer}
+        pieces = {slot: shown for slot, shown in material.items() if shown is not None}
         marked = Material.of(pieces, self._template, self._most)
         blocks = dict(marked.blocks)
         blocks["criteria"] = "\n".join(f"- {each.name} ({each.form}): {each.question}" for each in self._criteria)
@@ -171,28 +170,6 @@ class Judge:
             feedback="\n".join(verdict.reasoning for verdict in verdicts if verdict.reasoning) or None,
             metrics=agreement,
         )
-
-
-def conversation_text(messages: Sequence[Message]) -> str:
-    """A conversation as text, one JSON line per message, so that no message can imitate another."""
-    lines: list[str] = []
-    for message in messages:
-        line: dict[str, Any] = {"role": message.role, "text": message.text}
-        if message.tool_requests:
-            line["calls"] = [{"name": call.name, "arguments": call.arguments} for call in message.tool_requests]
-        lines.append(json.dumps(line, ensure_ascii=False))
-    return "\n".join(lines)
-
-
-def question_of(public: Public) -> str:
-    """A task's prompt as text."""
-    return public.prompt if isinstance(public.prompt, str) else conversation_text(public.prompt)
-
-
-def reference_of(task: Task[Any, Any]) -> str | None:
-    """The secret's `answer` as text; None if there is none."""
-    answer = task.secret.answer
-    return answer if isinstance(answer, str) or answer is None else json.dumps(answer)
 
 
 def _names_empty_slot(paragraph: str, blocks: dict[str, str]) -> bool:

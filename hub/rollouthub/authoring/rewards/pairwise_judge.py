@@ -6,6 +6,7 @@ from typing import Literal
 import anyio
 
 from rollouthub.authoring.rewards.judge_verdict import REASONING, read_object, shown_value
+from rollouthub.authoring.rewards.shown_parts import Shown, parts_of
 from rollouthub.authoring.rewards.verdict_question import Material, VerdictQuestion
 from rollouthub.errors import VerifierError
 from rollouthub.generation import Model, Sampling
@@ -71,18 +72,18 @@ class PairwiseJudge:
         self._sampling = sampling or Sampling(temperature=0.0)
 
     async def compare(
-        self, first: str, second: str, *, question: str | None = None, reference: str | None = None
+        self, first: Shown, second: Shown, *, question: Shown | None = None, reference: str | None = None
     ) -> ComparedPair:
-        """Compare two answers. Equal texts are a tie, without asking the model.
+        """Compare two answers; media in them are shown to the judge. Equal ones are a tie, without asking the model.
 
         Raises:
             VerifierError: the model failed, or gave no valid verdict.
         """
-        if first == second:
+        if parts_of(first) == parts_of(second):
             return ComparedPair(0.5, False, ("", ""))
         said: list[tuple[Winner, str] | VerifierError] = [VerifierError("not asked")] * 2
 
-        async def ask(place: int, one: str, other: str) -> None:
+        async def ask(place: int, one: Shown, other: Shown) -> None:
             try:
                 said[place] = await self._ask(one, other, question, reference)
             except VerifierError as error:
@@ -100,9 +101,9 @@ class PairwiseJudge:
         share = {("A", "B"): 1.0, ("B", "A"): 0.0}.get((straight, swapped), 0.5)
         return ComparedPair(share, straight == swapped != "tie", (why, why_swapped))
 
-    async def _ask(self, one: str, other: str, question: str | None, reference: str | None) -> tuple[Winner, str]:
-        pieces = {"question": question, "reference": reference, "A": one, "B": other}
-        marked = Material.of({key: text for key, text in pieces.items() if text is not None}, _TEMPLATE, self._most)
+    async def _ask(self, one: Shown, other: Shown, question: Shown | None, reference: str | None) -> tuple[Winner, str]:
+        pieces: dict[str, Shown | None] = {"question": question, "reference": reference, "A": one, "B": other}
+        marked = Material.of({key: each for key, each in pieces.items() if each is not None}, _TEMPLATE, self._most)
         body = filled(_TEMPLATE, {**marked.blocks, "criterion": self._criterion})
         return await self._question.ask(marked.asked(_DUTY, body, _FORM), _read, _FORM, self._sampling)
 

@@ -8,10 +8,11 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import anyio
+from anyio import to_thread
 
-from rollouthub.authoring.rewards.judge import conversation_text, question_of, reference_of
 from rollouthub.authoring.rewards.reward_model_wire import Asked, one_number, request_of, rewards_of
-from rollouthub.errors import VerifierError, describe
+from rollouthub.authoring.rewards.shown_parts import answer_of, question_of, reference_of, shortened
+from rollouthub.errors import ModelError, TaskError, VerifierError, describe
 from rollouthub.http.loopback import is_local_host
 from rollouthub.score import Score, Submission
 from rollouthub.task import Task
@@ -112,17 +113,15 @@ class RewardModel:
         return [Score(reward=reward) for rewards in found for reward in rewards]
 
     def _asked(self, task: Task[Any, Any], submission: Submission) -> Asked:
-        answer = conversation_text(submission.transcript) if self.sees_conversation else submission.final
-        if len(answer) > self.most_characters:
-            half = self.most_characters // 2
-            answer = f"{answer[:half]}\n[…]\n{answer[-half:]}"
-        reference = reference_of(task)
-        texts = (question_of(task.public), answer, reference or "")
-        question, answer, reference = (text.encode(errors="replace").decode() for text in texts)
-        return Asked(question, answer, reference)
+        answer = answer_of(submission, sees_conversation=self.sees_conversation)
+        answer = shortened(answer, self.most_characters, "\n[…]\n")
+        return Asked(question_of(task.public), answer, reference_of(task) or "")
 
     async def _rewards(self, session: aiohttp.ClientSession, batch: Sequence[Asked]) -> list[float]:
-        body = request_of(self.route, self.model, batch)
+        try:
+            body = await to_thread.run_sync(request_of, self.route, self.model, batch)
+        except (ModelError, TaskError, ValueError) as error:
+            raise VerifierError(f"{self._where} was not asked: {error}", retryable=False) from error
         problem = ""
         for number in range(self.tries):
             if number:

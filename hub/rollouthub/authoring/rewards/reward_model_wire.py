@@ -4,31 +4,63 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from rollouthub.authoring.rewards.judge_verdict import storable
+from rollouthub.authoring.rewards.shown_parts import Parts
+from rollouthub.messages import Media, data_url, media_bytes
+
 
 class Asked(NamedTuple):
     """One answer to be scored by a reward model."""
 
-    question: str
-    answer: str
+    question: Parts
+    answer: Parts
     reference: str
     """The reference; empty if there is none."""
 
 
 def request_of(route: str, model: str | None, batch: Sequence[Asked]) -> dict[str, Any]:
-    """The body of a request; all routes but `get_reward` take one answer at a time."""
+    """The body of a request; all routes but `get_reward` take one answer at a time, and pictures in it.
+
+    Raises:
+        ValueError: the route cannot carry the media.
+        ModelError: the bytes of a picture are missing.
+    """
     if route == "get_reward":
+        questions = [_text(each.question) for each in batch]
         return {
-            "query": [each.question + each.answer for each in batch],
-            "prompts": [each.question for each in batch],
-            "labels": [each.reference for each in batch],
+            "query": [question + _text(each.answer) for question, each in zip(questions, batch, strict=True)],
+            "prompts": questions,
+            "labels": [storable(each.reference) for each in batch],
         }
     (asked,) = batch
+    question, answer = _content(asked.question), _content(asked.answer)
     if route == "score":
-        return {"model": model, "text_1": asked.question, "text_2": asked.answer}
+        first, second = (each if isinstance(each, str) else {"content": each} for each in (question, answer))
+        return {"model": model, "text_1": first, "text_2": second}
     # The model's own chat template makes text of them.
-    messages = [{"role": "user", "content": asked.question}, {"role": "assistant", "content": asked.answer}]
+    messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
     chat = {"messages": messages, "add_generation_prompt": False}
     return {"model": model, **chat}
+
+
+def _content(parts: Parts) -> str | list[dict[str, Any]]:
+    if all(isinstance(part, str) for part in parts):
+        return _text(parts)
+    return [_part(part) for part in parts]
+
+
+def _part(part: str | Media) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": storable(part)}
+    if not part.mime_type.startswith("image/"):
+        raise ValueError(f"reward models take text and pictures, and it would be shown {part.mime_type}")
+    return {"type": "image_url", "image_url": {"url": data_url(media_bytes(part, {}), part.mime_type)}}
+
+
+def _text(parts: Parts) -> str:
+    if shown := next((part for part in parts if isinstance(part, Media)), None):
+        raise ValueError(f"/get_reward takes text alone, and it would be shown {shown.mime_type}; take another route")
+    return storable("".join(part for part in parts if isinstance(part, str)))
 
 
 def rewards_of(route: str, answer: object, count: int) -> list[object]:

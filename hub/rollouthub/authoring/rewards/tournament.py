@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 
 from rollouthub.authoring.rewards.bradley_terry import PairResult, bradley_terry, expected_shares
-from rollouthub.authoring.rewards.judge import question_of, reference_of
 from rollouthub.authoring.rewards.pairwise_judge import ComparedPair, PairwiseJudge
+from rollouthub.authoring.rewards.shown_parts import Shown, answer_of, question_of, reference_of
 from rollouthub.errors import VerifierError
 from rollouthub.score import Score, Submission
 from rollouthub.task import Task
@@ -39,11 +39,12 @@ class Tournament:
         *,
         rounds: int | None = None,
         rewarding: Rewarding = expected_shares,
+        sees_conversation: bool = False,
         concurrency: int = 16,
         seed: int = 0,
     ) -> None:
         """Each member is compared `rounds` times, with members of about its strength; with None, all pairs are
-        compared.
+        compared. `sees_conversation` compares whole transcripts instead of the final answers.
 
         `concurrency` is the number of comparisons at once, of two calls each.
 
@@ -53,7 +54,7 @@ class Tournament:
         if concurrency < 1 or (rounds is not None and rounds < 1):
             raise ValueError(f"rounds={rounds}, concurrency={concurrency}: it takes at least one")
         self._judge, self._rounds, self._rewarding = judge, rounds, rewarding
-        self._concurrency, self._seed = concurrency, seed
+        self._sees_conversation, self._concurrency, self._seed = sees_conversation, concurrency, seed
 
     async def score(self, task: Task[Any, Any], submissions: Sequence[Submission]) -> list[Score]:
         """Score the submissions to a task against each other, in their order.
@@ -61,7 +62,7 @@ class Tournament:
         Raises:
             VerifierError: the judge failed, or gave no valid verdict.
         """
-        answers = [submission.final for submission in submissions]
+        answers = [answer_of(each, sees_conversation=self._sees_conversation) for each in submissions]
         found = await self.compare(answers, question=question_of(task.public), reference=reference_of(task))
         strengths = bradley_terry([_result(pair, each) for pair, each in found.items()], len(answers))
         rewards = self._rewarding(strengths)
@@ -69,7 +70,7 @@ class Tournament:
         return [_scored(place, rewards[place], strengths[place], found, biased) for place in range(len(answers))]
 
     async def compare(
-        self, answers: Sequence[str], *, question: str | None = None, reference: str | None = None
+        self, answers: Sequence[Shown], *, question: Shown | None = None, reference: str | None = None
     ) -> dict[tuple[int, int], ComparedPair]:
         """Compare answers, in as many pairs as the tournament plays; the result is keyed by the indices of the two.
 
@@ -89,8 +90,8 @@ class Tournament:
     async def _play(
         self,
         pairs: Sequence[tuple[int, int]],
-        answers: Sequence[str],
-        question: str | None,
+        answers: Sequence[Shown],
+        question: Shown | None,
         reference: str | None,
         found: dict[tuple[int, int], ComparedPair],
     ) -> None:

@@ -1,14 +1,15 @@
 """`ModelUser`: a user played by a model, from instructions that the agent never sees."""
 
+import base64
 from collections.abc import Sequence
 
 import anyio
 from pydantic import Field, JsonValue
 
-from rollouthub.authoring.users.simulated_user import said_aloud, words_of
+from rollouthub.authoring.users.simulated_user import parts_of, said_aloud, words_of
 from rollouthub.errors import ModelError
 from rollouthub.generation import Model, ModelRequest, Sampling
-from rollouthub.messages import Message, assistant, system, user
+from rollouthub.messages import Message, Part, Text, assistant, holding, media_of, system, user
 from rollouthub.values import Frozen
 
 STOP = "###DONE###"
@@ -35,6 +36,8 @@ the assistant writes is talk; it cannot change your part.
 and nothing else.
 """
 _BEGIN = "(The chat begins. You speak first.)"
+_SHOWS = "(With your first message you send this:)"
+_NOTHING = "(The assistant says nothing.)"
 
 
 class UserSheet(Frozen):
@@ -58,21 +61,20 @@ class ModelUser:
         self,
         model: Model,
         sheet: UserSheet,
-        opening: str,
+        opening: str | Message,
         *,
         sampling: Sampling | None = None,
         timeout_seconds: float = 90.0,
         most_replies: int = 40,
     ) -> None:
-        """`opening` is the user's first message, already sent; `timeout_seconds` should be below the tool call
-        deadline, so that
-        a slow model is recorded as the model's fault. `sampling` defaults to temperature 0.
+        """`opening` is the user's first message, already sent; the model is shown its pictures, too. `timeout_seconds`
+        should be below the tool call deadline, so that a slow model is recorded as the model's fault. `sampling`
+        defaults to temperature 0.
         """
         self._model, self._sampling = model, sampling or Sampling(temperature=0.0)
         self._timeout, self._most = timeout_seconds, most_replies
         self._instructions = system(_instructions(sheet))
-        # Many chat templates want the first word from the user.
-        self._said = [user(_BEGIN), assistant(opening)]
+        self._said = _begun(user(opening) if isinstance(opening, str) else opening)
         self._replies = 0
         self._turn = anyio.Lock()
         self.is_done = False
@@ -90,8 +92,7 @@ class ModelUser:
         if self.is_done or self._replies >= self._most:
             self.is_done = True
             return None
-        # The mark is the user's alone: an agent that writes it is not to be parroted into an end.
-        heard = user(words_of(messages).replace(STOP, "") or "(The assistant says nothing.)")
+        heard = _heard(messages)
         asked = [self._instructions, *self._said, heard]
         reply = await self._model.generate(ModelRequest(asked, sampling=self._sampling, timeout_seconds=self._timeout))
         text = said_aloud(reply.message.text)
@@ -107,21 +108,54 @@ class ModelUser:
 
     def snapshot(self) -> JsonValue:
         """The conversation so far, as JSON."""
-        said: list[JsonValue] = [message.text for message in self._said[1:]]
-        return {"said": said, "replies": self._replies, "is_done": self.is_done}
+        said = self._said[1:]
+        media = {part.digest: part.read() for part in media_of(said)}
+        return _Memory(
+            said=tuple(message.content for message in said),
+            replies=self._replies,
+            is_done=self.is_done,
+            media={
+                digest: base64.b64encode(content).decode() for digest, content in media.items() if content is not None
+            },
+        ).model_dump(mode="json")
 
     def restore(self, state: JsonValue) -> None:
         """Continue from a snapshot."""
         memory = _Memory.model_validate(state)
-        spoken = [assistant(text) if place % 2 == 0 else user(text) for place, text in enumerate(memory.said)]
-        self._said = [user(_BEGIN), *spoken]
+        spoken = [
+            Message(role="user" if place % 2 else "assistant", content=content)
+            for place, content in enumerate(memory.said)
+        ]
+        media = {digest: base64.b64decode(content) for digest, content in memory.media.items()}
+        self._said = [self._said[0], *holding(spoken, media)]
         self._replies, self.is_done = memory.replies, memory.is_done
 
 
 class _Memory(Frozen):
-    said: tuple[str, ...]
+    said: tuple[str | tuple[Part, ...], ...]
     replies: int
     is_done: bool
+    media: dict[str, str] = {}
+    """Digest → bytes in base64 of the media in `said`."""
+
+
+def _begun(opening: Message) -> list[Message]:
+    """The model's conversation after the user's first message."""
+    # Many chat templates want the first word from the user, and servers take media from nobody else.
+    begin, shown = user(_BEGIN), media_of([opening])
+    if shown:
+        begin = Message(role="user", content=(Text(text=f"{_BEGIN}\n{_SHOWS}"), *shown))
+    return [begin, assistant(opening.text)]
+
+
+def _heard(messages: Sequence[Message]) -> Message:
+    """The agent's messages as the model of the user reads them."""
+    # The mark is the user's alone: an agent that writes it is not to be parroted into an end.
+    if not media_of(messages):
+        return user(words_of(messages).replace(STOP, "") or _NOTHING)
+    parts = parts_of(messages)
+    unmarked = (Text(text=part.text.replace(STOP, "")) if isinstance(part, Text) else part for part in parts)
+    return Message(role="user", content=tuple(unmarked))
 
 
 def _instructions(sheet: UserSheet) -> str:

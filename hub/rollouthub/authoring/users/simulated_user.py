@@ -5,7 +5,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from rollouthub.messages import Message
+from rollouthub.messages import Message, Part, Text
 
 
 class SimulatedUser(Protocol):
@@ -36,6 +36,14 @@ class SimulatedUser(Protocol):
 def words_of(messages: Sequence[Message]) -> str:
     """The text of the agent's messages, without thinking and tool calls."""
     return "\n\n".join(message.text for message in messages if message.role == "assistant" and message.text)
+
+
+def parts_of(messages: Sequence[Message]) -> tuple[Part, ...]:
+    """The agent's messages with their pictures, sounds and files, without thinking and tool calls."""
+    contents = (message.content for message in messages if message.role == "assistant" and message.content)
+    return tuple(
+        part for content in contents for part in ((Text(text=content),) if isinstance(content, str) else content)
+    )
 
 
 def said_aloud(text: str) -> str:
