@@ -6,7 +6,7 @@ once, in the run's own process, and committed for all members at once; a run tha
 verdict when it is resumed.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +31,8 @@ from rollouthub.errors import (
     UnknownNameError,
     VerifierError,
 )
-from rollouthub.messages import holding, media_of
+from rollouthub.hosting.local.shown_media import group_media, judged_media, showing_group
+from rollouthub.messages import Media
 from rollouthub.rollout import Outcome, Rollout, submission_of
 from rollouthub.score import GroupMember, LostMember, ModelCall, SampleGroup, Score
 from rollouthub.store import RunWriter, open_run
@@ -40,6 +41,7 @@ OWN = "verify"
 """Name of the metric that holds the reward of a member's own `verify`, unless the group's verdict has a metric of
 this name.
 """
+_NONE: Mapping[str, bytes] = {}
 MOST_CHARACTERS = 300
 """Most characters of the reason why a member is lost."""
 
@@ -134,9 +136,12 @@ class GroupScoring:
         try:
             await self._writer.flush()  # what was played outlasts whatever the verdict comes to
             asked = group_of(group.members, group.lost.values(), group.sample)
-            if any(True for member in asked.members for _ in media_of(member.submission.transcript)):
-                asked = await anyio.to_thread.run_sync(_with_media, asked, self._directory)
-            self._conclude(group.members, await self._verdict(group, asked))
+            if shown := group_media(asked):
+                asked = await anyio.to_thread.run_sync(_with_media, asked, shown, self._directory)
+            verdict, media = await self._verdict(group, asked), dict[str, bytes]()
+            if not isinstance(verdict, EpisodeError):
+                media = await anyio.to_thread.run_sync(judged_media, verdict)
+            self._conclude(group.members, verdict, media)
         except StoreError as error:
             self._stop.set(str(error))
         finally:
@@ -166,7 +171,9 @@ class GroupScoring:
                 pairs = zip(group.members, scores, strict=True)
                 return [_merged(rollout.score, score, told) for rollout, score in pairs]
 
-    def _conclude(self, members: Sequence[Rollout], verdict: Sequence[Score] | EpisodeError) -> None:
+    def _conclude(
+        self, members: Sequence[Rollout], verdict: Sequence[Score] | EpisodeError, media: Mapping[str, bytes] = _NONE
+    ) -> None:
         """Write the members' final records. There is no await in it, so all members are committed together."""
         if not members:
             return
@@ -178,7 +185,7 @@ class GroupScoring:
                 scored_again(rollout, score, score.seat_rewards)
                 for rollout, score in zip(members, verdict, strict=True)
             ]
-        self._writer.conclude_group(final)
+        self._writer.conclude_group(final, media)
         own = {rollout.rollout_id: rollout.score.judge_calls for rollout in members if rollout.score is not None}
         calls = [
             call
@@ -205,18 +212,14 @@ def group_of(members: Sequence[Rollout], lost: Iterable[LostMember], sample: Sam
     )
 
 
-def _with_media(group: SampleGroup, directory: Path) -> SampleGroup:
+def _with_media(group: SampleGroup, shown: Sequence[Media], directory: Path) -> SampleGroup:
     """The group with the bytes of its members' media, as far as the run's store has them."""
-    shown: list[GroupMember] = []
+    found: dict[str, bytes] = {}
     with open_run(directory) as reader:
-        for member in group.members:
-            transcript, found = member.submission.transcript, dict[str, bytes]()
-            for part in media_of(transcript):
-                with suppress(UnknownNameError, RunDirectoryError):
-                    found[part.digest] = reader.media(part.digest)
-            submission = member.submission.model_copy(update={"transcript": holding(transcript, found)})
-            shown.append(member.model_copy(update={"submission": submission}))
-    return group.model_copy(update={"members": tuple(shown)})
+        for part in shown:
+            with suppress(UnknownNameError, RunDirectoryError):
+                found[part.digest] = reader.media(part.digest)
+    return showing_group(group, found)
 
 
 def _lost(rollout: Rollout) -> LostMember:

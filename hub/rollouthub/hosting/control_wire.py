@@ -3,6 +3,8 @@
 All of it is privileged: it is sent on a separate listener, with a credential that no agent has.
 """
 
+import base64
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from mcp_types import Tool
@@ -22,7 +24,7 @@ from rollouthub.errors import (
     VerifierError,
 )
 from rollouthub.limits import Deadlines
-from rollouthub.messages import Message
+from rollouthub.messages import Message, digest_of
 from rollouthub.rollout import Fault
 from rollouthub.sandbox import SandboxRef
 from rollouthub.score import Artifact, ModelCall, SampleGroup, Score, Submission
@@ -265,10 +267,50 @@ class GroupRequest(Frozen):
         return group
 
 
+class MediaBody(Frozen):
+    """A picture, sound or file with its bytes."""
+
+    digest: str
+    data: str
+    """The bytes in base64."""
+
+
+def media_bodies(media: Mapping[str, bytes]) -> tuple[MediaBody, ...]:
+    """Media as they are sent, from their bytes by digest."""
+    return tuple(MediaBody(digest=digest, data=base64.b64encode(content).decode()) for digest, content in media.items())
+
+
+def media_in(bodies: Iterable[MediaBody]) -> dict[str, bytes]:
+    """Digest → bytes of media that were sent.
+
+    Raises:
+        ValueError: one is no base64, or holds other bytes than its digest says.
+    """
+    media = {body.digest: base64.b64decode(body.data, validate=True) for body in bodies}
+    for digest, content in media.items():
+        if digest_of(content) != digest:
+            raise ValueError(f"media {digest[:80]!r} has {len(content):,} bytes of another digest")
+    return media
+
+
+class ShownGroupRequest(GroupRequest):
+    """Body of `POST /v1/score_group` for hosts whose `group_media` asks for the bytes."""
+
+    media: tuple[MediaBody, ...] | None = None
+    """The media of the members' messages, each once; None if the caller knows nothing of them."""
+
+
 class GroupVerdict(Frozen):
     """Answer to `POST /v1/score_group`: a score for each member, in order."""
 
     scores: tuple[Score, ...]
+
+
+class ShownGroupVerdict(GroupVerdict):
+    """Answer to a `ShownGroupRequest` with media."""
+
+    media: tuple[MediaBody, ...] = ()
+    """The media in the judge calls that the request did not bring."""
 
 
 def problem_of(error: HubError) -> ControlProblem:

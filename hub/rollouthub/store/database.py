@@ -75,6 +75,7 @@ class Batch:
     """How that request differs from the previous one."""
     groups: list[Sequence[Rollout]] = field(default_factory=list[Sequence[Rollout]])
     """Group by group, the members of groups whose verdict has arrived, or failed with an error."""
+    media: dict[str, bytes] = field(default_factory=dict[str, bytes])  # what judges of groups were shown, by digest
 
 
 class RunDatabase:
@@ -143,9 +144,8 @@ class RunDatabase:
             sqlite3.Error: nothing of the batch was written.
         """
         self.begin()
-        for _, media in batch.rollouts:
-            if media:
-                keep_media(self.directory / MEDIA, media)
+        for media in (batch.media, *(media for _, media in batch.rollouts)):
+            keep_media(self.directory / MEDIA, media)
         if batch.resolved is not None:
             _write_resolved(self.directory, batch.resolved)
         row_id, seq = self._row_id, self._seq

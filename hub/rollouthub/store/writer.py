@@ -180,15 +180,16 @@ class RunWriter:
         elif len(self._queue) >= _BATCH_ROLLOUTS:
             self._hurry.set()
 
-    def conclude_group(self, members: Sequence[Rollout]) -> None:
+    def conclude_group(self, members: Sequence[Rollout], media: Mapping[str, bytes] = _NO_MEDIA) -> None:
         """Write the final records of a group's waiting members, with scores or the error, in one transaction: a kill
-        never leaves a group half scored.
+        never leaves a group half scored. `media` are those that its judges were shown, by digest.
         """
         for rollout in members:
             self._live.pop(rollout.rollout_id, None)
         if any(rollout.score is not None for rollout in members):
             self._judged.add(members[0].group_id)
         self._next.groups.append(members)
+        self._next.media.update(media)
         self._noted()
 
     def add_tools(self, digest: str, tools: Sequence[Tool]) -> None:

@@ -40,6 +40,7 @@ class Stub:
         self.seen: list[str] = []
         self.suspected = 0
         self.info = INFO
+        self.groups: list[Any] = []
         self.url = ""
         self._connection: ServerConnection | None = None
         self._runner: web.AppRunner | None = None
@@ -60,7 +61,12 @@ class Stub:
 
     def host(self) -> RemoteHost:
         """Its client."""
-        return RemoteHost(EnvironmentInfo.model_validate(INFO), self)
+        return RemoteHost(EnvironmentInfo.model_validate(self.info), self)
+
+    def judge(self, body: Any) -> Any:
+        """The verdict on a group; `groups` keeps what was asked."""
+        self.groups.append(body)
+        return {"scores": [{"reward": 1.0} for _ in body["group"]["members"]]}
 
     def _step(self, name: str, answer: Callable[[Any], Any]) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -115,6 +121,7 @@ class Stub:
         )
         app.router.add_delete("/v1/episodes/e1", self._step("close", lambda _: {**status, "state": "closed"}))
         app.router.add_post("/v1/verify", self._step("batch", lambda _: {"verdicts": [{"score": {"reward": 0.5}}]}))
+        app.router.add_post("/v1/score_group", self._step("group", self.judge))
         app.router.add_post(
             "/e/t/mcp",
             self._step(

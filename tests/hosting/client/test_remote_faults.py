@@ -1,18 +1,23 @@
 """Environment servers that misbehave: each fault is the server's, typed, bounded, and the next episode is played."""
 
+import base64
+
 import anyio
 import pytest
 from aiohttp import web
 
-from rollouthub import BadRow, Deadlines, Limits, Outcome, Sampling, Submission, ToolRequest
+from rollouthub import BadRow, Deadlines, Limits, Outcome, Sampling, Submission, ToolRequest, picture
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.errors import TaskError, VerifierError
-from rollouthub.messages import Message, assistant
+from rollouthub.hosting.client import remote_host
+from rollouthub.messages import Message, assistant, digest_of
 from rollouthub.protocols import Seat, TaskCard
 from rollouthub.rollout import AgentRef, EnvironmentRef, Rollout, Stop, TaskRef
+from rollouthub.score import GroupMember, SampleGroup
+from tests.engine.picture_world import TASK as PNG
 from tests.hosting.client import stub as misbehaviour
-from tests.hosting.client.stub import Handler, Stub, stub_server
+from tests.hosting.client.stub import INFO, Handler, Stub, stub_server
 
 PATIENT = Deadlines(setup=10, tool_call=10, verify=10, close=10)
 SHORT_SECONDS = 0.2
@@ -163,6 +168,52 @@ async def test_a_batch_score_comes_back_and_a_dead_server_is_a_verifier_fault() 
         server.misbehave = {"batch": misbehaviour.hang_up}
         with pytest.raises(VerifierError, match="is gone"):
             await host.score(card, Submission(answer="x"), seed=0, deadlines=PATIENT)
+
+
+def pictured() -> SampleGroup:
+    """A group of one, who was shown a picture."""
+    message = Message(role="user", content=(picture(PNG),))
+    return SampleGroup(members=(GroupMember(sample=0, submission=Submission(transcript=(message,))),))
+
+
+@pytest.mark.parametrize(("offers", "given"), [({}, None), ({"group_media": True}, [PNG])])
+async def test_a_group_goes_with_its_media_to_servers_that_ask_for_them_alone(
+    offers: dict[str, bool], given: list[bytes] | None
+) -> None:
+    async with stub_server() as server:
+        server.info = {**INFO, "scores_groups": True, **offers}
+        card = await first_task(server)
+        (score,) = await server.host().score_group(card, pictured(), seed=0, deadlines=PATIENT)
+        assert score.reward == 1.0
+        (asked,) = server.groups
+        media = asked.get("media")
+        assert (None if media is None else [base64.b64decode(each["data"]) for each in media]) == given
+        assert set(asked) - {"media"} == {"task", "seed", "group", "deadlines"}
+
+
+@pytest.mark.parametrize("data", ["!", base64.b64encode(b"other").decode()])
+async def test_media_of_a_verdict_that_are_not_what_they_say_are_a_verifier_fault(data: str) -> None:
+    async with stub_server() as server:
+        server.info = {**INFO, "scores_groups": True, "group_media": True}
+        card = await first_task(server)
+
+        async def lie(request: web.Request) -> web.StreamResponse:
+            return web.json_response({"scores": [{"reward": 1.0}], "media": [{"digest": digest_of(PNG), "data": data}]})
+
+        server.misbehave = {"group": lie}
+        with pytest.raises(VerifierError, match="gave media of a verdict wrongly"):
+            await server.host().score_group(card, pictured(), seed=0, deadlines=PATIENT)
+
+
+async def test_more_media_than_a_group_may_show_are_refused_before_they_are_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remote_host, "GROUP_MEDIA_BYTES", 3)
+    async with stub_server() as server:
+        server.info = {**INFO, "scores_groups": True, "group_media": True}
+        with pytest.raises(VerifierError, match="--in-process"):
+            await server.host().score_group(await first_task(server), pictured(), seed=0, deadlines=PATIENT)
+        assert server.groups == []
 
 
 async def test_arguments_too_large_for_the_server_are_the_models_to_mend() -> None:

@@ -1,13 +1,14 @@
 """Controls an environment that another process hosts."""
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import quote, urlencode
 
 import anyio
+from anyio import to_thread
 from pydantic import ConfigDict, JsonValue, ValidationError
 
 from rollouthub.errors import DataError, HubError, TaskError, VerifierError
@@ -22,15 +23,20 @@ from rollouthub.hosting.control_wire import (
     Card,
     CardPage,
     GroupRequest,
-    GroupVerdict,
     OpenedEpisode,
     OpenEpisode,
+    ShownGroupRequest,
+    ShownGroupVerdict,
     TaskKey,
     error_of,
+    media_bodies,
+    media_in,
 )
 from rollouthub.hosting.local.group_scores import group_seconds
 from rollouthub.hosting.local.host import logger
+from rollouthub.hosting.local.shown_media import group_media
 from rollouthub.limits import Deadlines
+from rollouthub.messages import holding
 from rollouthub.protocols import EnvironmentInfo, Episode, TaskCard
 from rollouthub.score import SampleGroup, Score, Submission
 from rollouthub.task import BadRow, Public
@@ -39,6 +45,8 @@ MOST_LISTINGS = 4
 """Most tries to read one page of tasks."""
 LIST_SECONDS = 120.0
 """Seconds that a page of tasks may take: for the first one, the server may have to load a data set."""
+GROUP_MEDIA_BYTES = 256 * 2**20
+"""Most bytes of one group's media."""
 HURRIED_SECONDS = 2.0
 """Seconds to wait for an episode to close if the run was cancelled; the server then closes it by itself."""
 
@@ -167,17 +175,24 @@ class RemoteHost:
         """
         assert isinstance(task, RemoteTask), "a host scores only its own tasks"
         request = GroupRequest(task=task.key, seed=seed, group=group, deadlines=deadlines)
+        media: dict[str, bytes] = {}
+        if self.info.group_media:
+            media = await to_thread.run_sync(_media_of, group)
+            request = await to_thread.run_sync(lambda: ShownGroupRequest(**dict(request), media=media_bodies(media)))
         seconds = group_seconds(deadlines, group)
         try:
             connection = await self._server.connection()
-            answer = await connection.ask("POST", "/v1/score_group", GroupVerdict, request, seconds=seconds)
+            answer = await connection.ask("POST", "/v1/score_group", ShownGroupVerdict, request, seconds=seconds)
+            media |= media_in(answer.media)
         except TaskError as error:
             raise VerifierError(str(error), retryable=error.retryable) from error
+        except ValueError as error:
+            raise VerifierError(f"the environment server gave media of a verdict wrongly: {error}") from error
         if len(answer.scores) != len(group.members):
             raise VerifierError(
                 f"the environment server gave {len(answer.scores)} scores for {len(group.members)} members"
             )
-        return answer.scores
+        return [_holding(score, media) for score in answer.scores]
 
     @asynccontextmanager
     async def open(
@@ -227,6 +242,33 @@ def _task(card: Card, seed: int) -> RemoteTask:
     except ValidationError as error:
         told = error.errors(include_url=False)[0]
         raise ServerFault(f"the environment server listed what is no task: {told['loc']} {told['msg']}") from None
+
+
+def _media_of(group: SampleGroup) -> dict[str, bytes]:
+    """Digest → bytes of a group's media, as far as they are at hand.
+
+    Raises:
+        VerifierError: there are too many bytes for one request.
+    """
+    media: dict[str, bytes] = {}
+    for part in group_media(group):
+        if (content := part.read()) is not None:
+            media[part.digest] = content
+        if sum(map(len, media.values())) > GROUP_MEDIA_BYTES:
+            raise VerifierError(
+                f"a group shows more than {GROUP_MEDIA_BYTES >> 20} MiB of media, which its environment's server "
+                "cannot be sent at once; play it with --in-process, or with fewer --repeats",
+                retryable=False,
+            )
+    return media
+
+
+def _holding(score: Score, media: Mapping[str, bytes]) -> Score:
+    """A score whose judge calls have the bytes of their media."""
+    if not media or not score.judge_calls:
+        return score
+    calls = (call.model_copy(update={"messages": holding(call.messages, media)}) for call in score.judge_calls)
+    return score.model_copy(update={"judge_calls": tuple(calls)})
 
 
 def _bad_row(card: BadCard) -> BadRow:

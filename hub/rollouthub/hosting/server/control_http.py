@@ -167,14 +167,14 @@ def integer(query: Query, name: str, default: int = 0) -> int:
     return int(text)
 
 
-async def body_of(scope: Scope, receive: Receive, kind: type[BodyT]) -> BodyT:
+async def body_of(scope: Scope, receive: Receive, kind: type[BodyT], most_bytes: int | None = None) -> BodyT:
     """The body of a POST, checked.
 
     Raises:
         UsageError: says what is wrong with it, and where.
     """
     need(scope, "POST")
-    return parsed(await read_body(scope, receive, MAX_BODY_BYTES), kind)
+    return parsed(await read_body(scope, receive, most_bytes or MAX_BODY_BYTES), kind)
 
 
 def parsed(body: bytes, kind: type[BodyT]) -> BodyT:

@@ -1,10 +1,12 @@
 """The control plane: HTTP and JSON for the hub alone, behind a credential that no agent holds."""
 
 import base64
-from collections.abc import Awaitable, Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar
 
 import anyio
+from anyio import to_thread
 from pydantic import BaseModel
 
 from rollouthub.errors import HubError, NotOffered, TaskError, UnknownNameError, UsageError
@@ -17,19 +19,23 @@ from rollouthub.hosting.control_wire import (
     ControlProblem,
     EpisodeStateBody,
     EpisodeVerdict,
-    GroupRequest,
     GroupVerdict,
     LeaveRequest,
+    MediaBody,
     OpenEpisode,
     Reference,
     ReplyAnswer,
     ReplyRequest,
+    ShownGroupRequest,
+    ShownGroupVerdict,
     Verified,
     VerifyRequest,
+    media_bodies,
+    media_in,
     problem_of,
 )
 from rollouthub.hosting.local.shell_access import EnterableEpisode, OfferedShells, WaysIn
-from rollouthub.hosting.local.shown_media import ShowingEpisode, with_media
+from rollouthub.hosting.local.shown_media import ShowingEpisode, judged_media, showing_group, with_media
 from rollouthub.hosting.server.control_http import (
     MAX_BODY_BYTES,
     MEDIA_BYTES,
@@ -53,8 +59,15 @@ from rollouthub.hosting.server.task_pages import MOST_ON_A_PAGE, PAGE, TaskPages
 from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, read_body, until_gone
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentHost
+from rollouthub.score import Score
+
+logger = logging.getLogger(__name__)
 
 BATCH_CONCURRENCY = 32
+MAX_GROUP_BYTES = 416 * 2**20
+"""Most bytes of a group with its media in base64; a hub sends 256 MiB of media at the most."""
+MOST_JUDGED_BYTES = 32 * 2**20
+"""Most bytes of media that an answer brings; the hub reads 64 MiB."""
 
 
 class _NoReference(NotOffered):
@@ -129,7 +142,8 @@ class ControlPlane(ControlHttp):
             case ["v1", "verify"]:
                 return json_of(await self._score(await body_of(scope, receive, BatchRequest)))
             case ["v1", "score_group"]:
-                return json_of(await self._score_group(await body_of(scope, receive, GroupRequest), scope))
+                request = await body_of(scope, receive, ShownGroupRequest, MAX_GROUP_BYTES)
+                return await to_thread.run_sync(json_of, await self._score_group(request, scope))
             case _:
                 raise NoRoute
 
@@ -254,14 +268,17 @@ class ControlPlane(ControlHttp):
         finally:
             self._metrics.verdicts[outcome] += 1
 
-    async def _score_group(self, request: GroupRequest, scope: Scope) -> GroupVerdict:
+    async def _score_group(self, request: ShownGroupRequest, scope: Scope) -> GroupVerdict:
         key, outcome = request.task, "scored"
         try:
+            given = await to_thread.run_sync(_given_media, request)
             with until_gone(scope):
                 card = await self._host.find_task(key.split, key.id, key.seed)
-                group, deadlines = request.group, request.deadlines
-                scores = await self._host.score_group(card, group, seed=request.seed, deadlines=deadlines)
-                return GroupVerdict(scores=tuple(scores))
+                group, deadlines = showing_group(request.group, given), request.deadlines
+                scores = tuple(await self._host.score_group(card, group, seed=request.seed, deadlines=deadlines))
+                if request.media is None:
+                    return GroupVerdict(scores=scores)
+                return ShownGroupVerdict(scores=scores, media=await to_thread.run_sync(_shown_to_judges, scores, given))
             raise TaskError("whoever asked for the verdict has left")
         except HubError as error:
             outcome = type(error).__name__
@@ -272,6 +289,26 @@ class ControlPlane(ControlHttp):
     async def _stream(self, episode_id: str, after: int, scope: Scope, send: Send) -> None:
         """Send an episode's events as they come."""
         await send_events(self._episodes.find(episode_id).events, after, scope, send)
+
+
+def _given_media(request: ShownGroupRequest) -> dict[str, bytes]:
+    try:
+        return media_in(request.media or ())
+    except ValueError as error:
+        raise UsageError(f"the group's media cannot be read: {error}") from None
+
+
+def _shown_to_judges(scores: Sequence[Score], given: Mapping[str, bytes]) -> tuple[MediaBody, ...]:
+    """The media that judges were shown, without those that the hub has; as many as an answer can hold."""
+    shown: dict[str, bytes] = {}
+    for digest, content in judged_media(scores).items():
+        if digest in given:
+            continue
+        if sum(map(len, shown.values())) + len(content) > MOST_JUDGED_BYTES:
+            logger.warning("a judge of a group was shown more than can be kept; media %s is left out", digest)
+            continue
+        shown[digest] = content
+    return media_bodies(shown)
 
 
 _Action = Callable[[ControlPlane, str, Scope, Receive], Awaitable[BaseModel]]
