@@ -176,6 +176,8 @@ SLOW = (
     "tests/contract/test_transports.py::test_every_client_sees_and_scores_the_same[mcp_server]",
     "tests/cli/test_deadlines.py::test_deadlines_of_scoring_and_serving_are_options",
     "tests/views/notebook/test_evaluation.py::test_a_bar_is_drawn_where_somebody_looks",
+    "tests/cli/test_group_pictures.py::test_a_verdict_on_a_group_sees_every_seats_pictures[here]",
+    "tests/cli/test_group_pictures.py::test_a_verdict_of_a_resumed_run_sees_the_pictures_that_were_played_before[served]",
 )
 """Ids of tests; without the brackets of a parameter, all of its parameters."""
 
