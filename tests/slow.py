@@ -176,6 +176,9 @@ SLOW = (
     "tests/contract/test_transports.py::test_every_client_sees_and_scores_the_same[mcp_server]",
     "tests/cli/test_deadlines.py::test_deadlines_of_scoring_and_serving_are_options",
     "tests/views/notebook/test_evaluation.py::test_a_bar_is_drawn_where_somebody_looks",
+    "tests/cli/test_artifacts.py::test_files_reach_the_verifier_and_the_record_and_are_scored_again[here]",
+    "tests/cli/test_artifacts.py::test_a_declared_link_is_not_followed_and_leaves_a_gap[a link itself]",
+    "tests/cli/test_artifacts.py::test_a_declared_link_is_not_followed_and_leaves_a_gap[a link to a file]",
     "tests/cli/test_group_pictures.py::test_a_verdict_on_a_group_sees_every_seats_pictures[here]",
     "tests/cli/test_group_pictures.py::test_a_verdict_of_a_resumed_run_sees_the_pictures_that_were_played_before[served]",
 )

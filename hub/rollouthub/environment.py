@@ -16,7 +16,7 @@ from rollouthub.generation import Model
 from rollouthub.limits import Deadlines, Limits
 from rollouthub.messages import Message, system, user
 from rollouthub.sandbox import Network, Sandbox, SandboxProvider, SandboxSpec, Snapshot
-from rollouthub.score import SampleGroup, Score, Submission
+from rollouthub.score import CollectedArtifacts, SampleGroup, Score, Submission
 from rollouthub.task import BadRow, Public, Secret, Task
 from rollouthub.tools import CALLING_SEAT, report_progress
 
@@ -274,6 +274,12 @@ class Environment(Generic[ConfigT, PublicT, SecretT]):
         the rollout.
         """
         return ()
+
+    async def collect_artifacts(self, max_bytes: int) -> CollectedArtifacts:
+        """The files that are kept when the episode is sealed, `max_bytes` together at the most, of an environment whose
+        files lie elsewhere than in its sandbox. Called instead of `artifacts`, if a class overrides it.
+        """
+        raise NotImplementedError
 
     def snapshot(self) -> JsonValue | Awaitable[JsonValue]:
         """The environment's state as JSON, from which `restore` continues; may be `async def`."""

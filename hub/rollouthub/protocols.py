@@ -202,8 +202,8 @@ class EnvironmentInfo(Frozen):
     """Whether its seats wait for each other, see `Environment.takes_turns`."""
     scores_groups: bool = False
     """Whether it scores all samples of a task together (`score_group`)."""
-    group_media: bool = False
-    """Whether `score_group` is given the bytes of the group's media, and gives those that it showed to models."""
+    takes_media: bool = False
+    """Whether it takes the bytes of media and artifacts with submissions, and gives those that it showed to judges."""
     default_agent: str = "tool_loop"
     """The agent that plays if a model is given and no agent."""
     config: dict[str, JsonValue] = {}

@@ -1,14 +1,17 @@
 """What a verifier gets of a sealed episode, and the score it returns."""
 
-import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isclose, prod
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, PrivateAttr, model_validator
 
-from rollouthub.messages import Message
+from rollouthub.errors import VerifierError
+from rollouthub.messages import Message, digest_of
 from rollouthub.values import Frozen
+
+_Content = bytes  # in a class that has a field `bytes`
 
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -118,11 +121,33 @@ class Score(Frozen):
 
 
 class Artifact(Frozen):
-    """A file collected when the episode was sealed; its bytes are stored once in the run's `media/`."""
+    """A file collected when the episode was sealed; its bytes are stored once in the run's `media/`.
+
+    As a verifier gets it, it also has its content, which is never serialised and makes no difference between equals.
+    """
 
     name: str
     digest: str
     bytes: int
+    _content: _Content | None = PrivateAttr(default=None)
+
+    def read(self) -> _Content | None:
+        """Its bytes; None if it has only a digest."""
+        return self._content
+
+    def holding(self, content: _Content) -> "Artifact":
+        """A copy with its bytes; the caller guarantees that they match the digest."""
+        artifact = self.model_copy()
+        artifact._content = content
+        return artifact
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Artifact):
+            return NotImplemented
+        return (self.name, self.digest, self.bytes) == (other.name, other.digest, other.bytes)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.digest, self.bytes))
 
 
 STATE = "state.json"
@@ -143,8 +168,16 @@ class KeptArtifact:
     @classmethod
     def of(cls, name: str, data: bytes) -> "KeptArtifact":
         """The artifact of these bytes."""
-        digest = "sha256:" + hashlib.sha256(data).hexdigest()
-        return cls(Artifact(name=name, digest=digest, bytes=len(data)), data)
+        return cls(Artifact(name=name, digest=digest_of(data), bytes=len(data)), data)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedArtifacts:
+    """What was collected when an episode was sealed."""
+
+    kept: Sequence[KeptArtifact] = ()
+    missing: Sequence[str] = ()
+    """Reasons why artifacts are missing; those that are the agent's doing begin with `UNKEEPABLE`."""
 
 
 class SubmittedTurn(Frozen):
@@ -173,6 +206,20 @@ class Submission(Frozen):
     """
     artifacts: tuple[Artifact, ...] = ()
     stop: str | None = None
+
+    def artifact_bytes(self, name: str) -> bytes | None:
+        """The bytes of a collected file; None if nothing of this name was collected.
+
+        Raises:
+            VerifierError: it was collected, and its bytes are not at hand, such as in an old run whose file is gone.
+        """
+        found = next((artifact for artifact in self.artifacts if artifact.name == name), None)
+        if found is None:
+            return None
+        content = found.read()
+        if content is None:
+            raise VerifierError(f"the bytes of the artifact {name!r} ({found.digest}) are not at hand", retryable=False)
+        return content
 
     @property
     def final(self) -> str:

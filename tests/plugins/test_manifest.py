@@ -154,7 +154,7 @@ def test_a_script_keeps_its_own_braces(tmp_path: Path) -> None:
 
 def test_a_running_server_takes_no_files(tmp_path: Path) -> None:
     text = WHOLE.replace('command = ["server", "--at", "{workdir}", "{task.topic}"]', 'url = "http://x/mcp"')
-    with pytest.raises(ConfigError, match="`env` and `files` are for a server that is started here"):
+    with pytest.raises(ConfigError, match="`files` and `artifacts` are for a server that is started here"):
         load_manifest(written(tmp_path, text))
 
 

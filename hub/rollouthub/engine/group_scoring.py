@@ -31,8 +31,12 @@ from rollouthub.errors import (
     UnknownNameError,
     VerifierError,
 )
-from rollouthub.hosting.local.shown_media import group_media, judged_media, showing_group
-from rollouthub.messages import Media
+from rollouthub.hosting.local.submitted_contents import (
+    contents_in,
+    group_with_contents,
+    judged_media,
+    submissions_of,
+)
 from rollouthub.rollout import Outcome, Rollout, submission_of
 from rollouthub.score import GroupMember, LostMember, ModelCall, SampleGroup, Score
 from rollouthub.store import RunWriter, open_run
@@ -136,8 +140,8 @@ class GroupScoring:
         try:
             await self._writer.flush()  # what was played outlasts whatever the verdict comes to
             asked = group_of(group.members, group.lost.values(), group.sample)
-            if shown := group_media(asked):
-                asked = await anyio.to_thread.run_sync(_with_media, asked, shown, self._directory)
+            if digests := [content.digest for content in contents_in(submissions_of(asked))]:
+                asked = await anyio.to_thread.run_sync(_with_contents, asked, digests, self._directory)
             verdict, media = await self._verdict(group, asked), dict[str, bytes]()
             if not isinstance(verdict, EpisodeError):
                 media = await anyio.to_thread.run_sync(judged_media, verdict)
@@ -212,14 +216,14 @@ def group_of(members: Sequence[Rollout], lost: Iterable[LostMember], sample: Sam
     )
 
 
-def _with_media(group: SampleGroup, shown: Sequence[Media], directory: Path) -> SampleGroup:
-    """The group with the bytes of its members' media, as far as the run's store has them."""
+def _with_contents(group: SampleGroup, digests: Sequence[str], directory: Path) -> SampleGroup:
+    """The group with the bytes of its members' media and artifacts, as far as the run's store has them."""
     found: dict[str, bytes] = {}
     with open_run(directory) as reader:
-        for part in shown:
+        for digest in digests:
             with suppress(UnknownNameError, RunDirectoryError):
-                found[part.digest] = reader.media(part.digest)
-    return showing_group(group, found)
+                found[digest] = reader.media(digest)
+    return group_with_contents(group, found)
 
 
 def _lost(rollout: Rollout) -> LostMember:

@@ -293,11 +293,30 @@ def media_in(bodies: Iterable[MediaBody]) -> dict[str, bytes]:
     return media
 
 
-class ShownGroupRequest(GroupRequest):
-    """Body of `POST /v1/score_group` for hosts whose `group_media` asks for the bytes."""
+class Accompanied(Frozen):
+    """The bytes that go with a request's submissions, to hosts that say `takes_media`."""
 
     media: tuple[MediaBody, ...] | None = None
-    """The media of the members' messages, each once; None if the caller knows nothing of them."""
+    """The media and artifacts of the submissions, each once; None if the caller knows nothing of them."""
+
+
+class ShownVerifyRequest(VerifyRequest, Accompanied):
+    """Body of `POST /v1/episodes/{id}/verify` to a host that takes media, where it did not show them itself."""
+
+
+class ShownBatchRequest(BatchRequest, Accompanied):
+    """Body of `POST /v1/verify` to a host that takes media."""
+
+
+class ShownBatchAnswer(BatchAnswer):
+    """Answer to a `ShownBatchRequest` with media."""
+
+    media: tuple[MediaBody, ...] = ()
+    """The media in the judge calls that the request did not bring."""
+
+
+class ShownGroupRequest(GroupRequest, Accompanied):
+    """Body of `POST /v1/score_group` to a host that takes media."""
 
 
 class GroupVerdict(Frozen):

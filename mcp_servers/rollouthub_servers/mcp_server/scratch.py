@@ -1,14 +1,18 @@
 """An episode's scratch folder: filled before the server starts, and copied for the verifier after it has ended."""
 
+import errno
 import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from rollouthub.errors import TaskError
+from rollouthub.score import UNKEEPABLE, CollectedArtifacts, KeptArtifact
 from rollouthub.store.folders import remove_folder
 
 MAX_FILES = 20_000
@@ -128,6 +132,48 @@ def snapshot(source: Path, target: Path) -> list[Skipped]:
     return skipped
 
 
+def collect(source: Path, patterns: Sequence[str], max_bytes: int) -> CollectedArtifacts:
+    """The regular files that patterns name, each with its path below the folder as its name; no link is followed."""
+    kept: list[KeptArtifact] = []
+    skipped: list[Skipped] = []
+    room = max_bytes
+    for entry, relative, _ in _walk(source, skipped):
+        # A link above what a pattern names hides it.
+        is_link = entry.is_symlink()
+        is_named = any(_names(pattern, relative, partly=is_link) for pattern in patterns)
+        if not is_named or entry.is_dir(follow_symlinks=False):
+            continue
+        content = _read(Path(entry.path), room, max_bytes)
+        if isinstance(content, bytes):
+            room -= len(content)
+            kept.append(KeptArtifact.of(relative.as_posix(), content))
+        else:
+            skipped.append(Skipped(str(relative), content))
+        if len(kept) > MAX_FILES or len(skipped) >= _MAX_SKIPPED:
+            skipped.append(Skipped("…", "and more"))
+            break
+    return CollectedArtifacts(kept, [f"{UNKEEPABLE}: {each.path}: {each.reason}"[:300] for each in skipped])
+
+
+def _names(pattern: str, relative: Path, *, partly: bool) -> bool:
+    """Whether a pattern names a path, or a folder above it; `partly`, or something below it."""
+    wanted = PurePosixPath(pattern).parts
+    is_whole = partly or len(relative.parts) >= len(wanted)
+    return is_whole and all(map(fnmatchcase, relative.parts, wanted))
+
+
+def _read(source: Path, room: int, most: int) -> bytes | str:
+    """The bytes of one regular file, or the reason why it is not kept."""
+    try:
+        with _opened(source) as reader:
+            content = reader.read(room + 1)
+    except OSError as error:
+        return "a link" if error.errno == errno.ELOOP else f"cannot be read: {error.strerror}"
+    except _NoPlainFile:
+        return "no plain file"
+    return content if len(content) <= room else f"more than {most:,} bytes with the others"
+
+
 def _walk(source: Path, skipped: list[Skipped]) -> Iterator[tuple[os.DirEntry[str], Path, int]]:
     """All entries below a folder; each folder comes before its content."""
     pending = [(source, Path(), 0)]
@@ -150,14 +196,13 @@ def _walk(source: Path, skipped: list[Skipped]) -> Iterator[tuple[os.DirEntry[st
 def _copy(source: Path, target: Path, room: int) -> int | str:
     """Copy one regular file; returns its bytes, or the reason why it was not copied."""
     try:
-        # Opened without following a link and without waiting for a pipe's other end; then asked what it is.
-        handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        reader = _opened(source)
     except OSError as error:
         return f"cannot be read: {error.strerror}"
-    with os.fdopen(handle, "rb") as reader:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            return "no plain file"
+    except _NoPlainFile:
+        return "no plain file"
+    with reader:
+        status = os.fstat(reader.fileno())
         if status.st_size > room:
             return f"{status.st_size:,} bytes; a copy holds {MAX_BYTES:,} in all"
         size = 0
@@ -167,3 +212,20 @@ def _copy(source: Path, target: Path, room: int) -> int | str:
                 writer.write(chunk)
         target.chmod(0o600 | (status.st_mode & 0o100))
     return size
+
+
+class _NoPlainFile(Exception):
+    """A pipe, a socket or a device."""
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a regular file, without following a link and without waiting for a pipe's other end.
+
+    Raises:
+        OSError: it is a link, or cannot be opened.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise _NoPlainFile
+    return os.fdopen(handle, "rb")

@@ -16,14 +16,14 @@ from rollouthub.event_loop import background_tasks
 from rollouthub.limits import Limits
 from rollouthub.messages import Message
 from rollouthub.plugins.manifest import Manifest, ServerSection, VerifierSection
-from rollouthub.score import Score, Submission
+from rollouthub.score import CollectedArtifacts, Score, Submission
 from rollouthub.task import BadRow, Public, Secret, Task
 from rollouthub_servers.mcp_server.foreign_verifier import ask_command, ask_service, question, read_token
 from rollouthub_servers.mcp_server.launch import CONTAINER_WORKDIR, check_engine, launch_of
 from rollouthub_servers.mcp_server.program_place import ProgramPlace
 from rollouthub_servers.mcp_server.results import bounded
 from rollouthub_servers.mcp_server.rows import RowSecret, read_tasks
-from rollouthub_servers.mcp_server.scratch import Scratch, make_scratch, remove, seed, snapshot
+from rollouthub_servers.mcp_server.scratch import Scratch, collect, make_scratch, remove, seed, snapshot
 from rollouthub_servers.mcp_server.sources import make_ready, rows_of
 from rollouthub_servers.mcp_server.tool_list import PinnedTools, pin
 
@@ -231,6 +231,12 @@ class McpServer(Environment[EnvironmentConfig]):
                 self._compare(tools)
         finally:
             await connection.finish()
+
+    async def collect_artifacts(self, max_bytes: int) -> CollectedArtifacts:
+        """The files of the scratch folder that the manifest names."""
+        if self._scratch is None or not self.server.artifacts:
+            return CollectedArtifacts()
+        return await anyio.to_thread.run_sync(collect, self._scratch.workdir, self.server.artifacts, max_bytes)
 
     def messages(self, seat: str) -> Sequence[Message]:
         """The prompt, with `{workdir}` replaced by the scratch folder's path."""

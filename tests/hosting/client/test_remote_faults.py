@@ -10,7 +10,7 @@ from rollouthub import BadRow, Deadlines, Limits, Outcome, Sampling, Submission,
 from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.sample import Sample, SampleContext
 from rollouthub.errors import TaskError, VerifierError
-from rollouthub.hosting.client import remote_host
+from rollouthub.hosting.client import sent_media
 from rollouthub.messages import Message, assistant, digest_of
 from rollouthub.protocols import Seat, TaskCard
 from rollouthub.rollout import AgentRef, EnvironmentRef, Rollout, Stop, TaskRef
@@ -176,7 +176,7 @@ def pictured() -> SampleGroup:
     return SampleGroup(members=(GroupMember(sample=0, submission=Submission(transcript=(message,))),))
 
 
-@pytest.mark.parametrize(("offers", "given"), [({}, None), ({"group_media": True}, [PNG])])
+@pytest.mark.parametrize(("offers", "given"), [({}, None), ({"takes_media": True}, [PNG])])
 async def test_a_group_goes_with_its_media_to_servers_that_ask_for_them_alone(
     offers: dict[str, bool], given: list[bytes] | None
 ) -> None:
@@ -194,7 +194,7 @@ async def test_a_group_goes_with_its_media_to_servers_that_ask_for_them_alone(
 @pytest.mark.parametrize("data", ["!", base64.b64encode(b"other").decode()])
 async def test_media_of_a_verdict_that_are_not_what_they_say_are_a_verifier_fault(data: str) -> None:
     async with stub_server() as server:
-        server.info = {**INFO, "scores_groups": True, "group_media": True}
+        server.info = {**INFO, "scores_groups": True, "takes_media": True}
         card = await first_task(server)
 
         async def lie(request: web.Request) -> web.StreamResponse:
@@ -208,9 +208,9 @@ async def test_media_of_a_verdict_that_are_not_what_they_say_are_a_verifier_faul
 async def test_more_media_than_a_group_may_show_are_refused_before_they_are_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(remote_host, "GROUP_MEDIA_BYTES", 3)
+    monkeypatch.setattr(sent_media, "MOST_BYTES", 3)
     async with stub_server() as server:
-        server.info = {**INFO, "scores_groups": True, "group_media": True}
+        server.info = {**INFO, "scores_groups": True, "takes_media": True}
         with pytest.raises(VerifierError, match="--in-process"):
             await server.host().score_group(await first_task(server), pictured(), seed=0, deadlines=PATIENT)
         assert server.groups == []

@@ -1,17 +1,27 @@
 """Media of served episodes: the hub reads them by digest, nobody else, and none but an episode's own."""
 
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import pytest
 from aiohttp import web
 
-from rollouthub import BadRow, TaskError
+from rollouthub import BadRow, Submission, TaskError, picture
+from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.client import remote_media
 from rollouthub.hosting.client.server_connection import ServerFault
 from rollouthub.hosting.control_wire import OpenedEpisode
+from rollouthub.hosting.open_host import open_served
+from rollouthub.hosting.role_endpoints import serve_roles
 from rollouthub.limits import Deadlines
-from rollouthub.messages import Message, digest_of, media_of
+from rollouthub.messages import Message, assistant, digest_of, media_of
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.mock.mock_model import MockModel
+from rollouthub.plugins.environments import find_environment
+from rollouthub.protocols import EnvironmentHost
+from rollouthub.score import KeptArtifact, SubmittedTurn
 from tests.engine.picture_world import TASK, USER, PictureWorld, png
 from tests.hosting.client.stub import stub_server
 from tests.hosting.server.desk import TOKEN, Desk, served
@@ -135,3 +145,67 @@ async def test_larger_media_are_refused(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(remote_media, "MOST_MEDIA_BYTES", 10)
     with pytest.raises(ServerFault, match="more than"):
         await shown_by_stub(digest_of(TASK), TASK)
+
+
+SEES = """
+from rollouthub import Environment, EnvironmentConfig, Message, ModelRequest, Public, Score, Secret, Task, picture
+from rollouthub.messages import media_of
+
+JUDGED = b"\\x89PNG\\r\\n\\x1a\\njudged"
+
+class Sees(Environment[EnvironmentConfig]):
+    reads_turns = True
+    scores_transcripts = True
+
+    @classmethod
+    def roles(cls, config):
+        return ("judge",)
+
+    @classmethod
+    def tasks(cls, config, split, seed):
+        yield Task(Public(id="one", prompt="Look."), Secret())
+
+    async def verify(self, submission):
+        await self.models["judge"].generate(ModelRequest([Message(role="user", content=(picture(JUDGED),))]))
+        said = [*submission.transcript, *(message for turn in submission.turns for message in turn.messages)]
+        parts = [part.read() for part in media_of(said)]
+        return Score(reward=float(len(parts)), metadata={
+            "seen": all(parts), "file": (submission.artifact_bytes("/a/file") or b"").decode(),
+        })
+"""
+JUDGED = b"\x89PNG\r\n\x1a\njudged"
+
+
+@asynccontextmanager
+async def host_of(file: Path, *, is_served: bool) -> AsyncGenerator[EnvironmentHost]:
+    judge = MockModel(ModelConfig(name="mock/say?text=yes"))
+    async with AsyncExitStack() as stack:
+        if is_served:
+            roles = await stack.enter_async_context(serve_roles({"judge": judge}))
+            yield await stack.enter_async_context(open_served(str(file), {}, roles))
+        else:
+            yield InProcessHost("sees", find_environment(str(file)).environment, models={"judge": judge})
+
+
+@pytest.mark.parametrize("in_episode", [False, True], ids=["alone", "in an episode"])
+@pytest.mark.parametrize("is_served", [False, True], ids=["here", "served"])
+async def test_what_was_played_elsewhere_is_scored_with_its_bytes(
+    tmp_path: Path, is_served: bool, in_episode: bool
+) -> None:
+    (tmp_path / "sees.py").write_text(SEES)
+    shown = Message(role="user", content=(picture(TASK),))
+    turn = SubmittedTurn(index=0, seat="agent", messages=(shown,), response=assistant("dark"))
+    kept = KeptArtifact.of("/a/file", b"42")
+    submission = Submission(
+        transcript=(shown, assistant("dark")), turns=(turn,), artifacts=(kept.ref.holding(kept.data),)
+    )
+    async with host_of(tmp_path / "sees.py", is_served=is_served) as host:
+        card = await host.find_task("test", "one", 0)
+        if in_episode:
+            async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
+                score = await episode.verify(submission)
+        else:
+            score = await host.score(card, submission, seed=0, deadlines=Deadlines())
+    assert (score.reward, score.metadata) == (2.0, {"seen": True, "file": "42"})
+    (call,) = score.judge_calls
+    assert [part.read() for part in media_of(call.messages)] == [JUDGED]

@@ -16,8 +16,8 @@ from rollouthub.analysis.scoring.task_lookup import TaskIndex
 from rollouthub.engine.new_verdict import scored_again, without_verdict
 from rollouthub.engine.open_environment import OpenEnvironment
 from rollouthub.errors import AgentError, EpisodeError, RunDirectoryError, UnknownNameError, VerifierError
-from rollouthub.hosting.local.shown_media import showing
-from rollouthub.messages import holding, media_of
+from rollouthub.hosting.local.submitted_contents import judged_media, with_contents
+from rollouthub.messages import media_of
 from rollouthub.protocols import EnvironmentHost
 from rollouthub.rollout import UNKEPT, Outcome, Rollout, submission_of
 from rollouthub.score import STATE
@@ -104,7 +104,8 @@ class Rescorer:
     async def _work(self, rollouts: Iterator[Rollout], writer: RunWriter) -> None:
         for rollout in rollouts:
             scored = await self._rescored(rollout) if rollout.outcome in _RESCORED else rollout
-            await writer.add(scored.model_copy(update={"run_id": writer.run_id}), self._media(rollout))
+            media = self._media(rollout) | judged_media([scored.score] if scored.score is not None else [])
+            await writer.add(scored.model_copy(update={"run_id": writer.run_id}), media)
             await checkpoint()
 
     async def _rescored(self, rollout: Rollout) -> Rollout:
@@ -122,7 +123,7 @@ class Rescorer:
         if not info.scores_transcripts and _is_zero_of_its_own(rollout):
             return rollout  # it ended its own sandbox, which no verifier was asked about
         submission = submission_of(rollout, info.seats[0], with_turns=info.reads_turns)
-        submission = showing(submission, lambda said: holding(said, self._media(rollout)))
+        submission = with_contents(submission, self._media(rollout))
         try:
             if info.scores_transcripts:
                 score = await host.score(card, submission, seed=rollout.seed, deadlines=environment.deadlines)

@@ -195,6 +195,7 @@ def open_scorer(order: ScoreOrder, environments: tuple[str, ...], **more: Any) -
         "environments": environments,
         "split": order.options.split,
         "seed": order.options.seed,
+        "agent": "null",  # nothing is played, so that no reference is needed
         **more,
     }
     request = build_request({key: value for key, value in asked.items() if value}, "command line")

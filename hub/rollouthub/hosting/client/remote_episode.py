@@ -5,12 +5,14 @@ import logging
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
+from anyio import to_thread
 from mcp_types import Tool
 from pydantic import JsonValue
 
 from rollouthub.errors import EpisodeError, HubError, TaskError, VerifierError
 from rollouthub.hosting.client.agent_plane_client import RemotePlane, SealFlag
 from rollouthub.hosting.client.remote_media import RemoteMedia
+from rollouthub.hosting.client.sent_media import sent_media
 from rollouthub.hosting.client.server_connection import BLAME_SECONDS, ServerConnection, ServerFault
 from rollouthub.hosting.control_wire import (
     ArtifactBodies,
@@ -21,6 +23,7 @@ from rollouthub.hosting.control_wire import (
     Reference,
     ReplyAnswer,
     ReplyRequest,
+    ShownVerifyRequest,
     Verified,
     VerifyRequest,
 )
@@ -48,6 +51,7 @@ class RemoteEpisode:
         media: RemoteMedia,
         *,
         takes_turns: bool = False,
+        takes_media: bool = False,
     ) -> None:
         self.id = episode_id
         self.answer: str | None = None
@@ -58,6 +62,7 @@ class RemoteEpisode:
         self.missing_artifacts: Sequence[str] = ()
         self.seats: dict[str, RemotePlane] = {}
         self._connection, self._deadlines, self._takes_turns = connection, deadlines, takes_turns
+        self._takes_media = takes_media
         self._media = media
         self._path = f"/v1/episodes/{quote(episode_id, safe='')}"
         self._sealed = SealFlag()
@@ -160,13 +165,17 @@ class RemoteEpisode:
         self.missing_artifacts = status.missing_artifacts
 
     async def verify(self, submission: Submission) -> Score:
-        """Seal and score; idempotent, and the server caches the score.
+        """Seal and score a submission that may have been played in another episode; the server caches the score.
 
         Raises:
             VerifierError: there is no score.
             TaskError: the server is gone.
         """
-        score = await self._verify(VerifyRequest(submission=submission))
+        request = VerifyRequest(submission=submission)
+        if self._takes_media:
+            _, sent = await to_thread.run_sync(sent_media, [submission])
+            request = ShownVerifyRequest(submission=submission, media=sent) if sent else request
+        score = await self._verify(request)
         if score is None:
             raise VerifierError("the environment server gave no score")
         return score

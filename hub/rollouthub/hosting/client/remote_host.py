@@ -1,7 +1,7 @@
 """Controls an environment that another process hosts."""
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,34 +9,35 @@ from urllib.parse import quote, urlencode
 
 import anyio
 from anyio import to_thread
-from pydantic import ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from rollouthub.errors import DataError, HubError, TaskError, VerifierError
 from rollouthub.hosting.client.remote_episode import RemoteEpisode
 from rollouthub.hosting.client.remote_media import RemoteMedia
-from rollouthub.hosting.client.server_connection import ServerConnection, ServerFault
+from rollouthub.hosting.client.sent_media import sent_media
+from rollouthub.hosting.client.server_connection import AnswerT, ServerConnection, ServerFault
 from rollouthub.hosting.control_wire import (
     BadCard,
-    BatchAnswer,
     BatchEntry,
     BatchRequest,
     Card,
     CardPage,
     GroupRequest,
+    MediaBody,
     OpenedEpisode,
     OpenEpisode,
+    ShownBatchAnswer,
+    ShownBatchRequest,
     ShownGroupRequest,
     ShownGroupVerdict,
     TaskKey,
     error_of,
-    media_bodies,
     media_in,
 )
 from rollouthub.hosting.local.group_scores import group_seconds
 from rollouthub.hosting.local.host import logger
-from rollouthub.hosting.local.shown_media import group_media
+from rollouthub.hosting.local.submitted_contents import judged_with_media, submissions_of
 from rollouthub.limits import Deadlines
-from rollouthub.messages import holding
 from rollouthub.protocols import EnvironmentInfo, Episode, TaskCard
 from rollouthub.score import SampleGroup, Score, Submission
 from rollouthub.task import BadRow, Public
@@ -45,8 +46,6 @@ MOST_LISTINGS = 4
 """Most tries to read one page of tasks."""
 LIST_SECONDS = 120.0
 """Seconds that a page of tasks may take: for the first one, the server may have to load a data set."""
-GROUP_MEDIA_BYTES = 256 * 2**20
-"""Most bytes of one group's media."""
 HURRIED_SECONDS = 2.0
 """Seconds to wait for an episode to close if the run was cancelled; the server then closes it by itself."""
 
@@ -150,16 +149,17 @@ class RemoteHost:
         request = BatchRequest(
             entries=(BatchEntry(task=task.key, submission=submission, seed=seed),), deadlines=deadlines
         )
-        try:
-            connection = await self._server.connection()
-            answer = await connection.ask("POST", "/v1/verify", BatchAnswer, request, seconds=deadlines.verify)
-        except TaskError as error:
-            raise VerifierError(str(error), retryable=error.retryable) from error
+        media: dict[str, bytes] = {}
+        if self.info.takes_media:
+            media, sent = await to_thread.run_sync(sent_media, [submission])
+            request = ShownBatchRequest(**dict(request), media=sent)
+        answer = await self._judged("/v1/verify", ShownBatchAnswer, request, deadlines.verify)
+        media |= _media_in(answer.media)
         if len(answer.verdicts) != 1:
             raise VerifierError(f"the environment server gave {len(answer.verdicts)} verdicts on one submission")
         (verdict,) = answer.verdicts
         if verdict.score is not None:
-            return verdict.score
+            return judged_with_media(verdict.score, media)
         if verdict.error is not None:
             raise error_of(verdict.error)
         raise VerifierError("the environment server gave neither a score nor a reason")
@@ -176,23 +176,25 @@ class RemoteHost:
         assert isinstance(task, RemoteTask), "a host scores only its own tasks"
         request = GroupRequest(task=task.key, seed=seed, group=group, deadlines=deadlines)
         media: dict[str, bytes] = {}
-        if self.info.group_media:
-            media = await to_thread.run_sync(_media_of, group)
-            request = await to_thread.run_sync(lambda: ShownGroupRequest(**dict(request), media=media_bodies(media)))
+        if self.info.takes_media:
+            media, sent = await to_thread.run_sync(sent_media, submissions_of(group))
+            request = ShownGroupRequest(**dict(request), media=sent)
         seconds = group_seconds(deadlines, group)
-        try:
-            connection = await self._server.connection()
-            answer = await connection.ask("POST", "/v1/score_group", ShownGroupVerdict, request, seconds=seconds)
-            media |= media_in(answer.media)
-        except TaskError as error:
-            raise VerifierError(str(error), retryable=error.retryable) from error
-        except ValueError as error:
-            raise VerifierError(f"the environment server gave media of a verdict wrongly: {error}") from error
+        answer = await self._judged("/v1/score_group", ShownGroupVerdict, request, seconds)
+        media |= _media_in(answer.media)
         if len(answer.scores) != len(group.members):
             raise VerifierError(
                 f"the environment server gave {len(answer.scores)} scores for {len(group.members)} members"
             )
-        return [_holding(score, media) for score in answer.scores]
+        return [judged_with_media(score, media) for score in answer.scores]
+
+    async def _judged(self, path: str, answer: type[AnswerT], request: BaseModel, seconds: float) -> AnswerT:
+        """Ask for verdicts; a server that is gone or wrong is the verifier's fault."""
+        try:
+            connection = await self._server.connection()
+            return await connection.ask("POST", path, answer, request, seconds=seconds)
+        except TaskError as error:
+            raise VerifierError(str(error), retryable=error.retryable) from error
 
     @asynccontextmanager
     async def open(
@@ -212,7 +214,10 @@ class RemoteHost:
         # Cancelled before the answer is there, the call hangs up, and the server gives the episode up.
         opened = await connection.ask("POST", "/v1/episodes", OpenedEpisode, request, seconds=deadlines.setup)
         takes_turns = self.info.takes_turns
-        episode = RemoteEpisode(opened.id, connection, deadlines, self._media, takes_turns=takes_turns)
+        takes_media = self.info.takes_media
+        episode = RemoteEpisode(
+            opened.id, connection, deadlines, self._media, takes_turns=takes_turns, takes_media=takes_media
+        )
         try:
             if opened.tools_digest != self.info.tools_digest:
                 raise TaskError(
@@ -244,31 +249,11 @@ def _task(card: Card, seed: int) -> RemoteTask:
         raise ServerFault(f"the environment server listed what is no task: {told['loc']} {told['msg']}") from None
 
 
-def _media_of(group: SampleGroup) -> dict[str, bytes]:
-    """Digest → bytes of a group's media, as far as they are at hand.
-
-    Raises:
-        VerifierError: there are too many bytes for one request.
-    """
-    media: dict[str, bytes] = {}
-    for part in group_media(group):
-        if (content := part.read()) is not None:
-            media[part.digest] = content
-        if sum(map(len, media.values())) > GROUP_MEDIA_BYTES:
-            raise VerifierError(
-                f"a group shows more than {GROUP_MEDIA_BYTES >> 20} MiB of media, which its environment's server "
-                "cannot be sent at once; play it with --in-process, or with fewer --repeats",
-                retryable=False,
-            )
-    return media
-
-
-def _holding(score: Score, media: Mapping[str, bytes]) -> Score:
-    """A score whose judge calls have the bytes of their media."""
-    if not media or not score.judge_calls:
-        return score
-    calls = (call.model_copy(update={"messages": holding(call.messages, media)}) for call in score.judge_calls)
-    return score.model_copy(update={"judge_calls": tuple(calls)})
+def _media_in(bodies: Sequence[MediaBody]) -> dict[str, bytes]:
+    try:
+        return media_in(bodies)
+    except ValueError as error:
+        raise VerifierError(f"the environment server gave media of a verdict wrongly: {error}") from error
 
 
 def _bad_row(card: BadCard) -> BadRow:

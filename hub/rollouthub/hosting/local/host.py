@@ -97,7 +97,7 @@ class InProcessHost:
             reads_turns=environment.reads_turns or len(environment.seats) > 1,
             takes_turns=environment.takes_turns,
             scores_groups=environment.scores_groups(),
-            group_media=environment.scores_groups(),
+            takes_media=True,
             scores_states=environment.scores_states,
             default_agent=environment.default_agent,
             config=self._config.model_dump(mode="json"),

@@ -25,12 +25,12 @@ from rollouthub.errors import (
 )
 from rollouthub.event_loop import background_tasks, call_hook
 from rollouthub.generation import Model
-from rollouthub.hosting.local.artifact_collector import collect_artifacts
+from rollouthub.hosting.local.artifact_collector import collect_artifacts, has_artifacts
 from rollouthub.hosting.local.calls_in_flight import CallsInFlight
 from rollouthub.hosting.local.environment_faults import hook_faults, verifier_faults, world_fault
 from rollouthub.hosting.local.episode_sandboxes import NotedSandboxes, own_sandbox
 from rollouthub.hosting.local.hosted_seat import HostedSeat
-from rollouthub.hosting.local.returned_score import checked_score, score_from
+from rollouthub.hosting.local.returned_score import checked_score, forfeited, score_from
 from rollouthub.hosting.local.role_models import recorded
 from rollouthub.hosting.local.seat_turns import TURNS_TOLD, SeatTurns
 from rollouthub.hosting.local.shell_access import WaysIn, ways_into
@@ -72,9 +72,7 @@ class HostedEpisode:
         self.role_calls: list[ModelCall] = []
         self.sandboxes: list[SandboxRef] = []
         self.artifacts: Sequence[KeptArtifact] = ()
-        """The artifacts collected after the seal."""
         self.missing_artifacts: Sequence[str] = ()
-        """Reasons why artifacts are missing."""
         self._sandbox: Sandbox | None = None
         self._media = ShownMedia()
         if sandboxes is not None:
@@ -321,8 +319,9 @@ class HostedEpisode:
         await self.seal()
         if self.faults:
             is_agents = all(fault.boundary == "agent" for fault in self.faults)
-            return self._zero(self.faults[0].message) if is_agents else None
+            return forfeited(self.faults[0].message, self._verifier) if is_agents else None
         if not _has_own(type(self.environment), "verify"):
+            await self._collect()
             return None  # the group's verdict is all there is
         if submission.answer is None and self.answer is not None:
             submission = submission.model_copy(update={"answer": self.answer})
@@ -333,11 +332,9 @@ class HostedEpisode:
             raise VerifierError("the episode was closed before it was verified")
         if not _has_own(type(self.environment), "verify"):
             raise VerifierError("the environment scores groups alone, and no single sample", retryable=False)
-        if self.environment.scores_states or _has_own(type(self.environment), "artifacts"):
-            self.artifacts, self.missing_artifacts = await collect_artifacts(
-                self.environment, self._sandbox, self._deadlines.verify
-            )
-            submission = submission.model_copy(update={"artifacts": tuple(each.ref for each in self.artifacts)})
+        if await self._collect():
+            held = tuple(each.ref.holding(each.data) for each in self.artifacts)
+            submission = submission.model_copy(update={"artifacts": held})
         seconds = self._deadlines.verify
         asked_before = len(self.role_calls)
         value: object = None
@@ -346,7 +343,7 @@ class HostedEpisode:
                 value = await call_hook(self.environment.verify, submission)
         except SandboxOverrun as error:
             self.record_fault(error, "verify")
-            return self._zero(str(error))
+            return forfeited(str(error), self._verifier)
         if scope.cancelled_caught:
             raise VerifierError(f"the verifier gave no score within {seconds:g} s")
         score = score_from(value, "verify")
@@ -357,10 +354,13 @@ class HostedEpisode:
             del self.role_calls[asked_before:]
         return checked_score(score, update)
 
-    def _zero(self, why: str) -> Score:
-        """The score of an agent that destroyed its own sandbox; unscored, it could gain by doing so."""
-        feedback = f"what ran in its sandbox ended it: {why}"
-        return Score(reward=0.0, passed=False, feedback=feedback, verifier=self._verifier)
+    async def _collect(self) -> bool:
+        """Collect the episode's artifacts; False if the environment has none, or was not set up but only asked."""
+        if not (self.seats and has_artifacts(type(self.environment))):
+            return False
+        collected = await collect_artifacts(self.environment, self._sandbox, self._deadlines.verify)
+        self.artifacts, self.missing_artifacts = collected.kept, collected.missing
+        return True
 
     async def close(self) -> None:
         """Close the environment, once; shielded from cancellation and limited in time.

@@ -5,7 +5,7 @@ from typing import Any
 
 from rollouthub.authoring.rewards.reward_function import as_score
 from rollouthub.errors import VerifierError
-from rollouthub.score import Score
+from rollouthub.score import Score, VerifierRef
 
 
 def score_from(value: object, hook: str) -> Score:
@@ -19,6 +19,11 @@ def score_from(value: object, hook: str) -> Score:
     except ValueError as error:
         returned = repr(value) if value is None or isinstance(value, float) else f"a {type(value).__name__}"
         raise VerifierError(f"{hook} returned {returned}: return a Score, a finite number, True or False") from error
+
+
+def forfeited(why: str, verifier: VerifierRef) -> Score:
+    """The score of an agent that destroyed its own sandbox; unscored, it could gain by doing so."""
+    return Score(reward=0.0, passed=False, feedback=f"what ran in its sandbox ended it: {why}", verifier=verifier)
 
 
 def checked_score(score: Score, update: Mapping[str, Any]) -> Score:

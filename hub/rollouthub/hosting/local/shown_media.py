@@ -1,16 +1,16 @@
 """The media that an episode shows, kept until its end and found by digest."""
 
 import base64
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from anyio import to_thread
 from mcp_types import AudioContent, CallToolResult, ImageContent
 
 from rollouthub.errors import TaskError
-from rollouthub.messages import Media, Message, digest_of, holding, media_of
-from rollouthub.score import ModelCall, SampleGroup, Score, Submission, SubmittedTurn
+from rollouthub.hosting.local.submitted_contents import showing
+from rollouthub.messages import Message, digest_of, holding, media_of
+from rollouthub.score import ModelCall, Submission
 
 
 @runtime_checkable
@@ -87,48 +87,3 @@ def with_media(submission: Submission, episode: object) -> Submission:
     if not isinstance(episode, ShowingEpisode):
         return submission
     return showing(submission, episode.with_media)
-
-
-def showing(submission: Submission, give: Callable[[Sequence[Message]], Sequence[Message]]) -> Submission:
-    """A submission with `give` applied to all of its messages that have media."""
-    update: dict[str, object] = {}
-    if media_of(submission.transcript):
-        update["transcript"] = tuple(give(submission.transcript))
-    if any(media_of((*turn.messages, turn.response)) for turn in submission.turns):
-        update["turns"] = tuple(_showing_turn(turn, give) for turn in submission.turns)
-    return submission.model_copy(update=update) if update else submission
-
-
-def _showing_turn(turn: SubmittedTurn, give: Callable[[Sequence[Message]], Sequence[Message]]) -> SubmittedTurn:
-    *before, response = give((*turn.messages, turn.response))
-    return turn.model_copy(update={"messages": tuple(before), "response": response})
-
-
-def group_media(group: SampleGroup) -> list[Media]:
-    """The media in the messages of a group's submissions, each once."""
-    submissions = [member.submission for member in group.members]
-    turns = [message for each in submissions for turn in each.turns for message in (*turn.messages, turn.response)]
-    transcripts = [message for each in submissions for message in each.transcript]
-    return list(dict.fromkeys(media_of((*transcripts, *turns))))
-
-
-def showing_group(group: SampleGroup, media: Mapping[str, bytes]) -> SampleGroup:
-    """A group whose messages have the bytes of their media, as far as `media` gives them by digest."""
-    if not media:
-        return group
-    members = (
-        member.model_copy(update={"submission": showing(member.submission, lambda said: holding(said, media))})
-        for member in group.members
-    )
-    return group.model_copy(update={"members": tuple(members)})
-
-
-def judged_media(scores: Iterable[Score]) -> dict[str, bytes]:
-    """Digest → bytes of the media that models were shown for these scores, as far as they are at hand."""
-    media: dict[str, bytes] = {}
-    messages = [message for score in scores for call in score.judge_calls for message in call.messages]
-    for part in dict.fromkeys(media_of(messages)):
-        with suppress(TaskError):  # its file was changed since the judge saw it
-            if (content := part.read()) is not None:
-                media[part.digest] = content
-    return media

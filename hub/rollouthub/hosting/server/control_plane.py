@@ -11,11 +11,11 @@ from pydantic import BaseModel
 
 from rollouthub.errors import HubError, NotOffered, TaskError, UnknownNameError, UsageError
 from rollouthub.hosting.control_wire import (
+    Accompanied,
     ArtifactBodies,
     ArtifactBody,
     BatchAnswer,
     BatchEntry,
-    BatchRequest,
     ControlProblem,
     EpisodeStateBody,
     EpisodeVerdict,
@@ -26,18 +26,20 @@ from rollouthub.hosting.control_wire import (
     Reference,
     ReplyAnswer,
     ReplyRequest,
+    ShownBatchAnswer,
+    ShownBatchRequest,
     ShownGroupRequest,
     ShownGroupVerdict,
+    ShownVerifyRequest,
     Verified,
-    VerifyRequest,
     media_bodies,
     media_in,
     problem_of,
 )
 from rollouthub.hosting.local.shell_access import EnterableEpisode, OfferedShells, WaysIn
-from rollouthub.hosting.local.shown_media import ShowingEpisode, judged_media, showing_group, with_media
+from rollouthub.hosting.local.shown_media import ShowingEpisode, with_media
+from rollouthub.hosting.local.submitted_contents import group_with_contents, judged_media, with_contents
 from rollouthub.hosting.server.control_http import (
-    MAX_BODY_BYTES,
     MEDIA_BYTES,
     METRICS_TEXT,
     ControlHttp,
@@ -59,13 +61,13 @@ from rollouthub.hosting.server.task_pages import MOST_ON_A_PAGE, PAGE, TaskPages
 from rollouthub.http.asgi import Guard, Receive, Scope, Send, answer, read_body, until_gone
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentHost
-from rollouthub.score import Score
+from rollouthub.score import Score, Submission
 
 logger = logging.getLogger(__name__)
 
 BATCH_CONCURRENCY = 32
-MAX_GROUP_BYTES = 416 * 2**20
-"""Most bytes of a group with its media in base64; a hub sends 256 MiB of media at the most."""
+MAX_MEDIA_BODY_BYTES = 416 * 2**20
+"""Most bytes of submissions with their media in base64; a hub sends 256 MiB of media at the most."""
 MOST_JUDGED_BYTES = 32 * 2**20
 """Most bytes of media that an answer brings; the hub reads 64 MiB."""
 
@@ -140,10 +142,11 @@ class ControlPlane(ControlHttp):
                 split, seed = self._split(query), integer(query, "seed")
                 return card_json(await self._host.find_task(split, "/".join(rest), seed))
             case ["v1", "verify"]:
-                return json_of(await self._score(await body_of(scope, receive, BatchRequest)))
+                request = await body_of(scope, receive, ShownBatchRequest, MAX_MEDIA_BODY_BYTES)
+                return await to_thread.run_sync(json_of, await self._score(request))
             case ["v1", "score_group"]:
-                request = await body_of(scope, receive, ShownGroupRequest, MAX_GROUP_BYTES)
-                return await to_thread.run_sync(json_of, await self._score_group(request, scope))
+                group = await body_of(scope, receive, ShownGroupRequest, MAX_MEDIA_BODY_BYTES)
+                return await to_thread.run_sync(json_of, await self._score_group(group, scope))
             case _:
                 raise NoRoute
 
@@ -185,10 +188,11 @@ class ControlPlane(ControlHttp):
         return (await self._episodes.seal(episode_id)).status()
 
     async def _verify(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
-        body = await read_body(scope, receive, MAX_BODY_BYTES)
-        request = parsed(body, VerifyRequest) if body else VerifyRequest()
+        body = await read_body(scope, receive, MAX_MEDIA_BODY_BYTES)
+        request = parsed(body, ShownVerifyRequest) if body else ShownVerifyRequest()
+        given = await to_thread.run_sync(_given_media, request)
         served = await self._episodes.seal(episode_id)
-        submission = with_media(request.submission, served.episode)
+        submission = with_media(with_contents(request.submission, given), served.episode)
         score = await served.verify(submission, unless_broken=request.unless_broken)
         return Verified(score=score, status=served.status())
 
@@ -241,26 +245,33 @@ class ControlPlane(ControlHttp):
     async def _state(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
         return EpisodeStateBody(state=await self._episodes.find(episode_id).episode.snapshot())
 
-    async def _score(self, request: BatchRequest) -> BatchAnswer:
+    async def _score(self, request: ShownBatchRequest) -> BatchAnswer:
         if not self._host.info.scores_transcripts:
             raise NotOffered(f"environment {self._host.info.name!r} scores episodes, not submissions alone")
         verdicts = [EpisodeVerdict()] * len(request.entries)
         limiter = anyio.CapacityLimiter(BATCH_CONCURRENCY)
+        given = await to_thread.run_sync(_given_media, request)
 
         async def score(position: int, entry: BatchEntry) -> None:
             async with limiter:
-                verdicts[position] = await self._verdict(entry, request.deadlines)
+                submission = with_contents(entry.submission, given)
+                verdicts[position] = await self._verdict(entry, submission, request.deadlines)
 
         async with anyio.create_task_group() as tasks:
             for position, entry in enumerate(request.entries):
                 tasks.start_soon(score, position, entry)
-        return BatchAnswer(verdicts=tuple(verdicts))
+        answer = BatchAnswer(verdicts=tuple(verdicts))
+        if request.media is None:
+            return answer
+        scores = [verdict.score for verdict in verdicts if verdict.score is not None]
+        shown = await to_thread.run_sync(_shown_to_judges, scores, given)
+        return ShownBatchAnswer(verdicts=answer.verdicts, media=shown)
 
-    async def _verdict(self, entry: BatchEntry, deadlines: Deadlines) -> EpisodeVerdict:
+    async def _verdict(self, entry: BatchEntry, submission: Submission, deadlines: Deadlines) -> EpisodeVerdict:
         key, outcome = entry.task, "scored"
         try:
             card = await self._host.find_task(key.split, key.id, key.seed)
-            score = await self._host.score(card, entry.submission, seed=entry.seed, deadlines=deadlines)
+            score = await self._host.score(card, submission, seed=entry.seed, deadlines=deadlines)
             return EpisodeVerdict(score=score)
         except HubError as error:
             outcome = type(error).__name__
@@ -274,7 +285,7 @@ class ControlPlane(ControlHttp):
             given = await to_thread.run_sync(_given_media, request)
             with until_gone(scope):
                 card = await self._host.find_task(key.split, key.id, key.seed)
-                group, deadlines = showing_group(request.group, given), request.deadlines
+                group, deadlines = group_with_contents(request.group, given), request.deadlines
                 scores = tuple(await self._host.score_group(card, group, seed=request.seed, deadlines=deadlines))
                 if request.media is None:
                     return GroupVerdict(scores=scores)
@@ -291,11 +302,11 @@ class ControlPlane(ControlHttp):
         await send_events(self._episodes.find(episode_id).events, after, scope, send)
 
 
-def _given_media(request: ShownGroupRequest) -> dict[str, bytes]:
+def _given_media(request: Accompanied) -> dict[str, bytes]:
     try:
         return media_in(request.media or ())
     except ValueError as error:
-        raise UsageError(f"the group's media cannot be read: {error}") from None
+        raise UsageError(f"the media of the request cannot be read: {error}") from None
 
 
 def _shown_to_judges(scores: Sequence[Score], given: Mapping[str, bytes]) -> tuple[MediaBody, ...]:
@@ -305,7 +316,7 @@ def _shown_to_judges(scores: Sequence[Score], given: Mapping[str, bytes]) -> tup
         if digest in given:
             continue
         if sum(map(len, shown.values())) + len(content) > MOST_JUDGED_BYTES:
-            logger.warning("a judge of a group was shown more than can be kept; media %s is left out", digest)
+            logger.warning("judges were shown more than can be kept; media %s is left out", digest)
             continue
         shown[digest] = content
     return media_bodies(shown)

@@ -1,6 +1,7 @@
 """`[server]`: the MCP server of a declared environment."""
 
 import re
+from pathlib import PurePosixPath
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
@@ -31,6 +32,18 @@ def _from_an_index(text: str) -> str:
 Requirements = tuple[Annotated[str, Field(max_length=300), AfterValidator(_from_an_index)], ...]
 
 
+def _in_scratch(text: str) -> str:
+    path = PurePosixPath(text)
+    if path.is_absolute() or not path.parts or ".." in path.parts or "**" in path.parts or "\0" in text:
+        raise ValueError(
+            f"{text!r} names nothing in the scratch folder; write a path below it, such as out/*.csv, or a whole folder"
+        )
+    return str(path)
+
+
+ScratchPath = Annotated[str, Field(max_length=300), AfterValidator(_in_scratch)]
+
+
 class ServerSection(Frozen, defer_build=True):
     """`[server]`: the MCP server; exactly one of `command`, `image` and `url`."""
 
@@ -56,6 +69,10 @@ class ServerSection(Frozen, defer_build=True):
     """
     files: str | None = None
     """A folder beside env.toml; its content is copied into every episode's scratch folder at the start."""
+    artifacts: tuple[ScratchPath, ...] = ()
+    """Files and folders of the scratch folder that are kept with the rollout, 32 MiB together: `library.db`,
+    `out/*.csv`; `*`, `?` and `[ab]` match within a name, and a folder brings all below it.
+    """
     tools: Words | None = None
     """Names of the server's tools to offer to the agent; None offers all of them."""
     hidden_tools: tuple[str, ...] = ()
@@ -83,8 +100,8 @@ class ServerSection(Frozen, defer_build=True):
         exactly_one(self, ("command", "image", "url"))
         only_with(self, "image", ("args",))
         only_with(self, "url", ("token_variable",))
-        if self.url is not None and (self.env or self.files is not None):
-            raise ValueError("`env` and `files` are for a server that is started here, not for a `url`")
+        if self.url is not None and (self.env or self.files is not None or self.artifacts):
+            raise ValueError("`env`, `files` and `artifacts` are for a server that is started here, not for a `url`")
         # A text with spaces may be a script, whose braces are its own.
         for text in (text for text in self.texts if not re.search(r"\s", text)):
             for name in _PLACEHOLDER.findall(text):
