@@ -6,9 +6,11 @@ import pytest
 
 from rollouthub.environment import AnyEnvironment
 from rollouthub.hosting import InProcessHost
+from rollouthub_registry.check.thorough import attack_context
 from rollouthub_registry.check.thorough.attack_report import Report
 from rollouthub_registry.check.thorough.attacks import shell_tools
 from rollouthub_registry.check.thorough.campaign import make_attack
+from tests.mcp_servers.private_table import PrivateTable
 from tests.registry.thorough import leaky
 from tests.registry.thorough.attack_contexts import BY_NAME, MakeHost, attacked, made, said
 from tests.registry.thorough.wrapped import Retail
@@ -29,6 +31,9 @@ LEAKS: list[tuple[str, AnyEnvironment, MakeHost, str]] = [
     ("guessable-tokens", Whole, leaky.CountedHost, "bits over"),
     ("verifier-words", leaky.Chatty, InProcessHost, "are shown to the agent"),
     ("run-strings", leaky.Evaluating, InProcessHost, "an argument of calculate is run by the server"),
+    ("other-seats-tools", PrivateTable, leaky.OpenToolsHost, "seat 'left' may call 'right_card'"),
+    ("other-seats-words", PrivateTable, leaky.GossipingHost, "seat 'left' reads another's words in tool get_task"),
+    ("other-seats-words", leaky.TokenTelling, leaky.NotingTokensHost, "seat 'right' reads another's token in tool"),
     ("heavy-arguments", leaky.Brittle, InProcessHost, "is a fault of the environment in fetch"),
 ]
 
@@ -53,6 +58,11 @@ async def test_a_process_that_outlives_its_episode_is_found(monkeypatch: pytest.
     assert "still run" in said(verdict)
 
 
+@pytest.fixture(autouse=True)
+def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attack_context, "TURN_SECONDS", 0.1)
+
+
 WHOLE = sorted(
     set(BY_NAME) - {"model-seam", "conformance", "inspector", "sdk-1", "guessed-tools", "heavy-arguments", "oversize"}
 )
@@ -64,7 +74,27 @@ async def test_a_whole_environment_holds() -> None:
         verdicts = [await make_attack(context, BY_NAME[name]) for name in WHOLE]
     assert {verdict.attack: said(verdict) for verdict in verdicts if verdict.state == "broke"} == {}
     not_tried = {verdict.attack for verdict in verdicts if verdict.state == "not_tried"}
-    assert not_tried == {"other-seats-tools", "verifier-files", "written-rewards", "survivors"}
+    assert not_tried == {"verifier-files", "written-rewards", "survivors"} | OF_SEATS
+
+
+OF_SEATS = {"other-seats-tools", "other-seats-words"}
+
+
+async def test_seats_that_wait_for_each_other_hold_and_hold_nothing_up() -> None:
+    tried = {*OF_SEATS, "discovery", "results", "marks", "strict-arguments", "late-calls", "sdk-2"}
+    async with attacked(PrivateTable) as context:
+        verdicts = [await make_attack(context, BY_NAME[name]) for name in sorted(tried)]
+    assert {(verdict.attack, verdict.state, said(verdict)) for verdict in verdicts} == {
+        (name, "held", "") for name in tried
+    }
+
+
+async def test_an_attack_that_takes_too_long_is_cut_and_the_next_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attack_context, "TURN_SECONDS", 30.0)  # so that a call waits for its turn, beyond the limit
+    async with attacked(PrivateTable) as context:
+        cut = await make_attack(context, BY_NAME["results"], seconds=0.5)
+        assert (cut.state, cut.is_cut) == ("not_tried", True)
+        assert (await make_attack(context, BY_NAME["nothing-left"])).state == "held"
 
 
 async def test_what_has_no_time_left_is_not_tried() -> None:

@@ -43,7 +43,7 @@ async def secrets_stay_secret(subject: CheckedEnvironment) -> str:
             sorted(set(leaks)),
         )
     if not planted and not answers:
-        raise NotApplicable("the secret half of its tasks is empty")
+        raise NotApplicable("its tasks keep nothing secret from every seat")
     return f"{planted} canaries planted, none seen" if planted else "real answers searched for, none seen"
 
 

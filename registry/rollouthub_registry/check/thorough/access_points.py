@@ -131,8 +131,11 @@ class _OutsideAgent:
         """Never called: this agent only plays from outside."""
         raise AssertionError
 
-    async def play_exposed(self, seat: Seat, address: SeatAddress) -> Stop:
-        """Record the seat's address, and keep its access point open until `leave` is set."""
+    async def play_listening(self, seat: Seat, address: SeatAddress) -> Stop:
+        """Record the seat's address, and keep its access point open until `leave` is set.
+
+        Listening, because every seat must be open from the start, also where seats take turns.
+        """
         self.seats[seat.name] = seat, address
         if len(self.seats) == self._awaited:
             self.ready.set()

@@ -1,29 +1,38 @@
 """`AttackContext`: the environment, its canary twins, both access points and the HTTP client that scans every byte."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import anyio
 
 from rollouthub import Deadlines, Message, Model
 from rollouthub.engine.sample import Exposing
-from rollouthub.errors import EpisodeError
+from rollouthub.errors import EpisodeError, first_error
 from rollouthub.hosting.control_wire import OpenedEpisode
 from rollouthub.protocols import TaskCard
 from rollouthub_registry.check.thorough import raw_mcp
-from rollouthub_registry.check.thorough.access_points import AccessPoint, OpenEpisode, at_gateway, at_server
+from rollouthub_registry.check.thorough.access_points import (
+    AccessPoint,
+    AttackedSeat,
+    OpenEpisode,
+    at_gateway,
+    at_server,
+)
 from rollouthub_registry.check.thorough.attack import Vulnerability
 from rollouthub_registry.check.thorough.leak_scan import Watch
 from rollouthub_registry.check.thorough.raw_exchange import RawExchange
-from rollouthub_registry.check.thorough.raw_http import Wire
+from rollouthub_registry.check.thorough.raw_http import ANSWER_SECONDS, Wire
 from rollouthub_registry.check.thorough.target import Target
 
 ACCESS_POINTS: tuple[AccessPoint, ...] = ("server", "gateway")
 DEADLINES = Deadlines(model_call=60, agent=900, verify=120, close=30, episode=1200)
+TURN_SECONDS = 2.0
+"""Most seconds to wait for a tool call where seats take turns."""
 _WORLDS = 6
 
 
@@ -86,6 +95,11 @@ class AttackContext:
         self.left_out.append(what)
 
     @property
+    def takes_turns(self) -> bool:
+        """Whether a call of one seat may wait for what another seat does."""
+        return self.target.host.info.takes_turns
+
+    @property
     def deadlines(self) -> Deadlines:
         """The environment's deadlines, replaced by this check's own where it sets them."""
         return self.target.host.info.deadlines.model_copy(
@@ -108,36 +122,55 @@ class AttackContext:
             self.tokens.update(place.token for place in opened.places.values())
             yield opened
 
-    async def at_access_points(self) -> AsyncIterator[OpenEpisode]:
-        """A fresh episode of the first task at each access point, one after the other."""
-        for access_point in self.access_points:
-            async with self.episode(access_point) as opened:
-                yield opened
-
-    async def worlds(self) -> AsyncIterator[OpenEpisode]:
-        """Episodes to search for secrets: of each twin at the server (of the first also at the gateway), and of the
-        original at both.
+    async def in_worlds(self, look: Callable[[OpenEpisode], Awaitable[None]]) -> None:
+        """Call `look` with episodes to search for secrets: of each twin at the server (of the first also at the
+        gateway), and of the original at both.
         """
         for number, twin in enumerate(self.twins[:_WORLDS]):
             for access_point in self.access_points if number == 0 else self.access_points[:1]:
+                is_open = False
                 try:
                     async with self.episode(access_point, target=twin) as opened:
-                        yield opened
+                        is_open = True
+                        await look(opened)
                 except EpisodeError:
+                    if is_open:
+                        raise
                     # A world that cannot be made of such a secret shows nothing of it either.
                     self.leave_out(f"no episode opens with a canary in {twin.field_planted!r}")
                     break
         if self.no_twins is not None:
             self.leave_out(self.no_twins)
-        async for opened in self.at_access_points():
-            yield opened
+        for access_point in self.access_points:
+            async with self.episode(access_point) as opened:
+                await look(opened)
+
+    async def at_seats(self, opened: OpenEpisode, act: Callable[[AttackedSeat], Coroutine[Any, Any, None]]) -> None:
+        """Act at every seat of an episode; at all of them at once if seats take turns, so that calls which wait for
+        another seat get their results.
+        """
+        seats = list(opened.places.values())
+        if not self.takes_turns:
+            for seat in seats:
+                await act(seat)
+            return
+        try:
+            async with anyio.create_task_group() as acting:
+                for seat in seats:
+                    acting.start_soon(act, seat)
+        except BaseExceptionGroup as group:
+            raise first_error(group) from None
 
     # --- speaking -----------------------------------------------------------------------------------------------
 
     async def call(self, opened: OpenEpisode, name: str, arguments: Any, seat: str | None = None) -> RawExchange:
-        """Call a tool of an episode with a sessionless request."""
+        """Call a tool of an episode with a sessionless request; a call that waits for another seat's turn is left after
+        `TURN_SECONDS`.
+        """
         place = opened.place if seat is None else opened.places[seat]
-        return await raw_mcp.call(self.wire, f"tool {name} at the {opened.access_point}", place.url, name, arguments)
+        where = f"tool {name} at the {opened.access_point}"
+        seconds = TURN_SECONDS if self.takes_turns else ANSWER_SECONDS
+        return await raw_mcp.call(self.wire, where, place.url, name, arguments, seconds=seconds)
 
     async def ask(self, opened: OpenEpisode, method: str, params: Mapping[str, Any] | None = None) -> RawExchange:
         """Make any sessionless MCP request."""

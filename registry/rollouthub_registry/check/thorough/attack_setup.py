@@ -134,7 +134,7 @@ async def _twins(
     tasks = local_tasks(found.environment, config, target.split, order.seed, _TWIN_TASKS)
     fields = fields_of(tasks[0], key) if tasks else []
     if not fields:
-        return [], "the secret half of its tasks is empty, so there is nowhere to plant a canary"
+        return [], "its tasks keep nothing secret from every seat, so there is nowhere to plant a canary"
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rollouthub-check-")))
     name = str(await anyio.Path(order.target).absolute()) if await anyio.Path(order.target).exists() else order.target
     try:

@@ -24,6 +24,8 @@ class RawExchange:
     """The first `KEPT_BYTES` bytes of the response's body."""
     problem: str | None = None
     """Why there was no answer; None if there was one."""
+    is_timed_out: bool = False
+    """Whether the wait for the answer was given up."""
 
     @property
     def message(self) -> dict[str, Any]:

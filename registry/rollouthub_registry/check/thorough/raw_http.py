@@ -56,7 +56,7 @@ class Wire:
         hold secrets.
         """
         sent = _told(method, url, headers or {}, body)
-        status, known, answer, problem = None, dict[str, str](), b"", None
+        status, known, answer, problem, is_timed_out = None, dict[str, str](), b"", None, False
         data = body if body is None or len(body) < _LARGE_BODY else io.BytesIO(body)
         try:
             async with asyncio.timeout(seconds):
@@ -67,10 +67,10 @@ class Wire:
                     known = {name.lower(): value for name, value in response.headers.items()}
                     answer = await _bounded(response)
         except TimeoutError:
-            problem = f"no answer within {seconds:g} s"
+            problem, is_timed_out = f"no answer within {seconds:g} s", True
         except (aiohttp.ClientError, OSError, ValueError) as error:
             problem = f"the connection was closed ({type(error).__name__})"
-        exchange = RawExchange(where, sent, status, known, answer[:KEPT_BYTES], problem)
+        exchange = RawExchange(where, sent, status, known, answer[:KEPT_BYTES], problem, is_timed_out)
         if not is_privileged:
             self._look(exchange, answer, sent.encode() + (body or b""))
         return exchange

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollouthub_registry.check.thorough.raw_exchange import RawExchange
-from rollouthub_registry.check.thorough.raw_http import Wire
+from rollouthub_registry.check.thorough.raw_http import ANSWER_SECONDS, Wire
 
 MODERN = "2026-07-28"
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -35,15 +35,20 @@ async def modern(
     method: str,
     params: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
+    *,
+    seconds: float = ANSWER_SECONDS,
 ) -> RawExchange:
     """Make one sessionless request."""
     body, own = modern_request(method, params)
-    return await wire.send(where, "POST", url, body, {**own, **(headers or {})})
+    return await wire.send(where, "POST", url, body, {**own, **(headers or {})}, seconds=seconds)
 
 
-async def call(wire: Wire, where: str, url: str, name: str, arguments: Any) -> RawExchange:
+async def call(
+    wire: Wire, where: str, url: str, name: str, arguments: Any, *, seconds: float = ANSWER_SECONDS
+) -> RawExchange:
     """Make a sessionless tool call."""
-    return await modern(wire, where, url, "tools/call", {"name": name, "arguments": arguments})
+    params = {"name": name, "arguments": arguments}
+    return await modern(wire, where, url, "tools/call", params, seconds=seconds)
 
 
 class Session:

@@ -133,6 +133,8 @@ def secrets_of(
     shown_beside_answers, shown = "\n".join(public), "\n".join([*public, *_words(tools)])
     for task in tasks:
         for name in type(task.secret).model_fields:
+            if name in task.secret.of_seats:
+                continue  # seats may be told it; the attacks of other seats look for what one of them alone is told
             value = getattr(task.secret, name)
             texts = _texts(value) if name != "reference" else []
             # A short text may be met anywhere; a long one is this task's.

@@ -12,6 +12,7 @@ from rollouthub_registry.check.thorough.attacks import (
     invalid_arguments,
     late_calls,
     malformed_requests,
+    other_seats,
     shell_tools,
     third_party_clients,
     unlisted_names,
@@ -21,6 +22,7 @@ from rollouthub_registry.check.thorough.attacks import (
 ATTACKS: tuple[Attack, ...] = (
     *discovery.ATTACKS,
     *unlisted_names.ATTACKS,
+    *other_seats.ATTACKS,
     *control_plane.ATTACKS,
     *late_calls.ATTACKS,
     *forged_tokens.ATTACKS,

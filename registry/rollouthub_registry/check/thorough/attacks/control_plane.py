@@ -45,25 +45,26 @@ async def control_routes(context: AttackContext) -> str:
     """Control routes, and guessed ones, on the agents' listeners must not work without a token, with the seat's or
     the hub's.
     """
-    async for opened in context.at_access_points():
-        place = opened.place
-        keys = {
-            "no token": {},
-            "the seat's token": {"Authorization": f"Bearer {place.token}", "X-Api-Key": place.token},
-            "the control token": {"Authorization": f"Bearer {opened.target.control_token}"},
-        }
-        routes = [*_CONTROL, *(("GET", path) for path in _GUESSED), *(("POST", path) for path in _GUESSED)]
-        for holds, headers in keys.items():
-            for method, path in routes:
-                body = b"{}" if method == "POST" else None
-                where = f"{method} {path} with {holds} at the {opened.access_point}"
-                answer = await context.wire.send(where, method, place.base + _filled(path, opened), body, headers)
-                if _answers(answer) and path not in _OPEN_TO_ALL:
-                    context.note(
-                        f"{method} {path} answers {holds} with {answer.status} at the {opened.access_point}", answer
-                    )
-        if await context.state_of(opened) != "open":
-            context.note(f"after that, the episode at the {opened.access_point} is no longer open")
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            place = opened.place
+            keys = {
+                "no token": {},
+                "the seat's token": {"Authorization": f"Bearer {place.token}", "X-Api-Key": place.token},
+                "the control token": {"Authorization": f"Bearer {opened.target.control_token}"},
+            }
+            routes = [*_CONTROL, *(("GET", path) for path in _GUESSED), *(("POST", path) for path in _GUESSED)]
+            for holds, headers in keys.items():
+                for method, path in routes:
+                    body = b"{}" if method == "POST" else None
+                    where = f"{method} {path} with {holds} at the {opened.access_point}"
+                    answer = await context.wire.send(where, method, place.base + _filled(path, opened), body, headers)
+                    if _answers(answer) and path not in _OPEN_TO_ALL:
+                        context.note(
+                            f"{method} {path} answers {holds} with {answer.status} at the {opened.access_point}", answer
+                        )
+            if await context.state_of(opened) != "open":
+                context.note(f"after that, the episode at the {opened.access_point} is no longer open")
     return f"{context.wire.requests} requests for control routes get nothing"
 
 
@@ -86,29 +87,31 @@ async def seam_routes(context: AttackContext) -> str:
 
 async def verbs(context: AttackContext) -> str:
     """An MCP endpoint must take POST, and DELETE for sessions; every other method must be refused."""
-    async for opened in context.at_access_points():
-        for method in _VERBS:
-            where = f"{method} at the {opened.access_point}"
-            answer = await context.wire.send(where, method, opened.place.url, None, raw_mcp.ACCEPT)
-            if _answers(answer):
-                context.note(f"{method} of the MCP endpoint is answered with {answer.status}", answer)
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            for method in _VERBS:
+                where = f"{method} at the {opened.access_point}"
+                answer = await context.wire.send(where, method, opened.place.url, None, raw_mcp.ACCEPT)
+                if _answers(answer):
+                    context.note(f"{method} of the MCP endpoint is answered with {answer.status}", answer)
     return f"{len(_VERBS)} methods are refused"
 
 
 async def control_with_agent_token(context: AttackContext) -> str:
     """No seat's token, wherever it is in a request, may open the control plane; nor may no token."""
-    async for opened in context.at_access_points():
-        token = opened.place.token
-        for headers, query in _adopted(token, opened.target.control_token):
-            for method, path in _CONTROL:
-                address = opened.target.control_address(_filled(path, opened)) + query
-                where = f"control plane {method} {path} with {', '.join(headers) or query or 'nothing'}"
-                body = b"{}" if method == "POST" else None
-                answer = await context.wire.send(where, method, address, body, headers, http=opened.target.control)
-                if _answers(answer):
-                    context.note(f"the control plane answers {method} {path} to what an agent holds", answer)
-        if await context.state_of(opened) != "open":
-            context.note("after that, the episode is no longer open")
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            token = opened.place.token
+            for headers, query in _adopted(token, opened.target.control_token):
+                for method, path in _CONTROL:
+                    address = opened.target.control_address(_filled(path, opened)) + query
+                    where = f"control plane {method} {path} with {', '.join(headers) or query or 'nothing'}"
+                    body = b"{}" if method == "POST" else None
+                    answer = await context.wire.send(where, method, address, body, headers, http=opened.target.control)
+                    if _answers(answer):
+                        context.note(f"the control plane answers {method} {path} to what an agent holds", answer)
+            if await context.state_of(opened) != "open":
+                context.note("after that, the episode is no longer open")
     return f"{context.wire.requests} requests with agents' tokens are refused"
 
 

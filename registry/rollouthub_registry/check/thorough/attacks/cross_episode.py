@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rollouthub_registry.check.argument_samples import well_formed
 from rollouthub_registry.check.scripted_episode import SUBMIT
 from rollouthub_registry.check.thorough import raw_mcp
-from rollouthub_registry.check.thorough.access_points import OpenEpisode
+from rollouthub_registry.check.thorough.access_points import AttackedSeat, OpenEpisode
 from rollouthub_registry.check.thorough.attack import Attack
 from rollouthub_registry.check.thorough.attack_context import AttackContext
 from rollouthub_registry.check.thorough.raw_exchange import RawExchange
@@ -54,11 +54,13 @@ async def marks(context: AttackContext) -> str:
 
 
 async def _leave_marks(context: AttackContext, opened: OpenEpisode, mark: str) -> None:
-    for seat, place in opened.places.items():
-        for tool in place.tools:
+    async def mark_seat(seat: AttackedSeat) -> None:
+        for tool in seat.tools:
             if tool.name != SUBMIT:
                 for arguments in well_formed(tool, mark):
-                    await context.call(opened, tool.name, arguments, seat)
+                    await context.call(opened, tool.name, arguments, seat.name)
+
+    await context.at_seats(opened, mark_seat)
 
 
 async def _look_for(context: AttackContext, opened: OpenEpisode, mark: str, when: str) -> None:
@@ -72,10 +74,13 @@ async def _look_for(context: AttackContext, opened: OpenEpisode, mark: str, when
 async def _everything(context: AttackContext, opened: OpenEpisode) -> Sequence[RawExchange]:
     found = [await context.ask(opened, "server/discover"), await context.ask(opened, "tools/list")]
     found.append(await raw_mcp.Session(context.wire, f"at the {opened.access_point}", opened.place.url).begin())
-    for seat, place in opened.places.items():
-        for tool in place.tools:
+
+    async def try_seat(seat: AttackedSeat) -> None:
+        for tool in seat.tools:
             if tool.name != SUBMIT:
-                found += [await context.call(opened, tool.name, arguments, seat) for arguments in well_formed(tool)]
+                found.extend([await context.call(opened, tool.name, each, seat.name) for each in well_formed(tool)])
+
+    await context.at_seats(opened, try_seat)
     return found
 
 

@@ -33,7 +33,8 @@ SEAM = ("chat/completions", "responses", "messages", "messages/count_tokens")
 
 async def discover(context: AttackContext) -> str:
     """What a client can list before it acts must hold no secret, in both eras; the tools must be those announced."""
-    async for opened in context.worlds():
+
+    async def look(opened: OpenEpisode) -> None:
         for method, params in _ASKED:
             await context.ask(opened, method, params)
         for version in raw_mcp.LEGACY:
@@ -44,6 +45,8 @@ async def discover(context: AttackContext) -> str:
             await session.end()
         await context.call(opened, "get_task", {})
         await _compare_tools(context, opened)
+
+    await context.in_worlds(look)
     return f"{context.wire.requests} questions; no canary, answer or line of the verifier in any byte"
 
 
@@ -80,7 +83,8 @@ async def listings(context: AttackContext) -> str:
 
 async def results(context: AttackContext) -> str:
     """Results and errors of every tool, before and after the solution, and of `submit`, must hold no secret."""
-    async for opened in context.worlds():
+
+    async def look(opened: OpenEpisode) -> None:
         await try_everything(context, opened)
         if opened.target is not context.target and opened.access_point == "server":
             async with context.episode() as real:
@@ -91,6 +95,8 @@ async def results(context: AttackContext) -> str:
             await context.call(opened, SUBMIT, {"answer": "x"})
         for tool in opened.place.tools:
             await context.call(opened, tool.name, next(well_formed(tool)))
+
+    await context.in_worlds(look)
     return f"{context.wire.requests} calls; no canary or answer in a result or an error"
 
 

@@ -212,13 +212,14 @@ def _made_of(known: Sequence[str], tokens: Sequence[str]) -> str | None:
 async def adopted(context: AttackContext) -> str:
     """A client must not get a session or an episode by sending an id that it made up."""
     made_up = "00000000-0000-4000-8000-000000000000"
-    async for opened in context.at_access_points():
-        headers = {"Mcp-Session-Id": made_up, "MCP-Protocol-Version": raw_mcp.LEGACY[0]}
-        session = raw_mcp.Session(context.wire, f"a made-up session at the {opened.access_point}", opened.place.url)
-        session.headers = headers
-        answer = await session.ask("tools/list")
-        if answer.is_granted and answer.headers.get("mcp-session-id") == made_up:
-            context.note("a made-up session id is adopted", answer)
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            headers = {"Mcp-Session-Id": made_up, "MCP-Protocol-Version": raw_mcp.LEGACY[0]}
+            session = raw_mcp.Session(context.wire, f"a made-up session at the {opened.access_point}", opened.place.url)
+            session.headers = headers
+            answer = await session.ask("tools/list")
+            if answer.is_granted and answer.headers.get("mcp-session-id") == made_up:
+                context.note("a made-up session id is adopted", answer)
     card = context.target.cards[0]
     task = {"id": card.public.id, "split": card.split, "seed": context.target.seed}
     answer = await context.control("POST", "/v1/episodes", {"task": task, "id": "mine", "token": "mine"})

@@ -38,17 +38,20 @@ def _strict(tool: Tool) -> Iterator[tuple[str, Any]]:
 async def strict(context: AttackContext) -> str:
     """Unknown, missing, ill-typed and coercible arguments ("5" for 5) must be refused, at both access points."""
     count = 0
-    async for opened in context.at_access_points():
-        for seat, place in opened.places.items():
-            for tool in place.tools:
-                for wrong, arguments in _strict(tool):
-                    count += 1
-                    answer = await context.call(opened, tool.name, arguments, seat)
-                    if answer.is_granted:
-                        context.note(f"{tool.name} takes {wrong} without a word, at the {opened.access_point}", answer)
-        state = await context.state_of(opened)
-        if state != "open":
-            context.note(f"after calls that were refused the episode at the {opened.access_point} is {state}")
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            for seat, place in opened.places.items():
+                for tool in place.tools:
+                    for wrong, arguments in _strict(tool):
+                        count += 1
+                        answer = await context.call(opened, tool.name, arguments, seat)
+                        if answer.is_granted:
+                            context.note(
+                                f"{tool.name} takes {wrong} without a word, at the {opened.access_point}", answer
+                            )
+            state = await context.state_of(opened)
+            if state != "open":
+                context.note(f"after calls that were refused the episode at the {opened.access_point} is {state}")
     return f"{count} ill-formed calls are refused"
 
 
@@ -63,30 +66,35 @@ async def heavy(context: AttackContext) -> str:
     """Huge, deeply nested and unusual but well-typed arguments must break nothing: the same tool must answer
     afterwards.
     """
-    async for opened in context.at_access_points():
-        for tool in opened.place.tools:
-            if tool.name == SUBMIT:
-                continue
-            fitting = next(well_formed(tool))
-            heavy_ones: list[tuple[str, Any]] = [
-                ("arguments nested deeply", {**fitting, "deep": _nested(_DEEP)}),
-                ("ten thousand arguments", {f"a{number}": number for number in range(10_000)}),
-                ("a list for arguments", []),
-                ("a text for arguments", "x"),
-            ]
-            heavy_ones += [
-                (f"a text of {size:,} characters", next(well_formed(tool, text * size)))
-                for text, size in (("a", 1_000_000), ("(", 3000), ("9**", 1000), ("\u202e\u0000", 100))
-            ]
-            for what, arguments in heavy_ones:
-                answer = await context.call(opened, tool.name, arguments)
-                if answer.status is None or answer.status >= 500:
-                    told = answer.problem or f"HTTP {answer.status}"
-                    context.note(f"{tool.name} breaks over {what} at the {opened.access_point}: {told}", answer)
-                elif answer.words == BROKEN:
-                    context.note(f"{what} is a fault of the environment in {tool.name}, not the caller's", answer)
-        if not (answer := await context.call(opened, "get_task", {})).is_granted:
-            context.note(f"after all that the seat no longer answers at the {opened.access_point}", answer)
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            for tool in opened.place.tools:
+                if tool.name == SUBMIT:
+                    continue
+                fitting = next(well_formed(tool))
+                heavy_ones: list[tuple[str, Any]] = [
+                    ("arguments nested deeply", {**fitting, "deep": _nested(_DEEP)}),
+                    ("ten thousand arguments", {f"a{number}": number for number in range(10_000)}),
+                    ("a list for arguments", []),
+                    ("a text for arguments", "x"),
+                ]
+                heavy_ones += [
+                    (f"a text of {size:,} characters", next(well_formed(tool, text * size)))
+                    for text, size in (("a", 1_000_000), ("(", 3000), ("9**", 1000), ("\u202e\u0000", 100))
+                ]
+                for what, arguments in heavy_ones:
+                    answer = await context.call(opened, tool.name, arguments)
+                    if answer.is_timed_out and context.takes_turns:
+                        continue  # it may well wait for another seat; `get_task` below tells whether the server is up
+                    if answer.status is None or answer.status >= 500:
+                        told = answer.problem or f"HTTP {answer.status}"
+                        context.note(f"{tool.name} breaks over {what} at the {opened.access_point}: {told}", answer)
+                    elif answer.words == BROKEN:
+                        context.note(f"{what} is a fault of the environment in {tool.name}, not the caller's", answer)
+            answer = await context.call(opened, "get_task", {})
+            # What was done may have ended the episode, as too many illegal moves do.
+            if not answer.is_granted and (answer.status is None or await context.state_of(opened) == "open"):
+                context.note(f"after all that the seat no longer answers at the {opened.access_point}", answer)
     return f"{context.wire.requests} heavy calls are answered"
 
 

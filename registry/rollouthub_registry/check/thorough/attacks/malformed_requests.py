@@ -53,25 +53,26 @@ def _malformed() -> Iterator[tuple[str, bytes]]:
 
 async def malformed(context: AttackContext) -> str:
     """Bodies and headers that are not JSON-RPC must be refused with a proper error, in both eras."""
-    async for opened in context.at_access_points():
-        _, modern = raw_mcp.modern_request("tools/list")
-        session = raw_mcp.Session(context.wire, f"at the {opened.access_point}", opened.place.url)
-        await session.begin()
-        for what, body in _malformed():
-            for headers in (modern, {**raw_mcp.ACCEPT, **session.headers}, raw_mcp.ACCEPT):
-                where = f"{what} at the {opened.access_point}"
-                answer = await context.wire.send(where, "POST", opened.place.url, body, headers)
-                _must_refuse(context, what, answer, opened)
-        for what, headers in _odd_headers(modern).items():
-            body = raw_mcp.modern_request("tools/list")[0]
-            if what == "a compressed body":
-                body = gzip.compress(body)
-            answer = await context.wire.send(
-                f"{what} at the {opened.access_point}", "POST", opened.place.url, body, headers
-            )
-            if answer.status is not None and answer.status >= 500:
-                context.note(f"{what}: HTTP {answer.status} at the {opened.access_point}", answer)
-        await _still_there(context, opened)
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            _, modern = raw_mcp.modern_request("tools/list")
+            session = raw_mcp.Session(context.wire, f"at the {opened.access_point}", opened.place.url)
+            await session.begin()
+            for what, body in _malformed():
+                for headers in (modern, {**raw_mcp.ACCEPT, **session.headers}, raw_mcp.ACCEPT):
+                    where = f"{what} at the {opened.access_point}"
+                    answer = await context.wire.send(where, "POST", opened.place.url, body, headers)
+                    _must_refuse(context, what, answer, opened)
+            for what, headers in _odd_headers(modern).items():
+                body = raw_mcp.modern_request("tools/list")[0]
+                if what == "a compressed body":
+                    body = gzip.compress(body)
+                answer = await context.wire.send(
+                    f"{what} at the {opened.access_point}", "POST", opened.place.url, body, headers
+                )
+                if answer.status is not None and answer.status >= 500:
+                    context.note(f"{what}: HTTP {answer.status} at the {opened.access_point}", answer)
+            await _still_there(context, opened)
     return f"{context.wire.requests} malformed requests are refused"
 
 
@@ -90,7 +91,7 @@ def _odd_headers(modern: dict[str, str]) -> dict[str, dict[str, str]]:
 
 def _must_refuse(context: AttackContext, what: str, answer: RawExchange, opened: OpenEpisode) -> None:
     if answer.status is None:
-        if "no answer" in (answer.problem or ""):
+        if answer.is_timed_out:
             context.note(f"{what} is not answered at all at the {opened.access_point}", answer)
     elif answer.status >= 500:
         context.note(f"{what} breaks the server: HTTP {answer.status} at the {opened.access_point}", answer)
@@ -106,18 +107,23 @@ async def _still_there(context: AttackContext, opened: OpenEpisode) -> None:
 
 async def oversize(context: AttackContext) -> str:
     """Oversized bodies and headers must be cut off, whether or not they announce their size."""
-    async for opened in context.at_access_points():
-        body, headers = raw_mcp.modern_request("tools/call", {"name": "get_task", "arguments": {"x": "y" * OVERSIZE}})
-        await _send_large(context, opened, "a body of 5 MiB", opened.place.url, body, headers)
-        if opened.place.llm_url is not None:
-            talk = {"model": "any", "messages": [{"role": "user", "content": "y" * SEAM_OVERSIZE}]}
-            url = f"{opened.place.llm_url}/chat/completions"
-            await _send_large(context, opened, "a talk of 40 MiB", url, json.dumps(talk).encode(), raw_mcp.ACCEPT)
-        endless = _head(opened, "POST") + b"".join(b"X-%d: %s\r\n" % (number, b"y" * 1000) for number in range(400))
-        answer = await context.wire.raw(f"400 KB of headers at the {opened.access_point}", opened.place.base, endless)
-        if answer.status is not None and answer.status < 400:
-            context.note(f"headers without an end are taken at the {opened.access_point}", answer)
-        await _still_there(context, opened)
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            body, headers = raw_mcp.modern_request(
+                "tools/call", {"name": "get_task", "arguments": {"x": "y" * OVERSIZE}}
+            )
+            await _send_large(context, opened, "a body of 5 MiB", opened.place.url, body, headers)
+            if opened.place.llm_url is not None:
+                talk = {"model": "any", "messages": [{"role": "user", "content": "y" * SEAM_OVERSIZE}]}
+                url = f"{opened.place.llm_url}/chat/completions"
+                await _send_large(context, opened, "a talk of 40 MiB", url, json.dumps(talk).encode(), raw_mcp.ACCEPT)
+            endless = _head(opened, "POST") + b"".join(b"X-%d: %s\r\n" % (number, b"y" * 1000) for number in range(400))
+            answer = await context.wire.raw(
+                f"400 KB of headers at the {opened.access_point}", opened.place.base, endless
+            )
+            if answer.status is not None and answer.status < 400:
+                context.note(f"headers without an end are taken at the {opened.access_point}", answer)
+            await _still_there(context, opened)
     return "what is too large is refused"
 
 
@@ -137,49 +143,55 @@ def _head(opened: OpenEpisode, method: str, more: bytes = b"") -> bytes:
 
 async def smuggled(context: AttackContext) -> str:
     """Two lengths, a length with chunks, and invalid headers must be refused, and hide no second request."""
-    async for opened in context.at_access_points():
-        body = raw_mcp.modern_request("tools/list")[0]
-        hidden = _head(opened, "POST") + b"\r\n"
-        cases = {
-            "two lengths": b"Content-Length: 5\r\nContent-Length: %d\r\n\r\n" % len(body) + body,
-            "a length and chunks": b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
-            "a length below zero": b"Content-Length: -5\r\n\r\n" + body,
-            "a length that is no number": b"Content-Length: 0x10\r\n\r\n" + body,
-            "chunks that are none": b"Transfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n",
-            "a header without a name": b": x\r\n\r\n",
-            "a bare line feed": b"X: y\nContent-Length: 0\n\n",
-            "a zero byte in a header": b"X: a\0b\r\nContent-Length: 0\r\n\r\n",
-            "no HTTP": b"\r\n\r\n\x16\x03\x01\x02\x00",
-        }
-        for what, rest in cases.items():
-            payload = _head(opened, "POST") + rest if what != "no HTTP" else rest
-            answer = await context.wire.raw(
-                f"{what} at the {opened.access_point}", opened.place.base, payload, seconds=1.0
-            )
-            if answer.status is not None and (answer.status < 300 or answer.status >= 500) and what != "two lengths":
-                context.note(f"{what}: HTTP {answer.status} at the {opened.access_point}", answer)
-        await _still_there(context, opened)
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            body = raw_mcp.modern_request("tools/list")[0]
+            hidden = _head(opened, "POST") + b"\r\n"
+            cases = {
+                "two lengths": b"Content-Length: 5\r\nContent-Length: %d\r\n\r\n" % len(body) + body,
+                "a length and chunks": b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+                "a length below zero": b"Content-Length: -5\r\n\r\n" + body,
+                "a length that is no number": b"Content-Length: 0x10\r\n\r\n" + body,
+                "chunks that are none": b"Transfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n",
+                "a header without a name": b": x\r\n\r\n",
+                "a bare line feed": b"X: y\nContent-Length: 0\n\n",
+                "a zero byte in a header": b"X: a\0b\r\nContent-Length: 0\r\n\r\n",
+                "no HTTP": b"\r\n\r\n\x16\x03\x01\x02\x00",
+            }
+            for what, rest in cases.items():
+                payload = _head(opened, "POST") + rest if what != "no HTTP" else rest
+                answer = await context.wire.raw(
+                    f"{what} at the {opened.access_point}", opened.place.base, payload, seconds=1.0
+                )
+                if (
+                    answer.status is not None
+                    and (answer.status < 300 or answer.status >= 500)
+                    and what != "two lengths"
+                ):
+                    context.note(f"{what}: HTTP {answer.status} at the {opened.access_point}", answer)
+            await _still_there(context, opened)
     return "requests that could be read in two ways are refused"
 
 
 async def slow(context: AttackContext) -> str:
     """Clients that start a request and never finish it must not delay answers to others."""
-    async for opened in context.at_access_points():
-        parts = urlsplit(opened.place.url)
-        async with AsyncExitStack() as stack:
-            for number in range(_HANGING):
-                stream = await stack.enter_async_context(
-                    await anyio.connect_tcp(parts.hostname or "", parts.port or 80)
-                )
-                begun = _head(opened, "POST", b"Content-Length: 1000\r\n")
-                await stream.send(begun[: 20 + number] if number % 2 else begun + b'\r\n{"json')
-            with anyio.move_on_after(_STILL_SECONDS) as patience:
-                await _still_there(context, opened)
-            if patience.cancelled_caught:
-                context.note(
-                    f"{_HANGING} clients that do not go on hold up every other one at the {opened.access_point}"
-                )
-        await _still_there(context, opened)
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            parts = urlsplit(opened.place.url)
+            async with AsyncExitStack() as stack:
+                for number in range(_HANGING):
+                    stream = await stack.enter_async_context(
+                        await anyio.connect_tcp(parts.hostname or "", parts.port or 80)
+                    )
+                    begun = _head(opened, "POST", b"Content-Length: 1000\r\n")
+                    await stream.send(begun[: 20 + number] if number % 2 else begun + b'\r\n{"json')
+                with anyio.move_on_after(_STILL_SECONDS) as patience:
+                    await _still_there(context, opened)
+                if patience.cancelled_caught:
+                    context.note(
+                        f"{_HANGING} clients that do not go on hold up every other one at the {opened.access_point}"
+                    )
+            await _still_there(context, opened)
     return f"beside {_HANGING} clients that do not go on, others are answered"
 
 
@@ -187,26 +199,27 @@ async def foreign_origin(context: AttackContext) -> str:
     """Requests of a browser through DNS rebinding or from another origin must be refused."""
     if not context.is_local:
         raise NotTried("the server is not on this machine, so which names are its own is not known")
-    async for opened in context.at_access_points():
-        for headers in (
-            {"Host": "evil.example"},
-            {"Host": "evil.example:80", "Origin": "http://evil.example"},
-            {"Origin": "http://evil.example"},
-            {"Origin": "null"},
-            {"Origin": "http://127.0.0.1.evil.example"},
-            {"Origin": "file://"},
-        ):
-            where = f"{headers} at the {opened.access_point}"
-            answer = await raw_mcp.modern(context.wire, where, opened.place.url, "tools/list", headers=headers)
-            if answer.is_granted:
-                context.note(f"a request with {headers} is served at the {opened.access_point}", answer)
-            if "access-control-allow-origin" in answer.headers:
-                context.note(f"pages from elsewhere may read what the {opened.access_point} answers", answer)
-            if opened.place.llm_url is not None:
-                url = f"{opened.place.llm_url}/models"
-                answer = await context.wire.send(f"models with {headers}", "GET", url, None, headers)
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            for headers in (
+                {"Host": "evil.example"},
+                {"Host": "evil.example:80", "Origin": "http://evil.example"},
+                {"Origin": "http://evil.example"},
+                {"Origin": "null"},
+                {"Origin": "http://127.0.0.1.evil.example"},
+                {"Origin": "file://"},
+            ):
+                where = f"{headers} at the {opened.access_point}"
+                answer = await raw_mcp.modern(context.wire, where, opened.place.url, "tools/list", headers=headers)
                 if answer.is_granted:
-                    context.note(f"a request with {headers} is served at the seam", answer)
+                    context.note(f"a request with {headers} is served at the {opened.access_point}", answer)
+                if "access-control-allow-origin" in answer.headers:
+                    context.note(f"pages from elsewhere may read what the {opened.access_point} answers", answer)
+                if opened.place.llm_url is not None:
+                    url = f"{opened.place.llm_url}/models"
+                    answer = await context.wire.send(f"models with {headers}", "GET", url, None, headers)
+                    if answer.is_granted:
+                        context.note(f"a request with {headers} is served at the seam", answer)
     return "foreign names and origins are refused"
 
 

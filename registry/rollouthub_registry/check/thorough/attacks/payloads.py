@@ -7,7 +7,7 @@ from typing import Any, cast
 from rollouthub import Message
 from rollouthub_registry.check.argument_samples import ill_formed, well_formed
 from rollouthub_registry.check.scripted_episode import SUBMIT
-from rollouthub_registry.check.thorough.access_points import OpenEpisode
+from rollouthub_registry.check.thorough.access_points import AttackedSeat, OpenEpisode
 from rollouthub_registry.check.thorough.attack_context import AttackContext
 
 ODD_ANSWERS = (
@@ -19,14 +19,17 @@ ODD_ANSWERS = (
 
 async def try_everything(context: AttackContext, opened: OpenEpisode) -> None:
     """Call each tool of each seat except `submit` with well-formed and ill-formed arguments."""
-    for seat, place in opened.places.items():
-        for tool in place.tools:
+
+    async def try_seat(seat: AttackedSeat) -> None:
+        for tool in seat.tools:
             calls = [arguments for _, arguments in ill_formed(tool)]
             if tool.name != SUBMIT:
                 calls += list(well_formed(tool))
             for arguments in calls:
-                await context.call(opened, tool.name, arguments, seat)
-        await context.call(opened, "no_such_tool", {}, seat)
+                await context.call(opened, tool.name, arguments, seat.name)
+        await context.call(opened, "no_such_tool", {}, seat.name)
+
+    await context.at_seats(opened, try_seat)
 
 
 def answer_of(reference: Sequence[Message]) -> str | None:

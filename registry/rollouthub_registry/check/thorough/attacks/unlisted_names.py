@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from rollouthub_registry.check.scripted_episode import SUBMIT
 from rollouthub_registry.check.thorough import raw_mcp
 from rollouthub_registry.check.thorough.access_points import OpenEpisode
-from rollouthub_registry.check.thorough.attack import Attack, NotTried
+from rollouthub_registry.check.thorough.attack import Attack
 from rollouthub_registry.check.thorough.attack_context import AttackContext
 
 _WORDS = (
@@ -36,45 +35,32 @@ def _names(opened: OpenEpisode, more: tuple[str, ...]) -> Iterator[str]:
 async def guessed_tools(context: AttackContext) -> str:
     """Names of graders, control verbs and the class's own methods, in many spellings, must all be unknown tools."""
     count = 0
-    async for opened in context.at_access_points():
-        session = raw_mcp.Session(context.wire, f"at the {opened.access_point}", opened.place.url)
-        await session.begin()
-        for name in _names(opened, context.methods):
-            count += 1
-            for answer in (await context.call(opened, name, {}), await session.call(name, {"answer": "x"})):
-                if answer.is_granted:
-                    context.note(
-                        f"the tool {name[:80]!r} is not listed, and answers at the {opened.access_point}", answer
-                    )
-        await _still_open(context, opened)
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            session = raw_mcp.Session(context.wire, f"at the {opened.access_point}", opened.place.url)
+            await session.begin()
+            for name in _names(opened, context.methods):
+                count += 1
+                for answer in (await context.call(opened, name, {}), await session.call(name, {"answer": "x"})):
+                    if answer.is_granted:
+                        context.note(
+                            f"the tool {name[:80]!r} is not listed, and answers at the {opened.access_point}", answer
+                        )
+            await _still_open(context, opened)
     return f"{count} guessed names are unknown"
-
-
-async def other_seats(context: AttackContext) -> str:
-    """A seat must not be able to call another seat's tools."""
-    if len(context.target.host.info.seats) == 1:
-        raise NotTried("it has one seat, so there is no other's tool to call")
-    async for opened in context.at_access_points():
-        for seat, place in opened.places.items():
-            own = {tool.name for tool in place.tools}
-            others = {tool.name for other in opened.places.values() for tool in other.tools} - own
-            for name in sorted(others - {SUBMIT}):
-                answer = await context.call(opened, name, {}, seat)
-                if answer.is_granted:
-                    context.note(f"seat {seat!r} may call {name!r}, which only another seat is offered", answer)
-    return "each seat has its own tools alone"
 
 
 async def guessed_methods(context: AttackContext) -> str:
     """MCP methods other than those for tools must give no secret."""
-    async for opened in context.at_access_points():
-        session = raw_mcp.Session(context.wire, f"at the {opened.access_point}", opened.place.url)
-        await session.begin()
-        for method in _METHODS:
-            for answer in (await context.ask(opened, method, {"answer": "x"}), await session.ask(method)):
-                if answer.is_granted and answer.result is not None:
-                    context.note(f"the method {method!r} answers at the {opened.access_point}", answer)
-        await _still_open(context, opened)
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            session = raw_mcp.Session(context.wire, f"at the {opened.access_point}", opened.place.url)
+            await session.begin()
+            for method in _METHODS:
+                for answer in (await context.ask(opened, method, {"answer": "x"}), await session.ask(method)):
+                    if answer.is_granted and answer.result is not None:
+                        context.note(f"the method {method!r} answers at the {opened.access_point}", answer)
+            await _still_open(context, opened)
     return f"{len(_METHODS)} guessed methods are unknown, in both eras"
 
 
@@ -86,6 +72,5 @@ async def _still_open(context: AttackContext, opened: OpenEpisode) -> None:
 
 ATTACKS = (
     Attack("guessed-tools", "L2", "a tool that is not listed cannot be called", guessed_tools),
-    Attack("other-seats-tools", "L2", "a seat's tools are its own", other_seats),
     Attack("guessed-methods", "L2", "a method that MCP does not have is unknown", guessed_methods),
 )

@@ -76,15 +76,18 @@ async def _afterwards(context: AttackContext, opened: OpenEpisode) -> list[RawEx
 
 async def traces(context: AttackContext) -> str:
     """No error of a tool or a request may contain a traceback of the server."""
-    async for opened in context.at_access_points():
-        for tool in opened.place.tools:
-            # A tool that runs programs shows theirs: only calls that run none are sent.
-            nothing = dict.fromkeys(_named(tool.input_schema))
-            calls: tuple[Any, ...] = ({"no_such_argument": 1}, [], "x", None, nothing)
-            for arguments in calls:
-                answer = await context.call(opened, tool.name, arguments)
-                if any(trace in answer.body for trace in _TRACES):
-                    context.note(f"an error of {tool.name} is the server's own at the {opened.access_point}", answer)
+    for access_point in context.access_points:
+        async with context.episode(access_point) as opened:
+            for tool in opened.place.tools:
+                # A tool that runs programs shows theirs: only calls that run none are sent.
+                nothing = dict.fromkeys(_named(tool.input_schema))
+                calls: tuple[Any, ...] = ({"no_such_argument": 1}, [], "x", None, nothing)
+                for arguments in calls:
+                    answer = await context.call(opened, tool.name, arguments)
+                    if any(trace in answer.body for trace in _TRACES):
+                        context.note(
+                            f"an error of {tool.name} is the server's own at the {opened.access_point}", answer
+                        )
     return f"{context.wire.requests} errors tell what was wrong with the call, and nothing of the server"
 
 
