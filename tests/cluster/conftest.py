@@ -102,7 +102,8 @@ def play(cluster: Any, tmp_path: Path) -> Play:
         if given["pool"] == "local":
             given.pop("workers")
         stop = StopSignal()
-        watched = Watched(tmp_path / settings.get("pool", "ray"), LiveRun(stop), stop, on_commit=on_commit)
+        folder = tmp_path / f"{given['pool']}{'-served' if given.get('served') else ''}"
+        watched = Watched(folder, LiveRun(stop), stop, on_commit=on_commit)
         with anyio.fail_after(PATIENCE_SECONDS):
             await collect(
                 make_plan(RunRequest.model_validate(given)),

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from rollouthub import Rollout
 
 from .conftest import Play
@@ -25,21 +23,16 @@ def plain(rollouts: list[Rollout]) -> Any:
     )
 
 
-@pytest.mark.parametrize("served", [False, True], ids=["hosted", "served"])
-async def test_two_models_at_two_seats_leave_the_same_record_everywhere(
-    play: Play, served: bool, tmp_path: Any
-) -> None:
+async def test_two_models_at_two_seats_leave_the_same_record_everywhere(play: Play) -> None:
     settings: dict[str, Any] = {
         "environments": ("debate",),
         "set": {"judge": "quotes", "size": 3},
         "seats": SEATS,
         "seed": 3,
-        "served": served,
     }
-    here = await play(**settings, pool="local")
-    there = await play(**settings)
-    mine, theirs = here.records(), there.records()
-    assert len(mine) == 3
-    assert all([turn.agent for turn in each.turns][:1] == ["first"] for each in mine)
-    assert {seat: player.model for seat, player in mine[0].seats.items()} == SEATS
-    assert plain(theirs) == plain(mine)
+    hosted = (await play(**settings, pool="local")).records()
+    assert len(hosted) == 3
+    assert all([turn.agent for turn in each.turns][:1] == ["first"] for each in hosted)
+    assert {seat: player.model for seat, player in hosted[0].seats.items()} == SEATS
+    for elsewhere in ({"pool": "local", "served": True}, {}, {"served": True}):
+        assert plain((await play(**settings, **elsewhere)).records()) == plain(hosted), elsewhere
