@@ -3,10 +3,12 @@
 import json
 from pathlib import Path
 
+import anyio
 import pytest
 
 from rollouthub.rollout import Rollout
 from rollouthub.store import open_run
+from tests.models.servers import Script, say
 
 from .conftest import Hub
 
@@ -126,10 +128,57 @@ def test_a_strangers_run_names_no_server_and_no_program(
         (["--seat", "buyer=mock/echo", "--seat", "buyer=mock/echo"], "names 'buyer' twice"),
         (["--seat", "buyer=run:nowhere", "-m", "mock/echo"], "nowhere"),
         (["--seat", "buyer=@react", "--seat", "seller=mock/echo"], "needs a model"),
+        (["--seat", "buyer=@recat", "-m", "mock/echo"], "did you mean 'react'"),
+        (["--seat", "=mock/echo", "-m", "mock/echo"], "is not SEAT=MODEL"),
+        (["--seat", "buyer.temperature=0.1", "--seat", "buyer.temperature=1", "-m", "mock/echo"], "twice"),
+        (["--seat", "buyer.temperature=warm", "-m", "mock/echo"], "seats.buyer.sampling.temperature"),
+        (["--seat", "buyr.temperature=1", "-m", "mock/echo"], "did you mean 'buyer'"),
     ],
 )
 def test_players_that_cannot_be_are_refused(hub: Hub, haggle: Path, arguments: list[str], says: str) -> None:
     assert says in hub("run", "haggle.py", *arguments, "-o", "run").refused()
+
+
+NAMES = ["ft:gpt@v2", "ft:gpt@v2@react", "weights=a@b", "@cf/meta/llama"]
+"""Names of models with what is elsewhere the mark of a seat or of an agent."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_models_name_may_hold_the_marks_of_the_option(hub: Hub, haggle: Path, name: str) -> None:
+    script = Script(say("seven"))
+    async with script.serve() as url:
+        words = ("haggle.py", "--seat", f"buyer=hosted_vllm/{name}", "--seat", "seller=hosted_vllm/plain", "-o", "run")
+        done = await anyio.to_thread.run_sync(lambda: hub("run", *words, HOSTED_VLLM_API_BASE=url))
+    assert done.code in (0, 1), done.err
+    assert script.asked[0]["model"] == name.removesuffix("@react")
+    agent = "react" if name.endswith("@react") else "tool_loop"
+    assert played(haggle).seats["buyer"].agent.name == agent
+
+
+FILE = """
+environments = ["haggle.py"]
+model = "hosted_vllm/policy"
+sampling = { temperature = 0.9, max_tokens = 77 }
+
+[seats.seller.sampling]
+temperature = 0.25
+stop = ["!"]
+"""
+OPTIONS = ["haggle.py", "-m", "hosted_vllm/policy", "--temperature", "0.9", "--max-tokens", "77"]
+
+
+@pytest.mark.parametrize("way", ["file", "option"])
+async def test_the_sampling_of_a_seat_reaches_the_wire(hub: Hub, haggle: Path, way: str) -> None:
+    (haggle / "run.toml").write_text(FILE)
+    words = ["--config", "run.toml"] if way == "file" else [*OPTIONS, "--seat", "seller.temperature=0.25"]
+    script = Script(say("seven"))
+    async with script.serve() as url:
+        words += ["--base-url", url, "-o", "run", "-q"]
+        done = await anyio.to_thread.run_sync(lambda: hub("run", *words))
+    assert done.code == 0, done.err
+    sent = [(body["temperature"], body["max_tokens"], body.get("stop")) for body in script.asked]
+    assert sent == [(0.9, 77, None), (0.25, 77, ["!"] if way == "file" else None)] * 2
+    assert [turn.sampling["temperature"] for turn in played(haggle).turns] == [0.9, 0.25] * 2
 
 
 def test_who_stops_early_leaves_the_others_to_end(hub: Hub, haggle: Path) -> None:

@@ -15,6 +15,10 @@ OF_A_RUN = "run:"
 """Prefix of the directory of an earlier run whose player takes the seat."""
 
 
+SAMPLING = ("temperature", "top_p", "max_tokens", "seed")
+"""Sampling settings of a seat that its option takes; files take the others, too."""
+
+
 class SeatConfig(Frozen):
     """The player of one seat; a field that is left out is the run's."""
 
@@ -34,21 +38,28 @@ class SeatConfig(Frozen):
 
 
 def seats_of(option: str, pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Read `SEAT=MODEL`, `SEAT=MODEL@AGENT`, `SEAT=@AGENT` and `SEAT=run:DIRECTORY` as settings by seat.
+    """Read `SEAT=MODEL`, `SEAT=MODEL@AGENT`, `SEAT=@AGENT`, `SEAT=run:DIRECTORY` and `SEAT.temperature=0.7` (any of
+    `SAMPLING`) as settings by seat.
 
     Raises:
-        ConfigError: a text has none of these forms, or a seat is given twice.
+        ConfigError: a text has none of these forms, or one thing is given twice.
     """
     found: dict[str, dict[str, Any]] = {}
+    given: set[str] = set()
     for pair in pairs:
-        seat, _, player = pair.partition("=")
-        if not seat or not player:
+        what, _, value = pair.partition("=")
+        if not what or not value:
             raise ConfigError(
                 f"{option} {pair!r} is not SEAT=MODEL or SEAT=MODEL@AGENT, for example {option} buyer=mock/solver@react"
             )
-        if seat in found:
-            raise ConfigError(f"{option} names {seat!r} twice")
-        found[seat] = player_of(player)
+        if what in given:
+            raise ConfigError(f"{option} names {what!r} twice")
+        given.add(what)
+        seat, _, setting = what.rpartition(".")
+        if seat and setting in SAMPLING:
+            found.setdefault(seat, {}).setdefault("sampling", {})[setting] = value
+        else:
+            found.setdefault(what, {}).update(player_of(value))
     return found
 
 
