@@ -1,254 +1,290 @@
-"""A small HTTP/1.1 client: one request, one response of limited size, over pooled connections.
+"""A small HTTP/1.1 client: requests over pooled connections, with responses read whole or in pieces.
 
-aiohttp's client needs more than twice the CPU for an exchange of a few hundred bytes, and a rollout in a served
-environment takes four exchanges (`hub bench overhead`, the lane `served`). It has no redirects, cookies, proxies or
-compression.
+aiohttp's client needs more than twice the CPU for an exchange of a few hundred bytes; a rollout makes two with its
+model, and in a served environment four more (`hub bench overhead`). It has no redirects, cookies or proxies.
 """
 
 import asyncio
-import os
-import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
-from functools import cached_property
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from types import TracebackType
+from typing import Self
 
-import httptools
 from yarl import URL
 
-CONNECT_SECONDS = 10.0
-MAX_HEADER_BYTES = 64 * 2**10
-"""Maximum bytes of a response's headers."""
-_IDLE_SECONDS = 4.0
-"""Seconds after which an idle connection is not reused; common servers close theirs after five."""
+from rollouthub.http.client_connection import HttpConnection
+from rollouthub.http.dialler import Dialler
+from rollouthub.http.inflater import ENCODINGS, Inflater
+from rollouthub.http.no_answer import AnswerTooLarge, AnswerTooSlow, BrokenExchange, NoAnswer
+
+IDLE_SECONDS = 4.0
+"""Seconds after which an idle connection is closed; common servers, vLLM's among them, close theirs after five."""
 _REPEATABLE = frozenset({"GET", "DELETE"})
 """Methods that are sent again if a reused connection turns out to be closed (RFC 9110, 9.2.2)."""
+_NO_HEADERS: Mapping[str, str] = {}
+
+Origin = tuple[str, str | None, int | None]
 
 
-class NotConnected(OSError):
-    """No connection to the server could be opened."""
+class Exchange:
+    """One request and its response, within a context; leaving it early closes the connection, so that the server
+    notices. Made by `HttpPool.open`.
+    """
 
+    __slots__ = (
+        "_connection", "_inflater", "_is_repeatable", "_pool", "_request", "_seconds", "_timer", "_url", "headers",
+        "status",
+    )  # fmt: skip
 
-class BrokenExchange(OSError):
-    """The connection ended before the response was complete, or the response is not valid HTTP."""
+    def __init__(
+        self, pool: "HttpPool", url: URL, request: tuple[bytes, bytes], seconds: float | None, *, is_repeatable: bool
+    ) -> None:
+        self._pool, self._url, self._request, self._seconds = pool, url, request, seconds
+        self._is_repeatable = is_repeatable
+        self._inflater: Inflater | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
+    async def __aenter__(self) -> Self:
+        seconds, loop = self._seconds, self._pool.loop
+        deadline = None if seconds is None else loop.time() + seconds
+        is_new = False
+        while True:
+            try:
+                self._connection, is_kept = await self._pool.lease(self._url, deadline, is_new=is_new)
+            except TimeoutError:
+                raise AnswerTooSlow(seconds or 0.0) from None
+            if deadline is not None:
+                # Cheaper than cancelling the task, and it never meets a reader that waits for something else.
+                self._timer = loop.call_at(deadline, self._expire)
+            try:
+                await self._send()
+                return self
+            except BaseException as error:
+                self._connection.abort()
+                self._end()
+                if not (is_kept and self._is_repeatable and isinstance(error, BrokenExchange)):
+                    raise
+                is_new = True
 
-class AnswerTooLarge(Exception):
-    """The response's body is larger than allowed."""
+    async def _send(self) -> None:
+        connection = self._connection
+        await connection.send(*self._request)
+        self.status, self.headers = connection.status, connection.headers
+        encoding = self.headers.get("content-encoding")
+        if encoding is not None and (encoding := encoding.lower()) != "identity":
+            if encoding not in ENCODINGS:
+                raise BrokenExchange(f"the answer is compressed ({encoding}), which was not asked for")
+            self._inflater = Inflater()
 
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
 
-class _Connection(asyncio.Protocol):
-    """One connection; carries one exchange at a time."""
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._pool.give_back(self._connection, self._url)
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, on_lost: "Callable[[_Connection], None]") -> None:
-        self.idle_since = 0.0
-        self._loop, self._on_lost = loop, on_lost
-        self._parser = httptools.HttpResponseParser(self)
-        self._answer: asyncio.Future[tuple[int, bytes]] | None = None
-        self._chunks: list[bytes] = []
-        self._most_bytes = self._size = self._head_size = 0
-        self._has_head = self._has_end = self._is_kept = False
+    def _expire(self) -> None:
+        self._connection.fail(AnswerTooSlow(self._seconds or 0.0))
 
-    @property
-    def is_reusable(self) -> bool:
-        """Whether another request may be sent on the connection."""
-        return self._is_kept and not self._transport.is_closing()
-
-    async def ask(self, request: bytes, most_bytes: int) -> tuple[int, bytes]:
-        """Send a request; return the status and body of the response.
+    async def piece(self) -> bytes:
+        """The next bytes of the body, at most a few hundred KiB; empty at its end.
 
         Raises:
-            BrokenExchange: no complete response arrived.
-            AnswerTooLarge: the response's body is larger than the limit.
+            BrokenExchange: the connection ended before the response was complete.
+            AnswerTooSlow: nothing more came in the request's time.
         """
-        self._most_bytes, self._size, self._head_size = most_bytes, 0, 0
-        self._has_head = self._has_end = self._is_kept = False
-        answer = self._answer = self._loop.create_future()
-        self._transport.write(request)
-        try:
-            return await answer
-        finally:
-            self._answer, self._chunks = None, []
+        inflater = self._inflater
+        if inflater is None:
+            return await self._connection.piece()
+        while not (piece := inflater.piece()):
+            packed = await self._connection.piece()
+            if not packed:
+                inflater.end()
+                return b""
+            inflater.feed(packed)
+        return piece
 
-    def abort(self) -> None:
-        """Close the connection at once."""
-        self._transport.abort()
+    async def read(self, most_bytes: int) -> bytes:
+        """The whole body.
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Called when the connection is open."""
-        self._transport = transport
+        Raises:
+            AnswerTooLarge: it has more than `most_bytes`.
+            BrokenExchange: the connection ended before the response was complete.
+            AnswerTooSlow: it was not complete in the request's time.
+        """
+        if int(self.headers.get("content-length", 0)) > most_bytes:
+            raise AnswerTooLarge(most_bytes)
+        first = await self.piece()
+        size, pieces = len(first), [first]
+        while size <= most_bytes:
+            if not (piece := await self.piece()):
+                return first if len(pieces) == 1 else b"".join(pieces)
+            pieces.append(piece)
+            size += len(piece)
+            await asyncio.sleep(0)  # a large body that is here already holds up nobody
+        raise AnswerTooLarge(most_bytes)
 
-    def data_received(self, data: bytes) -> None:
-        """Parse bytes of the response; bytes without a request close the connection."""
-        if self._answer is None or self._answer.done():
-            self.abort()
-            return
-        try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._fail(BrokenExchange(f"what came is no HTTP answer: {error}"))
-        if not self._has_head:
-            self._head_size += len(data)
-            if self._head_size > MAX_HEADER_BYTES:
-                self._fail(BrokenExchange(f"the answer's headers are larger than {MAX_HEADER_BYTES >> 10} KiB"))
-
-    def on_message_begin(self) -> None:
-        """Called when a response begins; a second response to the same request is an error."""
-        if self._answer is not None and self._answer.done():
-            self.abort()
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Called with one header of the response."""
-        name = name.lower()
-        if name in (b"content-length", b"transfer-encoding"):
-            self._has_end = True
-        elif name == b"content-encoding" and value.strip().lower() != b"identity":
-            self._fail(BrokenExchange("the answer is compressed, which was not asked for"))
-
-    def on_headers_complete(self) -> None:
-        """Called when the headers are complete and the body follows."""
-        self._has_head = True
-
-    def on_body(self, chunk: bytes) -> None:
-        """Called with a part of the body."""
-        self._size += len(chunk)
-        if self._size > self._most_bytes:
-            self._fail(AnswerTooLarge())
-        else:
-            self._chunks.append(chunk)
-
-    def on_message_complete(self) -> None:
-        """Called when the response is complete; a 1xx response is not the final one."""
-        if self._parser.get_status_code() < 200:
-            self._has_head = False
-            return
-        self._is_kept = self._parser.should_keep_alive()
-        self._finish()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Called when the connection is closed, which completes a response without a length (RFC 9112, 6.3)."""
-        if exc is None and self._has_head and not self._has_end:
-            self._finish()
-        self._fail(BrokenExchange(str(exc or "the connection was closed before the answer was whole")))
-        self._on_lost(self)
-
-    def _finish(self) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result((self._parser.get_status_code(), b"".join(self._chunks)))
-
-    def _fail(self, error: Exception) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(error)
-            self.abort()
+    async def beginning(self, most_bytes: int) -> bytes:
+        """The beginning of the body, also of one that is too large or breaks off."""
+        pieces, size = list[bytes](), 0
+        with suppress(NoAnswer):
+            while size < most_bytes and (piece := await self.piece()):
+                pieces.append(piece)
+                size += len(piece)
+        return b"".join(pieces)[:most_bytes]
 
 
 class HttpPool:
     """A pool of connections to servers, opened as needed. Made by `open_pool`."""
 
-    def __init__(self, unix_path: str | None, headers: Mapping[str, str]) -> None:
+    def __init__(self, unix_path: str | None, headers: Mapping[str, str], most_connections: int | None) -> None:
         self.is_closed = False
-        self._unix_path, self._headers = unix_path, headers
-        self._loop = asyncio.get_running_loop()
-        self._open: set[_Connection] = set()
-        self._idle: dict[tuple[str, str | None, int | None], list[_Connection]] = {}
+        self._fixed = [f"{name}: {value}" for name, value in headers.items()]
+        self.loop = asyncio.get_running_loop()
+        self._dialler = Dialler(unix_path)
+        self._slots = None if most_connections is None else asyncio.Semaphore(most_connections)
+        self._open: set[HttpConnection] = set()
+        self._idle: dict[Origin, list[HttpConnection]] = {}
         """Origin → its idle connections, the most recently used last."""
+        self._sweep: asyncio.TimerHandle | None = None
+
+    def open(
+        self,
+        method: str,
+        url: URL,
+        body: bytes = b"",
+        headers: Mapping[str, str] = _NO_HEADERS,
+        *,
+        seconds: float | None = None,
+    ) -> Exchange:
+        """Make one request; its context gives the response once its headers have arrived, with the body to be read.
+
+        `seconds` limit all waiting for the server together. Entering the context raises `NotConnected` where no
+        connection could be opened, `BrokenExchange` or `AnswerTooSlow` where no headers came.
+
+        Raises:
+            ValueError: a header contains a line break.
+        """
+        lines = [f"{method} {url.raw_path_qs} HTTP/1.1", f"Host: {url.host_port_subcomponent}", *self._fixed]
+        if headers:
+            lines += [f"{name}: {value}" for name, value in headers.items()]
+        if body or method == "POST":
+            lines.append(f"Content-Length: {len(body)}")
+        head = "\r\n".join(lines)
+        if head.count("\r") != len(lines) - 1 or head.count("\n") != len(lines) - 1 or "\0" in head:
+            raise ValueError("a header holds a line break")
+        request = f"{head}\r\n\r\n".encode(), body
+        return Exchange(self, url, request, seconds, is_repeatable=method in _REPEATABLE)
 
     async def exchange(
-        self, method: str, url: URL, body: bytes | None, headers: Mapping[str, str], *, most_bytes: int
+        self,
+        method: str,
+        url: URL,
+        body: bytes = b"",
+        headers: Mapping[str, str] = _NO_HEADERS,
+        *,
+        most_bytes: int,
+        seconds: float,
     ) -> tuple[int, bytes]:
-        """Make one request; return status and body. Cancelling closes the connection, so that the server notices.
+        """Make one request; return status and body of the response. Cancelling closes the connection.
 
         Raises:
             NotConnected: no connection to the server could be opened.
             BrokenExchange: the connection ended before the response was complete.
             AnswerTooLarge: the body has more than `most_bytes`.
+            AnswerTooSlow: the response was not complete within `seconds`.
             ValueError: a header contains a line break.
         """
-        request = self._written(method, url, body, headers)
-        origin = url.scheme, url.host, url.port
-        kept = self._kept(origin)
-        if kept is not None:
-            try:
-                return await self._ask(kept, origin, request, most_bytes)
-            except BrokenExchange:
-                if method not in _REPEATABLE:
-                    raise
-        return await self._ask(await self._connected(url), origin, request, most_bytes)
+        async with self.open(method, url, body, headers, seconds=seconds) as response:
+            return response.status, await response.read(most_bytes)
 
-    async def _ask(
-        self, connection: _Connection, origin: tuple[str, str | None, int | None], request: bytes, most_bytes: int
-    ) -> tuple[int, bytes]:
+    # --- connections, for `Exchange` --------------------------------------------------------------------------------
+
+    async def lease(self, url: URL, deadline: float | None, *, is_new: bool) -> tuple[HttpConnection, bool]:
+        """A connection to a URL's server, and whether it was used before; waits while too many are in use.
+
+        Raises:
+            NotConnected: no connection could be opened.
+            TimeoutError: there was none at the deadline.
+        """
+        slots = self._slots
+        if slots is not None:
+            if slots.locked():
+                async with asyncio.timeout_at(deadline):
+                    await slots.acquire()
+            else:
+                await slots.acquire()  # at once
         try:
-            answer = await connection.ask(request, most_bytes)
-        except BaseException:
-            connection.abort()
-            raise
-        if connection.is_reusable and not self.is_closed:
-            connection.idle_since = self._loop.time()
-            self._idle.setdefault(origin, []).append(connection)
-        else:
-            connection.abort()
-        return answer
-
-    def _written(self, method: str, url: URL, body: bytes | None, headers: Mapping[str, str]) -> bytes:
-        lines = [f"{method} {url.raw_path_qs} HTTP/1.1", f"Host: {url.host_port_subcomponent}"]
-        lines += [f"{name}: {value}" for given in (self._headers, headers) for name, value in given.items()]
-        if body is not None or method == "POST":
-            lines.append(f"Content-Length: {len(body or b'')}")
-        head = "\r\n".join(lines)
-        if head.count("\r") != len(lines) - 1 or head.count("\n") != len(lines) - 1 or "\0" in head:
-            raise ValueError("a header holds a line break")
-        return head.encode() + b"\r\n\r\n" + (body or b"")
-
-    def _kept(self, origin: tuple[str, str | None, int | None]) -> _Connection | None:
-        """The most recently used idle connection; None if it has been idle for too long, as then all of them have."""
-        idle = self._idle.get(origin)
-        while idle:
-            connection = idle.pop()
-            if connection.is_reusable:
-                if self._loop.time() - connection.idle_since < _IDLE_SECONDS:
-                    return connection
+            idle = self._idle.get((url.scheme, url.host, url.port))
+            while idle and not is_new:
+                connection = idle.pop()
+                if connection.is_reusable and self.loop.time() < connection.idle_since + IDLE_SECONDS:
+                    return connection, True
                 connection.abort()
-        return None
+            async with asyncio.timeout_at(deadline):
+                return await self._connected(url), False
+        except BaseException:
+            if slots is not None:
+                slots.release()
+            raise
 
-    async def _connected(self, url: URL) -> _Connection:
-        loop = self._loop
-        if url.raw_host is None or url.port is None or url.scheme not in ("http", "https"):
-            raise NotConnected(f"{url.scheme!r} is neither http nor https, or no host is named")
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                if self._unix_path is not None:
-                    _, connection = await loop.create_unix_connection(self._made, self._unix_path)
-                else:
-                    context = self._ssl if url.scheme == "https" else None
-                    _, connection = await loop.create_connection(self._made, url.raw_host, url.port, ssl=context)
-        except TimeoutError as error:
-            raise NotConnected(f"no answer within {CONNECT_SECONDS:g} s") from error
-        except OSError as error:
-            code = error.errno or 0  # negative where a name has no address
-            raise NotConnected(os.strerror(code) if code > 0 else str(error) or type(error).__name__) from error
+    async def _connected(self, url: URL) -> HttpConnection:
+        connection = HttpConnection(self.loop, self._open.discard)
+        await self._dialler.connect(url, connection)
         self._open.add(connection)
         if self.is_closed:
             connection.abort()
         return connection
 
-    def _made(self) -> _Connection:
-        return _Connection(self._loop, self._open.discard)
+    def give_back(self, connection: HttpConnection, url: URL) -> None:
+        """Keep a connection whose response is complete for the next request; close any other."""
+        if self._slots is not None:
+            self._slots.release()
+        if not connection.is_reusable or self.is_closed:
+            connection.abort()
+            return
+        connection.idle_since = self.loop.time()
+        self._idle.setdefault((url.scheme, url.host, url.port), []).append(connection)
+        if self._sweep is None:
+            self._sweep = self.loop.call_later(IDLE_SECONDS, self._close_idle)
 
-    @cached_property
-    def _ssl(self) -> ssl.SSLContext:
-        return ssl.create_default_context()
+    def _close_idle(self) -> None:
+        """Close the connections that have been idle for too long, and look again when the next will have been."""
+        oldest = self.loop.time() - IDLE_SECONDS
+        nexts: list[float] = []
+        for origin, connections in tuple(self._idle.items()):
+            kept = [connection for connection in connections if connection.idle_since > oldest]
+            for connection in connections[: len(connections) - len(kept)]:
+                connection.abort()
+            connections[:] = kept
+            if kept:
+                nexts.append(kept[0].idle_since)
+            else:
+                del self._idle[origin]
+        self._sweep = self.loop.call_at(min(nexts) + IDLE_SECONDS, self._close_idle) if nexts else None
 
     def close(self) -> None:
         """Close every connection; requests in flight fail."""
         self.is_closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
         for connection in tuple(self._open):
             connection.abort()
 
 
 @asynccontextmanager
-async def open_pool(unix_path: str | None = None, headers: Mapping[str, str] | None = None) -> AsyncGenerator[HttpPool]:
-    """Open a pool of connections, all to one Unix socket if a path is given; `headers` are sent with every request."""
-    pool = HttpPool(unix_path, {"User-Agent": "rollouthub", "Accept-Encoding": "identity", **(headers or {})})
+async def open_pool(
+    unix_path: str | None = None, headers: Mapping[str, str] = _NO_HEADERS, *, most_connections: int | None = None
+) -> AsyncGenerator[HttpPool]:
+    """Open a pool of connections, all to one Unix socket if a path is given; `headers` are sent with every request.
+
+    Beyond `most_connections` at a time, requests wait for one, in their order.
+    """
+    given = {"User-Agent": "rollouthub", "Accept-Encoding": "identity", **headers}
+    pool = HttpPool(unix_path, given, most_connections)
     try:
         yield pool
     finally:

@@ -2,23 +2,18 @@
 
 import asyncio
 import socket
-import ssl
 from contextlib import ExitStack, suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import anyio
 import pytest
 from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from rollouthub.errors import CredentialError, HubError
 from rollouthub_registry.client.client_error import NotPublished, RegistryFault, RegistryRefused, TokenRefused
 from rollouthub_registry.client.http_client import Patience
 from rollouthub_registry.client.source import open_source
+from tests.own_certificate import own_certificate
 from tests.registry.client.hosts import (
     DICE,
     HURRIED,
@@ -225,26 +220,13 @@ async def test_a_registry_that_is_not_there_is_said_to_be_down() -> None:
                 pass
 
 
-def own_certificate(folder: Path) -> ssl.SSLContext:
-    """What a server shows that no authority knows."""
-    key, name = Ed25519PrivateKey.generate(), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(1))
-    file = folder / "server.pem"
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    file.write_bytes(secret + made.sign(key, None).public_bytes(Encoding.PEM))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(file)
-    return context
-
-
 @pytest.mark.parametrize("is_encrypted", [True, False])
 async def test_a_server_without_a_good_certificate_is_not_trusted(is_encrypted: bool, tmp_path: Path) -> None:
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
 
-    context = own_certificate(tmp_path) if is_encrypted else None
+    context = own_certificate(tmp_path)[0] if is_encrypted else None
     async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(RegistryFault, match="its TLS certificate does not hold"):

@@ -1,6 +1,5 @@
 """Calls to an environment server: limited in time and size, with a typed error for each failure."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -20,7 +19,8 @@ from rollouthub.errors import (
     describe,
 )
 from rollouthub.hosting.control_wire import Failure, error_of
-from rollouthub.http.exchange import AnswerTooLarge, HttpPool, NotConnected, open_pool
+from rollouthub.http.exchange import HttpPool, open_pool
+from rollouthub.http.no_answer import AnswerTooLarge, AnswerTooSlow, NoAnswer, NotConnected
 from rollouthub.models.address import is_loopback
 from rollouthub.plugins.env_toml import CONTRACT
 from rollouthub.protocols import EnvironmentInfo
@@ -72,7 +72,7 @@ class ServerConnection:
         """
         what = f"{method} {path.partition('?')[0]}"
         try:
-            data = None if body is None else body.model_dump_json().encode()
+            data = b"" if body is None else body.model_dump_json().encode()
         except PydanticSerializationError as error:
             raise AgentError(f"what was said cannot be sent ({what}): {error}") from None
         url = URL(self._base + path, encoded=True)
@@ -119,7 +119,7 @@ class ServerConnection:
         """
         what = f"GET {path}"
         url, limit = URL(self._base + path, encoded=True), seconds + self._grace_seconds
-        status, raw = await self._exchange(self._control, "GET", url, None, self._headers, limit, what)
+        status, raw = await self._exchange(self._control, "GET", url, b"", self._headers, limit, what)
         if status < 400:
             if len(raw) > most_bytes:
                 raise self.fault(f"answered {what} with more than {most_bytes >> 20} MiB")
@@ -147,7 +147,7 @@ class ServerConnection:
         pool: HttpPool,
         method: str,
         url: URL,
-        data: bytes | None,
+        data: bytes,
         headers: dict[str, str],
         seconds: float,
         what: str,
@@ -155,15 +155,14 @@ class ServerConnection:
         if pool.is_closed:
             raise self.fault(f"is gone ({what}: it was given up)")
         try:
-            async with asyncio.timeout(seconds):
-                return await pool.exchange(method, url, data, headers, most_bytes=MAX_ANSWER_BYTES)
-        except TimeoutError:
+            return await pool.exchange(method, url, data, headers, most_bytes=MAX_ANSWER_BYTES, seconds=seconds)
+        except AnswerTooSlow:
             raise self.fault(f"did not answer {what} within {seconds:g} s") from None
         except AnswerTooLarge:
             raise self.fault(f"answered {what} with more than {MAX_ANSWER_BYTES >> 20} MiB") from None
         except NotConnected as error:
-            raise self.fault(f"cannot be reached ({what}: no connection to {self._base}: {error})") from error
-        except (ValueError, OSError) as error:
+            raise self.fault(f"cannot be reached ({what} of {self._base}: {error})") from error
+        except (ValueError, NoAnswer) as error:
             raise self.fault(f"is gone ({what}: {describe(error)})") from error
 
     def fault(self, words: str) -> ServerFault:
@@ -192,11 +191,10 @@ class ServerConnection:
         if self._control.is_closed:
             return False
         try:
-            async with asyncio.timeout(seconds):
-                url = URL(self._base + "/health")
-                status, _ = await self._control.exchange("GET", url, None, {}, most_bytes=MAX_ANSWER_BYTES)
-                return status == 200
-        except (TimeoutError, AnswerTooLarge, OSError):
+            url = URL(self._base + "/health")
+            status, _ = await self._control.exchange("GET", url, most_bytes=MAX_ANSWER_BYTES, seconds=seconds)
+            return status == 200
+        except NoAnswer:
             return False
 
 

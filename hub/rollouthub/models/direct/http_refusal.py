@@ -27,7 +27,7 @@ _NO_TOOLS = (
 
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes, key_name: str, *, sent_key: bool) -> TryFailed:
-    """The `TryFailed` for an HTTP error answer."""
+    """The `TryFailed` for an HTTP error answer; names of headers are in lower case."""
     words = _words(body)
     said = f": {words}" if words else ""
     if status in (401, 403):
@@ -38,12 +38,12 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, key_name: str,
     if status == 429 and "insufficient_quota" in words:
         return TryFailed(f"HTTP 429{said}", status=429, is_retryable=False)
     if status in _RETRYABLE or status >= 500:
-        after = parse_retry_after(headers.get("Retry-After"))
+        after = parse_retry_after(headers.get("retry-after"))
         return TryFailed(f"HTTP {status}{said}", status=status, retry_after_seconds=after)
     if 300 <= status < 400:
         # Not followed: a redirect could carry the key to another host.
         return TryFailed(
-            f"HTTP {status}, a redirect to {headers.get('Location', 'nowhere')!r}; give the final base URL",
+            f"HTTP {status}, a redirect to {headers.get('location', 'nowhere')!r}; give the final base URL",
             status=status,
             is_retryable=False,
         )

@@ -1,34 +1,31 @@
-"""The direct lane: a client of the OpenAI chat-completions API over one pooled aiohttp connector.
+"""The direct lane: a client of the OpenAI chat-completions API over the hub's own pooled HTTP client.
 
 The measured hot path: two calls a rollout, thousands in flight.
 """
 
-import io
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
-import aiohttp
 import anyio
 import msgspec
 from yarl import URL
 
-from rollouthub.errors import OverlongAnswer, said
+from rollouthub.errors import OverlongAnswer
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
+from rollouthub.http.exchange import HttpPool
+from rollouthub.http.no_answer import AnswerTooSlow, NoAnswer
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.direct.chat_wire import ToolSchemas, check_extra, to_wire, write_sampling
 from rollouthub.models.direct.completion import Answer, BadAnswer, TooLong, as_reply, parse_answer
 from rollouthub.models.direct.http_pool import (
-    CONNECT_SECONDS,
-    LARGE_BODY,
     MAX_ANSWER_BYTES,
     MAX_REFUSAL_BYTES,
-    connection_problem,
+    failed_try,
     list_models,
-    open_session,
-    read_answer,
+    open_model_pool,
 )
 from rollouthub.models.direct.http_refusal import bad_answer, refusal
 from rollouthub.models.direct.server_events import EVENT_STREAM
@@ -45,6 +42,9 @@ logger = logging.getLogger(__name__)
 POLICY_VERSION_HEADER = "X-Policy-Version"
 """Response header with the policy version; without it, the body's `weight_version` is used."""
 
+_TIMER_SECONDS = 0.002
+"""By how much a timer of the event loop may be early."""
+_VERSION_KEY = POLICY_VERSION_HEADER.lower()
 _OURS = frozenset({"model", "messages", "tools", "stream", "stream_options", "n"})
 
 
@@ -55,13 +55,13 @@ class DirectModel:
         self,
         config: ModelConfig,
         endpoint: Endpoint,
-        session: aiohttp.ClientSession,
+        pool: HttpPool,
         backoff: Backoff,
         redact: Callable[[str], str],
     ) -> None:
         self.name = config.name
         self.endpoint = endpoint
-        self._config, self._session, self._backoff, self._redact = config, session, backoff, redact
+        self._config, self._pool, self._backoff, self._redact = config, pool, backoff, redact
         self._price = find_price(config, endpoint.base_url)
         self._owner = f"{config.name} at {endpoint.base_url}"
         self._url = URL(endpoint.base_url + "/chat/completions")
@@ -92,9 +92,9 @@ class DirectModel:
             ModelError: the server failed in every try, or refused.
         """
         body = self._body(request)
-        headers = {"X-Session-ID": request.session} if request.session and self.endpoint.is_vllm else None
+        headers = {"X-Session-ID": request.session} if request.session and self.endpoint.is_vllm else {}
         if (parent := TRACEPARENT.get()) is not None:
-            headers = {**(headers or {}), TRACE_HEADER: parent}
+            headers[TRACE_HEADER] = parent
         left = request.timeout_seconds
         deadline = anyio.current_time() + left
         failures = 0
@@ -112,7 +112,7 @@ class DirectModel:
                 if not failed.is_retryable or failures >= self._config.max_tries:
                     raise error from failed.__cause__
                 wait = self._backoff.wait_seconds(failures, failed.retry_after_seconds)
-                if anyio.current_time() + wait >= deadline:
+                if anyio.current_time() + wait + _TIMER_SECONDS >= deadline:
                     raise error from failed.__cause__
             logger.debug("%s; trying again in %.2f s", error, wait)
             await anyio.sleep(wait)
@@ -131,7 +131,7 @@ class DirectModel:
         return self._encode(body)
 
     async def _try(
-        self, body: bytes, headers: dict[str, str] | None, left: float, deadline: float, request: ModelRequest
+        self, body: bytes, headers: dict[str, str], left: float, deadline: float, request: ModelRequest
     ) -> tuple[Answer, str | None]:
         """Make one try, within the `left` seconds of the call: returns the answer and its policy version header.
 
@@ -139,49 +139,32 @@ class DirectModel:
             TryFailed: there was no valid answer.
             ListenerFailed: the listener that takes the streamed pieces failed.
         """
-        if left <= 0:  # which aiohttp would take for no limit at all
+        if left <= 0:
             raise TryFailed("the call's time was over before it could be tried")
+        endpoint, stream = self.endpoint, request.stream
         try:
-            async with self._session.post(
-                self._url,
-                data=body if len(body) <= LARGE_BODY else io.BytesIO(body),
-                headers=headers,
-                allow_redirects=False,
-                timeout=_timeout(left),
-            ) as response:
-                self.quota = parse_quota(response.headers)
+            async with self._pool.open("POST", self._url, body, headers, seconds=left) as response:
+                told = response.headers
+                self.quota = parse_quota(told)
                 if response.status != 200:
-                    told = await response.content.read(MAX_REFUSAL_BYTES)
-                    endpoint = self.endpoint
-                    raise refusal(
-                        response.status,
-                        response.headers,
-                        told,
-                        endpoint.key_name,
-                        sent_key=endpoint.api_key is not None,
-                    )
-                stream = request.stream
-                if stream is not None and response.content_type == EVENT_STREAM:
+                    words, sent_key = await response.beginning(MAX_REFUSAL_BYTES), endpoint.api_key is not None
+                    raise refusal(response.status, told, words, endpoint.key_name, sent_key=sent_key)
+                if stream is not None and told.get("content-type", "").partition(";")[0].strip() == EVENT_STREAM:
                     assembly = await read_stream(response, stream, len(request.messages), deadline, MAX_ANSWER_BYTES)
                     answer = assembly.answer()
                     if assembly.has_lost_ids:
                         self._warn_once("leaves token ids out of its streams; those it gives there are dropped")
                 else:
-                    answer = parse_answer(await read_answer(response))
-                return answer, response.headers.get(POLICY_VERSION_HEADER)
+                    answer = parse_answer(await response.read(MAX_ANSWER_BYTES))
+                return answer, told.get(_VERSION_KEY)
         except TooLong as error:
             raise OverlongAnswer(str(error)) from None
         except BadAnswer as error:
-            endpoint = self.endpoint
             raise bad_answer(str(error), error.told, endpoint.key_name, sent_key=endpoint.api_key is not None) from None
-        except aiohttp.ConnectionTimeoutError as error:
-            raise TryFailed(f"no connection within {CONNECT_SECONDS:g} s") from error
-        except TimeoutError as error:
+        except AnswerTooSlow as error:
             raise TryFailed(f"no answer within the {left:.3g} s the call had left") from error
-        except (aiohttp.ClientSSLError, aiohttp.InvalidURL) as error:
-            raise TryFailed(f"connection refused by us: {said(error)}", is_retryable=False) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise TryFailed(connection_problem(error)) from error
+        except NoAnswer as error:
+            raise failed_try(error) from error
 
     def _reply(self, answer: Answer, version: str | None, turn: int, failures: int) -> ModelReply:
         try:
@@ -225,13 +208,7 @@ class DirectModel:
         Raises:
             TryFailed: there was no answer.
         """
-        return await list_models(self._session, self.endpoint.base_url, timeout_seconds, self._redact)
-
-
-@lru_cache(maxsize=32)
-def _timeout(seconds: float) -> aiohttp.ClientTimeout:
-    """The timeout of one try. It is cached, because the first try of most calls has the same."""
-    return aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
+        return await list_models(self._pool, self.endpoint.base_url, timeout_seconds, self._redact)
 
 
 def _pricing(price: Price | None, answer: Answer) -> Callable[[int, int], float | None]:
@@ -258,5 +235,5 @@ async def open_direct(
 
     `redact` masks secrets in a server's messages before they become error messages.
     """
-    async with open_session(config, endpoint) as session:
-        yield DirectModel(config, endpoint, session, backoff or Backoff(), redact)
+    async with open_model_pool(config, endpoint) as pool:
+        yield DirectModel(config, endpoint, pool, backoff or Backoff(), redact)

@@ -2,10 +2,11 @@
 
 from contextlib import suppress
 
-import aiohttp
 import anyio
 import anyio.lowlevel
 
+from rollouthub.http.exchange import Exchange
+from rollouthub.http.no_answer import AnswerTooLarge, NoAnswer
 from rollouthub.messages import Delta, ReplyStream
 from rollouthub.models.direct.chunks import Assembly, parse_chunk
 from rollouthub.models.direct.completion import BadAnswer
@@ -42,41 +43,44 @@ async def hand_on(stream: ReplyStream, delta: Delta, deadline: float) -> None:
         raise TryFailed("whoever reads the answer did not take it in the call's time", status=200, is_retryable=False)
 
 
-async def read_stream(
-    response: aiohttp.ClientResponse, stream: ReplyStream, turn: int, deadline: float, most_bytes: int
-) -> Assembly:
+async def read_stream(response: Exchange, stream: ReplyStream, turn: int, deadline: float, most_bytes: int) -> Assembly:
     """Read a streamed answer to its end, passing its pieces on.
 
     Raises:
         BadAnswer: the body is not an event stream, or the server aborted the answer.
+        NoAnswer: the rest of the answer did not come.
         TryFailed: the stream is too large, or its pieces are not taken in time.
         ListenerFailed: the listener that takes the pieces failed.
     """
-    content, events, assembly = response.content, EventReader(), Assembly(turn)
+    events, assembly = EventReader(), Assembly(turn)
     size = 0
-    while True:
-        # A server that never pauses would keep a cancelled call busy for ever.
-        await anyio.lowlevel.checkpoint_if_cancelled()
-        received = await content.read(_BYTES_AT_ONCE)
+    while received := await response.piece():
         size += len(received)
         if size > most_bytes:
-            raise TryFailed(f"the answer is larger than {most_bytes >> 20} MiB", status=200, is_retryable=False)
-        for data in events.feed(received) if received else events.end():
-            if data == DONE:
-                if (rest := assembly.rest()) is not None:
-                    await hand_on(stream, rest, deadline)
-                await _read_out(content)
-                return assembly
-            if (delta := assembly.add(parse_chunk(data))) is not None:
-                await hand_on(stream, delta, deadline)
-        if len(received) == _BYTES_AT_ONCE:
-            await anyio.lowlevel.checkpoint()
-        if not received:
-            raise BadAnswer("the stream ended before the answer did")
+            raise TryFailed(str(AnswerTooLarge(most_bytes)), status=200, is_retryable=False)
+        for start in range(0, len(received), _BYTES_AT_ONCE):
+            if start:
+                await anyio.lowlevel.checkpoint()
+            for data in events.feed(received[start : start + _BYTES_AT_ONCE]):
+                if await _is_last(data, assembly, stream, deadline):
+                    await _read_out(response)
+                    return assembly
+    for data in events.end():
+        if await _is_last(data, assembly, stream, deadline):
+            return assembly
+    raise BadAnswer("the stream ended before the answer did")
 
 
-async def _read_out(content: aiohttp.StreamReader) -> None:
-    if not content.at_eof():
-        # A server that is rude after its answer has answered all the same.
-        with suppress(aiohttp.ClientError, OSError, TimeoutError), anyio.move_on_after(_LAST_BYTES_SECONDS):
-            await content.readany()
+async def _is_last(data: bytes, assembly: Assembly, stream: ReplyStream, deadline: float) -> bool:
+    """Add an event's data to the answer and pass its piece on; whether it ends the stream."""
+    is_done = data == DONE
+    delta = assembly.rest() if is_done else assembly.add(parse_chunk(data))
+    if delta is not None:
+        await hand_on(stream, delta, deadline)
+    return is_done
+
+
+async def _read_out(response: Exchange) -> None:
+    # A server that is rude after its answer has answered all the same.
+    with suppress(NoAnswer), anyio.move_on_after(_LAST_BYTES_SECONDS):
+        await response.piece()

@@ -15,11 +15,11 @@ import msgspec
 
 from rollouthub.errors import ConfigError, OverlongAnswer
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
+from rollouthub.http.dialler import CONNECT_SECONDS
 from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.direct.chat_wire import ToolSchemas, check_extra, to_wire, write_sampling
 from rollouthub.models.direct.completion import Answer, BadAnswer, TooLong, as_reply
-from rollouthub.models.direct.http_pool import CONNECT_SECONDS
 from rollouthub.models.direct.lane import POLICY_VERSION_HEADER, open_direct
 from rollouthub.models.endpoint import Endpoint, check_endpoint
 from rollouthub.models.litellm.http_clients import keep_clients

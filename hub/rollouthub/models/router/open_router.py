@@ -10,7 +10,7 @@ from rollouthub.errors import ConfigError
 from rollouthub.generation import Model
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
-from rollouthub.models.direct.sockets import most_connections
+from rollouthub.models.direct.http_pool import most_connections
 from rollouthub.models.prices import Price, find_price
 from rollouthub.models.retry import Backoff
 from rollouthub.models.router.budget import Budget

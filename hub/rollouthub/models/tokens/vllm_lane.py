@@ -10,7 +10,7 @@ import msgspec
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.direct.chat_wire import check_extra
-from rollouthub.models.direct.http_pool import open_session
+from rollouthub.models.direct.http_pool import open_model_pool
 from rollouthub.models.endpoint import Endpoint, check_endpoint
 from rollouthub.models.prices import find_price
 from rollouthub.models.retry import Backoff
@@ -105,6 +105,6 @@ async def open_tokens(
     redact: Callable[[str], str] = str,
 ) -> AsyncGenerator[TokensLane]:
     """Open a model's connection pool; closed with the context."""
-    async with open_session(config, endpoint) as session:
-        server = VllmServer(config.name, endpoint, session, max_tries=config.max_tries, backoff=backoff, redact=redact)
+    async with open_model_pool(config, endpoint) as pool:
+        server = VllmServer(config.name, endpoint, pool, max_tries=config.max_tries, backoff=backoff, redact=redact)
         yield TokensLane(config, server)

@@ -1,24 +1,17 @@
 """A vLLM server's routes for token ids, which render, sample and parse separately (`--enable-scale-out`)."""
 
-import io
 import logging
 from collections.abc import Callable
 from typing import Any
 
-import aiohttp
 import anyio
 import msgspec
 from yarl import URL
 
-from rollouthub.errors import ConfigError, ModelError, said
-from rollouthub.models.direct.http_pool import (
-    CONNECT_SECONDS,
-    LARGE_BODY,
-    MAX_REFUSAL_BYTES,
-    connection_problem,
-    list_models,
-    read_answer,
-)
+from rollouthub.errors import ConfigError, ModelError
+from rollouthub.http.exchange import HttpPool
+from rollouthub.http.no_answer import NoAnswer
+from rollouthub.models.direct.http_pool import MAX_ANSWER_BYTES, MAX_REFUSAL_BYTES, failed_try, list_models
 from rollouthub.models.direct.http_refusal import refusal
 from rollouthub.models.endpoint import Endpoint
 from rollouthub.models.retry import Backoff, TryFailed
@@ -55,15 +48,15 @@ class VllmServer:
         self,
         name: str,
         endpoint: Endpoint,
-        session: aiohttp.ClientSession,
+        pool: HttpPool,
         *,
         max_tries: int = 4,
         backoff: Backoff | None = None,
         redact: Callable[[str], str] = str,
     ) -> None:
-        """`name` is the model's name, for messages; `session` comes from `http_pool.open_session`."""
+        """`name` is the model's name, for messages; `pool` comes from `open_model_pool`."""
         self.name, self.endpoint = name, endpoint
-        self._session, self._max_tries, self._backoff, self._redact = session, max_tries, backoff or Backoff(), redact
+        self._pool, self._max_tries, self._backoff, self._redact = pool, max_tries, backoff or Backoff(), redact
         self._root = endpoint.base_url.removesuffix("/v1")
         self._owner = f"{name} at {endpoint.base_url}"
 
@@ -98,29 +91,16 @@ class VllmServer:
 
     async def _try(self, route: str, body: bytes, headers: dict[str, str]) -> bytes:
         try:
-            async with self._session.post(
-                URL(self._root + route),
-                data=body if len(body) <= LARGE_BODY else io.BytesIO(body),
-                headers=headers,
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
-            ) as response:
+            async with self._pool.open("POST", URL(self._root + route), body, headers) as response:
                 if response.status == 200:
-                    return await read_answer(response)
-                told = await response.content.read(MAX_REFUSAL_BYTES)
+                    return await response.read(MAX_ANSWER_BYTES)
+                told, endpoint = await response.beginning(MAX_REFUSAL_BYTES), self.endpoint
+                sent_key = endpoint.api_key is not None
                 raise _missing(route, response.status, told) or refusal(
-                    response.status,
-                    response.headers,
-                    told,
-                    self.endpoint.key_name,
-                    sent_key=self.endpoint.api_key is not None,
+                    response.status, response.headers, told, endpoint.key_name, sent_key=sent_key
                 )
-        except aiohttp.ConnectionTimeoutError as error:
-            raise TryFailed(f"no connection within {CONNECT_SECONDS:g} s") from error
-        except (aiohttp.ClientSSLError, aiohttp.InvalidURL) as error:
-            raise TryFailed(f"connection refused by us: {said(error)}", is_retryable=False) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise TryFailed(connection_problem(error)) from error
+        except NoAnswer as error:
+            raise failed_try(error) from error
 
     def bad_answer(self, route: str, problem: object) -> ModelError:
         """The error for an answer in an unexpected format."""
@@ -132,7 +112,7 @@ class VllmServer:
         Raises:
             TryFailed: there was no answer.
         """
-        return await list_models(self._session, self.endpoint.base_url, timeout_seconds, self._redact)
+        return await list_models(self._pool, self.endpoint.base_url, timeout_seconds, self._redact)
 
     async def check_routes(self) -> None:
         """Check that the server has the routes.
