@@ -1,7 +1,8 @@
 """The driver of one scenario: its application, imported once, and its verifiers. Imports `openapi_tools` besides.
 
-Each session is forked, with a folder and a copy of the database of its own: the application's engine is made for a
-relative path, so that no session's connections reach another's file.
+Each session is forked, with a folder and a copy of the database of its own: the application's engine opens a relative
+path at each connection, so that no session's connections reach another's file. Both databases are held as bytes from
+before the first session: what a session does to files does not reach the sessions after it.
 """
 
 # Its libraries are installed in the foreign environment alone.
@@ -35,8 +36,33 @@ _create_engine = sqlalchemy.create_engine
 
 def _own_engine(*_: Any, **given: Any) -> Any:
     """Make an engine for the session's own file, whatever address the application names, as its own runner does."""
-    kept = {key: value for key, value in given.items() if key in ("echo", "future")}
-    return _create_engine(f"sqlite:///{_WORLD}", connect_args={"check_same_thread": False}, poolclass=NullPool, **kept)
+    return _create_engine("sqlite://", creator=_connected, poolclass=NullPool, **_kept(given))
+
+
+def _connected() -> sqlite3.Connection:
+    # SQLAlchemy would make an address in a URL absolute when the engine is made, before the session has its folder.
+    return sqlite3.connect(_WORLD, check_same_thread=False)
+
+
+def _replace_engines() -> None:
+    """Give every engine that the application makes the session's own file."""
+    # The asynchronous one is made by the other, and takes it as it is when it is imported.
+    with suppress(ImportError):  # where they are not installed no application has an asynchronous engine
+        import aiosqlite
+        import sqlalchemy.ext.asyncio as asynchronous
+
+        create_async = asynchronous.create_async_engine
+
+        def own_async_engine(*_: Any, **given: Any) -> Any:
+            made = {"async_creator": lambda: aiosqlite.connect(_WORLD), "poolclass": NullPool}
+            return create_async("sqlite+aiosqlite://", **made, **_kept(given))
+
+        asynchronous.create_async_engine = asynchronous.engine.create_async_engine = own_async_engine
+    sqlalchemy.create_engine = sqlalchemy.engine.create_engine = _own_engine
+
+
+def _kept(given: "dict[str, Any]") -> "dict[str, Any]":
+    return {key: value for key, value in given.items() if key in ("echo", "future")}
 
 
 def build_database(file: Path, tables: "list[dict[str, Any]]", samples: "list[dict[str, Any]]") -> None:
@@ -65,7 +91,7 @@ def load_application(code: str) -> Any:
     server = types.ModuleType("uvicorn")
     vars(server)["run"] = lambda *_, **__: None
     sys.modules.update(scenario=module, uvicorn=server)
-    sqlalchemy.create_engine = sqlalchemy.engine.create_engine = _own_engine
+    _replace_engines()
     os.environ["DATABASE_PATH"] = f"sqlite:///{_WORLD}"
     exec(compile(code, "scenario.py", "exec"), vars(module))
     return vars(module)["app"]
@@ -83,7 +109,7 @@ class AwmEpisode:
 
     def open(self) -> "dict[str, Any]":
         """Begin an episode; return the folder, which `verify` needs, and the tools."""
-        shutil.copy(Path(_BASE, _WORLD), _WORLD)
+        Path(_WORLD).write_bytes(WORLD)
         self._lifespan = APPLICATION.router.lifespan_context(APPLICATION)
         self._loop.run_until_complete(self._lifespan.__aenter__())
         return {"folder": self._folder, "tools": TOOLS}
@@ -100,11 +126,13 @@ class AwmEpisode:
 
     def verify(self, code: str, folder: str, answer: str) -> str:
         """Run a verifier on the initial database and an episode's final one; it finds `complete` or `others`."""
-        for source, name in ((Path(_BASE, _INITIAL), _INITIAL), (Path(_BASE, folder, _WORLD), _WORLD)):
-            with sqlite3.connect(f"file:{source}?mode=ro", uri=True) as held, sqlite3.connect(name) as copy:
-                held.backup(copy)
-            held.close()
-            copy.close()
+        Path(_INITIAL).write_bytes(INITIAL)
+        final = f"file:{Path(_BASE, folder, _WORLD)}?mode=ro"
+        with sqlite3.connect(final, uri=True) as held, sqlite3.connect(_WORLD) as copy:
+            held.backup(copy)
+        held.close()
+        copy.close()
+        for name in (_INITIAL, _WORLD):
             Path(name).chmod(0o444)
         known: dict[str, Any] = {"sqlite3": sqlite3, "json": json, "os": os, "re": re}
         exec(compile(code, "verifier.py", "exec"), known)
@@ -184,6 +212,7 @@ if __name__ == "__main__":
     build_database(_BASE / _INITIAL, scenario["db"]["db_schema"]["tables"], scenario["sample"]["sample_data"]["tables"])
     shutil.copy(_INITIAL, _WORLD)
     APPLICATION = load_application(scenario["env"]["full_code"])
+    INITIAL, WORLD = Path(_INITIAL).read_bytes(), Path(_WORLD).read_bytes()
     OPERATIONS = operations_of(APPLICATION.openapi())
     TOOLS = tools_of(OPERATIONS)
     gc.freeze()

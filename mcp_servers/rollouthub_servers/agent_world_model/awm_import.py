@@ -13,7 +13,10 @@ from rollouthub_servers.agent_world_model.scenario_files import find_scenarios, 
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
 from rollouthub_servers.foreign.requirements import LOCK_FILE, lock_requirements
 
-_REQUIREMENTS = ("fastapi==0.115.12", "sqlalchemy==2.0.41", "email-validator>=2", "python-multipart>=0.0.9")
+_REQUIREMENTS = (
+    *("fastapi==0.115.12", "sqlalchemy[asyncio]==2.0.41", "aiosqlite>=0.20", "email-validator>=2"),
+    "python-multipart>=0.0.9",
+)
 """The versions that the applications were generated and tested with."""
 _README = """\
 {tasks} tasks in {scenarios} scenarios of AgentWorldModel, from {source}: generated web applications over SQLite.

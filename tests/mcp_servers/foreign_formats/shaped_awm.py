@@ -10,10 +10,13 @@ import os
 from fastapi import FastAPI, HTTPException, Path
 from pydantic import BaseModel, Field
 from sqlalchemy import Column, Integer, String, create_engine
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import declarative_base, sessionmaker
 
 DATABASE_PATH = os.getenv("DATABASE_PATH", "sqlite:///outputs/databases/notes.db")
 engine = create_engine(DATABASE_PATH, connect_args={"check_same_thread": False})
+counting_engine = create_async_engine("sqlite+aiosqlite:///outputs/databases/notes.db")
 SessionLocal = sessionmaker(bind=engine, autoflush=False, autocommit=False)
 Base = declarative_base()
 
@@ -43,6 +46,12 @@ def list_notes(contains: str = ""):
     with SessionLocal() as session:
         rows = session.query(Note).filter(Note.user_id == 1, Note.text.contains(contains)).order_by(Note.id).all()
         return [NoteModel(id=row.id, text=row.text) for row in rows]
+
+
+@app.get("/api/notes/count", operation_id="count_notes")
+async def count_notes():
+    async with counting_engine.connect() as connection:
+        return {"count": (await connection.execute(select(func.count()).select_from(Note))).scalar_one()}
 
 
 @app.post("/api/notes", operation_id="verify", summary="Write a note down.", response_model=NoteModel)
@@ -115,12 +124,15 @@ def write_files(folder: Path, count: int = 1) -> Path:
 
 _PLAIN = """
 import json
+import shutil
 from contextlib import asynccontextmanager
+from pathlib import Path
 from sqlalchemy import create_engine
 
 engine = create_engine("sqlite:///elsewhere.db")
 ROUTES = {
-    ("POST", "/notes"): "verify", ("GET", "/notes"): "list_notes", ("POST", "/hang"): "hang", ("GET", "/fail"): "open"
+    ("POST", "/notes"): "verify", ("GET", "/notes"): "list_notes", ("POST", "/hang"): "hang", ("GET", "/fail"): "open",
+    ("GET", "/spoil"): "spoil",
 }
 
 
@@ -150,6 +162,9 @@ class Application:
             pass
         if name == "open":
             raise ValueError("it breaks")
+        if name == "spoil":
+            for file in Path("..").glob("*.db"):
+                shutil.copy("world.db", file)
         with engine.connect() as connection:
             if name == "verify":
                 given = json.loads(asked["body"])
@@ -166,23 +181,25 @@ class Application:
 app = Application()
 """
 _LIBRARY = """
+import os
 import sqlite3
 import sys
 from contextlib import closing, contextmanager
 
 
 class Engine:
-    def __init__(self, url):
-        self.file = url.removeprefix("sqlite:///")
+    def __init__(self, url, creator):
+        file = os.path.abspath(url.removeprefix("sqlite:///"))  # as SQLAlchemy does, when the engine is made
+        self.creator = creator or (lambda: sqlite3.connect(file))
 
     @contextmanager
     def connect(self):
-        with closing(sqlite3.connect(self.file)) as connection, connection:
+        with closing(self.creator()) as connection, connection:
             yield connection
 
 
-def create_engine(url, connect_args=None, poolclass=None):
-    return Engine(url)
+def create_engine(url, connect_args=None, poolclass=None, creator=None):
+    return Engine(url, creator)
 
 
 engine = pool = sys.modules["sqlalchemy.pool"] = sys.modules[__name__]

@@ -88,7 +88,7 @@ async def test_a_verifier_that_fails_leaves_no_score(host: EnvironmentHost) -> N
 async def test_operations_are_tools_and_refusals_words(host: EnvironmentHost) -> None:
     async with opened(host) as episode:
         seat = episode.seats["agent"]
-        assert seat.task_tools == {"verify", "list_notes", "hang", "open"}
+        assert seat.task_tools == {"verify", "list_notes", "hang", "open", "spoil"}
         assert text_of(await seat.call_tool("list_notes", {})) == '["milk"]'
         refused = await seat.call_tool("verify", {})
         assert (refused.is_error, text_of(refused)) == (True, '422: "text is missing"')
@@ -113,6 +113,16 @@ async def test_episodes_side_by_side_have_databases_of_their_own(host: Environme
         assert text_of(await other.seats["agent"].call_tool("list_notes", {})) == '["milk"]'
         assert (await other.verify(TOLD)).reward == 0.0
         assert (await one.verify(TOLD)).reward == 1.0
+
+
+async def test_files_that_an_episode_spoils_are_not_what_later_ones_begin_with(host: EnvironmentHost) -> None:
+    async with opened(host) as episode:
+        await episode.seats["agent"].call_tool("verify", {"text": CANARY})
+        await episode.seats["agent"].call_tool("spoil", {})
+        assert (await episode.verify(TOLD)).reward == 1.0
+    async with opened(host) as episode:
+        assert text_of(await episode.seats["agent"].call_tool("list_notes", {})) == '["milk"]'
+        assert (await episode.verify(TOLD)).reward == 0.0
 
 
 async def test_a_call_that_never_ends_is_the_agents_and_nobody_elses(host: EnvironmentHost) -> None:
@@ -176,4 +186,8 @@ async def test_applications_of_fastapi_and_sqlalchemy_play(tmp_path: Path) -> No
         assert text_of(await seat.call_tool("delete_note", {"note_id": 7})).startswith("404")
         assert text_of(await seat.call_tool("verify", {"text": 1})).startswith("422")
         await seat.call_tool("verify", {"text": CANARY})
+        assert text_of(await seat.call_tool("count_notes", {})) == '{"count":2}'
+        async with opened(host) as other:
+            assert text_of(await other.seats["agent"].call_tool("count_notes", {})) == '{"count":1}'
+            assert (await other.verify(TOLD)).passed is False
         assert (await episode.verify(TOLD)).passed
