@@ -4,22 +4,25 @@ import os
 from pathlib import Path
 
 
-def cpu_seconds() -> float:
-    """What this process and all below it have used so far."""
-    ticks, mine = 0, {os.getpid()}
-    parents: dict[int, list[tuple[int, int]]] = {}
+def cpu_seconds(root: int | None = None) -> float:
+    """What a process, this one by default, and all below it have used so far, those that have ended included.
+
+    It never falls, as each process that ends is waited for by one that is counted.
+    """
+    found: dict[int, tuple[int, int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue
-            used = sum(map(int, fields[11:15]))
-            parents.setdefault(int(fields[1]), []).append((int(entry.name), used))
-            ticks += used if int(entry.name) in mine else 0
-    waiting = list(mine)
+            found[int(entry.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    below: dict[int, list[int]] = {}
+    for pid, (parent, _) in found.items():
+        below.setdefault(parent, []).append(pid)
+    ticks, waiting = 0, [root or os.getpid()]
     while waiting:
-        for pid, used in parents.get(waiting.pop(), []):
-            ticks += used
-            waiting.append(pid)
+        pid = waiting.pop()
+        ticks += found[pid][1] if pid in found else 0
+        waiting += below.get(pid, [])
     return ticks / os.sysconf("SC_CLK_TCK")

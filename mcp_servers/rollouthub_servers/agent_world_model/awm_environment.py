@@ -82,6 +82,10 @@ class ScenarioPrograms:
             shown=(file,),
         )
 
+    def has(self, scenario: str) -> bool:
+        """Whether a scenario is one of the import's."""
+        return (self._data / SCENARIOS / f"{scenario}.json").is_file()
+
     def running(self, scenario: str) -> ForeignRuntime:
         """The runtime of a scenario that is being played."""
         return self._running[scenario].runtime

@@ -20,6 +20,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 Session = Mapping[str, Callable[..., Any]]
@@ -57,7 +58,7 @@ def serve(
     listener.bind(socket_path())
     listener.listen(512)
     if forked_seconds is not None:
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, _reap)  # not ignored: the CPU time of ended sessions is then this process's
     while True:
         connection, _ = listener.accept()
         if forked_seconds is not None:
@@ -69,6 +70,13 @@ def serve(
             connection.close()
             continue
         threading.Thread(target=answer_all, args=(connection, open_session, lock), daemon=True).start()
+
+
+def _reap(*_: Any) -> None:
+    """Wait for the sessions that have ended."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def answer_all(

@@ -78,6 +78,11 @@ class World:
         """Take memory."""
         return len(bytearray(size))
 
+    def burn(self, most: float) -> None:
+        """Spend CPU time."""
+        while time.process_time() < most:
+            pass
+
     def uid(self) -> int:
         """Who it is."""
         return os.getuid()
@@ -110,4 +115,4 @@ if __name__ == "__main__":
     elif habit == "refusal":
         raise ImportError("this library needs Python 4")
     else:
-        serve(open_world)
+        serve(open_world, forked_seconds=5 if habit == "forked" else None)

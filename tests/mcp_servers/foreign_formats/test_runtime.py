@@ -13,10 +13,11 @@ import pytest
 from pydantic import JsonValue
 
 from rollouthub.errors import TaskError
-from rollouthub.processes import PYTHON
+from rollouthub.processes import PYTHON, descendants
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.foreign.session import ForeignRefusal, ForeignSession
+from tests.foreign.cpu_time import cpu_seconds
 
 DRIVER = "tests.mcp_servers.foreign_formats.odd_driver"
 PROGRAM = ForeignProgram(name="the odd one", python=Path(sys.executable), module=DRIVER, ping_seconds=0.5)
@@ -64,6 +65,21 @@ async def test_sessions_share_a_process_and_nothing_else(made: Made) -> None:
         async with runtime.session(is_alone=True) as alone:
             assert alone.process is not one.process
         assert not alone.process.is_alive
+
+
+async def test_cpu_time_of_sessions_that_have_ended_is_still_counted(made: Made) -> None:
+    runtime = made("forked")
+    async with runtime.session() as session:
+        await session.ask("burn", seconds=5, most=0.3)
+        guard = session.process.pid
+        assert guard is not None
+        used, watch = cpu_seconds(guard), os.pidfd_open(descendants(guard)[-1])
+    with anyio.fail_after(5):
+        await anyio.wait_readable(watch)
+        os.close(watch)
+        async with runtime.session() as other:  # the driver goes on when it has waited for the one before
+            await other.ask("say", seconds=5, text="a")
+    assert cpu_seconds(guard) >= used >= 0.3
 
 
 async def test_a_refusal_may_be_shown_and_a_failure_is_the_foreign_codes(session: ForeignSession) -> None:
