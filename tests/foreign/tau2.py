@@ -1,19 +1,14 @@
-"""The bar of τ²-bench: `python -m tests.foreign.tau2 CHECKOUT FOLDER [PATTERN…] [--split NAME…] [--jobs N]`.
-
-Imports a checkout's tasks, plays of each the task's own actions (`gold`), the same without the last (`short`) and none
-(`idle`) through the hub with a scripted user, and has τ²-bench's own evaluator score the same calls in a program that
+"""τ²-bench: of each task of a checkout its own actions (`gold`), the same without the last (`short`) and none (`idle`)
+are played through the hub with a scripted user, and τ²-bench's own evaluator scores the same calls in a program that
 holds nothing of the hub. A judge that agrees to everything stands in for assertions in words, on both sides. Writes
-`verdicts.jsonl`, and prints the table of docs/foreign.md. Needs a package index.
+`verdicts.jsonl`.
 """
 
-import argparse
 import json
 import os
 import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +25,12 @@ from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, fore
 from rollouthub_servers.tau2.checkout import CODE
 from rollouthub_servers.tau2.row import GoldAction, Tau2Row, read_rows
 from rollouthub_servers.tau2.tau2_environment import Tau2
-from tests.foreign.bfcl import below
+from tests.foreign.bar import Bar, checkout_of, say
+from tests.foreign.cpu_time import cpu_seconds
 
 OWN = Path(__file__).with_name("tau2_own.py")
 KINDS = ("gold", "short", "idle")
+JOBS, QUICK = 2, 8
 RETRIEVAL = "bm25_grep"
 WORDS = "Goodbye."
 Rewards = dict[tuple[str, str], float | None]
@@ -50,11 +47,6 @@ class AgreeableJudge:
         asked = "\n".join(message.text for message in request.messages)
         keys = [f"a{n}" for n in range(1, 60) if f'"a{n}"' in asked or f"- a{n} (" in asked]
         return ModelReply(assistant(json.dumps({"reasoning": "", **dict.fromkeys(keys, True)})))
-
-
-def say(text: str) -> None:
-    """Tell how far it is."""
-    sys.stderr.write(text + "\n")
 
 
 def package(checkout: str, folder: Path, patterns: list[str]) -> Path:
@@ -98,11 +90,11 @@ async def played(episode: Episode, row: Tau2Row, kind: str) -> float | None:
         return None
 
 
-async def play_all(rows: dict[str, Tau2Row], file: Path, jobs: int) -> Rewards:
+async def play_all(rows: dict[str, Tau2Row], file: Path) -> tuple[Rewards, float]:
     """Every task, in every way."""
     found = find_environment(str(file))
     config = configured(found, {"retrieval": RETRIEVAL, "most_errors": 1000})
-    limiter, rewards = anyio.CapacityLimiter(jobs), Rewards()
+    limiter, rewards = anyio.CapacityLimiter(JOBS), Rewards()
     models: dict[str, Model] = {"judge": AgreeableJudge()}
     async with open_in_process(found.name, found.environment, config, models) as host:
 
@@ -118,12 +110,11 @@ async def play_all(rows: dict[str, Tau2Row], file: Path, jobs: int) -> Rewards:
                 assert not isinstance(card, BadRow)
                 if card.public.id in rows:
                     group.start_soon(one, card, rows[card.public.id])
-        await cost(host, rows)
-    return rewards
+        return rewards, await cost(host, rows)
 
 
-async def cost(host: EnvironmentHost, rows: dict[str, Tau2Row]) -> None:
-    """What calls of the agent's cost through the hub: the actions of a hundred tasks, one after the other."""
+async def cost(host: EnvironmentHost, rows: dict[str, Tau2Row]) -> float:
+    """CPU ms of the agent's calls through the hub and its process: the actions of some hundred tasks, in turn."""
     (runtime,) = Tau2.runtimes.values()
     guard = (await runtime.shared()).pid
     assert guard is not None
@@ -131,18 +122,18 @@ async def cost(host: EnvironmentHost, rows: dict[str, Tau2Row]) -> None:
     for row in list(rows.values())[:: max(1, len(rows) // 100)]:
         card = await host.find_task("test", row.id, 0)
         async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
-            driver, hub = below(guard), time.process_time()
+            driver, hub = cpu_seconds(guard), time.process_time()
             for action in actions_of(row, "gold"):
                 if action.requestor == "assistant":
                     await episode.seats["agent"].call_tool(action.name, dict(action.arguments))
                     calls += 1
             hub_seconds += time.process_time() - hub
-            driver_seconds += below(guard) - driver
-    say(f"through the hub: {calls} calls, {1e3 * hub_seconds / calls:.2f} ms CPU a call in the hub,")
-    say(f"{1e3 * driver_seconds / calls:.2f} ms in τ²-bench's process")
+            driver_seconds += cpu_seconds(guard) - driver
+    say(f"{calls} calls: {hub_seconds:.2f} s CPU in the hub, {driver_seconds:.2f} s in τ²-bench's process")
+    return 1e3 * (hub_seconds + driver_seconds) / max(1, calls)
 
 
-def own_rewards(rows: dict[str, Tau2Row], folder: Path, data: Path) -> Rewards:
+def own_rewards(rows: dict[str, Tau2Row], folder: Path, data: Path) -> tuple[Rewards, float]:
     """τ²-bench's own rewards of the same calls."""
     jobs, verdicts = folder / "jobs.jsonl", folder / "own.jsonl"
     with jobs.open("w") as lines:
@@ -156,8 +147,8 @@ def own_rewards(rows: dict[str, Tau2Row], folder: Path, data: Path) -> Rewards:
     python = foreign_home().python(lock.dependencies)
     subprocess.run([python, OWN, code / "src", RETRIEVAL, jobs, verdicts], env=environ, check=True)
     *told, spent = [json.loads(line) for line in verdicts.read_text().splitlines()]
-    say(f"τ²-bench's own: {spent['calls']} calls, {1e3 * spent['seconds'] / max(1, spent['calls']):.2f} ms CPU a call")
-    return {(each["id"], each["kind"]): each["reward"] for each in told}
+    milliseconds = 1e3 * spent["seconds"] / max(1, spent["calls"])
+    return {(each["id"], each["kind"]): each["reward"] for each in told}, milliseconds
 
 
 def table(rows: dict[str, Tau2Row], hub: Rewards, own: Rewards) -> str:
@@ -171,35 +162,28 @@ def table(rows: dict[str, Tau2Row], hub: Rewards, own: Rewards) -> str:
             cells += [sum(rewards[name, kind] == 1.0 for name in names) for rewards in (own, hub)]
         cells.append(sum(own[name, kind] == hub[name, kind] for name in names for kind in KINDS))
         lines.append("| " + " | ".join(map(str, cells)) + " |")
-    odd = [key for key in hub if hub[key] != own[key] or (key[1] == "gold" and hub[key] != 1.0)]
-    named = [f"- {name}, {kind}: τ² {own[name, kind]}, the hub {hub[name, kind]}" for name, kind in odd]
-    return "\n".join([*lines, "", *named])
+    return "\n".join(lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("checkout")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("patterns", nargs="*")
-    parser.add_argument("--split", action="append", help="of those imported; `test`, all of them, unless given")
-    parser.add_argument("--jobs", type=int, default=2)
-    given = parser.parse_args(arguments)
-    folder: Path = given.folder.absolute()
-    folder.mkdir(parents=True, exist_ok=True)
-    file = package(given.checkout, folder, given.patterns)
-    data, rows = file.parent / "data", dict[str, Tau2Row]()
-    for split in given.split or ["test"]:
-        for task in read_rows(data, split, with_judge=True):
-            assert not isinstance(task, BadRow)
-            rows[task.id] = task.secret.row
-    own = own_rewards(rows, folder, data)
-    hub = anyio.run(play_all, rows, file, given.jobs)
+def measure(folder: Path, quick: bool) -> Bar:
+    """Play all tasks, or some of each domain."""
+    file = package(str(checkout_of("ROLLOUTHUB_TAU2_CHECKOUT", "τ²-bench")), folder, [])
+    data, rows, per, listed = file.parent / "data", dict[str, Tau2Row](), Counter[str](), 0
+    for task in read_rows(data, "test", with_judge=True):
+        assert not isinstance(task, BadRow)
+        row, listed = task.secret.row, listed + 1
+        per[row.domain] += 1
+        if not quick or per[row.domain] <= QUICK:
+            rows[task.id] = row
+    own, own_ms = own_rewards(rows, folder, data)
+    hub, hub_ms = anyio.run(play_all, rows, file)
     with (folder / "verdicts.jsonl").open("w") as lines:
         for (name, kind), reward in hub.items():
             lines.write(json.dumps({"id": name, "kind": kind, "hub": reward, "tau2": own[name, kind]}) + "\n")
-    sys.stdout.write(table(rows, hub, own) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    found = Bar("τ²-bench", "rewards of each task's own actions, without the last, and of none", listed, len(own))
+    found.equal = sum(own[key] == hub[key] for key in own)
+    found.own_ms, found.hub_ms, found.table = own_ms, hub_ms, table(rows, hub, own)
+    for key in own:
+        if own[key] != hub[key]:
+            found.differences.append(f"{' '.join(key)}: τ² {own[key]}, the hub {hub[key]}")
+    return found
