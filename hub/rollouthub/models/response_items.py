@@ -13,7 +13,7 @@ Bytes = Callable[[str], bytes]
 
 
 def input_items(messages: Sequence[Message], media: Bytes | None = None) -> list[Item]:
-    """Messages as the request's `input`; `media` returns the bytes of pictures by digest."""
+    """Messages as the request's `input`; `media` returns the bytes of pictures and documents by digest."""
     return [item for place, message in enumerate(messages) for item in message_items(message, f"input-{place}", media)]
 
 
@@ -80,7 +80,11 @@ def _content(message: Message, media: Bytes | None) -> str | list[Item]:
 
 
 def _picture(part: Media, media: Bytes | None) -> Item:
-    if media is None or not part.mime_type.startswith("image/"):
+    kind, _, subtype = part.mime_type.partition("/")
+    if media is None or kind not in ("image", "application", "text"):
         # The bytes are in the run's media; NeMo-RL's tokens hold the picture's places already.
         return {"type": "input_text", "text": f"[{part.mime_type} {part.digest}]"}
+    if kind != "image":
+        file = data_url(media(part.digest), part.mime_type)
+        return {"type": "input_file", "filename": f"file.{subtype}", "file_data": file}
     return {"type": "input_image", "detail": "auto", "image_url": data_url(media(part.digest), part.mime_type)}

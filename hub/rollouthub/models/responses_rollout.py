@@ -7,7 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from rollouthub.messages import Message, ToolRequest
+from rollouthub.messages import Message, Part, ToolRequest, holding
+from rollouthub.models.direct.chat_wire import WireMessage, from_wire
 
 ROW = "row-"
 """Prefix of the id of a task that is identified only by its input."""
@@ -49,8 +50,8 @@ def read_items(items: Any) -> tuple[Message, ...]:
             reasoning = None
         elif kind == "function_call_output":
             output = item.get("output")
-            text = output if isinstance(output, str) else _texts(output) or json.dumps(output)
-            messages.append(Message(role="tool", content=text, tool_call_id=str(item.get("call_id"))))
+            content = output if isinstance(output, str) else _content("tool", output) or json.dumps(output)
+            messages.append(Message(role="tool", content=content, tool_call_id=str(item.get("call_id"))))
         elif kind == "message":
             messages.append(_message(item, reasoning))
             reasoning = None
@@ -65,21 +66,55 @@ def _message(item: Mapping[str, Any], reasoning: str | None) -> Message:
         role = "system"
     if role not in ("system", "user", "assistant"):
         raise ValueError(f"a message has the role {role[:60]!r}, which is not known here")
-    content = item.get("content")
-    text = content if isinstance(content, str) else _texts(content)
+    content = _content(role, item.get("content"))
     return Message.model_validate(
-        {"role": role, "content": text, "reasoning": reasoning if role == "assistant" else None}
+        {"role": role, "content": content, "reasoning": reasoning if role == "assistant" else None}
     )
 
 
+def _content(role: str, content: Any) -> str | tuple[Part, ...]:
+    """A message's content: text alone as one text, else its parts with the bytes of pictures, sounds and documents.
+
+    Raises:
+        ValueError: a part is of an unknown kind, or its bytes are elsewhere.
+    """
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else ""
+    parts = [_chat_part(part) for part in _list_of_objects(cast(list[Any], content))]
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts)
+    media: dict[str, bytes] = {}
+    wire = WireMessage(role, parts, tool_call_id="call" if role == "tool" else None)
+    return holding([from_wire(wire, media)], media)[0].content
+
+
+def _chat_part(part: Mapping[str, Any]) -> dict[str, Any]:
+    """A part as chat completions have it."""
+    kind = part.get("type")
+    text = part.get("text", part.get("refusal"))
+    if isinstance(text, str):
+        return {"type": "text", "text": text}
+    if kind == "input_image":
+        if not isinstance(part.get("image_url"), str):
+            raise ValueError("an input_image has no image_url: a picture that another service keeps is not fetched")
+        return {"type": "image_url", "image_url": {"url": part["image_url"]}}
+    if kind == "input_file":
+        if not isinstance(part.get("file_data"), str):
+            raise ValueError("an input_file has no file_data: a file that another service keeps is not fetched")
+        return {"type": "file", "file": {"file_data": part["file_data"]}}
+    if kind in ("input_audio", "image_url"):
+        return dict(part)
+    raise ValueError(f"a content part is of the kind {str(kind)[:60]!r}, which is not known here")
+
+
 def _texts(parts: Any) -> str:
-    """The text of content parts; a part without text is represented by its type."""
+    """The text of a summary's parts."""
     if not isinstance(parts, list):
         return ""
     found = list[str]()
     for part in _list_of_objects(cast(list[Any], parts)):
-        text = part.get("text", part.get("refusal"))
-        found.append(text if isinstance(text, str) else f"[{str(part.get('type'))[:60]}]")
+        text = part.get("text")
+        found += [text] if isinstance(text, str) else []
     return "\n".join(found)
 
 

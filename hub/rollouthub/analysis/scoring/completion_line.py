@@ -95,7 +95,7 @@ class EntryReader:
                 raise BadLine(problem)
             if line.rollout_id is not UNSET and line.turns is not UNSET:
                 return _rollout(text, number, beginning)
-            if line.task_id is UNSET and line.responses_create_params is not UNSET and line.response is not UNSET:
+            if _is_recorded(line):
                 return _recorded(text, number, beginning)
             return self._entry(text, line, number, beginning)
         except (BadLine, ValueError) as error:
@@ -158,6 +158,12 @@ def _object(text: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadLine(f"a line must be an object of fields, this is {text[:_SHOWN].decode(errors='replace')}")
     return cast(dict[str, Any], value)
+
+
+def _is_recorded(line: _Line) -> bool:
+    """Whether a line is NeMo Gym's; its rows may have a field `task_id` of their own, which means nothing here."""
+    has_words = isinstance(line.completion, str) or isinstance(line.messages, list)
+    return not has_words and line.responses_create_params is not UNSET and line.response is not UNSET
 
 
 def _beginning(text: bytes, line: _Line) -> bytes:

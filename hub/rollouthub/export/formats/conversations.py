@@ -23,7 +23,7 @@ from rollouthub.rollout import Rollout, Turn
 from rollouthub.values import Int32s
 
 OTHER_MEDIA, OTHER_SEAT = "other_media", "other_seat"
-"""Reasons of left-out rollouts: a message holds media other than pictures; the requested seat never spoke."""
+"""Reasons of left-out rollouts: a message holds media that the format cannot; the requested seat never spoke."""
 IMAGES: Columns = [("images", "texts")]
 
 
@@ -59,8 +59,13 @@ class WrittenConversation:
         return has_engine_ids(self.chain)
 
 
-def words_of(rollout: Rollout, group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> WrittenConversation | None:
-    """A rollout's longest conversation; None if it has none that can be written, which is counted in `left_out`."""
+def words_of(
+    rollout: Rollout, group: ScoredGroup, recipe: Recipe, left_out: LeftOut, kinds: tuple[str, ...] = ("image/",)
+) -> WrittenConversation | None:
+    """A rollout's longest conversation; None if it has none that can be written, which is counted in `left_out`.
+
+    `kinds` are the beginnings of the media types that the format can hold.
+    """
     try:
         chain = longest_chain(rollout, recipe.seat)
         if not chain:
@@ -69,7 +74,7 @@ def words_of(rollout: Rollout, group: ScoredGroup, recipe: Recipe, left_out: Lef
             return None
         tools = group.source.tools(rollout, chain)
         media = media_of(messages_of(chain))
-        if strange := [part.mime_type for part in media if not part.mime_type.startswith("image/")]:
+        if strange := [part.mime_type for part in media if not part.mime_type.startswith(kinds)]:
             left_out.add(OTHER_MEDIA, rollout.rollout_id, f"a message holds {strange[0]}")
             return None
         images = [str(group.source.media(part.digest)) for part in media]

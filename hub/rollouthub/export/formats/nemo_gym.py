@@ -5,12 +5,12 @@
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rollouthub.export.conversation import has_engine_ids, messages_of
 from rollouthub.export.formats.chosen import chosen_of
-from rollouthub.export.formats.conversations import WordRows, words_of
+from rollouthub.export.formats.conversations import OTHER_MEDIA, WordRows, words_of
 from rollouthub.export.formats.data_columns import IDENTITY, Columns, Row, identity
 from rollouthub.export.left_out import LeftOut
 from rollouthub.export.recipe import Recipe
@@ -36,19 +36,28 @@ class NemoGymRollouts(WordRows):
     def rows(self, group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> Iterator[Row]:
         """The rows of a group."""
         for rollout in chosen_of(group, recipe, left_out):
-            words = words_of(rollout, group, recipe, left_out)
+            words = words_of(rollout, group, recipe, left_out, kinds=("image/", "application/", "text/"))
             if words is None:
                 continue
             asked = list(words.chain[0].messages)
             messages = messages_of(words.chain)
             tools = [_function(tool) for tool in json.loads(words.tools or "[]")]
+            try:
+                items = [input_items(part, _bytes_of(group)) for part in (asked, messages[len(asked) :])]
+            except OSError as error:
+                left_out.add(OTHER_MEDIA, rollout.rollout_id, f"the file of a picture cannot be read: {error}")
+                continue
             yield {
-                LINE: _line(rollout, input_items(asked), input_items(messages[len(asked) :]), tools),
+                LINE: _line(rollout, *items, tools),
                 "rollout_id": rollout.rollout_id,
                 **identity(rollout, token_exact=has_engine_ids(words.chain)),
                 "sample": rollout.sample,
                 "reward": rollout.reward,
             }
+
+
+def _bytes_of(group: ScoredGroup) -> Callable[[str], bytes]:
+    return lambda digest: group.source.media(digest).read_bytes()
 
 
 def _line(rollout: Rollout, asked: Any, answered: Any, tools: Any) -> dict[str, Any]:
