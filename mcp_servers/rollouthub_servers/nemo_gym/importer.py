@@ -12,7 +12,7 @@ import msgspec
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError, UsageError
-from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, silent
+from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, Written, silent
 from rollouthub.plugins.lock import LockedDependency
 from rollouthub.task import Task
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
@@ -52,7 +52,7 @@ BASE = (
 """The dependencies of NeMo Gym that a server's process imports, without trackers and test tools."""
 _SETTINGS = frozenset({"nemo_gym", "judge"})
 _JUDGED = "it asks a model itself, such as a judge, and none is given to it here"
-_FEW = 50
+_FEW, _FEW_SHOWN, _SHOWN = 50, 3, 600
 _README = """\
 The resources server `{name}` of NeMo Gym, configured as in `{config}`: {count} tasks.
 
@@ -117,7 +117,7 @@ class NemoGymImporter:
             source.text if source.kind == "requirement" else str(settings.get("nemo_gym", RELEASE))
         )
         with new_folder(out) as partial:
-            files: list[Path] = []
+            files, left_out = list[Path](), list[Candidate]()
             for each in taken:
                 part = partial if len(taken) == 1 else partial / each.server.name
                 part.mkdir(exist_ok=True)
@@ -128,13 +128,15 @@ class NemoGymImporter:
                 except UsageError as error:
                     if len(taken) == 1:
                         raise
-                    note(f"{each.server.name} is left out: {error}")
+                    reason = " ".join(str(error).split())[-_SHOWN:]
+                    left_out.append(each.candidate.model_copy(update={"reasons": (reason,)}))
                     shutil.rmtree(part)
                     continue
                 files.append(out / file.relative_to(partial))
             if not files:
-                raise ConfigError("no chosen server could be written; each said why above")
-        return files
+                why = "; ".join(f"{each.id}: {each.reasons[0]}" for each in left_out[:_FEW_SHOWN])
+                raise ConfigError(f"none of the {len(left_out)} chosen servers could be written: {why}")
+        return Written(tuple(files), tuple(left_out))
 
 
 def _found(source: ImportSource, settings: Mapping[str, JsonValue], note: Note) -> list[_Found]:

@@ -13,7 +13,7 @@ import yaml
 from pydantic import Field, JsonValue
 
 from rollouthub.errors import ConfigError, HubError, UsageError
-from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, silent
+from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, Written, silent
 from rollouthub.text import plain
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
 from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
@@ -39,7 +39,7 @@ NAMES = ("openenv", "openenv-core", "uvicorn")
 """Requirements of environments that are met otherwise, or are none of a server's own."""
 BEGIN_SECONDS = 120.0
 APP = "server.app:app"
-_YAML_BYTES = 1 << 16
+_YAML_BYTES, _FEW = 1 << 16, 3
 _SHOWN = 400
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _README = """\
@@ -113,7 +113,7 @@ class OpenEnvImporter:
             raise ConfigError(f"none of the chosen environments of {source.text!r} can be played; nothing is written")
         if len(taken) > 1 and identity.name is not None:
             raise ConfigError(f"--name names one environment, and {len(taken)} were chosen")
-        written: list[Path] = []
+        written, left_out = list[Path](), list[Candidate]()
         with new_folder(out) as partial:
             for each in taken:
                 part = partial if len(taken) == 1 else partial / each.app.name
@@ -127,13 +127,14 @@ class OpenEnvImporter:
                 except (UsageError, HubError) as error:
                     if len(taken) == 1:
                         raise ConfigError(f"{each.app.name}: {_shown(error)}") from error
-                    note(f"{each.app.name} is left out: {_shown(error)}")
+                    left_out.append(_candidate(each, given).model_copy(update={"reasons": (_shown(error),)}))
                     shutil.rmtree(part)
                     continue
                 written.append(out / file.relative_to(partial))
             if not written:
-                raise ConfigError("no chosen environment could be written; each said why above")
-        return written
+                why = "; ".join(f"{each.id}: {each.reasons[0]}" for each in left_out[:_FEW])
+                raise ConfigError(f"none of the {len(left_out)} chosen environments could be written: {why}")
+        return Written(tuple(written), tuple(left_out))
 
 
 def _split(settings: Mapping[str, JsonValue]) -> tuple[OpenEnvImport, dict[str, JsonValue]]:

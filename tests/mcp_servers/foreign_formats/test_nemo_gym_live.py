@@ -9,7 +9,7 @@ from rollouthub.errors import UsageError
 from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.messages import assistant, user
 from rollouthub.plugins.environments import find_environment
-from rollouthub.plugins.importers import Identity, ImportSource, find_importer
+from rollouthub.plugins.importers import Identity, ImportSource, Written, find_importer
 
 pytestmark = pytest.mark.live
 SOURCE = ImportSource("nemo-gym==0.7.0", "requirement")
@@ -56,3 +56,11 @@ async def test_a_session_is_the_episodes_own_and_the_verifier_sees_it(package: P
                 score = await episode.verify(Submission(transcript=(user("?"), assistant("done"))))
                 rewards.append(score.reward)
         assert rewards == [1.0, 0.0]
+
+
+def test_a_server_whose_requirements_cannot_be_met_is_left_out_and_named(package: Path, tmp_path: Path) -> None:
+    chosen = ["example_single_tool_call", "evalplus"]
+    written = find_importer("nemo_gym").write(SOURCE, chosen, {}, tmp_path / "two", Identity())
+    assert isinstance(written, Written)
+    assert [path.parent.name for path in written] == ["example_single_tool_call"]
+    assert [(each.id, "wget" in each.reasons[0]) for each in written.left_out] == [("evalplus", True)]

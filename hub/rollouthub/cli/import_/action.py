@@ -22,6 +22,7 @@ from rollouthub.plugins.importers import (
     Identity,
     Importer,
     ImportSource,
+    Written,
     chosen_of,
     find_importer,
 )
@@ -57,12 +58,15 @@ def import_chosen(order: ImportOrder) -> int:
     importer.about.check(source)
     note = _silent if order.as_json else _tell
     found = chosen_of(importer.look(source, given, note), order.patterns, importer.about.item)
-    refused = [candidate for candidate in found if not candidate.runs]
     taken = [candidate.id for candidate in found if candidate.runs]
     written: Sequence[Path] = ()
     if order.out is not None and not order.is_dry:
         identity = Identity(name=order.name, license=order.terms)
         written = importer.write(source, taken, given, order.out, identity, note)
+        if isinstance(written, Written):
+            left_out = {candidate.id: candidate for candidate in written.left_out}
+            found = [left_out.get(candidate.id, candidate) for candidate in found]
+    refused = [candidate for candidate in found if not candidate.runs]
     view = _View(order, importer, found, refused, written)
     if order.as_json:
         sys.stdout.write(json.dumps(view.as_json()) + "\n")

@@ -43,12 +43,13 @@ class NemoGymRollouts(WordRows):
             messages = messages_of(words.chain)
             tools = [_function(tool) for tool in json.loads(words.tools or "[]")]
             try:
-                items = [input_items(part, _bytes_of(group)) for part in (asked, messages[len(asked) :])]
+                bytes_of = _bytes_of(group)
+                heard, said = input_items(asked, bytes_of), input_items(messages[len(asked) :], bytes_of)
             except OSError as error:
                 left_out.add(OTHER_MEDIA, rollout.rollout_id, f"the file of a picture cannot be read: {error}")
                 continue
             yield {
-                LINE: _line(rollout, *items, tools),
+                LINE: _line(rollout, heard, said, tools),
                 "rollout_id": rollout.rollout_id,
                 **identity(rollout, token_exact=has_engine_ids(words.chain)),
                 "sample": rollout.sample,

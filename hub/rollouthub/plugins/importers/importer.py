@@ -3,9 +3,10 @@ name.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, overload, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -50,6 +51,25 @@ class Candidate(Frozen):
     def runs(self) -> bool:
         """Whether the hub can play the item as it is written."""
         return not self.reasons
+
+
+@dataclass(frozen=True)
+class Written(Sequence[Path]):
+    """The paths that an import wrote, to pass to `hub run`, and which chosen items it had to leave out."""
+
+    paths: tuple[Path, ...]
+    left_out: tuple[Candidate, ...] = ()
+    """The items as candidates whose `reasons` say what went wrong."""
+
+    @overload
+    def __getitem__(self, index: int) -> Path: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Path]: ...
+    def __getitem__(self, index: int | slice) -> Path | Sequence[Path]:
+        return self.paths[index]
+
+    def __len__(self) -> int:
+        return len(self.paths)
 
 
 class ForeignFormat(Frozen):
@@ -112,7 +132,8 @@ class Importer(Protocol):
 
         The packages need nothing from the source, and can be run and published. They lock the foreign material by
         digest;
-        a field that the importer does not know is refused or copied. Returns the paths to pass to `hub run`.
+        a field that the importer does not know is refused or copied. Returns the paths to pass to `hub run`; as
+        `Written`, which says so, where a chosen item could not be written.
 
         Raises:
             ConfigError: `out` is not empty, or there is nothing to write; nothing stays in `out`.
