@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any, cast
 
 from mcp_types import CallToolResult
 from pydantic import JsonValue
 
 from rollouthub.environment import Environment
-from rollouthub.errors import ToolError
+from rollouthub.errors import ToolError, VerifierError
 from rollouthub.messages import Message, ToolRequest, user
 from rollouthub.models.response_items import input_items
 from rollouthub.score import Score, Submission
@@ -23,7 +24,7 @@ class NemoGymSteps(NemoGym, Environment[NemoGymConfig]):
 
     def __init__(self, task: Any, config: NemoGymConfig, seed: int) -> None:
         super().__init__(task, config, seed)
-        self._rewards: list[float] = []
+        self._rewards: list[Any] = []
         self._is_done = False
         self._opening: str | None = None
         self._calls = 0
@@ -74,9 +75,7 @@ class NemoGymSteps(NemoGym, Environment[NemoGymConfig]):
         params = self._row["responses_create_params"]
         request = {**seed_request(self._row), "response": whole_response({"output": output}, params)}
         answer = await self._session.ask("step", request, self.config.call_seconds)
-        reward = answer.get("reward")
-        if isinstance(reward, int | float):
-            self._rewards.append(float(reward))
+        self._rewards.append(answer.get("reward"))
         self._is_done = answer.get("terminated") is True or answer.get("truncated") is True
         return answer
 
@@ -84,5 +83,9 @@ class NemoGymSteps(NemoGym, Environment[NemoGymConfig]):
         """The sum of the steps' rewards; a recorded rollout is verified by the server."""
         if self._session is None:
             return await super().verify(submission)
-        reward = sum(self._rewards)
+        reward = 0.0  # of an agent that makes no step
+        for number, each in enumerate(self._rewards, start=1):
+            if isinstance(each, bool) or not isinstance(each, int | float) or not isfinite(each):
+                raise VerifierError(f"step {number} of {len(self._rewards)} gave the reward {each!r:.80}, no number")
+            reward += each
         return Score(reward=reward, metrics={"steps": float(len(self._rewards)), "ended": float(self._is_done)})

@@ -1,6 +1,7 @@
 """A resources server in the shape of NeMo Gym's: the same routes, cookies and answers, and every bad habit."""
 
 import asyncio
+import json
 import os
 import secrets
 import signal
@@ -84,16 +85,18 @@ async def step(request: Request) -> Response:
     (item,) = asked["response"]["output"]
     said = item["content"][0]["text"] if item["type"] == "message" else item["arguments"]
     won = said == session["row"]["answer"]
+    odd: dict[str, Any] = {"missing": None, "words": "much", "nan": float("nan"), "yes": True}
     outputs = [] if item["type"] == "message" else [{"call_id": item["call_id"], "output": "noted"}]
-    return JSONResponse(
-        {
-            "observation": "No.",
-            "reward": 1.0 if won else -0.1,
-            "terminated": won,
-            "truncated": session["steps"] == 3,
-            "info": {"tool_outputs": outputs},
-        }
-    )
+    answer = {
+        "observation": "No.",
+        "reward": odd.get(said, 1.0 if won else -0.1),
+        "terminated": won,
+        "truncated": session["steps"] == 3,
+        "info": {"tool_outputs": outputs},
+    }
+    if said == "missing":
+        del answer["reward"]
+    return Response(json.dumps(answer), media_type="application/json")  # with NaN, as Python writes it
 
 
 async def openapi(request: Request) -> Response:

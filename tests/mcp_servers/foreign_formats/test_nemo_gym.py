@@ -242,3 +242,12 @@ async def test_steps_are_played_as_a_conversation_and_their_rewards_are_summed(f
         assert "noted" in str(await seat.call_tool("note", {"text": "x"}))
         assert await seat.reply([assistant("4")]) is None
         assert (await episode.verify(said("4"))).reward == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(("text", "named"), [("missing", "None"), ("words", "'much'"), ("nan", "nan"), ("yes", "True")])
+async def test_a_step_whose_reward_is_no_number_leaves_no_score(folder: Path, text: str, named: str) -> None:
+    async with hosted(folder, NemoGymSteps) as host, opened(host) as episode:
+        await episode.seats["agent"].reply([assistant("5")])
+        await episode.seats["agent"].reply([assistant(text)])
+        with pytest.raises(VerifierError, match=f"step 2 of 2 gave the reward {named}, no number"):
+            await episode.verify(said("4"))
