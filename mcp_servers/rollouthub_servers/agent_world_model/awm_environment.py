@@ -12,7 +12,7 @@ from mcp_types import Tool
 from pydantic import Field
 
 from rollouthub import BadRow, Environment, EnvironmentConfig, Public, Score, Submission, Task
-from rollouthub.errors import TaskError, ToolError
+from rollouthub.errors import ToolError
 from rollouthub_servers.agent_world_model.scenario_files import SCENARIOS, AwmSecret, read_tasks
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
@@ -149,11 +149,10 @@ class AgentWorldModel(Environment[AgentWorldModelConfig, Public, AwmSecret]):
         """Call an operation of the application."""
         session = self._session
         try:
-            return await session.ask("call", seconds=self.config.call_seconds, name=name, given=arguments)
+            what = f"the call of {name!r}"
+            return await session.act("call", seconds=self.config.call_seconds, what=what, name=name, given=arguments)
         except ForeignRefusal as refusal:
             raise ToolError(str(refusal)) from refusal
-        except TaskError as error:
-            raise await session.blame(error, f"the call of {name!r}") from error
 
     async def verify(self, submission: Submission) -> Score:
         """Score by the scenario's own verifier, which compares the databases before and after the episode in a fresh

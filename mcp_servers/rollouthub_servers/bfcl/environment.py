@@ -149,11 +149,10 @@ class Bfcl(Environment[BfclConfig, Public, BfclSecret]):
             calls.append({own: arguments})
             return self._counted(_TAKEN)
         try:
-            answer = await session.ask("call", seconds=2 * self.config.call_seconds, name=own, given=arguments)
+            what, seconds = f"the call of {own!r}", 2 * self.config.call_seconds
+            answer = await session.act("call", seconds=seconds, what=what, name=own, given=arguments)
         except ForeignRefusal as refusal:
             raise ToolError(str(refusal)) from refusal
-        except TaskError as error:
-            raise await session.blame(error, f"the call of {own!r}") from error
         calls.append({own: arguments})
         return self._counted(answer)
 

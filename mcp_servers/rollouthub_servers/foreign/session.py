@@ -1,7 +1,7 @@
 """`ForeignSession`: one connection to a driver that serves JSON lines, with typed errors and bounded waits."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -20,6 +20,10 @@ class ForeignRefusal(HubError):
     """The driver refused a request (`serving.Refused`); its message may be shown to the agent."""
 
 
+class _GarbageError(Exception):
+    """A line from the driver is no answer: foreign code wrote it, or a driver that answers nobody."""
+
+
 class ForeignSession:
     """Connection of one episode, or one import, to a foreign process; one request at a time."""
 
@@ -27,7 +31,7 @@ class ForeignSession:
         self.process, self._stream = process, stream
         self._buffer = bytearray()
         self._asking = anyio.Lock()
-        self._is_broken = False
+        self._is_broken = self._is_garbled = False
 
     async def ask(self, do: str, *, seconds: float, **given: Any) -> Any:
         """Call the driver's function of that name and return its result.
@@ -41,8 +45,13 @@ class ForeignSession:
                 raise self.process.fault("has lost its place after a call that was given up")
             self._is_broken = True  # unless an answer comes: after a cancellation the next would be the last's
             answer: dict[str, Any] | None = None
-            with anyio.move_on_after(seconds):
-                answer = await self._exchange({**given, "do": do})
+            try:
+                with anyio.move_on_after(seconds):
+                    answer = await self._exchange({**given, "do": do})
+            except _GarbageError as error:
+                self._is_garbled = True
+                await self._require_alive(str(error))
+                raise self.process.fault(str(error)) from error
             if answer is None:
                 await self._require_alive(f"did not answer {do!r} within {seconds:g} s, nor anything else since")
                 raise self.process.fault(f"did not answer {do!r} within {seconds:g} s")
@@ -53,13 +62,27 @@ class ForeignSession:
             raise TaskError(f"{self.process.program.name} failed in {do!r}: {answer['failed']}")
         return answer.get("is")
 
+    async def act(self, do: str, *, seconds: float, what: str, **given: Any) -> Any:
+        """`ask` for what the agent does, `what` in words, where each session is a process of its own.
+
+        Raises:
+            ForeignRefusal: the driver refused the request.
+            SandboxOverrun: only this session is gone or hangs: the agent did that.
+            TaskError: the driver is gone or hangs, or the foreign code failed.
+        """
+        try:
+            return await self.ask(do, seconds=seconds, **given)
+        except TaskError as error:
+            raise await self.blame(error, what) from error
+
     async def blame(self, error: TaskError, what: str) -> Exception:
-        """Decide who caused a call to fail, where each session is a process (`serve(forked_seconds=…)`).
+        """Decide who caused a call to fail, where each session is a process (`serve(forked_seconds=…)`,
+        `serve_forked`).
 
         Returns a `SandboxOverrun`, which blames the agent, if only this session is gone; `error` if the driver or the
         foreign code failed.
         """
-        if not self.process.is_alive:
+        if not self.process.is_alive or self._is_garbled:
             return error
         try:
             await self.ask("ping", seconds=self.process.program.ping_seconds)
@@ -80,9 +103,8 @@ class ForeignSession:
             if not isinstance(answer, dict):
                 raise ValueError("it is no object")
         except ValueError as error:
-            await self._condemn("wrote what is no answer")
             shown = line[:200].decode(errors="replace")
-            raise self.process.fault(f"wrote what is no answer ({error}): {shown!r}") from error
+            raise _GarbageError(f"wrote what is no answer ({error}): {shown!r}") from error
         return answer  # pyright: ignore[reportUnknownVariableType]  # any JSON object
 
     async def _line(self) -> bytes:
@@ -103,7 +125,7 @@ class ForeignSession:
         Raises:
             TaskError: the process does not answer.
         """
-        with anyio.move_on_after(self.process.program.ping_seconds):
+        with suppress(_GarbageError), anyio.move_on_after(self.process.program.ping_seconds):
             async with connected(self.process) as other:
                 await other._exchange({"do": "ping"})
                 return

@@ -12,7 +12,7 @@ from anyio import to_thread
 from pydantic import Field
 
 from rollouthub.environment import Environment, EnvironmentConfig
-from rollouthub.errors import ConfigError, ToolError
+from rollouthub.errors import ConfigError, SandboxOverrun, ToolError
 from rollouthub.score import Score, Submission
 from rollouthub.task import Public, Secret, Task
 from rollouthub_servers.foreign.program import ForeignProgram
@@ -97,14 +97,17 @@ class AppEpisode(Environment[AppConfig]):
 
         Raises:
             ToolError: that is no action, or nothing more can be done; in words for the agent.
-            TaskError: the process is gone, hangs, or its code fails.
+            TaskError: the application is gone or hangs for everybody.
         """
         if self.is_done or self._broke is not None:
             raise ToolError("It is over.")
         try:
-            answer: dict[str, Any] = await self.session.ask(do, seconds=self.config.step_seconds, **given)
+            seconds = self.config.step_seconds
+            answer: dict[str, Any] = await self.session.act(do, seconds=seconds, what="an action", **given)
         except ForeignRefusal as refusal:
             raise ToolError(str(refusal)) from refusal
+        except SandboxOverrun as error:  # as an action that its code fails at: what was earned before stands
+            answer = {"broke": str(error)}
         self.steps += 1
         self._broke = answer.get("broke")
         self._earn(answer.get("reward"))

@@ -4,6 +4,7 @@ from base64 import b64decode
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,7 +28,7 @@ from rollouthub import (
     picture,
 )
 from rollouthub.authoring.turn_keeper import TurnKeeper
-from rollouthub.errors import ConfigError
+from rollouthub.errors import ConfigError, SandboxOverrun
 from rollouthub.values import Frozen
 from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
@@ -178,7 +179,12 @@ class StepGame(Environment[StepConfig]):
             ForeignRefusal: the library refused the action.
             TaskError: the process is gone, hangs, or its code fails.
         """
-        self.turn = _Turn.model_validate(await self.session.ask(do, seconds=self.config.step_seconds, **given))
+        ask = self.session.ask if do == "reset" else partial(self.session.act, what="an action")
+        try:
+            answer: Any = await ask(do, seconds=self.config.step_seconds, **given)
+        except SandboxOverrun as error:  # as an action that the library fails at
+            answer = {"seat": self.turn.seat, "shown": [], "over": False, "broke": str(error)}
+        self.turn = _Turn.model_validate(answer)
         self.rewards = self.turn.rewards or self.rewards
         if self.turn.over or self.turn.broke is not None:
             self.turns.end()

@@ -212,12 +212,11 @@ class Tau2(Environment[Tau2Config, Public, Tau2Secret]):
     async def _use(self, who: Requestor, name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
         session: ForeignSession = self._session
         given = {"name": name, "given": arguments, "requestor": who}
-        try:
-            answer = await session.ask("call", seconds=2 * self.config.call_seconds, **given)
-        except TaskError as error:
-            if who == "user":
-                raise
-            raise await session.blame(error, f"the call of {name!r}") from error
+        seconds = 2 * self.config.call_seconds
+        if who == "user":
+            answer = await session.ask("call", seconds=seconds, **given)
+        else:
+            answer = await session.act("call", seconds=seconds, what=f"the call of {name!r}", **given)
         identity = f"call_{len(self._said)}"
         call = {"id": identity, "name": name, "arguments": arguments, "requestor": who}
         self._said.append({"role": who, "content": None, "tool_calls": [call]})

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ from pydantic import Field, ValidationError
 from pydantic_core import to_json
 
 from rollouthub.environment import Environment, EnvironmentConfig
-from rollouthub.errors import ConfigError, TaskError, ToolError, VerifierError
+from rollouthub.errors import ConfigError, SandboxOverrun, TaskError, ToolError, VerifierError
 from rollouthub.limits import Limits
 from rollouthub.messages import Message
 from rollouthub.score import Score, Submission
@@ -139,7 +140,8 @@ class Verifiers(Environment[VerifiersConfig]):
 
     async def _ask(self, do: str, seconds: float, **given: Any) -> Seen:
         assert self._session is not None
-        answer = await self._session.ask(do, seconds=seconds, **given)
+        ask = self._session.ask if do == "begin" else partial(self._session.act, what="what the agent did")
+        answer = await ask(do, seconds=seconds, **given)
         try:
             seen = Seen.model_validate(answer)
         except ValidationError as error:
@@ -188,18 +190,38 @@ class Verifiers(Environment[VerifiersConfig]):
 
     async def verify(self, submission: Submission) -> Score:
         """The library's rubric over what was said: in this rollout, or in one played again from a transcript."""
-        said = all_said(self._spoken(submission), HUB_TOOLS)
-        given: dict[str, Any] = {"said": said}
+        given: dict[str, Any] = {"said": all_said(self._spoken(submission), HUB_TOOLS)}
         try:
             if self._session is not None:
-                answer = await self._session.ask("score", seconds=self.config.verify_seconds, **given)
-            else:
-                given["row"] = self._row
-                async with self._runtime.session() as session:
-                    answer = await session.ask("score", seconds=self.config.verify_seconds, **given)
+                return await self._scored(self._session, **given)
+            async with self._runtime.session() as session:
+                return await self._scored(session, **given, row=self._row)
+        except SandboxOverrun as error:
+            if await self._hangs_anyway():
+                raise VerifierError(f"the rubric gives no score, whatever was said: {error}") from error
+            raise
+
+    async def _hangs_anyway(self) -> bool:
+        """Whether scoring ends a session even if nothing was said."""
+        given: dict[str, Any] = {"said": [], "row": self._row}
+        try:
+            async with self._runtime.session() as session:
+                await session.act("score", seconds=self.config.verify_seconds, what="scoring nothing", **given)
+        except SandboxOverrun:
+            return True
+        except TaskError:
+            pass
+        return False
+
+    async def _scored(self, session: ForeignSession, **given: Any) -> Score:
+        """Raises: SandboxOverrun: scoring ended this session alone."""
+        try:
+            what = "scoring what the agent said"
+            return score_of(await session.act("score", seconds=self.config.verify_seconds, what=what, **given))
+        except SandboxOverrun:
+            raise
         except TaskError as error:
             raise VerifierError(str(error), retryable=error.retryable) from error
-        return score_of(answer)
 
     def _spoken(self, submission: Submission) -> Sequence[Message]:
         """What the agent said: what stands before is the environment's, examples of answers included."""

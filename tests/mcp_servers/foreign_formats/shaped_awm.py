@@ -124,15 +124,17 @@ def write_files(folder: Path, count: int = 1) -> Path:
 
 _PLAIN = """
 import json
+import os
 import shutil
-from contextlib import asynccontextmanager
+import stat
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from sqlalchemy import create_engine
 
 engine = create_engine("sqlite:///elsewhere.db")
 ROUTES = {
     ("POST", "/notes"): "verify", ("GET", "/notes"): "list_notes", ("POST", "/hang"): "hang", ("GET", "/fail"): "open",
-    ("GET", "/spoil"): "spoil",
+    ("GET", "/spoil"): "spoil", ("GET", "/garble"): "garble",
 }
 
 
@@ -162,6 +164,10 @@ class Application:
             pass
         if name == "open":
             raise ValueError("it breaks")
+        for number in os.listdir("/proc/self/fd") if name == "garble" else ():
+            with suppress(OSError):
+                if stat.S_ISSOCK(os.fstat(int(number)).st_mode):
+                    os.write(int(number), b"what?\\n")
         if name == "spoil":
             for file in Path("..").glob("*.db"):
                 shutil.copy("world.db", file)

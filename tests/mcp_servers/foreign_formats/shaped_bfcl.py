@@ -2,6 +2,9 @@
 
 import os
 import signal
+import stat
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from rollouthub_servers.foreign.serving import Session, serve
@@ -23,6 +26,11 @@ class World:
         if name == "die":
             os.kill(os.getppid(), signal.SIGKILL)
             signal.pause()
+        if name == "garble":
+            for number in [path.name for path in Path("/proc/self/fd").iterdir()]:
+                with suppress(OSError):
+                    if stat.S_ISSOCK(os.fstat(int(number)).st_mode):
+                        os.write(int(number), b"what?\n")
         if name == "fail":
             raise ValueError("a lemma is missing")
         self.notes.append({name: given})

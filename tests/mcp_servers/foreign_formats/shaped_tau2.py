@@ -93,10 +93,11 @@ def evaluate_simulation(simulation, task, evaluation_type, solo_mode, domain, en
     return SimpleNamespace(reward=reward, reward_breakdown=parts)
 """
 _DOMAIN = """
-import os, signal
+import os, signal, stat
+from contextlib import suppress
 from types import SimpleNamespace
 from tau2.data_model.message import ToolMessage
-OURS, THEIRS = ("set", "verify", "check", "hang", "die", "fail"), ("press",)
+OURS, THEIRS = ("set", "verify", "check", "hang", "die", "fail", "garble"), ("press",)
 def tool(name):
     schema = {"type": "object", "properties": {"key": {"type": "string"}}}
     return SimpleNamespace(openai_schema={"function": {"name": name, "description": name, "parameters": schema}})
@@ -115,6 +116,10 @@ class Desk:
         words, error = "", False
         while call.name == "hang":
             pass
+        for number in os.listdir("/proc/self/fd") if call.name == "garble" else ():
+            with suppress(OSError):
+                if stat.S_ISSOCK(os.fstat(int(number)).st_mode):
+                    os.write(int(number), b"what?\\n")
         if call.name == "die":
             os.kill(os.getppid(), signal.SIGKILL)
             signal.pause()

@@ -88,7 +88,7 @@ async def test_a_verifier_that_fails_leaves_no_score(host: EnvironmentHost) -> N
 async def test_operations_are_tools_and_refusals_words(host: EnvironmentHost) -> None:
     async with opened(host) as episode:
         seat = episode.seats["agent"]
-        assert seat.task_tools == {"verify", "list_notes", "hang", "open", "spoil"}
+        assert seat.task_tools == {"verify", "list_notes", "hang", "open", "spoil", "garble"}
         assert text_of(await seat.call_tool("list_notes", {})) == '["milk"]'
         refused = await seat.call_tool("verify", {})
         assert (refused.is_error, text_of(refused)) == (True, '422: "text is missing"')
@@ -132,6 +132,15 @@ async def test_a_call_that_never_ends_is_the_agents_and_nobody_elses(host: Envir
             score = await episode.conclude(TOLD)
             assert score is not None
             assert (score.reward, [fault.boundary for fault in episode.faults]) == (0.0, ["agent"])
+        assert text_of(await other.seats["agent"].call_tool("list_notes", {})) == '["milk"]'
+
+
+async def test_garbage_is_a_fault_and_nobody_elses(host: EnvironmentHost) -> None:
+    async with opened(host) as other:
+        async with opened(host) as episode:
+            assert text_of(await episode.seats["agent"].call_tool("garble", {})) == BROKEN
+            assert [fault.boundary for fault in episode.faults] == ["environment"]
+            assert "wrote what is no answer" in episode.faults[0].message
         assert text_of(await other.seats["agent"].call_tool("list_notes", {})) == '["milk"]'
 
 

@@ -25,7 +25,7 @@ from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 
 CANARY = "canary-7be1"
-NAMES = ("verify", "check", "open.it", "reply", "hang", "die", "fail")
+NAMES = ("verify", "check", "open.it", "reply", "hang", "die", "fail", "garble")
 SAID = RowMessage(role="user", content="Please.")
 
 
@@ -153,6 +153,15 @@ async def test_a_call_that_never_ends_is_the_agents_and_nobody_elses(host: Envir
             score = await episode.conclude(Submission())
             assert score is not None
             assert (score.reward, [fault.boundary for fault in episode.faults]) == (0.0, ["agent"])
+        assert text_of(await other.seats["agent"].call_tool("verify", {})) == "noted: 1"
+
+
+async def test_garbage_is_a_fault_and_nobody_elses(host: EnvironmentHost) -> None:
+    async with opened(host, "multi_turn_base") as other:
+        async with opened(host, "multi_turn_base") as episode:
+            assert text_of(await episode.seats["agent"].call_tool("garble", {})) == BROKEN
+            assert await episode.conclude(Submission()) is None
+            assert "wrote what is no answer" in episode.faults[0].message
         assert text_of(await other.seats["agent"].call_tool("verify", {})) == "noted: 1"
 
 

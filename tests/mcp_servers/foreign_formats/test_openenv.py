@@ -167,8 +167,6 @@ async def test_nothing_of_an_episode_is_in_another_whatever_it_keeps(
 @pytest.mark.parametrize(
     ("habit", "problem"),
     [
-        ("die", "ended the|closed the connection|ended with"),
-        ("hang", "did not answer 'step' within 1 s"),
         ("garbage", "sent what is no JSON"),
         ("close", "ended the connection"),
         ("extra", "'peek', which its import did not see"),
@@ -194,6 +192,20 @@ async def test_code_that_fails_at_an_action_ends_the_episode_and_says_nothing(
         score = await scored(episode)
     assert score.reward == -0.25
     assert score.suspect is not None and "the number was 6" in score.suspect
+
+
+@pytest.mark.parametrize("habit", ["die", "hang"])
+async def test_an_action_that_ends_or_never_leaves_its_process_is_the_agents(
+    habit: str, tmp_path: Path, runtime: ForeignRuntime
+) -> None:
+    async with hosted(tmp_path, runtime, step_seconds=1.0) as host, opened(host) as other:
+        async with opened(host) as one:
+            await said(one, "x")
+            assert await said(one, habit) == "It is over."
+            score = await scored(one)
+        assert score.reward == -0.25
+        assert score.suspect is not None and "longer than a call may" in score.suspect
+        assert "text: No." in await said(other, "x")
 
 
 @pytest.mark.parametrize(

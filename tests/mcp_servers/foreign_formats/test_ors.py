@@ -111,8 +111,6 @@ async def test_sessions_share_nothing(tmp_path: Path, runtime: ForeignRuntime) -
 @pytest.mark.parametrize(
     ("habit", "problem"),
     [
-        ("die", "ended|closed the connection"),
-        ("hang", "did not answer 'call' within 1 s"),
         ("extra", "unknown field 'peek'"),
         ("odd", "a block of the kind 'video'"),
     ],
@@ -125,6 +123,19 @@ async def test_a_server_that_breaks_is_a_fault_and_nobody_elses(
             await said(one, habit)
             assert await one.conclude(Submission(stop=Stop.FINISHED)) is None
             assert re.search(problem, one.faults[0].message), one.faults[0].message
+        assert "known" in await said(other, "look")
+
+
+@pytest.mark.parametrize("habit", ["die", "hang"])
+async def test_a_call_that_ends_or_never_leaves_its_process_is_the_agents(
+    habit: str, tmp_path: Path, runtime: ForeignRuntime
+) -> None:
+    async with hosted(tmp_path, runtime) as host, opened(host) as other:
+        async with opened(host) as one:
+            assert "It is over." in await said(one, habit)
+            score = await scored(one)
+        assert score.reward == 0.0
+        assert score.suspect is not None and "longer than a call may" in score.suspect
         assert "known" in await said(other, "look")
 
 

@@ -223,6 +223,15 @@ async def test_a_call_that_never_ends_is_the_agents_and_a_killed_driver_nobodys(
             assert text_of(await episode.seats["agent"].call_tool("set", {})) == "done: 1"
 
 
+async def test_garbage_is_a_fault_and_nobody_elses(data: Path) -> None:
+    async with scripted(data) as host, opened(host, "desk/told") as other:
+        async with opened(host, "desk/told") as episode:
+            assert text_of(await episode.seats["agent"].call_tool("garble", {})) == BROKEN
+            assert await episode.conclude(Submission()) is None
+            assert "wrote what is no answer" in episode.faults[0].message
+        assert text_of(await other.seats["agent"].call_tool("set", {})) == "done: 1"
+
+
 def test_tasks_are_listed_and_what_is_missing_is_named(tmp_path: Path) -> None:
     importer, source = find_importer("tau2"), ImportSource(str(tmp_path), "folder")
     with pytest.raises(ConfigError, match="is no checkout of τ²-bench"):
