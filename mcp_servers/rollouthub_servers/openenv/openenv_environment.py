@@ -15,7 +15,7 @@ from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign_app.app_episode import AppConfig, AppEpisode, check_tool_names
 from rollouthub_servers.foreign_app.app_record import read_record
 from rollouthub_servers.openenv.openenv_record import OpenEnvRecord
-from rollouthub_servers.openenv.shown_fields import is_telling, result_text, shown_text
+from rollouthub_servers.openenv.shown_fields import is_judging, is_telling, result_text, shown_text
 
 TRAIN_SEEDS = 1_000_000
 """First seed of the split `train`."""
@@ -35,6 +35,10 @@ class OpenEnvConfig(AppConfig):
     show: tuple[str, ...] = ()
     """Fields of an observation that agents see; empty takes those that the import chose. A field that reveals a
     reward or an answer is never shown.
+    """
+    tools: tuple[str, ...] = ()
+    """Tools of an MCP mode that agents are offered; empty takes all but those that may tell what an action was worth,
+    such as `verify`.
     """
     prompt: str = ""
     """The agent's first instructions; empty takes the environment's own description."""
@@ -65,6 +69,9 @@ class OpenEnv(AppEpisode, Environment[OpenEnvConfig]):
         """Each reset from its seeds; the run's seed changes nothing, so that a task is the environment's own."""
         record = read_record(OpenEnvRecord, Path(config.data))
         shown_fields(record, config.show)
+        known = (*record.tools, *record.judging)
+        if unknown := [name for name in config.tools if name not in known]:
+            raise ConfigError(f"tools={unknown[0]!r}: {record.name} has no such tool; it has {', '.join(known)}")
         first = TRAIN_SEEDS if split == "train" else 0
         for number in range(len(config.resets)):
             name = record.name if len(config.resets) == 1 else f"{record.name}-{number}"
@@ -89,7 +96,7 @@ class OpenEnv(AppEpisode, Environment[OpenEnvConfig]):
             self._tools = {_STEP: _step_tool(self.record)}
             return
         listed = await self.session.ask("tools", seconds=self.config.step_seconds, form=self.record.mcp)
-        self._tools = {tool.name: tool for tool in read_tools(listed)}
+        self._tools = {tool.name: tool for tool in offered_tools(read_tools(listed), self.config.tools)}
 
     def task_tools(self) -> Sequence[Tool]:
         """`step`, or what its MCP mode lists."""
@@ -148,9 +155,26 @@ def shown_fields(record: OpenEnvRecord, chosen: Sequence[str]) -> Sequence[str]:
     for name in chosen:
         if is_telling(name):
             raise ConfigError(f"show={name!r}: a field of this name is the verifier's, and never shown")
-        if name not in record.shown:
-            raise ConfigError(f"show={name!r}: {record.name} has no such field; it has {', '.join(record.shown)}")
+        if name not in (*record.shown, *record.withheld):
+            known = [each for each in (*record.shown, *record.withheld) if not is_telling(each)]
+            raise ConfigError(f"show={name!r}: {record.name} has no such field; it has {', '.join(known)}")
     return chosen or record.shown
+
+
+def offered_tools(tools: Sequence[Tool], chosen: Sequence[str]) -> list[Tool]:
+    """The tools that agents are offered: the chosen ones, else those that do not judge.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    offered = [tool for tool in tools if (tool.name in chosen if chosen else not is_judging(tool.name))]
+    if not offered:
+        names = ", ".join(tool.name for tool in tools)
+        raise ConfigError(
+            f"each of its tools may tell what an action was worth: {names}; name those that agents are "
+            f"offered: --set 'tools=[\"{tools[0].name}\"]'"
+        )
+    return offered
 
 
 def read_tools(listed: Any) -> list[Tool]:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import anyio
 import yaml
+from mcp_types import Tool
 from pydantic import Field, JsonValue
 
 from rollouthub.errors import ConfigError, HubError, UsageError
@@ -27,9 +28,9 @@ from rollouthub_servers.foreign_app.app_source import (
     source_folder,
     split_settings,
 )
-from rollouthub_servers.openenv.openenv_environment import OpenEnvConfig, read_tools
+from rollouthub_servers.openenv.openenv_environment import OpenEnvConfig, read_tools, shown_fields
 from rollouthub_servers.openenv.openenv_record import OpenEnvRecord
-from rollouthub_servers.openenv.shown_fields import ENVELOPE, is_telling, shown_text
+from rollouthub_servers.openenv.shown_fields import ENVELOPE, is_harmless, is_judging, is_telling, shown_text
 
 DATA = "data"
 RELEASE = "openenv-core==0.3.0"
@@ -53,8 +54,8 @@ hub check {module}.py
 Its code runs unchanged in a process of its own for each episode, without a network; what it needs is locked with hashes
 in `{data}/foreign.lock.json`. Rewards are its own, and stay with the hub.
 
-Shown of an observation: {shown}. Never shown: {withheld}.
-{unpromised}
+Shown of an observation: {shown}. If named (`--set 'show=[…]'`): {offered}. Never shown: {withheld}.
+{judging}{unpromised}
 Licence and description stand in `env.toml`: see that they are true before you publish.
 """
 
@@ -213,6 +214,13 @@ def _write(
     config = OpenEnvConfig.model_validate({"data": str(data), **kept})
     note(f"{found.app.name}: beginning it, to see how it is played")
     record, unpromised, seeds = anyio.run(described, runtime, draft, config.resets[0])
+    if not record.shown and not config.show and record.mcp is None:
+        offered = [name for name in record.withheld if not is_telling(name)]
+        raise ConfigError(
+            f"no field of its observations is known to be harmless; name what agents may see of {', '.join(offered)}: "
+            "--set 'show=[…]'"
+        )
+    shown_fields(record, config.show)
     record.write(data)
     if seeds == 1 and "seeds" not in kept:
         kept = {**kept, "seeds": 1}
@@ -228,6 +236,7 @@ async def described(
         ConfigError: it cannot be played.
         TaskError: it does not start, or fails.
     """
+    tools: list[Tool] = []
     try:
         async with runtime.session() as session:
             facts = await session.ask("describe", seconds=BEGIN_SECONDS)
@@ -237,7 +246,7 @@ async def described(
             openings = [await session.ask("reset", seconds=BEGIN_SECONDS, seed=0, given=given)]
             form = facts["mcp"]
             if form is not None:
-                read_tools(await session.ask("tools", seconds=BEGIN_SECONDS, form=form))
+                tools = read_tools(await session.ask("tools", seconds=BEGIN_SECONDS, form=form))
         for seed in (0, 1):
             async with runtime.session() as session:
                 openings.append(await session.ask("reset", seconds=BEGIN_SECONDS, seed=seed, given=given))
@@ -247,8 +256,9 @@ async def described(
         raise ConfigError("nothing says what an action of it is: it has no /schema")
     fields = {*facts["observation"], *openings[0]["observation"], *ENVELOPE}
     fields |= {"tool_name", "result", "error", "tools"} if form == "type" else set()
-    shown = sorted(name for name in fields if not is_telling(name))
-    first, again, other = (shown_text(each["observation"], shown) for each in openings)
+    shown = sorted(filter(is_harmless, fields))
+    compared = sorted(name for name in fields if not is_telling(name))
+    first, again, other = (shown_text(each["observation"], compared) for each in openings)
     unpromised: list[str] = []
     if first != again:
         unpromised.append("that it begins alike under the same seed: it did not")
@@ -260,6 +270,8 @@ async def described(
             **{key: facts[key] for key in ("title", "about", "actions", "line", "mcp", "action")},
             "libraries": tuple(libraries),
             "shown": tuple(shown),
+            "tools": tuple(tool.name for tool in tools if not is_judging(tool.name)),
+            "judging": tuple(tool.name for tool in tools if is_judging(tool.name)),
             "withheld": tuple(sorted(fields - set(shown))),
         }
     )
@@ -298,7 +310,9 @@ def _packaged(
         module=package.module,
         data=DATA,
         shown=", ".join(record.shown) or "nothing",
-        withheld=", ".join(record.withheld) or "nothing",
+        offered=", ".join(name for name in record.withheld if not is_telling(name)) or "nothing",
+        withheld=", ".join(filter(is_telling, record.withheld)) or "nothing",
+        judging=f"\nOffered if named (`--set 'tools=[…]'`): {', '.join(record.judging)}.\n" if record.judging else "",
         unpromised="".join(f"\nNot promised: {line}." for line in (*OpenEnvImporter.about.unpromised, *unpromised))
         + "\n",
     )

@@ -30,9 +30,15 @@ class OpenEnvRecord(AppRecord):
     action: dict[str, Any] = {}
     """The JSON schema of an action."""
     shown: tuple[str, ...] = ()
-    """Fields of an observation that an agent may see."""
+    """Fields of an observation that an agent sees where nobody chose others."""
     withheld: tuple[str, ...] = ()
-    """Fields of an observation that agents do not see; a field in neither list is an error."""
+    """Fields of an observation that agents do not see unless the user names them, and those that tell not even then; a
+    field in neither list is an error.
+    """
+    tools: tuple[str, ...] = ()
+    """The tools of its MCP mode that are offered where nobody chose others."""
+    judging: tuple[str, ...] = ()
+    """The tools that are offered only where the user names them."""
     headers: dict[str, str] = {}
     """Headers for the environment's own `/reset` and `/step`, as given at the import."""
 

@@ -1,4 +1,6 @@
-"""What of an observation an agent may see: fields of a list, and never one that says what an action was worth."""
+"""What of an observation an agent may see: fields whose names are known to be harmless, others that the user names, and
+never one that says what an action was worth.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -17,6 +19,25 @@ _TELLING = frozenset(
     )
 )
 """Words in a field's name that reserve the field for the verifier."""
+_HARMLESS = frozenset(
+    (
+        *("action", "actions", "alive", "available", "axtree", "board", "camera", "content", "contents", "context"),
+        *("current", "date", "description", "direction", "distance", "error", "exit", "code", "feedback", "fen"),
+        *("frame", "goal", "grid", "height", "html", "humidity", "id", "image", "instruction", "instructions", "last"),
+        *("lane", "legal", "length", "lives", "location", "mask", "max", "message", "messages", "move", "moves"),
+        *("nearby", "number", "observation", "observations", "open", "opponent", "output", "outputs", "page", "pages"),
+        *("phase", "pixels", "player", "players", "position", "preview", "previous", "problem", "prompt", "pruned"),
+        *("question", "remaining", "result", "rotation", "round", "scene", "screen", "screenshot", "shape", "speed"),
+        *("status", "stderr", "stdout", "step", "steps", "task", "text", "time", "tool", "tools", "list", "txt"),
+        *("turn", "turns", "url", "urls", "vector", "visual", "warning", "web", "width", "wind", "x", "y", "is", "in"),
+        *("episode", "game", "name", "iteration", "check"),
+    )
+)
+"""Words in the names of fields that are shown unless the user chooses others: a field is, if it has no other word."""
+_JUDGING = frozenset(
+    ("verify", "verifier", "verification", "evaluate", "evaluation", "judge", "judges", "scorer", "grader", "reveal")
+)
+"""Further words in a tool's name by which it may tell what an action was worth."""
 _ANYWHERE = frozenset(
     (
         *("reward", "rewards", "discounted_rewards", "correct_answer", "correct_answers", "expected_answer"),
@@ -30,7 +51,21 @@ _DEEPEST = 40
 
 def is_telling(name: str) -> bool:
     """Whether a field of this name is never shown: it says what an action was worth, or what would be right."""
-    return name in ENVELOPE or bool(_TELLING.intersection(word.lower() for word in _WORD.findall(name)))
+    return name in ENVELOPE or bool(_TELLING & _words(name))
+
+
+def is_harmless(name: str) -> bool:
+    """Whether a field of this name is shown where nobody chose the fields."""
+    return not is_telling(name) and _words(name) <= _HARMLESS
+
+
+def is_judging(name: str) -> bool:
+    """Whether a tool of this name is offered only where the user names it: it may tell what an action was worth."""
+    return bool((_TELLING | _JUDGING) & _words(name))
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _WORD.findall(name))
 
 
 def cut(value: Any, depth: int = 0) -> Any:

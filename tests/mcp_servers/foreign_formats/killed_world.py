@@ -4,13 +4,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rollouthub import Environment
+from rollouthub import Environment, Public
 from rollouthub_servers.bfcl import Bfcl, BfclConfig
+from rollouthub_servers.bfcl.row import BfclSecret
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 
 
-class Killed(Bfcl, Environment[BfclConfig]):
+class Killed(Bfcl, Environment[BfclConfig, Public, BfclSecret]):
     """Rows of BFCL's shape, over a driver of its shape."""
 
     version = "0.1.0"

@@ -24,7 +24,7 @@ from rollouthub_servers.foreign_app.app_record import CODE
 from rollouthub_servers.openenv import OpenEnv, OpenEnvConfig
 from rollouthub_servers.openenv.openenv_import import OpenEnvImporter, described
 from rollouthub_servers.openenv.openenv_record import OpenEnvRecord
-from rollouthub_servers.openenv.shown_fields import cut, is_telling, result_text
+from rollouthub_servers.openenv.shown_fields import cut, is_harmless, is_telling, result_text
 
 SHAPED = Path(__file__).parent / "shaped_openenv"
 SECRETS = ("correct_answer", "answerKey", "episode_score", "reward", "metadata")
@@ -60,7 +60,8 @@ async def hosted(
     record.write(data)
     OpenEnv.runtimes[str(data)] = runtime
     try:
-        config = OpenEnvConfig(data=str(data), **settings)
+        shown: dict[str, Any] = {} if shape == "mcp" else {"show": ("drawn", "inner", "known", "text")}
+        config = OpenEnvConfig(data=str(data), **(shown | settings))
         async with open_in_process("shaped", OpenEnv, config) as host:
             yield host
     finally:
@@ -252,8 +253,9 @@ async def test_resets_are_tasks_and_what_reset_does_not_take_is_refused(
 
 async def test_an_import_finds_out_what_it_is_and_withholds_what_tells(tmp_path: Path, runtime: ForeignRuntime) -> None:
     record, unpromised, seeds = await described(runtime, draft("ws"), {})
-    assert record.shown == ("drawn", "inner", "known", "text")
-    assert record.withheld == ("answerKey", "correct_answer", "done", "episode_score", "metadata", "reward")
+    assert record.shown == ("text",)
+    never = ("answerKey", "correct_answer", "done", "episode_score", "metadata", "reward")
+    assert sorted(record.withheld) == sorted((*never, "drawn", "inner", "known", "target"))
     assert (record.line, record.mcp, unpromised, seeds) == ("ws", None, [], 0)
     with pytest.raises(TaskError, match="ended the connection: ValueError"):
         await described(runtime, draft("ws"), {"low": "x"})
@@ -301,9 +303,32 @@ def test_names_that_tell(name: str) -> None:
     assert is_telling(name)
 
 
-@pytest.mark.parametrize("name", ["question", "legal_actions", "board", "underscored", "text", "x"])
-def test_names_that_tell_nothing(name: str) -> None:
+@pytest.mark.parametrize("name", ["target", "hidden_word", "key", "state", "info", "underscored"])
+def test_names_that_are_shown_only_where_the_user_names_them(name: str) -> None:
     assert not is_telling(name)
+    assert not is_harmless(name)
+
+
+@pytest.mark.parametrize("name", ["question", "legal_actions", "board", "text", "x", "current_position"])
+def test_names_that_tell_nothing(name: str) -> None:
+    assert is_harmless(name)
+
+
+@pytest.mark.parametrize("shape", ["mcp"], indirect=True)
+async def test_a_tool_that_tells_what_an_action_was_worth_is_offered_only_by_name(
+    shape: str, tmp_path: Path, runtime: ForeignRuntime
+) -> None:
+    async with hosted(tmp_path, runtime, shape) as host, opened(host) as episode:
+        seat = episode.seats["agent"]
+        assert seat.task_tools == {"guess"}
+        told = await seat.call_tool("verify", {})
+        assert told.is_error and "unknown tool" in str(told)
+    async with hosted(tmp_path, runtime, shape, tools=("verify",)) as host, opened(host) as episode:
+        assert episode.seats["agent"].task_tools == {"verify"}
+    record, _, _ = await described(runtime, draft(shape), {})
+    assert (record.tools, record.judging) == (("guess",), ("verify",))
+    with pytest.raises(ConfigError, match="tools='peek'"):
+        list(OpenEnv.tasks(OpenEnvConfig(data=str(tmp_path), tools=("peek",)), "test", 0))
 
 
 def test_what_is_nested_too_deep_to_look_at_is_not_shown() -> None:

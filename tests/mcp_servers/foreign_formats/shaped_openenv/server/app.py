@@ -22,6 +22,7 @@ HERE = Path.cwd()
 """Where it was imported: what it writes there is found again."""
 TOOLS: list[Any] = [
     {"name": "guess", "description": "Guess.", "input_schema": {"type": "object", "properties": {"say": {}}}},
+    {"name": "verify", "description": "Tell how it stands.", "input_schema": {"type": "object", "properties": {}}},
 ]
 
 
@@ -37,7 +38,12 @@ class Guess:
 
     def seen(self, text: str, reward: Any, done: bool = False, **more: Any) -> dict[str, Any]:
         """What is seen, with all that must not be."""
-        telling = {"correct_answer": self.number, "episode_score": reward, "answerKey": self.number}
+        telling = {
+            "correct_answer": self.number,
+            "episode_score": reward,
+            "answerKey": self.number,
+            "target": self.number,
+        }
         known = {"text": text, "known": len(SHARED) + len(list(HERE.glob("kept-*"))), "drawn": random.random()}
         inner = {"deep": [{"correct_answer": self.number, "fine": 1}], "reward": reward}
         metadata = {"metadata": {"answer": self.number}, "reward": reward, "done": done} if SHAPE == "http" else {}
