@@ -9,9 +9,9 @@ from rollouthub.errors import ConfigError
 from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub_servers.agent_world_model.awm_environment import AgentWorldModelConfig
-from rollouthub_servers.agent_world_model.scenario_files import find_scenarios, write_scenarios
+from rollouthub_servers.agent_world_model.scenario_files import SCENARIOS, find_scenarios, write_scenarios
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
-from rollouthub_servers.foreign.requirements import LOCK_FILE, lock_requirements
+from rollouthub_servers.foreign.requirements import lock_requirements
 
 _REQUIREMENTS = (
     *("fastapi==0.115.12", "sqlalchemy[asyncio]==2.0.41", "aiosqlite>=0.20", "email-validator>=2"),
@@ -78,7 +78,7 @@ class AgentWorldModelImporter:
             data = partial / "data"
             data.mkdir()
             write_scenarios(source.folder, scenarios, data)
-            (data / LOCK_FILE).write_text(lock.model_dump_json(indent=1) + "\n", encoding="utf-8")
+            lock.write(data, SCENARIOS)
             name, count = package_name(identity, out.resolve().name), sum(len(each.playable) for each in scenarios)
             about = {"tasks": f"{count:,}", "scenarios": f"{len(scenarios):,}", "source": source.name}
             package = ImportedPackage(

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.importers import ImportSource, Note
 from rollouthub_servers.foreign.program import ForeignProgram
-from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home, lock_requirements
+from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home, lock_requirements
 
 PACKAGE = "bfcl_eval"
 CODE = "code"
@@ -79,13 +79,13 @@ class BfclSource:
 
     def keep(self, data: Path, lock: ForeignLock) -> None:
         """Write the lock into a package's folder and, for a checkout, copy BFCL's code there."""
-        (data / LOCK_FILE).write_text(lock.model_dump_json(indent=1) + "\n", encoding="utf-8")
         if lock.wheel is None:
             shutil.copytree(
                 self.folder / PACKAGE,
                 data / CODE / PACKAGE,
                 ignore=lambda folder, names: [name for name in names if not _is_code(Path(folder, name))],
             )
+        lock.write(data, CODE)
 
 
 def program_of(

@@ -13,6 +13,7 @@ from rollouthub.errors import ConfigError
 from rollouthub.plugins.components import component
 from rollouthub.plugins.lock import LockedDependency
 from rollouthub.values import Frozen
+from rollouthub_servers.foreign.folder_digest import digest_of_folder
 
 LOCK_FILE = "foreign.lock.json"
 PYTHON = ".".join(platform.python_version_tuple()[:2])
@@ -32,13 +33,21 @@ class ForeignLock(Frozen):
     version it requires.
     """
     dependencies: tuple[LockedDependency, ...] = ()
+    folders: dict[str, str] = {}
+    """Folder of foreign code beside the lock → its digest at the import."""
+
+    def write(self, data: Path, *folders: str) -> None:
+        """Write the lock into the folder of an import, with the digests of those of its folders that hold code."""
+        digests = {name: digest_of_folder(data, name) for name in folders if (data / name).is_dir()}
+        text = self.model_copy(update={"folders": digests}).model_dump_json(indent=1)
+        (data / LOCK_FILE).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, file: Path) -> "ForeignLock":
         """Read a lock file.
 
         Raises:
-            ConfigError: the file cannot be read, or is for another Python version.
+            ConfigError: the file cannot be read, is for another Python version, or code beside it was changed.
         """
         try:
             lock = cls.model_validate_json(file.read_bytes())
@@ -50,6 +59,9 @@ class ForeignLock(Frozen):
             raise ConfigError(
                 f"{file} was made for Python {lock.python}, and this hub runs on {PYTHON}; import it again here"
             )
+        for name, digest in lock.folders.items():
+            if digest_of_folder(file.parent, name) != digest:
+                raise ConfigError(f"{file.parent / name}: the code there is not what was imported; import it again")
         return lock
 
 

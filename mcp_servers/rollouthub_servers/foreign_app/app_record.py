@@ -8,9 +8,9 @@ from pydantic import JsonValue, ValidationError
 
 from rollouthub.errors import ConfigError
 from rollouthub.values import Frozen
+from rollouthub_servers.foreign.folder_digest import digest_of_folder
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
-from rollouthub_servers.foreign_app.app_folder import digest_of_folder
 
 CODE, BESIDE = "server", "beside"
 _SHARED = (

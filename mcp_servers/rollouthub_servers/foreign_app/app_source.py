@@ -11,9 +11,10 @@ from rollouthub.errors import ConfigError
 from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.components import component
 from rollouthub.plugins.importers import ImportSource, Note, SourceKind
+from rollouthub_servers.foreign.folder_digest import digest_of_folder
 from rollouthub_servers.foreign.partial_lock import needs_of
-from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
-from rollouthub_servers.foreign_app.app_folder import AppFolder, digest_of_folder, lock_app
+from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
+from rollouthub_servers.foreign_app.app_folder import AppFolder, lock_app
 from rollouthub_servers.foreign_app.app_record import BESIDE, CODE
 
 
@@ -104,5 +105,5 @@ def install_app(
         if not given.beside.is_dir():
             raise ConfigError(f"beside={str(given.beside)!r} is no folder; name one that holds packages of Python")
         AppFolder(given.beside).copy(data / BESIDE)
-    (data / LOCK_FILE).write_text(lock.model_dump_json(indent=1), encoding="utf-8")
+    lock.write(data)
     return lock, digest_of_folder(data, CODE, BESIDE)

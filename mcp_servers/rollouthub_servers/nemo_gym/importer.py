@@ -16,7 +16,7 @@ from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, Imp
 from rollouthub.plugins.lock import LockedDependency
 from rollouthub.task import Task
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
-from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home, lock_requirements
+from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home, lock_requirements
 from rollouthub_servers.nemo_gym.gym_rows import read_rows
 from rollouthub_servers.nemo_gym.server_folder import Configured, ServerFolder, find_servers, missing_keys, resolved
 from rollouthub_servers.nemo_gym.server_record import RECORD, ROWS, ServerRecord
@@ -218,7 +218,7 @@ def _write(
             server.folder, data / own, symlinks=False, ignore=shutil.ignore_patterns("__pycache__", ".venv")
         )
     lock = _lock((*BASE, *server.requirements())).model_copy(update={"wheel": wheel})
-    (data / LOCK_FILE).write_text(lock.model_dump_json(indent=1), encoding="utf-8")
+    lock.write(data, "server")
     record = ServerRecord(
         name=server.name,
         instance=configured.name,

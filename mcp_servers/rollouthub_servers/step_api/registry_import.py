@@ -17,7 +17,7 @@ from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, Imp
 from rollouthub.text import plain
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
 from rollouthub_servers.foreign.partial_lock import lock_without
-from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
+from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.foreign.session import ForeignRefusal
 from rollouthub_servers.step_api.environment import StepConfig
@@ -185,7 +185,7 @@ def _split(settings: Mapping[str, JsonValue]) -> tuple[StepImport, StepConfig, d
 
 def _write_data(folder: Path, catalogue: Catalogue, lock: ForeignLock, nltk: Path | None) -> None:
     (folder / GAMES_FILE).write_text(catalogue.model_dump_json(indent=1), encoding="utf-8")
-    (folder / LOCK_FILE).write_text(lock.model_dump_json(indent=1), encoding="utf-8")
+    lock.write(folder)
     if nltk is not None:
         shutil.copytree(nltk, folder / NLTK_FOLDER)
 

@@ -14,9 +14,9 @@ from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
 from rollouthub_servers.foreign.program import ForeignProgram
-from rollouthub_servers.foreign.requirements import LOCK_FILE, foreign_home, lock_requirements
+from rollouthub_servers.foreign.requirements import foreign_home, lock_requirements
 from rollouthub_servers.foreign.runtime import ForeignRuntime
-from rollouthub_servers.tau2.checkout import Checkout, FoundTask, program_of
+from rollouthub_servers.tau2.checkout import CODE, Checkout, FoundTask, program_of
 from rollouthub_servers.tau2.row import Tau2Row, write_rows
 from rollouthub_servers.tau2.tau2_environment import Tau2Config
 
@@ -96,7 +96,7 @@ class Tau2Importer:
             data = partial / "data"
             data.mkdir()
             checkout.keep(data, domains)
-            (data / LOCK_FILE).write_text(lock.model_dump_json(indent=1) + "\n", encoding="utf-8")
+            lock.write(data, CODE)
             python, way = foreign_home().python(lock.dependencies, note), config.retrieval
             program = program_of(data, python, domains, retrieval=way, call_seconds=_REHEARSAL_SECONDS)
             rows = list(_rehearsed(program, found, note))

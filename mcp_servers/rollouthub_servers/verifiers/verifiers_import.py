@@ -20,7 +20,7 @@ from rollouthub.plugins.lock import LockedDependency
 from rollouthub.text import plain
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
 from rollouthub_servers.foreign.partial_lock import lock_without
-from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
+from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.verifiers.env_record import CODE, DATASETS, RECORD, ROWS, EnvRecord, Judge
 from rollouthub_servers.verifiers.env_source import EnvFolder, cloned, find_envs, ignored, in_wheel, program_of
@@ -280,7 +280,7 @@ def _write(
     data = folder / "data"
     data.mkdir()
     _lay(found.env, record, given, data)
-    (data / LOCK_FILE).write_text(lock.model_dump_json(indent=1), encoding="utf-8")
+    lock.write(data, CODE, *record.datasets.values())
     (data / RECORD).write_text(record.model_dump_json(indent=1), encoding="utf-8")
     try:
         anyio.run(_rows, data.absolute(), record, lock)

@@ -18,8 +18,9 @@ from rollouthub.errors import ConfigError, TaskError, VerifierError
 from rollouthub.hosting.open_host import open_in_process
 from rollouthub.plugins.importers import Identity, ImportSource
 from rollouthub.protocols import EnvironmentHost, Episode
+from rollouthub_servers.foreign.folder_digest import digest_of_folder
 from rollouthub_servers.foreign.runtime import ForeignRuntime
-from rollouthub_servers.foreign_app.app_folder import AppFolder, digest_of_folder
+from rollouthub_servers.foreign_app.app_folder import AppFolder
 from rollouthub_servers.foreign_app.app_record import CODE
 from rollouthub_servers.openenv import OpenEnv, OpenEnvConfig
 from rollouthub_servers.openenv.openenv_import import OpenEnvImporter, described
