@@ -93,6 +93,7 @@ class AgentWorldModelImporter:
                 tags=("tools", "databases", "agent-world-model"),
                 determinism="none",
                 source_license="CC-BY-4.0",
+                unpromised=self.about.unpromised,
             )
             file = package.write(partial)
         return [out / file.name]

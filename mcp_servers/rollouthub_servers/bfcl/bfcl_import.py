@@ -195,6 +195,7 @@ def _package(
         determinism="full",
         revision=revision,
         source_license="Apache-2.0",
+        unpromised=BfclImporter.about.unpromised,
     )
     table = "\n".join(f"| `{category}` | {count:,} |" for category, count in counts.items())
     named = "\n".join(f"- `{row}`: {why[:200]}" for row, why in failing.items())

@@ -5,7 +5,7 @@ it is installed.
 import re
 import secrets
 import shutil
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from rollouthub.plugins.manifest import parse_manifest
 
 UNSTATED = "LicenseRef-unstated"
 """The licence of a package whose licence nobody named: it says that it is unknown; the publisher has to find out."""
+_MOST_LINES = 40
 _MODULE = '''"""{title}, from {source}."""
 
 from pathlib import Path
@@ -108,6 +109,8 @@ class ImportedPackage:
     source_license: str | None = None
     changes: str = "Only what can be run here was taken."
     version: str = "0.1.0"
+    unpromised: Sequence[str] = ()
+    """What the format, or this work in it, cannot promise."""
 
     def __post_init__(self) -> None:
         parse_manifest(self.manifest.encode(), FILE_NAME)
@@ -129,6 +132,10 @@ class ImportedPackage:
         adopted: dict[str, Any] = {"source": self.source[:400], "changes": self.changes}
         adopted |= {"revision": self.revision[:100]} if self.revision else {}
         adopted |= {"license": self.source_license} if self.source_license else {}
+        lines = [line[:400] for line in dict.fromkeys(self.unpromised)]
+        if len(lines) > _MOST_LINES:
+            lines = [*lines[: _MOST_LINES - 1], f"and {len(lines) - _MOST_LINES + 1} more, which the README names"]
+        adopted |= {"unpromised": lines} if lines else {}
         return tomli_w.dumps(
             {
                 "name": self.name,

@@ -256,6 +256,7 @@ def _package(
         tags=("nemo-gym",),
         revision=f"{wheel.name}=={wheel.version}",
         changes="Played unchanged; its reward and its session stay with the hub.",
+        unpromised=(*NemoGymImporter.about.unpromised, *found.candidate.unpromised),
     )
     readme = _README.format(
         name=record.name,
@@ -263,6 +264,6 @@ def _package(
         count=found.candidate.facts["tasks"],
         module=drafted.module,
         agent="its own agent is " + ", ".join(found.configured.agents if found.configured else ()),
-        unpromised="; ".join((*NemoGymImporter.about.unpromised, *found.candidate.unpromised)),
+        unpromised="; ".join(drafted.unpromised),
     )
     return replace(drafted, readme=readme)

@@ -302,6 +302,7 @@ def _packaged(
         determinism="none" if unpromised else "seeded",
         revision=record.digest,
         changes="Played unchanged; its rewards and its connection stay with the hub.",
+        unpromised=(*OpenEnvImporter.about.unpromised, *unpromised),
     )
     release = next(f"{each.name} {each.version}" for each in lock.dependencies)
     readme = _README.format(

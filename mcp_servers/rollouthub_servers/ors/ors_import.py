@@ -240,6 +240,7 @@ def _packaged(
         determinism="none",
         revision=record.digest,
         changes="Played unchanged; its rewards, its tasks and its session stay with the hub.",
+        unpromised=OrsImporter.about.unpromised,
     )
     readme = _README.format(
         name=record.name,

@@ -161,6 +161,7 @@ class StepImporter:
             tags=("games", self.library),
             determinism="none" if any(each.unpromised for each in catalogue.games) else "seeded",
             revision="sha256:" + hashlib.sha256(lock.model_dump_json().encode()).hexdigest(),
+            unpromised=tuple(unpromised),
         )
         readme = _README.format(
             count=count,

@@ -161,6 +161,7 @@ def _package(
         determinism="none",
         revision=revision,
         source_license="MIT",
+        unpromised=Tau2Importer.about.unpromised,
     )
     counts = Counter(row.domain for row in rows)
     named = "\n".join(f"- `{row.id}`: {row.reference_fails[:200]}" for row in rows if row.reference_fails is not None)

@@ -89,6 +89,7 @@ def _package(
         readme="",
         folder=TASKS,
         tags=("terminal", "containers", "harbor"),
+        unpromised=HarborImporter.about.unpromised,
         network="bridge" if "bridge" in (settings.get("network"), settings.get("verifier_network")) else "none",
     )
     readme = _README.format(count=count, source=source, module=package.module, name=name)

@@ -299,11 +299,12 @@ def _write(
         tags=("verifiers",),
         revision=revision,
         changes="Played unchanged, by the library's own loop; its answers and its rubric stay with the hub.",
+        unpromised=(*VerifiersImporter.about.unpromised, *found.candidate.unpromised),
     )
     readme = _README.format(
         name=record.name,
         count=found.candidate.facts["tasks"],
         module=drafted.module,
-        unpromised="; ".join((*VerifiersImporter.about.unpromised, *found.candidate.unpromised)),
+        unpromised="; ".join(drafted.unpromised),
     )
     return replace(drafted, readme=readme).write(folder)

@@ -30,6 +30,8 @@ class Said:
     predicate: Predicate
     secrets: tuple[str, ...]
     """Environment variables that the environment needs."""
+    unpromised: tuple[str, ...]
+    """What it cannot promise, where it was made from others' work."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,9 @@ async def look_up(url: str, wanted: VersionRequest) -> Offered:
             f"the registry {url} says of {chosen.release} what was not signed: it tells of {chosen.digest} by the key "
             f"{chosen.key_id}; signed is {statement.release}, {statement.digest}, by {signed.key.id}"
         )
-    return Offered(url, offers, chosen, Said(statement.predicate, _secrets(statement.predicate)))
+    manifest = _manifest(statement.predicate)
+    secrets = () if manifest is None else manifest.needed_variables
+    return Offered(url, offers, chosen, Said(statement.predicate, secrets, unpromised_in(manifest)))
 
 
 def choose(offers: Sequence[Offer], wanted: VersionRequest) -> Offer | None:
@@ -128,6 +132,7 @@ def _installed_json(installation: Installation) -> dict[str, Any]:
         "python": locked.python,
         "secrets": list(installation.secrets),
         "default_agent": declared_agent(installation),
+        "unpromised": list(unpromised_in(load_manifest(installation.file))),
         "folder": str(Path(installation.file).parent),
         "dependencies": [{"name": each.name, "version": each.version} for each in locked.dependencies],
     }
@@ -142,6 +147,7 @@ def _offered_json(offered: Offered, pins: Pins) -> dict[str, Any]:
             "version": str(chosen.release.version),
             "key": standing(chosen.key_id, chosen.release.package.namespace, pins),
             "secrets": list(said.secrets),
+            "unpromised": list(said.unpromised),
             "tools_digest": said.predicate.tools_digest,
             "signed_at": said.predicate.created_at.isoformat(),
             "hub_version": said.predicate.hub_version,
@@ -153,12 +159,17 @@ def _offered_json(offered: Offered, pins: Pins) -> dict[str, Any]:
     return {"from": offered.source, "chosen": whole, "versions": versions}
 
 
-def _secrets(predicate: Predicate) -> tuple[str, ...]:
-    """Environment variables that the manifest names; the manifest may be of another hub's format."""
+def unpromised_in(manifest: Manifest | None) -> tuple[str, ...]:
+    """What an environment cannot promise, by its manifest."""
+    return () if manifest is None or manifest.adopted_from is None else manifest.adopted_from.unpromised
+
+
+def _manifest(predicate: Predicate) -> Manifest | None:
+    """The manifest; None where it is of another hub's format."""
     try:
-        return Manifest.model_validate_json(json.dumps(predicate.manifest), strict=True).needed_variables
+        return Manifest.model_validate_json(json.dumps(predicate.manifest), strict=True)
     except ValidationError:
-        return ()
+        return None
 
 
 def _some(offers: Sequence[Offer]) -> str:

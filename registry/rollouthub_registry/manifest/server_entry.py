@@ -138,6 +138,7 @@ def _provided(manifest: Manifest, published: PublishedVersion) -> dict[str, Any]
         "determinism": manifest.determinism,
         "network": None if manifest.sandbox is None else manifest.sandbox.network,
         "tags": list(manifest.tags),
+        "unpromised": [] if manifest.adopted_from is None else list(manifest.adopted_from.unpromised),
     }
     given = {key: value for key, value in further.items() if value}
     if _size(found | given) <= LONGEST_META:

@@ -161,6 +161,35 @@ def test_a_package_is_told_about(folder: Path, publisher: Publisher, home: Path)
         assert said in text
 
 
+ADOPTED = """\
+name = "else/chess"
+version = "1.0.0"
+description = "Somebody else's chess."
+license = "MIT"
+[server]
+command = ["server"]
+[tasks]
+test = "tasks.jsonl"
+[verifier]
+url = "https://example.org/verify"
+token_variable = "TOKEN"
+[adopted_from]
+source = "https://example.org/chess"
+unpromised = ["episodes side by side: they share a board"]
+"""
+
+
+def test_what_is_not_promised_is_told(folder: Path, publisher: Publisher, home: Path) -> None:
+    offer = publisher.offer_of(ADOPTED)
+    with open_registry(folder) as registry:
+        registry.publish(offer.bundle.path, offer.envelope)
+    hub("registry", "add", folder.as_uri())
+    line = "episodes side by side: they share a board"
+    assert hub("info", "else/chess", "--json").json["offered"]["chosen"]["unpromised"] == [line]
+    assert f"unpromised {line}" in hub("info", "else/chess").out
+    assert hub("info", "lab/cards", "--json").json["offered"]["chosen"]["unpromised"] == []
+
+
 def test_a_key_is_told_to_be_the_pinned_one_or_not(folder: Path, publisher: Publisher, home: Path) -> None:
     hub("registry", "add", folder.as_uri())
     hub("trust", "lab", publisher.key_id)

@@ -52,3 +52,7 @@ class AdoptedFrom(Frozen, defer_build=True):
     """The licence of the original, where it differs from the environment's."""
     changes: str | None = Field(default=None, min_length=1, max_length=1000)
     """The differences between this environment and the original."""
+    unpromised: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=400)], ...], Field(max_length=40)] = ()
+    """What the original's format, or this work in it, cannot promise: seeds, the same world twice, episodes side by
+    side.
+    """

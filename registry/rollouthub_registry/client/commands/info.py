@@ -68,7 +68,8 @@ def info(
 def _lines(name: str, installed: "Sequence[Installation]", offered: "Offered | None", pins: "Pins") -> "Iterator[Text]":
     from rich.text import Text
 
-    from rollouthub_registry.client.package_info import declared_agent, differing
+    from rollouthub.plugins.manifest import load_manifest
+    from rollouthub_registry.client.package_info import declared_agent, differing, unpromised_in
 
     yield Text(name, "bold")
     for each in installed:
@@ -81,6 +82,8 @@ def _lines(name: str, installed: "Sequence[Installation]", offered: "Offered | N
         yield _line("", f"{each.locked.bundle or 'no bundle'}, in {each.file.parent}")
         if (agent := declared_agent(each)) is not None:
             yield _line("", f"played by {agent} unless -a names another")
+        for line in unpromised_in(load_manifest(each.file)):
+            yield _line("", f"not promised: {line}", "yellow")
     if not installed:
         yield _line("installed", "nothing")
     if offered is not None:
@@ -113,6 +116,8 @@ def _offered_lines(offered: "Offered", pins: "Pins") -> "Iterator[Text]":
             yield _line("difficulty", f"{chosen.difficulty:.3f}")
         yield _line("licence", chosen.licence or "none is named")
         yield _line("secrets", ", ".join(said.secrets) or "needs none")
+        for number, line in enumerate(said.unpromised):
+            yield _line("" if number else "unpromised", line, "yellow")
         if chosen.tags:
             yield _line("tags", ", ".join(chosen.tags))
     for offer in offered.versions[:_SHOWN_VERSIONS]:
