@@ -32,16 +32,17 @@ from rollouthub_servers.terminal.containers import (
     verifier_spec,
     verifier_user,
 )
-from rollouthub_servers.terminal.git_programs import git_programs
 from rollouthub_servers.terminal.harbor import HarborTask, Step
 from rollouthub_servers.terminal.harbor.settings import ArtifactEntry
 from rollouthub_servers.terminal.harbor.task import TEST_SCRIPT
 from rollouthub_servers.terminal.harbor.templates import filled_in
 from rollouthub_servers.terminal.image_baseline import Untouched, untouched
+from rollouthub_servers.terminal.image_look import TaskTexts, look_into
 from rollouthub_servers.terminal.planted_files import NOTHING, Planted, is_suspect, system_files, take_out
-from rollouthub_servers.terminal.protected_paths import Protected, look_into
+from rollouthub_servers.terminal.protected_paths import Protected, topmost
 from rollouthub_servers.terminal.reward import Rewards, total
-from rollouthub_servers.terminal.step_grade import Grade, GradingContext
+from rollouthub_servers.terminal.step_grade import Grade
+from rollouthub_servers.terminal.step_work import ArtifactWork, SnapshotWork, StepWork, programs_changed
 from rollouthub_servers.terminal.tests_folder import TESTS, find_program, make_room, read_rewards, refused_hosts
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,9 @@ IN_PLACE = "in place"
 PUBLISHED = "/logs/artifacts"
 """Folder that is always copied along with artifacts, declared or not."""
 SHOWN = 4_000
-_MOST_NAMED = 12
+_MOST_NAMED = 40
+_MOST_TEXT = 1 * MIB
+"""Most bytes of a file of the tests that is read for the paths it names."""
 _NOT_RUN = (VerifierError, SandboxOverrun, SandboxFileError, CommandNotStarted)
 """Errors that mean that the content of the sandbox may have kept the tests from running."""
 
@@ -102,11 +105,11 @@ class Grader:
                 snapshot = await agent.snapshot()
             except SandboxFileError as error:
                 return await self._nothing(step, error, "snapshot")
+            work = SnapshotWork(snapshot)
             try:
-                return await self._of_snapshot(step, agent, snapshot)
+                return await self._of_work(step, agent, work)
             finally:
-                with anyio.CancelScope(shield=True):
-                    await snapshot.discard()
+                await work.discard()
         except DataError as error:
             raise VerifierError(str(error), retryable=False) from error
 
@@ -123,7 +126,7 @@ class Grader:
             return
         if verifier_spec(self._task, step, self._config, self._caller()).network != "none":
             return
-        await self._on_image(step, asks_anew=False)
+        await self._on_image(step)
         if known.refused and not known.is_solved_offline:
             raise VerifierError(_wanting(known.refused), retryable=False)
         logger.info("the tests of task %r do without %s on its image", self._task.id, ", ".join(hosts))
@@ -134,7 +137,7 @@ class Grader:
         if user is None and agent_user(self._task, step) is not None:
             user = "0"  # an agent of another name is no reason for tests of that name
         try:
-            return await self._tests_in(step, agent, GradingContext(), user, IN_PLACE)
+            return await self._tests_in(step, agent, ArtifactWork(), user, IN_PLACE)
         except (VerifierError, SandboxOverrun) as error:
             return await self._nothing(step, error, IN_PLACE)
         except DataError as error:
@@ -145,74 +148,78 @@ class Grader:
             files = await self._artifacts(step, agent)
         except SandboxFileError as error:
             return await self._nothing(step, f"the artifacts cannot be collected: {error}", "artifacts")
-        return await self._tried(step, GradingContext(artifacts=files))
+        return await self._of_work(step, agent, ArtifactWork(files))
 
-    async def _of_snapshot(self, step: Step, agent: Sandbox, snapshot: Snapshot) -> Grade:
+    async def _of_work(self, step: Step, agent: Sandbox, work: StepWork) -> Grade:
         """Grade on the image's system, and on the agent's if changed: the lower reward counts."""
-        changed = snapshot.changed
-        image = await self._protected(step)
-        quiet, loud = await anyio.to_thread.run_sync(image.sort, changed)
-        text = await anyio.to_thread.run_sync(self._words, step)
-        loud += [path for path in changed if image.shadows(path) and not _is_asked_for(path, image.workdir, text)]
-        loud += await git_programs(agent, changed, text)
+        changed = work.changed
+        declared = [_absolute(entry.source, agent.workdir) for entry in self._task.artifacts(step)]
+        found = await programs_changed(
+            await self._protected(step), agent, changed, declared if work.snapshot is None else ()
+        )
+        quiet, loud = found
         if not (quiet or loud):
-            return await self._tried(step, GradingContext(snapshot))
+            return await self._tried(step, work)
         try:
-            base = await snapshot.restored([*quiet, *loud])
+            base = await work.restored([*quiet, *loud])
         except SandboxFileError as error:
-            return await self._nothing(step, error, "snapshot")
+            return await self._nothing(step, error, work.crossed)
         try:
             left = frozenset(base.changed)
             taken = tuple(path for path in changed if path not in left)
-            system = sorted({path for path in loud if path not in left})
+            system = topmost(path for path in loud if path not in left)
             if system and self._config.keeps_system:
-                grade = await self._tried(step, GradingContext(snapshot))
+                grade = await self._tried(step, work)
                 return replace(grade, suspect=f"graded on a system that the agent changed: {_some(system)}")
-            grade = _with(await self._tried(step, GradingContext(base)), taken, changed)
+            grade = _with(await self._tried(step, base), taken, changed)
             if not system:
                 return grade
-            own = await self._tried(step, GradingContext(snapshot), grade.rewards)
+            own = await self._tried(step, work, grade.rewards)
         finally:
-            if base is not snapshot:
-                with anyio.CancelScope(shield=True):
-                    await base.discard()
+            if base is not work:
+                await base.discard()
         here, there = (total(each.rewards, self._config.reward_key).reward for each in (grade, own))
         if here == there:
             return grade
         why = f"reward {here:g} on the image's system and {there:g} on the one the agent left, which differs in "
         lower = grade if here < there else _with(own, taken, changed)
-        return replace(lower, suspect=why + _some(system), seconds=grade.seconds + own.seconds)
+        return replace(lower, suspect=why + _some(system))
 
-    def _words(self, step: Step) -> str:
-        """The texts that say what a step asks for: its instruction and its tests."""
-        tests = [file.data.decode(errors="replace") for file in self._task.tests(step)]
-        return "\n".join([self._task.instruction(step), *tests])
+    def _texts(self, step: Step) -> TaskTexts:
+        """The texts that say what a step asks for, and the variables of its tests."""
+        tests = [file.data.decode(errors="replace") for file in self._task.tests(step) if len(file.data) <= _MOST_TEXT]
+        return TaskTexts(self._task.instruction(step), "\n".join(tests), self._variables(step))
 
-    async def _tried(self, step: Step, world: GradingContext, known: Rewards | None = None) -> Grade:
-        """Run the tests; 0 if they run on the image alone. `known`: rewards of this work on the image's own system."""
+    def _variables(self, step: Step) -> dict[str, str]:
+        return filled_in({**self._task.settings.verifier.env, **step.section.verifier.env}, self._caller())
+
+    async def _tried(self, step: Step, work: StepWork, known: Rewards | None = None) -> Grade:
+        """Run the tests, again if their sandbox breaks; 0 if they cannot be run, but can on the image alone.
+
+        `known` are the rewards of this work on the image's own system.
+
+        Raises:
+            SandboxError: sandboxes broke, and their providers do not blame what ran in them.
+        """
         try:
-            return await self._run_in(step, world)
+            try:
+                return await self._run_in(step, work)
+            except _NOT_RUN:
+                raise
+            except SandboxError as error:
+                logger.warning("the tests of task %r are tried again, as their sandbox broke: %s", self._task.id, error)
+            return await self._run_in(step, work)
         except _NOT_RUN as error:
-            return await self._nothing(step, error, world.crossed, known)
-        except SandboxError as error:
-            logger.warning("the tests of task %r are tried again, as their sandbox broke: %s", self._task.id, error)
-        try:
-            return await self._run_in(step, world)
-        except _NOT_RUN as error:
-            return await self._nothing(step, error, world.crossed, known)
-        except SandboxError as error:
-            return await self._nothing(step, error, world.crossed, known, asks_anew=True)
+            return await self._nothing(step, error, work.crossed, known)
 
-    async def _nothing(
-        self, step: Step, why: object, crossed: str, rewards: Rewards | None = None, *, asks_anew: bool = False
-    ) -> Grade:
+    async def _nothing(self, step: Step, why: object, crossed: str, rewards: Rewards | None = None) -> Grade:
         """Rewards of 0, if the tests cannot run on the agent's work but can on the image alone.
 
         Raises:
             VerifierError: they cannot run on the image either; `why` itself if it is a VerifierError.
         """
         if rewards is None:
-            rewards = await self._on_image(step, asks_anew=asks_anew)
+            rewards = await self._on_image(step)
         if rewards is None:
             if isinstance(why, VerifierError):
                 raise why
@@ -220,13 +227,13 @@ class Grader:
         said = f"the tests could not be run on what the agent left, though they can on the image: {why}"
         return Grade(dict.fromkeys(rewards, 0.0), said, crossed=crossed)
 
-    async def _on_image(self, step: Step, *, asks_anew: bool) -> Rewards | None:
+    async def _on_image(self, step: Step) -> Rewards | None:
         """The rewards of the untouched image; None if the tests cannot run there."""
         known = self._known(step)
         async with known.lock:
-            if asks_anew or not known.is_tried:
+            if not known.is_tried:
                 try:
-                    grade = await self._run_in(step, GradingContext())
+                    grade = await self._run_in(step, ArtifactWork())
                     known.rewards, known.refused = grade.rewards, grade.refused
                 except _NOT_RUN as error:
                     logger.warning(
@@ -256,24 +263,23 @@ class Grader:
         known = self._known(step)
         async with known.lock:
             if known.protected is None:
+                texts = await anyio.to_thread.run_sync(self._texts, step)
                 async with self._image(step) as image:
-                    known.protected = await look_into(image, verifier_user(self._task, step))
+                    known.protected = await look_into(image, verifier_user(self._task, step), texts)
         return known.protected
 
-    async def _run_in(self, step: Step, world: GradingContext) -> Grade:
+    async def _run_in(self, step: Step, work: StepWork) -> Grade:
         """Run the tests once in a fresh sandbox.
 
         Raises:
             VerifierError: they gave no reward.
             SandboxError: a sandbox broke.
         """
-        async with self._fresh(step, world) as (fresh, planted):
+        async with self._fresh(step, work) as (fresh, planted):
             user = verifier_user(self._task, step)
-            return replace(await self._tests_in(step, fresh, world, user, world.crossed), planted=planted)
+            return replace(await self._tests_in(step, fresh, work, user, work.crossed), planted=planted)
 
-    async def _tests_in(
-        self, step: Step, fresh: Sandbox, world: GradingContext, user: str | None, crossed: str
-    ) -> Grade:
+    async def _tests_in(self, step: Step, fresh: Sandbox, work: StepWork, user: str | None, crossed: str) -> Grade:
         known = await anyio.to_thread.run_sync(self._task.tests, step)
         has_tests = verifier_folder(self._task, step) is not None
         is_live = crossed == IN_PLACE
@@ -298,8 +304,8 @@ class Grader:
                 raise VerifierError(f"{_wanting(refused)}: {error}", retryable=False) from error
         except (SandboxFileError, CommandNotStarted) as error:
             raise VerifierError(f"the tests could not be run: {error}") from error
-        files = len(world.artifacts)
-        return Grade(rewards, said[-SHOWN:], NOTHING, crossed, files, finished.seconds, refused=refused)
+        files = len(work.artifacts)
+        return Grade(rewards, said[-SHOWN:], NOTHING, crossed, files, refused=refused)
 
     @asynccontextmanager
     async def _image(self, step: Step) -> AsyncGenerator[Sandbox]:
@@ -311,16 +317,12 @@ class Grader:
             raise VerifierError(f"the untouched image cannot be used: {error}", retryable=False) from error
 
     @asynccontextmanager
-    async def _fresh(self, step: Step, world: GradingContext) -> AsyncGenerator[tuple[Sandbox, Planted]]:
+    async def _fresh(self, step: Step, work: StepWork) -> AsyncGenerator[tuple[Sandbox, Planted]]:
         """A fresh sandbox with the agent's work in it, and what was removed from that work."""
         spec = verifier_spec(self._task, step, self._config, self._caller())
-        if world.snapshot is None:
-            async with self._open(spec) as fresh:
-                await fresh.place(world.artifacts, "/", user="0")
-                yield fresh, NOTHING
-            return
-        async with self._open(spec, snapshot=world.snapshot) as fresh:
-            changed, keeps = world.snapshot.changed, self._config.keeps_start_files
+        async with self._open(spec, snapshot=work.snapshot) as fresh:
+            await fresh.place(work.artifacts, "/", user="0")
+            changed, keeps = work.changed, self._config.keeps_start_files
             if any(is_suspect(path) for path in changed):
                 async with self._image(step) as image:
                     planted = await take_out(fresh, image, changed, keeps)
@@ -347,14 +349,13 @@ class Grader:
 
     async def _run(self, step: Step, fresh: Sandbox, user: str | None, *, is_live: bool) -> Finished:
         verifier = step.section.verifier
-        variables = filled_in({**self._task.settings.verifier.env, **verifier.env}, self._caller())
         script = f"exec 2>&1; exec bash {TESTS}/{TEST_SCRIPT}"
         if (await find_program(fresh, "bash")) is None:
             script = f"exec 2>&1; exec sh {TESTS}/{TEST_SCRIPT}"
         return await fresh.exec(
             ["/bin/sh", "-c", script],
             user=user,
-            environment=variables,
+            environment=self._variables(step),
             timeout_seconds=verifier.timeout_sec,
             output_bytes=64_000,
             keeps_background=is_live,
@@ -373,12 +374,6 @@ def _wanting(hosts: Sequence[str]) -> str:
         f"the tests need the network ({_some(hosts)}), which they do not have; give it to them alone with "
         "--set verifier_network=bridge"
     )
-
-
-def _is_asked_for(path: str, workdir: str, text: str) -> bool:
-    """Whether the task's texts name the module at this path."""
-    name = path.removeprefix(workdir.rstrip("/") + "/").partition("/")[0]
-    return (name if "." in name else f"/{name}/") in text
 
 
 def _some(paths: Sequence[str]) -> str:

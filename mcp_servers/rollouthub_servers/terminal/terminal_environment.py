@@ -299,7 +299,6 @@ def _score(task: HarborTask, config: TerminalConfig, grades: Sequence[Grade]) ->
             "changed_system_files": float(max(each.system_files for each in planted)),
             "artifact_files": float(sum(grade.files for grade in grades)),
             "graded_in_place": float(len(in_place)),
-            "tests_seconds": sum(grade.seconds for grade in grades),
         },
         suspect="; ".join(doubts) or None,
         feedback="\n".join(said)[-4 * SHOWN :],

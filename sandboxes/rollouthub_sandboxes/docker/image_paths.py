@@ -77,21 +77,34 @@ def _topmost(paths: Iterable[str]) -> list[str]:
 
 async def _is_kept(engine: Engine, old: str, new: str, path: str) -> bool:
     """Whether a path is a folder in both containers; entries below it that changed are listed separately."""
-    return await _is_folder(engine, new, path) and await _is_folder(engine, old, path)
+    return await is_folder(engine, new, path) and await is_folder(engine, old, path)
 
 
-async def _is_folder(engine: Engine, container: str, path: str) -> bool:
-    def look() -> bool:
+async def is_folder(engine: Engine, container: str, path: str) -> bool:
+    """Whether a container has a folder, and no link to one, at a path."""
+    mode = await _mode(engine, container, path)
+    return mode is not None and bool(mode & _FOLDER)
+
+
+async def is_there(engine: Engine, container: str, path: str) -> bool:
+    """Whether a container has anything at a path."""
+    return await _mode(engine, container, path) is not None
+
+
+async def _mode(engine: Engine, container: str, path: str) -> int | None:
+    """The mode of what is at a path, as the engine reports it; None if nothing is."""
+
+    def look() -> int:
         stream, facts = engine.api.get_archive(container, path)
         for _ in stream:  # the answer is let go of, unread
             break
-        return bool(int(facts.get("mode", 0)) & _FOLDER)
+        return int(facts.get("mode", 0))
 
     try:
         return await engine.call_again(look)
     except EngineError as error:
         if error.status == _NOT_FOUND:
-            return False
+            return None
         raise
 
 

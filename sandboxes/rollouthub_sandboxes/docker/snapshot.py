@@ -16,7 +16,7 @@ from rollouthub.text import one_line
 from rollouthub_sandboxes.docker.container_layout import SUPERVISOR_FOLDER, Image, Layout
 from rollouthub_sandboxes.docker.folder_archive import MOST_BYTES, changes, pack
 from rollouthub_sandboxes.docker.image_contents import image_seed, looked_into
-from rollouthub_sandboxes.docker.image_paths import put_back
+from rollouthub_sandboxes.docker.image_paths import is_folder, is_there, put_back
 from rollouthub_sandboxes.engine.api import Json
 from rollouthub_sandboxes.engine.engine import Engine, EngineError
 from rollouthub_sandboxes.engine.labels import PURPOSE, RUN, labels, this_process
@@ -27,6 +27,8 @@ _UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 """The character that an engine writes for bytes of a name that are not UTF-8."""
 _UNKEEPABLE = ("file name too long", "too many levels of symbolic links", "archive/tar: ")
 """Parts of the engine's errors about files that it can neither list nor pack."""
+_MARK, _MARK_OF_ALL = ".wh.", ".wh..wh..opq"
+"""Names by which a layer of an image says that a file, or all of a folder, is not there."""
 _ALTERED = 0
 """The engine's code for a changed path; 1 is an added path, 2 a removed one."""
 
@@ -135,6 +137,9 @@ async def take_snapshot(
     with _keepable():
         listed = await engine.call_again(engine.api.diff, container) or []
     found = await to_thread.run_sync(_paths, listed, plan)
+    if not any(path.startswith(f"{plan.workdir}/") for path in found) and plan.workdir != "/":
+        found += [] if await is_folder(engine, container, plan.workdir) else [plan.workdir]
+    await _see_that_no_mark_hides(engine, image, found, run)
     altered = frozenset(str(change["Path"]) for change in listed if int(change["Kind"]) == _ALTERED)
     if plan.volumes:  # which the engine's list leaves out
         async with looked_into(engine, image, run) as fresh:
@@ -175,6 +180,26 @@ async def _see_that_it_fits(engine: Engine, container: str, most_bytes: int) -> 
             f"no snapshot is taken of {written:,} bytes written to the root, where {most_bytes:,} are allowed",
             "EDQUOT",
         )
+
+
+async def _see_that_no_mark_hides(engine: Engine, image: Image, found: Sequence[str], run: str) -> None:
+    """Refuse names that an engine takes for marks of removed files, where the image has such files."""
+    hidden = {hides for path in found if (hides := _hidden_by(path)) is not None}
+    if not hidden:
+        return
+    async with looked_into(engine, image, run) as fresh:
+        for path in sorted(hidden):
+            if await is_there(engine, fresh, path):
+                message = f"no snapshot is taken of a name that begins with {_MARK!r}: it would remove {path!r}"
+                raise SandboxFileError(message, "EILSEQ")
+
+
+def _hidden_by(path: str) -> str | None:
+    """The path that a layer's mark of a removed file hides; None if a path is no such mark."""
+    folder, _, name = path.rpartition("/")
+    if name == _MARK_OF_ALL:
+        return folder or "/"
+    return f"{folder}/{name.removeprefix(_MARK)}" if name.startswith(_MARK) and name != _MARK else None
 
 
 async def _commit(engine: Engine, container: str, run: str, ttl_seconds: float) -> str:

@@ -1,0 +1,115 @@
+"""The agent's work that the tests of a step are run on: a snapshot of its container, or the declared artifacts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import anyio
+
+from rollouthub.sandbox import File, Sandbox, Snapshot
+from rollouthub_servers.terminal.entry_points import plugins
+from rollouthub_servers.terminal.git_programs import git_programs
+from rollouthub_servers.terminal.named_paths import above
+from rollouthub_servers.terminal.protected_paths import Protected
+
+
+class StepWork(Protocol):
+    """Work that can be put into a fresh sandbox, with or without some of its paths."""
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The files that a fresh sandbox starts from; None for the image's own."""
+        ...
+
+    @property
+    def artifacts(self) -> Sequence[File]:
+        """Files that are placed in it."""
+        ...
+
+    @property
+    def crossed(self) -> str:
+        """How the work is copied: `artifacts` or `snapshot`."""
+        ...
+
+    @property
+    def changed(self) -> Sequence[str]:
+        """The paths that differ from the image."""
+        ...
+
+    async def restored(self, paths: Sequence[str]) -> "StepWork":
+        """The work with these paths, and all below them, as in the image; itself if nothing had to be restored."""
+        ...
+
+    async def discard(self) -> None:
+        """Free its storage."""
+        ...
+
+
+@dataclass(frozen=True)
+class SnapshotWork:
+    """A snapshot of the agent's whole file system."""
+
+    snapshot: Snapshot
+    artifacts: Sequence[File] = ()
+    crossed = "snapshot"
+
+    @property
+    def changed(self) -> Sequence[str]:
+        """The paths that differ from the image."""
+        return self.snapshot.changed
+
+    async def restored(self, paths: Sequence[str]) -> "SnapshotWork":
+        """The work with these paths as in the image.
+
+        Raises:
+            SandboxFileError: they cannot be restored.
+            SandboxError: the engine failed.
+        """
+        base = await self.snapshot.restored(paths)
+        return self if base is self.snapshot else SnapshotWork(base)
+
+    async def discard(self) -> None:
+        """Free the snapshot's storage."""
+        with anyio.CancelScope(shield=True):
+            await self.snapshot.discard()
+
+
+@dataclass(frozen=True)
+class ArtifactWork:
+    """Files that are copied into a container of the image; empty for the image alone."""
+
+    artifacts: Sequence[File] = ()
+    snapshot = None
+    crossed = "artifacts"
+
+    @property
+    def changed(self) -> Sequence[str]:
+        """The files' paths."""
+        return [f"/{file.path}" for file in self.artifacts]
+
+    async def restored(self, paths: Sequence[str]) -> "ArtifactWork":
+        """The work without the files at or below these paths."""
+        gone = set(paths)
+        kept = [file for file in self.artifacts if not gone.intersection((f"/{file.path}", *above(f"/{file.path}")))]
+        return ArtifactWork(kept) if len(kept) < len(self.artifacts) else self
+
+    async def discard(self) -> None:
+        """Nothing is stored."""
+
+
+async def programs_changed(
+    image: Protected, agent: Sandbox, changed: Sequence[str], declared: Sequence[str] = ()
+) -> tuple[list[str], list[str]]:
+    """The changed paths that affect the tests' programs: those that should affect no result, and the others.
+
+    `declared` are the paths of artifacts: one that is itself in a protected place is what the task asks for.
+    """
+    quiet, loud = await anyio.to_thread.run_sync(image.sort, changed)
+    wanted = {source for source in declared if image.holds(source)}
+    if wanted:
+        quiet, loud = (
+            [path for path in paths if not wanted.intersection((path, *above(path)))] for paths in (quiet, loud)
+        )
+    loud += await git_programs(agent, changed, image.text)
+    loud += await plugins(agent, changed, [path for path, kind in image.roots if kind == "python"])
+    return quiet, list(dict.fromkeys(loud))
