@@ -1,5 +1,7 @@
 """A folder that holds modules named like ours, or Python's: no command imports them, nor does a process it starts."""
 
+import json
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +12,8 @@ from typing import Any
 import aiohttp
 import anyio
 import pytest
+
+from rollouthub_registry.check.thorough.node_programs import CONFORMANCE, INSPECTOR
 
 from .conftest import environment
 
@@ -26,6 +30,7 @@ NAMES = (
     "ray",
     "textual",
 )
+NOBODY = 65534
 PLANTED = """
 import os, sys
 with open({log!r}, "a") as log:
@@ -67,6 +72,13 @@ def executed(folder: Path) -> str:
     return log.read_text() if log.exists() else ""
 
 
+def plant_program(place: Path, log: Path) -> None:
+    """A program that says that it was started, and does nothing else."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(f'#!/bin/sh\necho "$0 $@" >> {log}\necho v24.19.0\n')
+    place.chmod(0o755)
+
+
 def run(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     given: dict[str, Any] = {"cwd": folder, "env": environment(**more), "timeout": 600, "check": False}
     return subprocess.run([HUB, *words], capture_output=True, text=True, **given)
@@ -100,6 +112,49 @@ def test_no_process_that_a_command_starts_imports_from_the_working_folder(plante
     assert executed(planted) == ""
     assert "Traceback" not in done.stderr, done.stderr
     assert done.returncode in (0, 1), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("owner", "only"),
+    [
+        (NOBODY if os.geteuid() == 0 else os.geteuid(), ("inspector", "conformance", "verbs")),
+        pytest.param(NOBODY, (), marks=pytest.mark.soak),
+        pytest.param(os.geteuid(), (), marks=pytest.mark.soak),
+    ],
+)
+def test_a_thorough_check_starts_no_program_of_the_working_folder(
+    planted: Path, owner: int, only: tuple[str, ...]
+) -> None:
+    if owner != os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    log = planted.with_name("executed")
+    for place in ("node", "bin/node", "node_modules/.bin/node"):
+        plant_program(planted / place, log)
+    for name, version in (("inspector", INSPECTOR), ("conformance", CONFORMANCE)):
+        root = planted / "node_modules" / "@modelcontextprotocol" / name
+        plant_program(root / "run.js", log)
+        (root / "package.json").write_text(json.dumps({"version": version, "bin": {name: "run.js"}}))
+    for place in (planted, *planted.rglob("*")):
+        os.chown(place, owner, -1)
+    log.unlink(missing_ok=True)
+    log.touch()
+    log.chmod(0o666)
+    done = run(planted, "check", "arithmetic", "--thorough", "--json", *(f"--only={name}" for name in only))
+    assert log.read_text() == ""
+    told = {attack["attack"]: attack for attack in json.loads(done.stdout)["attacks"]}
+    for name in ("inspector", "conformance"):
+        assert told[name]["state"] == "not_tried"
+        assert "no folder with the MCP project's programs is named" in told[name]["says"]
+        assert "--node-tools FOLDER" in told[name]["says"]
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_program_of_the_working_folder_is_found_by_a_search_path_that_names_it(planted: Path) -> None:
+    log = planted.with_name("executed")
+    for name in ("bwrap", "uv", "git", "docker", "node", "nvidia-smi"):
+        plant_program(planted / name, log)
+    assert run(planted, "doctor", PATH=f".{os.pathsep}/usr/bin{os.pathsep}").returncode in (0, 1)
+    assert not log.exists(), log.read_text()
 
 
 @pytest.mark.live

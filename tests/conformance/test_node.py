@@ -43,9 +43,10 @@ async def test_a_folder_given_wins_over_the_variable(tmp_path: Path) -> None:
     assert (await find_node_tools(None, variables)).folder == named
 
 
-async def test_the_folder_at_hand_is_looked_into_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_programs_of_the_working_folder_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(_install(tmp_path / "here"))
-    assert (await find_node_tools(None, {"PATH": ""})).folder == tmp_path / "here"
+    with pytest.raises(NoNodeTools, match=r"no folder with the MCP project's programs is named.*--node-tools FOLDER"):
+        await find_node_tools(None, {"PATH": ""})
 
 
 async def test_without_the_programs_it_says_how_to_get_them(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def main() -> None:
     _open_standard_files()
     hide_secrets()
     set_import_defaults()
+    _search_absolute_folders()
     try:
         try:
             app()
@@ -87,6 +88,14 @@ def main() -> None:
             "then try again, a run with --resume"
         )
         sys.exit(1)
+
+
+def _search_absolute_folders() -> None:
+    """Drop relative folders from PATH, an empty one included: they would choose programs of the working folder."""
+    given = os.environ.get("PATH", "").split(os.pathsep)
+    absolute = [folder for folder in given if os.path.isabs(folder)]  # noqa: PTH117  # names, which need not exist
+    if "PATH" in os.environ and absolute != given:
+        os.environ["PATH"] = os.pathsep.join(absolute) or os.defpath
 
 
 def _leave_threads_behind(code: object) -> None:

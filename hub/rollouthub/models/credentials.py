@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from rollouthub.errors import CredentialError
-from rollouthub.models.git_index import is_tracked, trusted_owners
+from rollouthub.models.git_index import is_tracked
+from rollouthub.plugins.file_owners import trusted_owners
 
 logger = logging.getLogger(__name__)
 

@@ -10,6 +10,8 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from rollouthub.plugins.file_owners import trusted_owners
+
 _MOST_BYTES = 2**30
 _HEADER = struct.Struct(">4sII")
 # Of an entry, before its object's name: times, device, inode, mode, owner, size.
@@ -34,15 +36,6 @@ def is_tracked(path: Path) -> bool:
             if _lists(_bytes(index, _MOST_BYTES), name):
                 return True
     return False
-
-
-def trusted_owners() -> frozenset[int]:
-    """User ids whose files are trusted: this process's user, root and, as in git, the user who became root by
-    `sudo`.
-    """
-    me = os.geteuid()
-    before = os.environ.get("SUDO_UID", "") if me == 0 else ""
-    return frozenset({me, 0, *([int(before)] if before.isdecimal() else [])})
 
 
 def _git_folder(place: Path) -> Path | None:

@@ -21,6 +21,7 @@ from rollouthub.environment import AnyEnvironment, Environment
 from rollouthub.errors import ConfigError, UnknownNameError, describe
 from rollouthub.plugins.entry_points import ADAPTERS, ENVIRONMENTS, Plugin, load_plugin, plugins
 from rollouthub.plugins.env_toml import FILE_NAME
+from rollouthub.plugins.file_owners import refuse_strangers
 from rollouthub.plugins.manifest import Manifest, PythonSection, load_manifest
 from rollouthub.plugins.own_source import FromSource, load_from_folder, missing_requirements
 from rollouthub.plugins.preset import Preset
@@ -80,6 +81,7 @@ def find_environment(name: str, python: str | None = None) -> FoundEnvironment:
     plugin = known.get(name)
     if plugin is None:
         if (folder := Path(name)).is_dir():
+            refuse_strangers(name, FILE_NAME)
             return _from_manifest(folder / FILE_NAME, python)
         raise UnknownNameError("environment", name, known, "A file of your own is given by its path: ./my_env.py")
     target = load_plugin(plugin)

@@ -15,6 +15,7 @@ from anyio import to_thread
 from rollouthub.authoring.decoded_picture import BadPicture, decoded_picture
 from rollouthub.errors import ConfigError, VerifierError, describe
 from rollouthub.plugins.extras import pip_install
+from rollouthub.plugins.file_owners import refuse_strangers
 from rollouthub.text import one_line
 
 EXTRA = "image-scores"
@@ -195,6 +196,7 @@ def _load(name: str, device: str) -> _Weights:
     folder = Path(name).expanduser()
     if not folder.is_dir() and (folder.is_absolute() or name.startswith((".", "~"))):
         raise ConfigError(f"there is no folder {name!r}; give the folder of a CLIP model, or its name at Hugging Face")
+    refuse_strangers(name)
     given: dict[str, Any] = {"local_files_only": True} if folder.is_dir() else {}
     source = str(folder) if folder.is_dir() else name
     try:

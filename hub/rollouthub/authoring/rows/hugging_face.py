@@ -14,6 +14,7 @@ from urllib.request import getproxies
 from rollouthub.authoring.rows.row import Row
 from rollouthub.errors import ConfigError, DataError
 from rollouthub.plugins.extras import pip_install
+from rollouthub.plugins.file_owners import refuse_strangers
 from rollouthub.task import BadRow
 
 PREFIX = "hf:"
@@ -71,6 +72,7 @@ def _parse(source: str) -> tuple[str, str | None, str | None]:
     name, _, config = named.partition(":")
     if not name:
         raise ConfigError(f"data = {source!r}: name the data set, as in hf:openai/gsm8k or hf:openai/gsm8k:main")
+    refuse_strangers(name)
     return name, config or None, revision
 
 

