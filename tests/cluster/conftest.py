@@ -39,12 +39,15 @@ def needs_ray() -> None:
 @pytest.fixture(scope="session")
 def cluster() -> Generator[Any]:
     """Ray, connected to a cluster of this process with four slots."""
-    from rollouthub.cluster.open_cluster import _import_ray, connect  # pyright: ignore[reportPrivateUsage]  # open all session
+    from rollouthub.cluster.connection import connect, import_ray  # open all session
+    from rollouthub.cluster.local_cluster import local_cluster, require_token
 
-    ray = _import_ray()
-    connect(ray, RayOptions(), 4)
-    yield ray
-    ray.shutdown()
+    require_token()
+    ray = import_ray()
+    with local_cluster(4) as address:
+        connect(ray, RayOptions(address=address))
+        yield ray
+        ray.shutdown()
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 import anyio
 import pytest
 
+from rollouthub.cluster.local_cluster import require_token
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run import collect
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.models.credentials import Credentials
+from rollouthub.processes import PYTHON
 from tests.models.servers import mock_server
 
 from .conftest import Watched
@@ -102,3 +105,46 @@ async def test_no_key_and_no_answer_is_kept_shown_or_logged(
         assert secret not in caplog.text
     for path in watched.directory.rglob("*"):
         assert not path.is_file() or KEY.encode() not in path.read_bytes()
+
+
+INTRUDER = """
+import sys, ray
+try:
+    ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
+except ConnectionError:
+    sys.exit("kept out")
+print("came in", ray.nodes())
+"""
+
+
+def test_who_reaches_a_cluster_of_this_machine_needs_its_token(cluster: Any, tmp_path: Path) -> None:
+    address = str(cluster.get_runtime_context().gcs_address)
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    for more, said in (({"RAY_AUTH_MODE": "disabled"}, "kept out"), ({"RAY_AUTH_MODE": "token"}, "came in")):
+        done = subprocess.run(
+            [*PYTHON, "-c", INTRUDER, address],
+            env={**variables, "RAY_NUM_REDIS_GET_RETRIES": "1", **more},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert said in done.stdout + done.stderr
+
+
+def test_a_cluster_s_token_is_its_user_s_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    require_token()
+    token = tmp_path / ".ray" / "auth_token"
+    made = token.read_text()
+    assert (len(made), token.stat().st_mode & 0o777, os.environ["RAY_AUTH_MODE"]) == (64, 0o600, "token")
+    token.chmod(0o644)  # as Ray makes it
+    require_token()
+    assert (token.read_text(), token.stat().st_mode & 0o777) == (made, 0o600)
+    assert [path.name for path in token.parent.iterdir()] == ["auth_token"]
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    token.unlink()
+    require_token()
+    assert not token.exists()

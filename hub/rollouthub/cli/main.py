@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from rollouthub.cli.command_group import AllCommands
-from rollouthub.cli.key_protection import hide_secrets
 from rollouthub.cli.logs import log_to_terminal
 from rollouthub.errors import HubError, UsageError
+from rollouthub.models.key_protection import hide_secrets
 from rollouthub.processes import set_import_defaults
 
 app = typer.Typer(

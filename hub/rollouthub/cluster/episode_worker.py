@@ -33,6 +33,7 @@ from rollouthub.event_loop import quiet_collector, steady_collector
 from rollouthub.generation import Model
 from rollouthub.limits import Limits
 from rollouthub.models.credentials import Credentials
+from rollouthub.models.key_protection import hide_secrets
 from rollouthub.models.preflight import BudgetedModel, SharedModel
 from rollouthub.processes import set_import_defaults
 from rollouthub.protocols import TaskCard
@@ -63,8 +64,19 @@ MOST_TRACE = 8000
 class Worker:
     """The class of the Ray actor. `run` lasts as long as the actor; `exchange` is called again and again meanwhile."""
 
-    def __init__(self, request: bytes, run_id: str, credentials: dict[str, str], folder: str | None) -> None:
-        """`folder`: the driver's working directory, which relative paths refer to."""
+    def __init__(
+        self,
+        request: bytes,
+        run_id: str,
+        credentials: dict[str, str],
+        folder: str | None,
+        variables: dict[str, str],
+    ) -> None:
+        """`folder`: the driver's working directory, which relative paths refer to. `variables`: environment variables
+        that the cluster, which the driver started, has not got.
+        """
+        os.environ.update(variables)
+        hide_secrets()
         self._request, self._run_id, self._folder = request, run_id, folder
         self._credentials = Credentials(credentials)
         self._hello = anyio.Event()

@@ -162,8 +162,9 @@ class RayPool(QueuedPool):
         feed.hold(self._is_held)
         self._shared = Shared(feed, sink, self._stop, self._allowances, self._is_watched)
         cpus = max(os.cpu_count() or 1, math.ceil(self._workers * options.cpus))
-        async with open_cluster(options, cpus=cpus) as self._ray:
-            self._starter = WorkerStarter(self._ray, options, self._terms, self._patience)
+        async with open_cluster(options, cpus=cpus) as cluster:
+            self._ray = cluster.ray
+            self._starter = WorkerStarter(cluster, options, self._terms, self._patience)
             scaling = Scaling(self, self._starter.most_workers) if self._plan.request.workers == "auto" else None
             wanted = 1 if scaling else self._workers or await self._starter.most_workers()
             self._workers = max(self._least, wanted)

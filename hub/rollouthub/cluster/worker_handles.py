@@ -19,6 +19,7 @@ from rollouthub.cluster.cluster_messages import (
     decode_report,
     encode,
 )
+from rollouthub.cluster.open_cluster import Cluster
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.errors import HubError, TaskError, UsageError, WorkerLost
 
@@ -170,10 +171,17 @@ class Terms:
 class WorkerStarter:
     """Starts the workers of a run, all with the same options."""
 
-    def __init__(self, ray: Any, options: RayOptions, terms: Terms, patience: WorkerTimeouts) -> None:
+    def __init__(self, cluster: Cluster, options: RayOptions, terms: Terms, patience: WorkerTimeouts) -> None:
         from rollouthub.cluster.episode_worker import Worker
 
-        self._ray, self._options, self._terms, self._patience = ray, options, terms, patience
+        ray = cluster.ray
+        self._ray, self._withheld, self._options, self._terms, self._patience = (
+            ray,
+            cluster.withheld,
+            options,
+            terms,
+            patience,
+        )
         self._placed_so_far = 0
         self._nodes = _node_ids(ray, options.nodes)
         self._actors = ray.remote(Worker)
@@ -209,7 +217,7 @@ class WorkerStarter:
         # A working directory that is shipped is where the worker starts; else it goes where the driver is, if it can.
         folder = None if "working_dir" in self._options.runtime_env else str(Path.cwd())
         actor = self._actors.options(**self._placed(is_extra)).remote(
-            request, self._terms.run_id, dict(self._terms.credentials), folder
+            request, self._terms.run_id, dict(self._terms.credentials), folder, dict(self._withheld)
         )
         is_up = False
         try:

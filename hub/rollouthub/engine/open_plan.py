@@ -23,6 +23,7 @@ from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.generation import Model, Sampling
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
+from rollouthub.models.key_protection import erase_shown_secrets
 from rollouthub.models.preflight import BudgetedModel, preflight
 from rollouthub.models.prices import find_price
 from rollouthub.models.resolve import open_model
@@ -302,6 +303,7 @@ async def open_plan(plan: Plan, credentials: Credentials, model: Model | None = 
     Raises:
         UsageError: a model cannot be reached, an environment cannot be hosted, or a split or limit is not valid.
     """
+    erase_shown_secrets()  # before anything that is not the hub's is started
     async with AsyncExitStack() as stack:
         tracer: Tracer | None = None
         if plan.request.traces is not None:

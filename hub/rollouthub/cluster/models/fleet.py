@@ -118,7 +118,7 @@ class Fleet:
                 "their registration is for a machine in it; run `hub serve model --ray-address auto` there"
             )
         await check_cluster(RayOptions(address=address))
-        ray = await cluster.enter_async_context(open_cluster(RayOptions(address=address)))
+        ray = (await cluster.enter_async_context(open_cluster(RayOptions(address=address)))).ray
         nodes = [node for node in ray.nodes() if node["Alive"]]
         spec = placed(
             spec.model_copy(update={"cluster": ray.get_runtime_context().gcs_address, "is_ours": is_ours}),

@@ -164,10 +164,10 @@ async def serve(folder: Path) -> None:
     auth = os.environ.setdefault("RAY_AUTH_MODE", "token")  # it lives long, on a machine others may use
     lock = FileLock(_lock_path(folder), mode=0o600)
     with lock.acquire(timeout=0):
-        async with open_cluster(RayOptions()) as ray:
+        async with open_cluster(RayOptions()) as cluster:
             from rollouthub.cluster.models.actors import models_kept
 
-            address = str(ray.get_runtime_context().gcs_address)
+            address = str(cluster.ray.get_runtime_context().gcs_address)
             head = Head(pid=os.getppid(), address=address, auth=auth)
             path = _head_path(folder)
             unfinished = path.with_suffix(".new")

@@ -1,4 +1,4 @@
-"""Hides the API keys in `hub`'s environment from other programs of the same user, as far as the system allows."""
+"""Hides the API keys in a process's environment from other programs of the same user, as far as the system allows."""
 
 import os
 import sys
@@ -11,14 +11,26 @@ _PR_SET_DUMPABLE = 4
 def hide_secrets() -> None:
     """Make this process's memory unreadable to other programs, and erase secrets from the environment that /proc shows.
 
-    Root can still read the memory, but /proc/PID/environ, which shows the bytes that the process was started with, no
-    longer shows the secrets to anybody. `os.environ` and child processes keep the variables.
+    For processes that are the hub's own: debuggers, and libraries that share memory with each other by `ptrace`'s
+    rules, as those for GPUs do, are refused, too. Root can still read the memory.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+        erase_shown_secrets()
+
+
+def erase_shown_secrets() -> None:
+    """Erase secrets from /proc/PID/environ, which shows the bytes that this process was started with to every process
+    of the user.
+
+    `os.environ` and child processes keep the variables. For any process, a user's script or notebook included.
     """
     if sys.platform != "linux":
         return
     import ctypes
 
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     try:
         fields = stat_fields("self")
     except FileNotFoundError:  # no /proc, so nobody reads in it
