@@ -1,8 +1,6 @@
 """Environments in a folder: which there are, of which kind, what they need; and the program that runs one."""
 
-import os
 import re
-import subprocess
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -40,7 +38,6 @@ _VARIABLES = {
     "OPENBLAS_NUM_THREADS": "1",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",  # a session is forked, and would inherit that thread's locks
 }
-_CLONE_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -124,7 +121,12 @@ def find_envs(root: Path) -> list[EnvFolder]:
     if (root / "pyproject.toml").is_file() and not (root / "environments").is_dir():
         return [_project(root.resolve())]
     base = root / "environments" if (root / "environments").is_dir() else root
-    return [_project(each.resolve()) for each in sorted(base.iterdir()) if (each / "pyproject.toml").is_file()]
+    return [_project(each.resolve()) for each in sorted(base.iterdir()) if _holds_project(each)]
+
+
+def _holds_project(folder: Path) -> bool:
+    # A link of a repository may lead to any folder of this machine.
+    return not folder.is_symlink() and (folder / "pyproject.toml").is_file()
 
 
 def _project(folder: Path) -> EnvFolder:
@@ -148,48 +150,6 @@ def in_wheel(folder: Path, name: str) -> EnvFolder:
         if line.startswith("Requires-Dist: ")
     ]
     return EnvFolder(folder, name, tuple(lines))
-
-
-def cloned(text: str, into: Path) -> tuple[Path, str]:
-    """Fetch a git repository, `git+URL[@REVISION][#subdirectory=FOLDER]`: its folder and its commit. Blocks.
-
-    Raises:
-        ConfigError: it cannot be fetched.
-    """
-    address, _, fragment = text.removeprefix("git+").partition("#")
-    head, _, last = address.rpartition("/")
-    last, _, revision = last.partition("@")
-    below = fragment.removeprefix("subdirectory=") if fragment.startswith("subdirectory=") else ""
-    safe = ("-c", "protocol.allow=never", "-c", "core.hooksPath=/dev/null", "-c", "core.symlinks=false")
-    safe += tuple(word for kind in ("https", "ssh", "file") for word in ("-c", f"protocol.{kind}.allow=always"))
-    fetch = ("fetch", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", f"{head}/{last}", revision or "HEAD")
-    said = ""
-    for words in (("init", "-q"), fetch, ("checkout", "-q", "FETCH_HEAD"), ("rev-parse", "HEAD")):
-        said = _git(("git", *safe, *words), into, text)
-    folder = (into / below).resolve()
-    if not folder.is_dir() or not folder.is_relative_to(into.resolve()):
-        raise ConfigError(f"{text!r} has no folder {below!r}")
-    return folder, said.strip()
-
-
-def _git(command: Sequence[str], folder: Path, text: str) -> str:
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_CLONE_SECONDS,
-            check=True,
-        )
-    except subprocess.CalledProcessError as error:
-        raise ConfigError(
-            f"{text!r} cannot be fetched: {error.stderr.decode(errors='replace').strip()[-300:]}"
-        ) from error
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ConfigError(f"{text!r} cannot be fetched: {error}"[:400]) from error
-    return done.stdout.decode(errors="replace")
 
 
 def driver_modules(kind: Kind) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from rollouthub.environment import EnvironmentConfig
 from rollouthub.errors import ConfigError, HubError, UsageError
 from rollouthub.plugins.agents import check_config
+from rollouthub.plugins.components import component
 from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub.plugins.lock import LockedDependency
 from rollouthub.text import plain
@@ -23,7 +24,7 @@ from rollouthub_servers.foreign.partial_lock import lock_without
 from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.verifiers.env_record import CODE, DATASETS, RECORD, ROWS, EnvRecord, Judge
-from rollouthub_servers.verifiers.env_source import EnvFolder, cloned, find_envs, ignored, in_wheel, program_of
+from rollouthub_servers.verifiers.env_source import EnvFolder, find_envs, ignored, in_wheel, program_of
 
 _SECONDS, _PAGE = 600.0, 200
 _ENDLESS = 1_000
@@ -81,7 +82,7 @@ class VerifiersImporter:
         sources={
             "folder": "an environment's folder (pyproject.toml and its module), or one that holds several",
             "requirement": "an environment's distribution, NAME==VERSION",
-            "git": "a repository of them, git+https://HOST/OWNER/NAME@REVISION",
+            "git": "a commit of a repository of them, git+https://HOST/OWNER/NAME@COMMIT",
         },
         unpromised=(
             "that an environment draws the same random numbers in every version of what it needs",
@@ -140,16 +141,14 @@ class VerifiersImporter:
 def _sourced(
     source: ImportSource, note: Note
 ) -> Generator[tuple[list[EnvFolder], LockedDependency | None, str | None]]:
-    """The environments of a source, the wheel that it is, and its revision; a clone lasts as long as the block."""
+    """The environments of a source, the wheel that it is, and its revision; a commit is fetched once, and kept."""
     if source.kind == "requirement":
         wheel = foreign_home().wheel(source.text)
         yield [in_wheel(foreign_home().unpacked(wheel, note), wheel.name)], wheel, f"{wheel.name}=={wheel.version}"
         return
     if source.kind == "git":
-        with tempfile.TemporaryDirectory(prefix="rollouthub-") as into:
-            note("fetching the repository")
-            folder, revision = cloned(source.text, Path(into))
-            yield _all(folder, source), None, revision
+        folder = Path(component("foreign_checkout")(source.text, note))
+        yield _all(folder, source), None, source.text.partition("#")[0].rpartition("@")[2]
         return
     yield _all(source.folder, source), None, None
 

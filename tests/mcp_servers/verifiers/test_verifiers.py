@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rollouthub import BadRow, Deadlines, Score, Stop, Submission
-from rollouthub.errors import ConfigError, SandboxOverrun, TaskError, UsageError, VerifierError
+from rollouthub.errors import ConfigError, HubError, SandboxOverrun, TaskError, UsageError, VerifierError
 from rollouthub.hosting.open_host import open_in_process
 from rollouthub.messages import Message, ToolRequest, assistant, user
 from rollouthub.plugins.importers import ImportSource, find_importer
@@ -22,7 +22,7 @@ from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.verifiers import Verifiers, VerifiersConfig
 from rollouthub_servers.verifiers.env_record import RECORD, ROWS, EnvRecord
 from rollouthub_servers.verifiers.env_rows import read_rows
-from rollouthub_servers.verifiers.env_source import cloned, driver_modules, find_envs
+from rollouthub_servers.verifiers.env_source import driver_modules, find_envs
 
 LIBRARY = Path(__file__).with_name("library")
 CANARY = "canary-41fd"
@@ -306,16 +306,33 @@ def test_a_setting_that_does_not_hold_is_a_clear_error(tmp_path: Path, settings:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_a_repository_is_fetched_at_its_revision_and_by_its_folder(tmp_path: Path) -> None:
-    made, into = tmp_path / "made", tmp_path / "into"
-    made.mkdir()
-    into.mkdir()
-    project(made, "one", "def load_environment(): ...\n")
+def test_a_repository_is_fetched_at_its_commit_and_nothing_of_it_or_of_the_users_git_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, home, elsewhere = tmp_path / "made", tmp_path / "home", tmp_path / "elsewhere"
+    for folder in (made / "environments", home, elsewhere):
+        folder.mkdir(parents=True)
+    project(made / "environments", "one", "print('hello')\n")
+    project(elsewhere, "own", "def load_environment(): ...\n")
+    (made / "environments" / "link").symlink_to(elsewhere / "own")
+    (made / ".gitattributes").write_text("* filter=run\n")
     who = ("-c", "user.name=x", "-c", "user.email=x@example.com")
     for words in (("init", "-q", "-b", "main"), ("add", "."), (*who, "commit", "-qm", "one")):
         subprocess.run(("git", *words), cwd=made, check=True, capture_output=True)
-    folder, revision = cloned(f"git+file://{made}@main#subdirectory=one", into)
-    assert folder == (into / "one").resolve()
-    assert len(revision) == 40
-    with pytest.raises(ConfigError, match="cannot be fetched"):
-        cloned(f"git+file://{made}@nothing", into)
+    said = subprocess.run(("git", "rev-parse", "HEAD"), cwd=made, check=True, capture_output=True, text=True)
+    commit = said.stdout.strip()
+    ran = tmp_path / "ran"
+    for kind in ("smudge", "process"):
+        subprocess.run(
+            ("git", "config", "--file", home / ".gitconfig", f"filter.run.{kind}", f"env >> {ran}; cat"), check=True
+        )
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    importer = find_importer("verifiers")
+    found = importer.look(ImportSource.of(f"git+file://{made}@{commit}"), {})
+    assert {each.id: each.reasons[0] for each in found} == {"one": "it has neither load_environment nor a Taskset"}
+    assert not ran.exists()
+    with pytest.raises(ConfigError, match="pin a commit"):
+        importer.look(ImportSource.of(f"git+file://{made}@main"), {})
+    with pytest.raises(HubError, match="fetch"):
+        importer.look(ImportSource.of(f"git+file://{made}@{'0' * 40}"), {})
