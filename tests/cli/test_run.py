@@ -1,6 +1,7 @@
 """`hub run`, from the outside."""
 
 import json
+import stat
 from pathlib import Path
 
 import pytest
@@ -176,3 +177,14 @@ def test_what_broke_is_said_in_its_own_words(hub: Hub) -> None:
     assert done.code == 1
     assert "model:ModelError, for example:" in done.out
     assert "simulated failure" in done.out
+
+
+def test_what_a_run_writes_of_itself_is_its_users_alone_in_a_folder_of_all(hub: Hub, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir(mode=0o755)
+    assert hub("run", "arithmetic", "--limit", "2", "-o", "run").code == 0
+    assert (run / "logs" / "run.log").stat().st_size
+    modes = {path.relative_to(run).as_posix(): stat.S_IMODE(path.stat().st_mode) for path in run.rglob("*")}
+    curves = {name for name in modes if name.startswith("tensorboard")}
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077 and name not in curves} == {}
+    assert {"hub.lock", "resolved.json", "run.lock", "run.toml", "run.db"} <= set(modes)

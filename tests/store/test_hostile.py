@@ -19,6 +19,7 @@ from rollouthub.store.run_search import find_runs
 from tests.store.records import record, write
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+OWN_FILES = ("run.toml", "resolved.json", "run.lock")
 STRANGE = {
     "a view": f"""ALTER TABLE rollouts RENAME TO kept;
         CREATE VIEW rollouts AS {ENDLESS} SELECT kept.* FROM n JOIN kept;""",
@@ -81,6 +82,21 @@ async def test_what_a_run_holds_is_its_users_alone(tmp_path: Path) -> None:
         assert stat.S_IMODE(directory.stat().st_mode) == mode
         assert stat.S_IMODE((directory / "run.db").stat().st_mode) == 0o600
         assert {stat.S_IMODE((directory / name).stat().st_mode) for name in ("logs", "media")} == {0o700}
+        assert {stat.S_IMODE((directory / name).stat().st_mode) for name in OWN_FILES} == {0o600}
+
+
+@pytest.mark.parametrize("name", [*OWN_FILES, "resolved.json.new", ".resolved.json.partial"])
+async def test_a_link_in_the_place_of_a_run_s_file_is_not_written_through(tmp_path: Path, name: str) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / name).symlink_to(kept)
+    if name == "run.lock":
+        with pytest.raises(RunDirectoryError, match="cannot be written"):
+            await write(tmp_path / "run", [record("g-0")])
+    else:
+        await write(tmp_path / "run", [record("g-0")])
+    assert kept.read_text() == "mine"
 
 
 @pytest.mark.parametrize("planted", ["link", "pipe", "folder", "altered", "endless"])

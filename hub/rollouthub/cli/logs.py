@@ -1,9 +1,11 @@
 """Logging set-up: warnings go to the terminal, all of a run's log records to its own `logs/`."""
 
 import logging
+import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 
 from rollouthub.http.redaction import RedactingFormatter
@@ -41,6 +43,10 @@ def _is_for_everyone(record: logging.LogRecord) -> bool:
     )
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 @contextmanager
 def log_to_run(directory: Path) -> Generator[None]:
     """While the block runs, also log to the run's `logs/run.log`; the file is created with its first record."""
@@ -63,6 +69,9 @@ class _RunLog(logging.FileHandler):
 
     def __init__(self, file: Path) -> None:
         super().__init__(file, delay=True, encoding="utf-8")
+
+    def _open(self) -> TextIOWrapper:
+        return open(self.baseFilename, "a", encoding="utf-8", opener=_private)
 
     def emit(self, record: logging.LogRecord) -> None:
         if Path(self.baseFilename).parent.is_dir():

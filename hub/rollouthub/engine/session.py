@@ -83,7 +83,7 @@ class Session:
         `pool` is None if the caller decides what is played.
         """
         opened = opened or self.opened
-        write_lock(opened.lock, self.directory / LOCK)
+        write_lock(opened.lock, self.directory / LOCK, 0o600)
         self.writer.set_plan(self.planned, self.bad_rows)
         models = dict(opened.roles) if opened.model is None else {"policy": opened.model, **opened.roles}
         for seat, player in opened.seats.items():

@@ -1,6 +1,7 @@
 """`hub.lock`: the exact bytes, by digest, of every environment of a project or a run."""
 
 import hashlib
+import os
 import tomllib
 from collections.abc import Iterable
 from contextlib import suppress
@@ -139,15 +140,17 @@ def remark_on_hub(lock: Lock, file: Path) -> str | None:
     )
 
 
-def write_lock(lock: Lock, file: Path) -> None:
-    """Write a `hub.lock` atomically.
+def write_lock(lock: Lock, file: Path, mode: int = 0o666) -> None:
+    """Write a `hub.lock` atomically; a project's is for all who work on it, a run's (`mode`) its user's alone.
 
     Raises:
         ConfigError: the file cannot be written.
     """
     beside = file.with_name(f".{file.name}.partial")
     try:
-        beside.write_text(_HEAD + tomli_w.dumps(lock.model_dump(mode="json", exclude_none=True)), encoding="utf-8")
+        beside.unlink(missing_ok=True)
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as sink:
+            sink.write(_HEAD + tomli_w.dumps(lock.model_dump(mode="json", exclude_none=True)))
         beside.replace(file)
     except OSError as error:
         with suppress(OSError):  # where nothing can be written, nothing can be removed either

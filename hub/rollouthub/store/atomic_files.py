@@ -49,6 +49,22 @@ def complete_file(out: Path) -> Generator[Path]:
             partial.unlink(missing_ok=True)
 
 
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only this user may read; it replaces what is there, a link included.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    partial = _partial(path)
+    partial.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
 def _target(out: Path) -> Path:
     """The path to write: the target of a link, so that the link stays."""
     try:

@@ -21,6 +21,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from rollouthub.errors import HubError, RunDirectoryError
 from rollouthub.rollout import Outcome, Rollout
+from rollouthub.store.atomic_files import write_private
 from rollouthub.store.media import clear_partial_media, keep_media
 from rollouthub.store.record_rows import (
     EFFECTIVE,
@@ -354,7 +355,7 @@ def _create(directory: Path, resolved: dict[str, JsonValue], given: str) -> None
             name.with_name(name.name + suffix).unlink(missing_ok=True)
     for folder in (MEDIA, "logs"):
         (directory / folder).mkdir(mode=0o700, exist_ok=True)
-    (directory / "run.toml").write_text(given, encoding="utf-8")
+    write_private(directory / "run.toml", given.encode())
     _write_resolved(directory, resolved)
     now = time.time()
     meta = {
@@ -376,10 +377,7 @@ def _create(directory: Path, resolved: dict[str, JsonValue], given: str) -> None
 
 
 def _write_resolved(directory: Path, resolved: dict[str, JsonValue]) -> None:
-    path = directory / "resolved.json"
-    partial = path.with_suffix(".json.new")
-    partial.write_bytes(to_json(resolved, indent=2) + b"\n")
-    partial.replace(path)
+    write_private(directory / "resolved.json", to_json(resolved, indent=2) + b"\n")
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -31,7 +31,7 @@ def take_lock(directory: Path) -> FileLock:
         StoreError: the disk is full.
     """
     path = directory / LOCK
-    lock = FileLock(path, thread_local=False)
+    lock = FileLock(path, mode=0o600, thread_local=False)
     try:
         lock.acquire(timeout=_PATIENCE_SECONDS, poll_interval=0.02)
     except Timeout:
@@ -43,7 +43,9 @@ def take_lock(directory: Path) -> FileLock:
         raise cannot_write(directory, error) from error
     try:
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
-        path.write_text(json.dumps(holder))
+        # Of a link, which may lead to any file, nothing is followed.
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)), "w") as file:
+            json.dump(holder, file)
     except OSError as error:
         lock.release()
         raise cannot_write(directory, error) from error

@@ -139,7 +139,7 @@ class _Rescoring:
             await self._rescorer.run(
                 self._directory, resume=order.options.resume, begin=self._view.begin, on_commit=self._committed
             )
-            write_lock(opened.lock, self._directory / LOCK)
+            write_lock(opened.lock, self._directory / LOCK, 0o600)
 
     def _origin(self, hosts: Sequence[EnvironmentHost]) -> dict[str, Any]:
         """What the new run records of its origin: the old run, and the environments that scored."""
