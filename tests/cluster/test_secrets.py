@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from rollouthub.cluster.local_cluster import require_token
+from rollouthub.cluster.local_cluster import rays_environment, require_token
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run import collect
 from rollouthub.engine.run_control import LiveRun
@@ -148,3 +148,9 @@ def test_a_cluster_s_token_is_its_user_s_alone(tmp_path: Path, monkeypatch: pyte
     token.unlink()
     require_token()
     assert not token.exists()
+
+
+def test_a_cluster_is_started_with_ray_s_own_variables_and_none_that_looks_like_a_secret() -> None:
+    ours = {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": KEY, "RAY_TLS_SERVER_KEY": "/key.pem", "LANG": "C"}
+    theirs = {"OPENAI_API_KEY": KEY, "DATABASE_URL": "postgres://me:word@host/db"}
+    assert rays_environment({**ours, **theirs}) == ours

@@ -83,8 +83,8 @@ def start_writer(directory: Path, first: int = 0, count: int = 10_000) -> "subpr
 def read_as_another(directory: Path) -> str:
     """What a reader without any right to write sees, once the run's user lets others read it."""
     directory.chmod(directory.stat().st_mode | 0o055)
-    for file in directory.glob("run.db*"):
-        file.chmod(file.stat().st_mode | 0o044)
+    for file in directory.iterdir():
+        file.chmod(file.stat().st_mode | (0o055 if file.is_dir() else 0o044))
     return _output(READER, str(directory))
 
 

@@ -25,12 +25,12 @@ START_SECONDS = 120.0
 STOP_SECONDS = 10.0
 _GRACE_SECONDS = 5.0
 _LAST_LINES = 3
-_RAYS_OWN = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+_TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 
 def rays_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a cluster's processes get: none that looks like a secret but Ray's own token."""
-    return strangers_environment(environ) | {name: environ[name] for name in _RAYS_OWN if name in environ}
+    """The variables that a cluster's processes get: none that looks like a secret but Ray's own."""
+    return strangers_environment(environ) | {name: value for name, value in environ.items() if name.startswith("RAY_")}
 
 
 @contextmanager
@@ -81,7 +81,7 @@ def require_token() -> None:
     Raises:
         UsageError: it cannot be written.
     """
-    if os.environ.setdefault("RAY_AUTH_MODE", "token") != "token" or any(name in os.environ for name in _RAYS_OWN):
+    if os.environ.setdefault("RAY_AUTH_MODE", "token") != "token" or any(name in os.environ for name in _TOKENS):
         return
     import secrets
 
