@@ -1,10 +1,12 @@
 """The event loop: starting it, and keeping foreign code and large JSON from blocking it.
 
 It is asyncio's through anyio, on uvloop if that is installed, with rare garbage collection. Foreign code that is plain
-`def` runs in worker threads; a coroutine is timed, and named if it blocks the loop. A coroutine is never moved to a
-thread because it was seen to block: much code is right in one thread only, and some of it fails silently in another
-(time-outs by `signal.alarm` that a library swallows, a connection made in `setup`), so scores would change during a
-run. An author who writes `def` instead of `async def` states that any thread will do.
+`def` runs in worker threads; a coroutine is timed, and named as soon as it was seen to block the loop. A coroutine is
+never moved because of that. To a thread: much code is right in one thread only, and some of it fails silently in
+another (time-outs by `signal.alarm` that a library swallows, a connection made in `setup`). To a process: that has
+other module state, and a second copy of what is loaded, which the machine may not hold. Scores would change during a
+run. An author who writes `def` instead of `async def` states that any thread will do; a user who says `--served`, that
+a process will.
 """
 
 import asyncio
@@ -178,18 +180,24 @@ _in_threads: set[int] = set()
 class _Held:
     """How often and how long one method blocked the event loop."""
 
-    __slots__ = ("longest", "seconds", "times")
+    __slots__ = ("longest", "seconds", "times", "told")
 
     def __init__(self) -> None:
         self.times, self.seconds, self.longest = 0, 0.0, 0.0
+        self.told = 0
+        """How often it had blocked the loop when that was last told; 0 if it was not."""
 
 
 class LoopHolds:
-    """Which methods blocked the event loop, how often and for how long."""
+    """Which methods blocked the event loop, how often and for how long.
 
-    def __init__(self, elsewhere: str = "") -> None:
+    Each is told of when it has done so for `TOLD_SECONDS`, since it can be mended while the run plays, and again at
+    the end.
+    """
+
+    def __init__(self, tell: Callable[[str], None], elsewhere: str = "") -> None:
         self._by_name: dict[str, _Held] = {}
-        self._elsewhere = elsewhere
+        self._tell, self._elsewhere = tell, elsewhere
         self.noted = 0.0
         """Seconds noted for all methods together."""
 
@@ -200,12 +208,20 @@ class LoopHolds:
         held.seconds += seconds
         held.longest = max(held.longest, seconds)
         self.noted += seconds
+        if not held.told and held.seconds >= TOLD_SECONDS:
+            self._say("so far, ", name, held)
 
-    @property
-    def lines(self) -> list[str]:
-        """A sentence for each method that blocked the loop for at least `TOLD_SECONDS` in all, the longest first."""
-        worst = sorted(self._by_name.items(), key=lambda one: -one[1].seconds)
-        return [_sentence(name, held, self._elsewhere) for name, held in worst if held.seconds >= TOLD_SECONDS]
+    def tell(self) -> None:
+        """Tell of each method that blocked the loop for `TOLD_SECONDS` in all and of which not all is told, the longest
+        first.
+        """
+        for name, held in sorted(self._by_name.items(), key=lambda one: -one[1].seconds):
+            if held.seconds >= TOLD_SECONDS and held.times > held.told:
+                self._say("", name, held)
+
+    def _say(self, when: str, name: str, held: _Held) -> None:
+        held.told = held.times
+        self._tell(f"{when}{_sentence(name, held, self._elsewhere)}")
 
 
 def _sentence(name: str, held: _Held, elsewhere: str) -> str:
@@ -222,19 +238,18 @@ def _sentence(name: str, held: _Held, elsewhere: str) -> str:
 
 @contextmanager
 def watched_loop(tell: Callable[[str], None], *, elsewhere: str = "") -> Generator[None]:
-    """Time the hooks called inside the context, and pass a sentence on each one that blocked the loop to `tell` at the
-    end.
+    """Time the hooks called inside the context, and pass a sentence on each one that blocked the loop to `tell`, as
+    soon as that shows and at the end.
 
     `elsewhere` is advice on how to move a hook out of this process.
     """
-    holds = LoopHolds(elsewhere)
+    holds = LoopHolds(tell, elsewhere)
     token = _holds.set(holds)
     try:
         yield
     finally:
         _holds.reset(token)
-        for line in holds.lines:
-            tell(line)
+        holds.tell()
 
 
 def threads_left() -> int:
