@@ -125,6 +125,24 @@ async def test_a_program_that_fails_is_the_agents_failure_with_its_last_words() 
     assert [fault.message for fault in rollout.faults] == ["the program ended with exit status 3: no way, [token]"]
 
 
+async def test_the_last_line_of_a_long_traceback_comes_first() -> None:
+    deep = """
+import traceback
+def f(n):
+    return f(n - 1) if n % 2 else g(n)
+def g(n):
+    return f(n - 1) if n else [][0]
+f(299)
+"""
+    rollout = await play(script(f"exec({deep!r})"))
+    (fault,) = rollout.faults
+    first, second, *_, last = fault.message.splitlines()
+    assert first == "the program ended with exit status 1: IndexError: list index out of range"
+    assert second == "its last words:"
+    assert last == "IndexError: list index out of range"
+    assert 2000 < len(fault.message) < 2200
+
+
 async def test_a_program_that_is_killed_says_by_which_signal() -> None:
     rollout = await play(["sh", "-c", "kill -SEGV $$"])
     assert [fault.message for fault in rollout.faults] == ["the program ended with signal 11"]

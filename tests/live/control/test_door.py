@@ -351,6 +351,20 @@ async def test_a_folder_too_deep_leaves_the_run_without_a_door_and_with_a_warnin
     assert len(run.records()) == 3
 
 
+async def test_a_folder_that_is_slow_to_answer_leaves_the_run_without_a_door_and_says_so(
+    watch: Watch, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = runtime / "rollouthub"
+    folder.mkdir(mode=0o700)
+    use(monkeypatch, folder)
+    for number in range(2_000):
+        (folder / str(number)).touch()
+    monkeypatch.setattr(door, "_OPENING_SECONDS", 0.001)
+    async with watch(Guest()) as run:
+        assert run.warnings == ["live control is off: opening its socket took longer than 0.001 s"]
+    assert len(run.records()) == 3
+
+
 def spoil(folder: Path, how: str) -> None:
     """Make a folder unfit."""
     match how:

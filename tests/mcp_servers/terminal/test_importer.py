@@ -168,6 +168,12 @@ def test_the_command_writes_what_can_be_published(folder: Path, tmp_path: Path) 
     assert found.returncode == 1, found.stderr
     told = json.loads(found.stdout)
     assert (told["command"], told["publish"]) == (f"hub run {out}/set_tasks.py", f"hub publish {out}")
+    asked[asked.index(out)] = tmp_path / "again"
+    printed = subprocess.run(
+        asked[:-1], capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "200"}
+    )
+    assert printed.stdout.count("--build-network bridge lifts that.") == 1
+    assert "Where others install them, Dockerfiles are built without a network:" in printed.stdout
     assert find_environment(told["command"].removeprefix("hub run ")).name == "set_tasks"
     lost = subprocess.run([HUB, "import", "harbour", folder], capture_output=True, text=True, check=False)
     assert lost.returncode == 2
