@@ -23,7 +23,18 @@ from tests.gateway.outside import desk
 from tests.loop_holds import SECONDS, SIZE, shortest_hold
 from tests.mcp_servers.foreign import hosted, make
 
-ENVIRONMENTS = ("arithmetic", "code", "customer_service", "drawing", "math", "reasoning_gym", "visual")
+ENVIRONMENTS = (
+    "arithmetic",
+    "board_game",
+    "code",
+    "customer_service",
+    "debate",
+    "drawing",
+    "math",
+    "negotiation",
+    "reasoning_gym",
+    "visual",
+)
 MARKS = (
     "<svg/></svg>",
     " ",
@@ -77,6 +88,8 @@ def settings(name: str, folder: Path) -> dict[str, Any]:
     """Of an environment that has no tasks by itself."""
     if name == "reasoning_gym":
         return {"size": 1}
+    if name == "debate":
+        return {"judge": "quotes"}
     if name == "code":
         row = {
             "task_id": "one",

@@ -7,6 +7,8 @@ from typing import Protocol, runtime_checkable
 
 _REQUESTS, _TOKENS = "requests", "tokens"
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_LONGEST = 40
+"""Most characters of a duration."""
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -72,7 +74,7 @@ def _number(text: str | None) -> int | None:
 
 def _seconds(text: str | None) -> float | None:
     """Seconds of a duration such as `6m0s`, `120ms` or a plain number."""
-    if not text:
+    if not text or len(text) > _LONGEST:
         return None
     parts = _PART.findall(text)
     if parts and "".join(number + unit for number, unit in parts) == text:

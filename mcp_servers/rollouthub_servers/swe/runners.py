@@ -6,6 +6,9 @@ import shlex
 from pathlib import Path
 from typing import Any, cast
 
+from anyio import to_thread
+
+from rollouthub.event_loop import is_crowded
 from rollouthub.sandbox import MIB, Finished, Sandbox, SandboxFileError
 from rollouthub_servers.swe.junit_report import files_of, in_report, passed_tests, sympy_passed
 from rollouthub_servers.swe.swe_row import SweSecret
@@ -14,6 +17,8 @@ CUT_SHORT = "the tests ended before they had all run"
 SHOWN = 4_000
 _RECORDER = Path(__file__).with_name("recorder.py")
 _MOST_REPORT = 64 * MIB
+_MOST_NAMES = 500_000
+"""Most values of a report in JSON; its tests are one each."""
 
 
 class NotRun(Exception):
@@ -86,7 +91,7 @@ class TestRun:
             raise NotRun(f"pytest ended with {finished.exit_status}: {finished.stdout.text[-SHOWN:]}")
         if report is None:
             return frozenset(), _unreported(finished)
-        good, expected = passed_tests(report)
+        good, expected = await to_thread.run_sync(passed_tests, report)
         kept = good | expected if self._secret.is_published else good
         passed = {test for test in self._secret.fail_to_pass if in_report(test) in good}
         passed |= {test for test in self._secret.pass_to_pass if in_report(test) in kept}
@@ -100,11 +105,9 @@ class TestRun:
         report, finished = await self._reported(command, "report.json")
         if report is None:
             return frozenset(), _unreported(finished)
-        try:
-            found: Any = json.loads(report)
-        except ValueError:
+        good = await to_thread.run_sync(_recorded, report)
+        if good is None:
             return frozenset(), _unreported(finished)
-        good = cast("dict[str, Any]", found if isinstance(found, dict) else {})
         return frozenset(test for test in self._tests if good.get(test) is True), finished.stdout.text[-SHOWN:]
 
     async def _sympy(self) -> tuple[frozenset[str], str]:
@@ -114,7 +117,7 @@ class TestRun:
         if report is None:
             return frozenset(), _unreported(finished)
         text = report.decode(errors="replace")
-        good = sympy_passed(text)
+        good = await to_thread.run_sync(sympy_passed, text)
         return frozenset(test for test in self._tests if test in good), text[-SHOWN:]
 
     async def _plain(self) -> tuple[frozenset[str], str]:
@@ -135,6 +138,15 @@ class TestRun:
 
     def _given(self) -> str:
         return " ".join(shlex.quote(file) for file in self._secret.test_names)
+
+
+def _recorded(report: bytes) -> dict[str, Any] | None:
+    """The tests and results of a report in JSON; None if it is unreadable."""
+    try:
+        found: Any = None if is_crowded(report, _MOST_NAMES) else json.loads(report)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
 def _unreported(finished: Finished) -> str:

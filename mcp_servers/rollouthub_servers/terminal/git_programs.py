@@ -8,11 +8,12 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from rollouthub.sandbox import MIB, Sandbox, SandboxFileError
+from rollouthub.sandbox import Sandbox, SandboxFileError
 from rollouthub_servers.terminal.planted_files import is_there
 
 _FILES = frozenset({"config", "config.worktree"})
 _MOST_FILES = 100
+_MOST_BYTES = 256 * 2**10
 _UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 """In a changed path: a character of a name that is not UTF-8, so that the file cannot be read by its path."""
 _HEADER = re.compile(r'\[([A-Za-z0-9-]+)(?:[ \t]+"(?:[^"\\]|\\["\\])*")?\]')
@@ -62,7 +63,7 @@ async def git_programs(agent: Sandbox, changed: Sequence[str], text: str) -> lis
     for path in settings[:_MOST_FILES]:
         try:
             is_gits = "/.git/" in path or await is_there(agent, str(PurePosixPath(path).with_name("objects")))
-            data = await agent.read_file(path, max_bytes=MIB, follows_links=False) if is_gits else b""
+            data = await agent.read_file(path, max_bytes=_MOST_BYTES, follows_links=False) if is_gits else b""
         except SandboxFileError as error:
             if error.reason != "ENOENT":
                 found.append(path)

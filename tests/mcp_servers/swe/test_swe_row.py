@@ -1,14 +1,15 @@
 """A row as a task: what its columns must hold, and what the agent is shown of it."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
 
 from rollouthub.authoring.rows import Row
 from rollouthub.errors import DataError
-from rollouthub_servers.swe import Swe
+from rollouthub_servers.swe import Swe, junit_report
 from rollouthub_servers.swe.agent_changes import crossing
-from rollouthub_servers.swe.junit_report import in_report, passed_tests
+from rollouthub_servers.swe.junit_report import in_report, passed_tests, sympy_passed
 from rollouthub_servers.swe.swe_row import SweSecret, make_task, patched
 
 ROW: dict[str, Any] = {
@@ -109,3 +110,49 @@ def test_a_report_says_which_tests_passed() -> None:
     assert not expected
     assert {in_report("tests/test_a.py::test_b[1-2]"), in_report("tests/test_a.py::TestC::test_d")} == good
     assert passed_tests(b"<testsuites><testcase") == (frozenset(), frozenset())
+
+
+EMPTY = frozenset[str]()
+NONE = (EMPTY, EMPTY)
+
+
+@pytest.mark.parametrize(
+    ("report", "read"),
+    [
+        (b'<?xml version="1.0" encoding="foo"?><a/>', NONE),
+        (b'<?xml version="1.0" encoding="rot13"?><a/>', NONE),
+        (b"<a>" * 30_000, NONE),
+        (b"<t>" + b"<a/>" * 40_000 + b"</t>", NONE),
+        (b"<t>" + b"<testcase/>" * 30_000 + b"</t>", NONE),
+        (
+            rb'<t><testcase classname="a" name="\U99999999\ud800"/></t>',
+            (frozenset({"a.\\U99999999\ud800"}), EMPTY),
+        ),
+        (
+            b'<t><testcase name="a"><testcase name="b"><failure/></testcase></testcase></t>',
+            (frozenset({".a"}), EMPTY),
+        ),
+        (b"<t>" + b"<x/>" * 10_000 + b'<testcase name="a"/></t>', (frozenset({".a"}), EMPTY)),
+    ],
+    ids=["encoding", "codec", "depth", "elements", "cases", "characters", "nested", "others"],
+)
+def test_a_report_that_the_code_under_test_wrote_is_read_or_unreadable_in_little_memory(
+    report: bytes, read: tuple[frozenset[str], frozenset[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(junit_report, "MOST_ELEMENTS", 20_000)
+    tracemalloc.start()
+    try:
+        assert passed_tests(report) == read
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_log_of_line_ends_takes_little_memory() -> None:
+    lines = "\n" * 2_000_000 + "test_a ok\n  test_b   F\r\ntest_b ok"
+    tracemalloc.start()
+    try:
+        assert sympy_passed(lines) == {"test_a", "test_b"}
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()

@@ -13,8 +13,8 @@ from rollouthub.models.retry import TryFailed
 
 # litellm's own words before those of the provider.
 _PREFIX = re.compile(r"^(?:litellm\.)?(?:\w*(?:Error|Timeout|Exception)\b(?:\s-|:)\s*)+|^\w+Exception - ")
-_UNSUPPORTED = re.compile(r"does not support parameters: (\[[^]]*\])")
-_ADVICE = re.compile(r"[.;]?\s*To drop .*", re.DOTALL)
+_UNSUPPORTED = re.compile(r"does not support parameters: (\[[^][]*\])")
+_ADVICE = "To drop "
 _BREAKS = (httpx.RequestError, openai.APIConnectionError, OSError)
 
 
@@ -96,12 +96,17 @@ def _words(error: Exception) -> str:
     return words.partition("Traceback (most recent call last)")[0].strip() or type(error).__name__
 
 
+def _without_advice(words: str) -> str:
+    before, advice, _ = words.partition(_ADVICE)
+    return before.rstrip().rstrip(".;") if advice else words
+
+
 def unsupported(error: Exception) -> str:
     """litellm's message about a parameter that a provider or model does not accept, without its advice on litellm
     settings.
     """
     words = _words(error)
     named = _UNSUPPORTED.search(words)
-    what = f"the provider does not take {named[1].strip('[]')}" if named is not None else _ADVICE.sub("", words)
+    what = f"the provider does not take {named[1].strip('[]')}" if named is not None else _without_advice(words)
     seed = " (a run's seed is the model's, too)" if named is not None and "'seed'" in named[1] else ""
     return f"{what}; leave it out of the sampling{seed}"

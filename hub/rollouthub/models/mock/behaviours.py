@@ -21,6 +21,8 @@ SUBMIT = "submit"
 
 _EXPRESSION = re.compile(r"[\d., ()+*/^%-]+")
 _OPERATION = re.compile(r"\d[\d. )]*[+*/^%-][ (+-]*\d")
+_LONGEST = 1_000
+"""Most characters of an expression."""
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
@@ -142,7 +144,7 @@ def _argument(schema: dict[str, Any], text: str) -> object:
 def expression(text: str) -> str:
     """The longest arithmetic expression in a text; empty if there is none."""
     found = (match[0].strip(" .,") for match in _EXPRESSION.finditer(text))
-    candidates = [_balanced(piece) for piece in found if _OPERATION.search(piece)]
+    candidates = [_balanced(piece) for piece in found if len(piece) <= _LONGEST and _OPERATION.search(piece)]
     return max(candidates, key=len, default="")
 
 
