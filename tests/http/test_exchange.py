@@ -65,7 +65,8 @@ class Server:
 async def asked(pool: HttpPool, method: str, url: URL, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
     """What one request comes to."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return await pool.exchange(method, url, body, named, most_bytes=MOST_BYTES, seconds=5)
+    status, content, _ = await pool.exchange(method, url, body, named, most_bytes=MOST_BYTES, seconds=5)
+    return status, content
 
 
 @asynccontextmanager
@@ -92,6 +93,12 @@ async def test_a_request_says_what_was_asked() -> None:
     assert lines[0] == b"POST /some/path?q=1 HTTP/1.1"
     assert {b"X-Pool: 1", b"X-Call: 2", b"Content-Length: 3", b"Host: 127.0.0.1:%d" % (url.port or 0)} <= {*lines}
     assert body == b"abc"
+
+
+async def test_a_user_in_the_address_is_sent_as_one() -> None:
+    async with serving(WHOLE) as (server, url), open_pool() as pool:
+        await asked(pool, "GET", url.with_user("me").with_password("a:b"))
+    assert b"Authorization: Basic bWU6YTpi\r\n" in server.requests[0][0]
 
 
 async def test_a_connection_is_kept_for_the_next_request() -> None:

@@ -18,12 +18,12 @@ from rollouthub.authoring.users import Cue, ScriptedUser, Stage, UserScript
 from rollouthub.engine.tool_arguments import arguments_of
 from rollouthub.errors import HubError
 from rollouthub.gateway.model_api.dialects import PATHS, dialect_of
+from rollouthub.http.server_events import EventReader
 from rollouthub.messages import assistant
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.direct.chunks import parse_chunk
 from rollouthub.models.direct.completion import BadAnswer, parse_answer
 from rollouthub.models.direct.http_refusal import refusal
-from rollouthub.models.direct.server_events import EventReader
 from rollouthub.models.litellm.failure import unsupported
 from rollouthub.models.mock.behaviours import expression
 from rollouthub.models.quota import parse_quota

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollouthub.models.direct.server_events import EventReader
+from rollouthub.http.server_events import EventReader
 
 STREAM = (
     ": keep-alive\n\n"

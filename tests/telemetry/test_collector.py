@@ -4,11 +4,11 @@ import logging
 import time
 from pathlib import Path
 
-import aiohttp
 import anyio
 import pytest
 
 from rollouthub.errors import ConfigError
+from rollouthub.http.exchange import open_pool
 from rollouthub.models.credentials import Credentials
 from rollouthub.telemetry.traces.otlp_collector import (
     FAREWELL_SECONDS,
@@ -48,11 +48,11 @@ async def test_a_hanging_collector_holds_up_the_end_of_a_run_for_seconds_alone(t
 
 
 async def test_the_end_does_not_wait_for_a_collector_that_hangs() -> None:
-    async with hanging() as (url, met), aiohttp.ClientSession() as session:
+    async with hanging() as (url, met), open_pool() as pool:
         delivery = OtlpDelivery(traces_url(url), {}, {}, "1", farewell_seconds=1)
         delivery.take(span())
         with anyio.fail_after(20):
-            await delivery.end(session)
+            await delivery.end(pool)
     assert (delivery.dropped, met) == (1, [1])
 
 
@@ -61,8 +61,8 @@ async def test_spans_wait_within_bounds_and_the_oldest_give_way() -> None:
     for number in range(MOST_WAITING + 10):
         delivery.take(span(str(number)))
     assert delivery.dropped == 10
-    async with aiohttp.ClientSession() as session:
-        await delivery.end(session)
+    async with open_pool() as pool:
+        await delivery.end(pool)
     assert delivery.dropped == MOST_WAITING + 10
 
 
@@ -75,11 +75,11 @@ async def test_what_a_collector_refuses_for_good_is_not_sent_again() -> None:
 
 async def test_what_a_busy_collector_sent_away_is_delivered_later() -> None:
     collector = Collector(status=503)
-    async with collector.serve() as url, aiohttp.ClientSession() as session:
+    async with collector.serve() as url, open_pool() as pool:
         delivery = OtlpDelivery(traces_url(url), {}, {"service.name": "x"}, "1", gather_seconds=0.01)
         delivery.take(span())
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(delivery.run, session)
+            tasks.start_soon(delivery.run, pool)
             await until(lambda: collector.headers)
             collector.status = 200
             await until(lambda: delivery.delivered)

@@ -4,13 +4,11 @@ Only the fields that a record needs are parsed: a request's method and arguments
 sessions, protocol versions and their headers are left to the client and the environment's server.
 """
 
-import io
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-import aiohttp
 import msgspec
 from mcp_types import CallToolResult
 from pydantic import ValidationError
@@ -24,18 +22,17 @@ from rollouthub.gateway.exposed_seat import Exposure, stopped
 from rollouthub.hosting.local.toolbox import SUBMIT
 from rollouthub.hosting.server.agent_plane import BUSY, MAX_BODY_BYTES, MOST_REQUESTS, NOT_FOUND, refusal_of
 from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, answer, read_message
+from rollouthub.http.exchange import MAX_ANSWER_BYTES, Exchange, HttpPool, open_pool
+from rollouthub.http.no_answer import AnswerTooLarge, NoAnswer
+from rollouthub.http.server_events import EventReader, is_event_stream
 from rollouthub.tools import is_last, text_result, turn_mark
 
 logger = logging.getLogger(__name__)
 
-MAX_ANSWER_BYTES = 64 * 2**20
 ANSWER_SECONDS = 3600.0
 """Most seconds to wait for an answer of the environment's server. The server has shorter deadlines of its own; this
 one is for a server that hangs.
 """
-CONNECT_SECONDS = 10.0
-_KEEP_ALIVE_SECONDS = 4.0
-_LARGE_BODY = 2**20
 _PASSED_ON = frozenset(
     {
         b"content-type",
@@ -98,8 +95,8 @@ _errors = msgspec.json.Decoder(_Error)
 class Forwarder:
     """Forwards requests for exposed seats to their environments' servers."""
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
-        self._session = session
+    def __init__(self, pool: HttpPool) -> None:
+        self._pool = pool
 
     async def serve(self, exposure: Exposure, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request from a client that has this seat's token."""
@@ -142,7 +139,7 @@ class Forwarder:
         passing = _Passing(send)
         try:
             await self._exchange(exposure, scope, body, passing)
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+        except (NoAnswer, ValueError) as error:
             # Not the error's text: it may hold the address.
             fault = TaskError(f"the environment's server did not answer an agent: {type(error).__name__}")
             if call is not None:
@@ -163,18 +160,17 @@ class Forwarder:
         """Send the request to the environment's server, and pass its answer on.
 
         Raises:
-            ValueError: the answer is too large.
+            NoAnswer: there is none, or it is too large.
         """
         url = exposure.forward_url
         assert url is not None
-        headers = [
-            (name.decode("latin-1"), value.decode("latin-1"))
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1")
             for name, value in scope["headers"]
             if name in _PASSED_ON or name.startswith(_PARAMETERS)
-        ]
-        data = body if len(body) < _LARGE_BODY else io.BytesIO(body)
-        async with self._session.request(
-            scope["method"], URL(url, encoded=True), data=data, headers=headers, allow_redirects=False
+        }
+        async with self._pool.open(
+            scope["method"], URL(url, encoded=True), body, headers, seconds=ANSWER_SECONDS
         ) as response:
             await passing.take(response)
 
@@ -197,7 +193,7 @@ def _read_request(body: bytes) -> _Request | None:
 
 async def _result_of(raw: bytes, request_id: object) -> CallToolResult | None:
     """The tool result in an answer, sent whole or as events; None if there is none."""
-    pieces = [raw] if raw[:1] == b"{" else _events(raw)
+    pieces = [raw] if raw[:1] == b"{" else EventReader().whole(raw)
     for piece in reversed(pieces):
         try:
             response = _responses.decode(piece)
@@ -211,13 +207,6 @@ async def _result_of(raw: bytes, request_id: object) -> CallToolResult | None:
         except (msgspec.DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
             continue
     return None
-
-
-def _events(raw: bytes) -> list[bytes]:
-    return [
-        b"\n".join(line[5:].lstrip() for line in event.split(b"\n") if line.startswith(b"data:"))
-        for event in raw.replace(b"\r\n", b"\n").split(b"\n\n")
-    ]
 
 
 def _as_response(request: _Request, result: CallToolResult) -> bytes:
@@ -235,31 +224,31 @@ class _Passing:
         self._status, self._headers = 502, list[tuple[bytes, bytes]]()
         self._is_stream = False
 
-    async def take(self, response: aiohttp.ClientResponse) -> None:
+    async def take(self, response: Exchange) -> None:
         """Read the answer to its end.
 
         Raises:
-            ValueError: the answer is too large.
+            NoAnswer: it breaks off, or is too large.
         """
         self._status = response.status
         self._headers = [
-            (name.lower().encode("latin-1"), value.encode("latin-1"))
+            (name.encode("latin-1"), value.encode("latin-1"))
             for name, value in response.headers.items()
-            if name.lower() in _PASSED_BACK
+            if name in _PASSED_BACK
         ]
-        self._is_stream = response.content_type == "text/event-stream"
-        if self._is_stream:
-            await self._start()
-        chunks, size = list[bytes](), 0
-        async for chunk in response.content.iter_any():
-            chunks.append(chunk)
-            size += len(chunk)
+        self._is_stream = is_event_stream(response.headers)
+        if not self._is_stream:
+            self.raw = await response.read(MAX_ANSWER_BYTES)
+            return
+        await self._start()
+        pieces, size = list[bytes](), 0
+        while piece := await response.piece():
+            pieces.append(piece)
+            size += len(piece)
             if size > MAX_ANSWER_BYTES:
-                response.close()
-                raise ValueError("too large")
-            if self._is_stream:
-                await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
-        self.raw = b"".join(chunks)
+                raise AnswerTooLarge(MAX_ANSWER_BYTES)
+            await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        self.raw = b"".join(pieces)
 
     async def _start(self) -> None:
         await self._send({"type": "http.response.start", "status": self._status, "headers": self._headers})
@@ -284,10 +273,5 @@ class _Passing:
 @asynccontextmanager
 async def open_forwarder() -> AsyncGenerator[Forwarder]:
     """Open a forwarder with a connection pool; closed with the context."""
-    timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS, connect=CONNECT_SECONDS)
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS)
-    session = aiohttp.ClientSession(
-        connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
-    )
-    async with session:
-        yield Forwarder(session)
+    async with open_pool() as pool:
+        yield Forwarder(pool)

@@ -1,12 +1,11 @@
 """A client of a serving hub's control plane: opens, verifies and closes episodes."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 from urllib.parse import quote, urlencode
 
-import aiohttp
 from pydantic import BaseModel, ValidationError
 
 from rollouthub.errors import CredentialError, HubError, TaskError
@@ -19,12 +18,13 @@ from rollouthub.gateway.sessions.sessions_wire import (
     EpisodeTicket,
 )
 from rollouthub.hosting.control_wire import BadCard, Card, CardPage, Failure, error_of
+from rollouthub.http.exchange import HttpPool, open_pool
+from rollouthub.http.no_answer import AnswerTooSlow, NoAnswer
 
 SECONDS = 600.0
 """Default timeout of one call in seconds: opening an episode prepares its environment, and verifying may run a
 program.
 """
-_CONNECT_SECONDS = 10.0
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
@@ -42,23 +42,19 @@ class HubClient:
         """`control_url` is `http://HOST:PORT` or `unix:PATH`, as the hub prints it."""
         self._url, self._token, self._seconds = control_url, token, seconds
         self._base = "http://control" if control_url.startswith("unix:") else control_url.rstrip("/")
-        self._session: aiohttp.ClientSession | None = None
+        self._opened = AsyncExitStack()
+        self._pool: HttpPool | None = None
 
     async def __aenter__(self) -> Self:
-        path = self._url.removeprefix("unix:")
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.UnixConnector(path) if path != self._url else aiohttp.TCPConnector(limit=0),
-            headers={"Authorization": f"Bearer {self._token}"},
-            timeout=aiohttp.ClientTimeout(total=self._seconds, connect=_CONNECT_SECONDS),
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
+        unix_path = self._url.removeprefix("unix:") if self._url.startswith("unix:") else None
+        headers = {"Authorization": f"Bearer {self._token}"}
+        self._pool = await self._opened.enter_async_context(open_pool(unix_path, headers))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._session is not None
-        await self._session.close()
+        await self._opened.aclose()
 
     async def environments(self) -> tuple[EnvironmentCard, ...]:
         """The environments that the hub serves.
@@ -114,16 +110,15 @@ class HubClient:
         return await self._ask("DELETE", _path(episode_id), EpisodeReport)
 
     async def _ask(self, method: str, path: str, answer: type[AnswerT], body: BaseModel | None = None) -> AnswerT:
-        assert self._session is not None, "the client is used within its context"
-        data = None if body is None else body.model_dump_json(exclude_unset=True).encode()
+        assert self._pool is not None, "the client is used within its context"
+        data = b"" if body is None else body.model_dump_json(exclude_unset=True).encode()
         what = f"{method} {path.partition('?')[0]}"
         try:
-            async with self._session.request(method, self._base + path, data=data, allow_redirects=False) as response:
-                status, raw = response.status, await response.read()
-        except TimeoutError:
+            status, raw, _ = await self._pool.exchange(method, self._base + path, data, seconds=self._seconds)
+        except AnswerTooSlow:
             raise TaskError(f"the hub did not answer {what} within {self._seconds:g} s") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise TaskError(f"the hub at {self._url} cannot be reached ({what}): {type(error).__name__}") from error
+        except NoAnswer as error:
+            raise TaskError(f"the hub at {self._url} cannot be reached ({what}): {error}") from error
         try:
             if status < 400:
                 return answer.model_validate_json(raw)

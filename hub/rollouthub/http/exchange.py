@@ -5,6 +5,7 @@ model, and in a served environment four more (`hub bench overhead`). It has no r
 """
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
@@ -16,7 +17,10 @@ from rollouthub.http.client_connection import HttpConnection
 from rollouthub.http.dialler import Dialler
 from rollouthub.http.inflater import ENCODINGS, Inflater
 from rollouthub.http.no_answer import AnswerTooLarge, AnswerTooSlow, BrokenExchange, NoAnswer
+from rollouthub.http.whole_answer import WholeAnswer
 
+MAX_ANSWER_BYTES = 64 * 2**20
+"""Most bytes of a whole answer, unless its caller expects less."""
 IDLE_SECONDS = 4.0
 """Seconds after which an idle connection is closed; common servers, vLLM's among them, close theirs after five."""
 _REPEATABLE = frozenset({"GET", "DELETE"})
@@ -154,7 +158,7 @@ class HttpPool:
     def open(
         self,
         method: str,
-        url: URL,
+        url: URL | str,
         body: bytes = b"",
         headers: Mapping[str, str] = _NO_HEADERS,
         *,
@@ -168,7 +172,12 @@ class HttpPool:
         Raises:
             ValueError: a header contains a line break.
         """
+        if isinstance(url, str):
+            url = URL(url)
         lines = [f"{method} {url.raw_path_qs} HTTP/1.1", f"Host: {url.host_port_subcomponent}", *self._fixed]
+        if url.raw_user is not None:
+            secret = f"{url.user}:{url.password or ''}".encode()
+            lines.append(f"Authorization: Basic {b64encode(secret).decode()}")
         if headers:
             lines += [f"{name}: {value}" for name, value in headers.items()]
         if body or method == "POST":
@@ -182,14 +191,14 @@ class HttpPool:
     async def exchange(
         self,
         method: str,
-        url: URL,
+        url: URL | str,
         body: bytes = b"",
         headers: Mapping[str, str] = _NO_HEADERS,
         *,
-        most_bytes: int,
-        seconds: float,
-    ) -> tuple[int, bytes]:
-        """Make one request; return status and body of the response. Cancelling closes the connection.
+        seconds: float | None,
+        most_bytes: int = MAX_ANSWER_BYTES,
+    ) -> WholeAnswer:
+        """Make one request; return the whole response. Cancelling closes the connection.
 
         Raises:
             NotConnected: no connection to the server could be opened.
@@ -199,7 +208,7 @@ class HttpPool:
             ValueError: a header contains a line break.
         """
         async with self.open(method, url, body, headers, seconds=seconds) as response:
-            return response.status, await response.read(most_bytes)
+            return WholeAnswer(response.status, await response.read(most_bytes), response.headers)
 
     # --- connections, for `Exchange` --------------------------------------------------------------------------------
 

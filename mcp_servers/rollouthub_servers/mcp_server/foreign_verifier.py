@@ -11,8 +11,10 @@ from anyio.abc import ByteReceiveStream, Process
 from pydantic import JsonValue, ValidationError
 from pydantic_core import to_json
 
-from rollouthub.errors import ConfigError, VerifierError, said
+from rollouthub.errors import ConfigError, VerifierError
 from rollouthub.hosting.control_wire import BatchAnswer
+from rollouthub.http.exchange import open_pool
+from rollouthub.http.no_answer import AnswerTooSlow, NoAnswer
 from rollouthub.plugins.manifest import VerifierSection
 from rollouthub.score import Score, Submission
 from rollouthub.task import PRIVILEGED, Public, Secret, Task
@@ -104,34 +106,27 @@ async def ask_service(section: VerifierSection, token: str | None, asked: bytes)
     Raises:
         VerifierError: the service cannot be reached, fails, is too slow, or does not answer with a score.
     """
-    import aiohttp
-
     assert section.url is not None
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    body, owner = b'{"entries":[' + asked + b"]}", f"the verifier at {section.url}"
     try:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=section.seconds), headers=headers) as session,
-            session.post(section.url, data=b'{"entries":[' + asked + b"]}", allow_redirects=False) as response,
-        ):
-            answer = bytearray()
-            async for chunk in response.content.iter_any():
-                answer += chunk
-                if len(answer) > MAX_ANSWER_BYTES:
-                    raise VerifierError(f"the verifier's answer is longer than {MAX_ANSWER_BYTES:,} bytes")
-            if response.status != 200:
-                words = answer[:500].decode("utf-8", "replace")
-                raise VerifierError(f"the verifier at {section.url} answered {response.status}: {words}")
-    except TimeoutError as error:
-        raise VerifierError(f"the verifier at {section.url} gave no score within {section.seconds:g} s") from error
-    except (aiohttp.ClientError, OSError) as error:
-        raise VerifierError(f"the verifier at {section.url} cannot be reached: {said(error)}") from error
+        async with open_pool() as pool:
+            answer = await pool.exchange(
+                "POST", section.url, body, headers, seconds=section.seconds, most_bytes=MAX_ANSWER_BYTES
+            )
+    except AnswerTooSlow as error:
+        raise VerifierError(f"{owner} gave no score within {section.seconds:g} s") from error
+    except NoAnswer as error:
+        raise VerifierError(f"{owner} gave no score: {error}") from error
+    if answer.status != 200:
+        raise VerifierError(f"{owner} answered {answer.words}")
     try:
-        verdict = BatchAnswer.model_validate_json(bytes(answer), strict=True).verdicts[0]
+        verdict = BatchAnswer.model_validate_json(answer.body, strict=True).verdicts[0]
     except (ValueError, IndexError) as error:
-        raise VerifierError(f"what the verifier at {section.url} answered is no verdict: {error!s:.500}") from error
+        raise VerifierError(f"what {owner} answered is no verdict: {error!s:.500}") from error
     if verdict.score is None:
         problem = "neither score nor error" if verdict.error is None else verdict.error.message
-        raise VerifierError(f"the verifier at {section.url} failed: {problem}")
+        raise VerifierError(f"{owner} failed: {problem}")
     return verdict.score
 
 

@@ -161,7 +161,7 @@ async def test_a_refusal_says_what_the_server_said_on_one_line() -> None:
 async def test_an_endless_answer_and_a_redirect_are_refused() -> None:
     async with served() as server:
         server.answers = [web.Response(body=b" " * (17 * 2**20)), web.Response(status=307, headers={"Location": "/x"})]
-        for told in ("more than 16 MiB", "HTTP 307"):
+        for told in ("larger than 16 MiB", "HTTP 307"):
             with pytest.raises(VerifierError, match=told):
                 await RewardModel(server.url, model="tiny")(TASK, said("abc")[0])
         assert len(server.asked) == 2

@@ -1,22 +1,22 @@
 """`RewardModel`: a scalar reward model behind HTTP, as a reward function of submissions or whole groups."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-import aiohttp
 import anyio
+import msgspec
 from anyio import to_thread
 
 from rollouthub.authoring.rewards.reward_model_wire import Asked, one_number, request_of, rewards_of
 from rollouthub.authoring.rewards.shown_parts import answer_of, question_of, reference_of, shortened
-from rollouthub.errors import ModelError, TaskError, VerifierError, describe
+from rollouthub.errors import ModelError, TaskError, VerifierError
+from rollouthub.http.exchange import HttpPool, open_pool
 from rollouthub.http.loopback import is_local_host
+from rollouthub.http.no_answer import AnswerTooLarge, NoAnswer
 from rollouthub.score import Score, Submission
 from rollouthub.task import Task
-from rollouthub.text import one_line
 
 Route = Literal["pooling", "classify", "score", "get_reward"]
 MOST_REPLY_BYTES = 16 * 2**20
@@ -94,13 +94,12 @@ class RewardModel:
         found: list[list[float]] = [[] for _ in batches]
         failures: list[VerifierError] = []
         limiter = anyio.CapacityLimiter(self.concurrency)
-        timeout = aiohttp.ClientTimeout(total=self.timeout_seconds)
-        async with aiohttp.ClientSession(timeout=timeout) as session, anyio.create_task_group() as requests:
+        async with open_pool() as pool, anyio.create_task_group() as requests:
 
             async def ask(place: int, batch: Sequence[Asked]) -> None:
                 async with limiter:
                     try:
-                        found[place] = await self._rewards(session, batch)
+                        found[place] = await self._rewards(pool, batch)
                     except VerifierError as error:
                         failures.append(error)
                         requests.cancel_scope.cancel()
@@ -117,7 +116,7 @@ class RewardModel:
         answer = shortened(answer, self.most_characters, "\n[…]\n")
         return Asked(question_of(task.public), answer, reference_of(task) or "")
 
-    async def _rewards(self, session: aiohttp.ClientSession, batch: Sequence[Asked]) -> list[float]:
+    async def _rewards(self, pool: HttpPool, batch: Sequence[Asked]) -> list[float]:
         try:
             body = await to_thread.run_sync(request_of, self.route, self.model, batch)
         except (ModelError, TaskError, ValueError) as error:
@@ -127,9 +126,9 @@ class RewardModel:
             if number:
                 await anyio.sleep(_FIRST_PAUSE_SECONDS * 2 ** (number - 1))
             try:
-                answer = await self._answer(session, body)
-            except (aiohttp.ClientError, OSError, TimeoutError, _Again) as error:
-                problem = one_line(str(error) if isinstance(error, _Again) else describe(error))
+                answer = await self._answer(pool, body)
+            except (NoAnswer, _Again) as error:
+                problem = str(error)
                 continue
             try:
                 numbers = [one_number(value, self.label) for value in rewards_of(self.route, answer, len(batch))]
@@ -142,28 +141,28 @@ class RewardModel:
     def _where(self) -> str:
         return f"the reward model at {self.url.rstrip('/')}/{self.route}"
 
-    async def _answer(self, session: aiohttp.ClientSession, body: Mapping[str, Any]) -> object:
+    async def _answer(self, pool: HttpPool, body: Mapping[str, Any]) -> object:
         """Send one request; returns the decoded answer.
 
         Raises:
+            NoAnswer: there is none in time.
             VerifierError: the server refuses the request, or its answer is too large or no JSON.
         """
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        url = f"{self.url.rstrip('/')}/{self.route}"
-        async with session.post(url, json=body, headers=headers, allow_redirects=False) as response:
-            raw = bytearray()
-            async for chunk in response.content.iter_any():
-                raw += chunk
-                if len(raw) > MOST_REPLY_BYTES:
-                    raise VerifierError(
-                        f"{self._where} answered with more than {MOST_REPLY_BYTES >> 20} MiB", retryable=False
-                    )
-            said = f"HTTP {response.status}: {one_line(raw[:2000].decode(errors='replace'))}"
-            if response.status in _TRIED_AGAIN:
-                raise _Again(said)
-            if response.status != 200:
-                raise VerifierError(f"{self._where} refused: {said}", retryable=False)
+        headers = {"Content-Type": "application/json"}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        url, sent = f"{self.url.rstrip('/')}/{self.route}", msgspec.json.encode(body)
         try:
-            return json.loads(raw)
-        except (ValueError, RecursionError):
-            raise VerifierError(f"{self._where} answered what is no JSON: {said}", retryable=False) from None
+            answer = await pool.exchange(
+                "POST", url, sent, headers, seconds=self.timeout_seconds, most_bytes=MOST_REPLY_BYTES
+            )
+        except AnswerTooLarge as error:
+            raise VerifierError(f"{self._where}: {error}", retryable=False) from None
+        if answer.status in _TRIED_AGAIN:
+            raise _Again(answer.words)
+        if answer.status != 200:
+            raise VerifierError(f"{self._where} refused: {answer.words}", retryable=False)
+        try:
+            return answer.json()
+        except ValueError:
+            raise VerifierError(f"{self._where} answered what is no JSON: {answer.words}", retryable=False) from None

@@ -9,12 +9,13 @@ from contextlib import asynccontextmanager, suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-import aiohttp
 import anyio
 from anyio.abc import Process
 
 from rollouthub.cluster.models.server_command import Command
 from rollouthub.cluster.models.vllm_counters import VllmCounts, read_counts
+from rollouthub.http.exchange import HttpPool, open_pool
+from rollouthub.http.no_answer import NoAnswer
 from rollouthub.processes import descendants, guarded
 
 TAIL_LINES = 30
@@ -31,9 +32,9 @@ _KILL_SECONDS = 15.0
 class KeptServer:
     """A running model server; made by `open_server`."""
 
-    def __init__(self, process: Process, base_url: str, session: aiohttp.ClientSession, mask: Callable[[str], str]):
+    def __init__(self, process: Process, base_url: str, pool: HttpPool, mask: Callable[[str], str]):
         self.base_url = base_url
-        self._process, self._session, self._mask = process, session, mask
+        self._process, self._pool, self._mask = process, pool, mask
         self._said: deque[str] = deque(maxlen=_KEPT_LINES)
         self._has_said_all = anyio.Event()
 
@@ -66,17 +67,16 @@ class KeptServer:
     async def is_well(self, seconds: float) -> bool:
         """Whether the server answers its health check within so many seconds."""
         try:
-            async with self._session.get(self._at("/health"), timeout=aiohttp.ClientTimeout(total=seconds)) as answer:
-                return answer.status == 200
-        except (aiohttp.ClientError, TimeoutError, OSError):
+            return (await self._pool.exchange("GET", self._at("/health"), seconds=seconds)).status == 200
+        except NoAnswer:
             return False
 
     async def counts(self, seconds: float) -> VllmCounts:
         """The server's counters from `/metrics`; all None if they cannot be read."""
         try:
-            async with self._session.get(self._at("/metrics"), timeout=aiohttp.ClientTimeout(total=seconds)) as answer:
-                return read_counts(await answer.text()) if answer.status == 200 else VllmCounts()
-        except (aiohttp.ClientError, TimeoutError, OSError, UnicodeDecodeError):
+            answer = await self._pool.exchange("GET", self._at("/metrics"), seconds=seconds)
+            return read_counts(answer.body.decode()) if answer.status == 200 else VllmCounts()
+        except (NoAnswer, UnicodeDecodeError):
             return VllmCounts()
 
     def _at(self, path: str) -> str:
@@ -145,9 +145,8 @@ async def open_server(
         env=command.environment,
         cwd=command.directory,
     )
-    timeout = aiohttp.ClientTimeout(total=30)
-    async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
-        server = KeptServer(process, base_url, session, mask)
+    async with open_pool() as pool:
+        server = KeptServer(process, base_url, pool, mask)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.hear, log)
             try:

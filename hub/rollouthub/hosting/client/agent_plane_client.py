@@ -19,6 +19,7 @@ from rollouthub.hosting.client.server_connection import BLAME_SECONDS, ServerCon
 from rollouthub.hosting.control_wire import OpenedSeat
 from rollouthub.hosting.local.hosted_episode import CLOSED
 from rollouthub.hosting.local.toolbox import REPLY, SUBMIT
+from rollouthub.http.server_events import EventReader
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message
 from rollouthub.tools import is_last, text_result
@@ -123,7 +124,7 @@ class RemotePlane:
         deadlines, connection = self._deadlines, self._connection
         # To submit is to seal: calls in flight end first, then the world is sealed.
         seconds = deadlines.tool_call + (2 * deadlines.close + BLAME_SECONDS if name == SUBMIT else 0)
-        status, raw = await connection.post_to_agents(
+        status, raw, _ = await connection.post_to_agents(
             self._url, body, {**_HEADERS, "Mcp-Name": name}, seconds=seconds, what=what
         )
         if status in _REFUSED:
@@ -161,12 +162,10 @@ def _unmarked(result: CallToolResult) -> CallToolResult:
 def _from_events(raw: bytes) -> _Response:
     """The response among server-sent events: the last event with our request's id."""
     response = _Response()
-    for event in raw.replace(b"\r\n", b"\n").split(b"\n\n"):
-        data = b"\n".join(line[5:].lstrip() for line in event.split(b"\n") if line.startswith(b"data:"))
-        if data:
-            candidate = _decoder.decode(data)
-            if candidate.id == 1:
-                response = candidate
+    for data in EventReader().whole(raw):
+        candidate = _decoder.decode(data)
+        if candidate.id == 1:
+            response = candidate
     if response.id is None:
         raise msgspec.DecodeError("neither a JSON object nor events")
     return response

@@ -19,16 +19,15 @@ from rollouthub.errors import (
     describe,
 )
 from rollouthub.hosting.control_wire import Failure, error_of
-from rollouthub.http.exchange import HttpPool, open_pool
+from rollouthub.http.exchange import MAX_ANSWER_BYTES, HttpPool, open_pool
 from rollouthub.http.no_answer import AnswerTooLarge, AnswerTooSlow, NoAnswer, NotConnected
+from rollouthub.http.whole_answer import WholeAnswer
 from rollouthub.models.address import is_loopback
 from rollouthub.plugins.env_toml import CONTRACT
 from rollouthub.protocols import EnvironmentInfo
 from rollouthub.tracing import HEADER as TRACE_HEADER
 from rollouthub.tracing import TRACEPARENT
 
-MAX_ANSWER_BYTES = 64 * 2**20
-"""Most bytes of an answer; far more than a page of tasks, a snapshot or a tool result needs."""
 GRACE_SECONDS = 5.0
 BLAME_SECONDS = 10.0
 """Seconds added to the deadlines of a seal, to find out why a sandbox cannot be stopped."""
@@ -80,7 +79,7 @@ class ServerConnection:
         headers = self._headers
         if (parent := TRACEPARENT.get()) is not None:
             headers = {**headers, TRACE_HEADER: parent}
-        status, raw = await self._exchange(self._control, method, url, data, headers, limit, what)
+        status, raw, _ = await self._exchange(self._control, method, url, data, headers, limit, what)
         try:
             if status < 400:
                 return answer.model_validate_json(raw)
@@ -119,7 +118,7 @@ class ServerConnection:
         """
         what = f"GET {path}"
         url, limit = URL(self._base + path, encoded=True), seconds + self._grace_seconds
-        status, raw = await self._exchange(self._control, "GET", url, b"", self._headers, limit, what)
+        status, raw, _ = await self._exchange(self._control, "GET", url, b"", self._headers, limit, what)
         if status < 400:
             if len(raw) > most_bytes:
                 raise self.fault(f"answered {what} with more than {most_bytes >> 20} MiB")
@@ -134,8 +133,8 @@ class ServerConnection:
 
     async def post_to_agents(
         self, url: URL, body: bytes, headers: dict[str, str], *, seconds: float, what: str
-    ) -> tuple[int, bytes]:
-        """Make one call to a seat's MCP endpoint; returns status and body.
+    ) -> WholeAnswer:
+        """Make one call to a seat's MCP endpoint.
 
         Raises:
             ServerFault: there is no answer in time, or it is too large.
@@ -151,11 +150,11 @@ class ServerConnection:
         headers: dict[str, str],
         seconds: float,
         what: str,
-    ) -> tuple[int, bytes]:
+    ) -> WholeAnswer:
         if pool.is_closed:
             raise self.fault(f"is gone ({what}: it was given up)")
         try:
-            return await pool.exchange(method, url, data, headers, most_bytes=MAX_ANSWER_BYTES, seconds=seconds)
+            return await pool.exchange(method, url, data, headers, seconds=seconds)
         except AnswerTooSlow:
             raise self.fault(f"did not answer {what} within {seconds:g} s") from None
         except AnswerTooLarge:
@@ -191,9 +190,7 @@ class ServerConnection:
         if self._control.is_closed:
             return False
         try:
-            url = URL(self._base + "/health")
-            status, _ = await self._control.exchange("GET", url, most_bytes=MAX_ANSWER_BYTES, seconds=seconds)
-            return status == 200
+            return (await self._control.exchange("GET", self._base + "/health", seconds=seconds)).status == 200
         except NoAnswer:
             return False
 

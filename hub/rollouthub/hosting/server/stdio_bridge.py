@@ -5,37 +5,37 @@ The wire: https://modelcontextprotocol.io/specification/2026-07-28/basic/transpo
 """
 
 import base64
-import io
 import logging
 import re
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
 import anyio
 import msgspec
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
+from yarl import URL
 
-from rollouthub.errors import ConfigError, said
+from rollouthub.errors import ConfigError
 from rollouthub.event_loop import run_async
 from rollouthub.hosting.server.stdio_pipe import LineTooLong, read_lines, write_line
+from rollouthub.http.exchange import HttpPool, open_pool
+from rollouthub.http.no_answer import AnswerTooLarge, AnswerTooSlow, NoAnswer
+from rollouthub.http.server_events import EventReader, is_event_stream
+from rollouthub.http.whole_answer import WholeAnswer
 
 logger = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 4 * 2**20
-MAX_ANSWER_BYTES = 64 * 2**20
-CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 3600.0
 """A server keeps its own, shorter deadlines; this ends the wait for one that is frozen."""
 MOST_IN_FLIGHT = 256
 GOODBYE_SECONDS = 2.0
 _LINES_AHEAD = 64
-_LARGE_BODY = 2**20
 
 _PARSE_ERROR, _INVALID, _INTERNAL = -32700, -32600, -32603
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
@@ -87,8 +87,8 @@ _responses = msgspec.json.Decoder(_Response)
 class Bridge:
     """One client on stdio, one seat over HTTP."""
 
-    def __init__(self, url: str, session: aiohttp.ClientSession, write: Callable[[bytes], Awaitable[None]]) -> None:
-        self._url, self._http = url, session
+    def __init__(self, url: str, pool: HttpPool, write: Callable[[bytes], Awaitable[None]]) -> None:
+        self._url, self._pool = URL(url), pool
         self._write, self._writing = write, anyio.Lock()
         self._legacy: dict[str, str] = {}
         """Headers of the session that `initialize` opened."""
@@ -122,9 +122,11 @@ class Bridge:
             if found is not None and found[0].version is not None:
                 found[1].cancel()  # hanging up is how a request of the sessionless era is cancelled
                 return
-        with suppress(aiohttp.ClientError, OSError, TimeoutError):
-            async with self._http.post(self._url, data=_body(line), headers=self._headers(message)) as response:
-                await response.read()
+        with suppress(NoAnswer):
+            await self._post(message, line)
+
+    async def _post(self, message: _Message, line: bytes) -> WholeAnswer:
+        return await self._pool.exchange("POST", self._url, line, self._headers(message), seconds=ANSWER_SECONDS)
 
     async def _ask_within(self, scope: anyio.CancelScope, message: _Message, line: bytes) -> None:
         assert message.id is not msgspec.UNSET
@@ -144,28 +146,24 @@ class Bridge:
         """Send a request; the lines that answer it, or say what became of it."""
         assert message.id is not msgspec.UNSET
         try:
-            async with self._http.post(self._url, data=_body(line), headers=self._headers(message)) as response:
-                body = await _read(response)
-                if message.method == "initialize" and response.status == 200:
-                    self._begin(response, body)
-                is_stream = response.content_type == "text/event-stream"
-                answers = list(_events(body)) if is_stream else [body]
-                status = response.status
-        except TimeoutError:
+            answer = await self._post(message, line)
+        except AnswerTooSlow:
             return [_failure(message.id, _INTERNAL, "the environment server does not answer")]
-        except (aiohttp.ClientError, OSError) as error:
-            # Not the error's text: it may hold the URL, and so the token.
-            return [_failure(message.id, _INTERNAL, f"the environment server is gone ({type(error).__name__})")]
-        except ValueError as error:
-            return [_failure(message.id, _INTERNAL, said(error))]
-        return _lines(answers, message.id) or [_failure(message.id, _INTERNAL, _refusal(status))]
+        except AnswerTooLarge as error:
+            return [_failure(message.id, _INTERNAL, f"the environment server: {error}")]
+        except NoAnswer as error:
+            return [_failure(message.id, _INTERNAL, f"the environment server is gone ({error})")]
+        if message.method == "initialize" and answer.status == 200:
+            self._begin(answer)
+        answers = EventReader().whole(answer.body) if is_event_stream(answer.headers) else [answer.body]
+        return _lines(answers, message.id) or [_failure(message.id, _INTERNAL, _refusal(answer.status))]
 
-    def _begin(self, response: aiohttp.ClientResponse, body: bytes) -> None:
+    def _begin(self, answer: WholeAnswer) -> None:
         self._legacy = {}
-        if session := response.headers.get("mcp-session-id"):
+        if session := answer.headers.get("mcp-session-id"):
             self._legacy["Mcp-Session-Id"] = session
         with suppress(msgspec.DecodeError, msgspec.ValidationError):
-            result = msgspec.convert(_responses.decode(body).result, _Initialized)
+            result = msgspec.convert(_responses.decode(answer.body).result, _Initialized)
             if result.protocol_version:
                 self._legacy["MCP-Protocol-Version"] = result.protocol_version
 
@@ -187,9 +185,8 @@ class Bridge:
     async def goodbye(self) -> None:
         """End the session, where there is one."""
         if "Mcp-Session-Id" in self._legacy:
-            with anyio.move_on_after(GOODBYE_SECONDS, shield=True), suppress(aiohttp.ClientError, OSError):
-                async with self._http.delete(self._url, headers=self._legacy):
-                    pass
+            with anyio.CancelScope(shield=True), suppress(NoAnswer):
+                await self._pool.exchange("DELETE", self._url, b"", self._legacy, seconds=GOODBYE_SECONDS)
 
 
 def _lines(answers: list[bytes], request_id: Id) -> list[bytes]:
@@ -215,34 +212,6 @@ def _lines(answers: list[bytes], request_id: Id) -> list[bytes]:
 
 def _failure(request_id: Id, code: int, message: str) -> bytes:
     return msgspec.json.encode({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}})
-
-
-def _body(line: bytes) -> bytes | io.BytesIO:
-    """What aiohttp takes without a warning."""
-    return line if len(line) < _LARGE_BODY else io.BytesIO(line)
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """A response's body.
-
-    Raises:
-        ValueError: it is too large.
-    """
-    chunks, size = list[bytes](), 0
-    async for chunk in response.content.iter_any():
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > MAX_ANSWER_BYTES:
-            raise ValueError(f"the environment server's answer is larger than {MAX_ANSWER_BYTES >> 20} MiB")
-    return b"".join(chunks)
-
-
-def _events(body: bytes) -> Iterator[bytes]:
-    """The messages of a stream of server-sent events."""
-    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
-        data = b"\n".join(line[5:].lstrip() for line in event.split(b"\n") if line.startswith(b"data:"))
-        if data:
-            yield data
 
 
 def _refusal(status: int) -> str:
@@ -281,11 +250,8 @@ async def _bridge(url: str) -> None:
 @asynccontextmanager
 async def open_bridge(url: str, write: Callable[[bytes], Awaitable[None]]) -> AsyncGenerator[Bridge]:
     """A bridge to a seat, with a connection of its own."""
-    timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS, connect=CONNECT_SECONDS)
-    connector = aiohttp.TCPConnector(limit=0)
-    jar = aiohttp.DummyCookieJar()
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar) as session:
-        yield Bridge(url, session, write)
+    async with open_pool() as pool:
+        yield Bridge(url, pool, write)
 
 
 async def carry(take: Take, number: int) -> None:

@@ -5,8 +5,6 @@ import resource
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
-from yarl import URL
-
 from rollouthub.http.exchange import HttpPool, open_pool
 from rollouthub.http.no_answer import AnswerTooLarge, BrokenExchange, NoAnswer, NotConnected
 from rollouthub.models.address import is_loopback
@@ -16,8 +14,6 @@ from rollouthub.models.retry import TryFailed
 
 logger = logging.getLogger(__name__)
 
-MAX_ANSWER_BYTES = 64 * 2**20
-"""Most bytes of an answer: 64 MiB hold over a million tokens with ids and log-probabilities."""
 MAX_REFUSAL_BYTES = 64 * 2**10
 _SPARE_FILES = 128
 
@@ -40,9 +36,8 @@ async def list_models(
         TryFailed: there was no answer.
     """
     try:
-        return await pool.exchange(
-            "GET", URL(base_url + "/models"), most_bytes=MAX_ANSWER_BYTES, seconds=timeout_seconds
-        )
+        listed = await pool.exchange("GET", base_url + "/models", seconds=timeout_seconds)
+        return listed.status, listed.body
     except NoAnswer as error:
         raise TryFailed(redact(str(failed_try(error)))) from error
 

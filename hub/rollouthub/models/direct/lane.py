@@ -15,20 +15,19 @@ from yarl import URL
 
 from rollouthub.errors import OverlongAnswer
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
-from rollouthub.http.exchange import HttpPool
+from rollouthub.http.exchange import MAX_ANSWER_BYTES, HttpPool
 from rollouthub.http.no_answer import AnswerTooSlow, NoAnswer
+from rollouthub.http.server_events import is_event_stream
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.direct.chat_wire import ToolSchemas, check_extra, to_wire, write_sampling
 from rollouthub.models.direct.completion import Answer, BadAnswer, TooLong, as_reply, parse_answer
 from rollouthub.models.direct.http_pool import (
-    MAX_ANSWER_BYTES,
     MAX_REFUSAL_BYTES,
     failed_try,
     list_models,
     open_model_pool,
 )
 from rollouthub.models.direct.http_refusal import bad_answer, refusal
-from rollouthub.models.direct.server_events import EVENT_STREAM
 from rollouthub.models.direct.stream import ListenerFailed, read_stream
 from rollouthub.models.endpoint import Endpoint, check_endpoint
 from rollouthub.models.prices import Price, find_price
@@ -149,7 +148,7 @@ class DirectModel:
                 if response.status != 200:
                     words, sent_key = await response.beginning(MAX_REFUSAL_BYTES), endpoint.api_key is not None
                     raise refusal(response.status, told, words, endpoint.key_name, sent_key=sent_key)
-                if stream is not None and told.get("content-type", "").partition(";")[0].strip() == EVENT_STREAM:
+                if stream is not None and is_event_stream(told):
                     assembly = await read_stream(response, stream, len(request.messages), deadline, MAX_ANSWER_BYTES)
                     answer = assembly.answer()
                     if assembly.has_lost_ids:

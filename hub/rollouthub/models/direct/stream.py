@@ -7,10 +7,10 @@ import anyio.lowlevel
 
 from rollouthub.http.exchange import Exchange
 from rollouthub.http.no_answer import AnswerTooLarge, NoAnswer
+from rollouthub.http.server_events import DONE, EventReader
 from rollouthub.messages import Delta, ReplyStream
 from rollouthub.models.direct.chunks import Assembly, parse_chunk
 from rollouthub.models.direct.completion import BadAnswer
-from rollouthub.models.direct.server_events import DONE, EventReader
 from rollouthub.models.retry import TryFailed
 
 _BYTES_AT_ONCE = 16 * 2**10

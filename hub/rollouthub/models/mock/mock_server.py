@@ -20,10 +20,10 @@ from rollouthub.generation import Model, ModelRequest, Sampling
 from rollouthub.http.aiohttp_guard import guarded
 from rollouthub.http.asgi import Guard
 from rollouthub.http.loopback import local_guard
+from rollouthub.http.server_events import EVENT_STREAM
 from rollouthub.messages import Delta, ReplyStream
 from rollouthub.models.config import ModelConfig, split_name
 from rollouthub.models.direct.chat_wire import WireMessage, WireTool, decode_tools, from_wire
-from rollouthub.models.direct.server_events import EVENT_STREAM
 from rollouthub.models.mock.development_routes import MockControl
 from rollouthub.models.mock.mock_answer import LAST_EVENT, AnswerEvents, completion, stream_events
 from rollouthub.models.mock.mock_model import MockModel, SimulatedRateLimit

@@ -9,9 +9,9 @@ import msgspec
 from yarl import URL
 
 from rollouthub.errors import ConfigError, ModelError
-from rollouthub.http.exchange import HttpPool
+from rollouthub.http.exchange import MAX_ANSWER_BYTES, HttpPool
 from rollouthub.http.no_answer import NoAnswer
-from rollouthub.models.direct.http_pool import MAX_ANSWER_BYTES, MAX_REFUSAL_BYTES, failed_try, list_models
+from rollouthub.models.direct.http_pool import MAX_REFUSAL_BYTES, failed_try, list_models
 from rollouthub.models.direct.http_refusal import refusal
 from rollouthub.models.endpoint import Endpoint
 from rollouthub.models.retry import Backoff, TryFailed

@@ -5,11 +5,12 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from urllib.parse import unquote, urlsplit
 
-import aiohttp
 import anyio
 import anyio.to_thread
 
 from rollouthub.errors import ConfigError
+from rollouthub.http.exchange import HttpPool
+from rollouthub.http.no_answer import NoAnswer
 from rollouthub.telemetry.traces.otlp import encode
 from rollouthub.telemetry.traces.spans import AttemptNote, Span
 
@@ -60,7 +61,7 @@ class OtlpDelivery:
         if len(self._waiting) == 1:
             self._work.set()
 
-    async def run(self, session: aiohttp.ClientSession) -> None:
+    async def run(self, pool: HttpPool) -> None:
         """Deliver until cancelled."""
         pause = 0.0
         while True:
@@ -68,17 +69,17 @@ class OtlpDelivery:
                 self._work = anyio.Event()
                 await self._work.wait()
             await anyio.sleep(pause or self._gather_seconds)
-            problem = await self._deliver_all(session)
+            problem = await self._deliver_all(pool)
             pause = 0.0 if problem is None else min(LONGEST_PAUSE_SECONDS, max(self._gather_seconds, 2 * pause))
 
-    async def end(self, session: aiohttp.ClientSession) -> None:
+    async def end(self, pool: HttpPool) -> None:
         """Try once to deliver the queue, for at most `farewell_seconds`; the rest is dropped."""
         with anyio.move_on_after(self._farewell_seconds, shield=True):
-            await self._deliver_all(session)
+            await self._deliver_all(pool)
         self.dropped += sum(map(_count, self._waiting))
         self._waiting.clear()
 
-    async def _deliver_all(self, session: aiohttp.ClientSession) -> str | None:
+    async def _deliver_all(self, pool: HttpPool) -> str | None:
         """Deliver the queue; returns the problem if the collector does not accept it."""
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
@@ -87,7 +88,7 @@ class OtlpDelivery:
                 body = await anyio.to_thread.run_sync(
                     encode, batch, self._resource, self._version, limiter=self._thread, abandon_on_cancel=True
                 )
-                problem, may_pass = await self._post(session, body)
+                problem, may_pass = await self._post(pool, body)
                 if problem is not None and not may_pass:
                     self.dropped += sum(map(_count, batch))  # it will never take these
                     batch = []
@@ -108,24 +109,14 @@ class OtlpDelivery:
             else:
                 self.dropped += _count(note)
 
-    async def _post(self, session: aiohttp.ClientSession, body: bytes) -> tuple[str | None, bool]:
+    async def _post(self, pool: HttpPool, body: bytes) -> tuple[str | None, bool]:
         """Send a batch: returns the problem, None if it was accepted, and whether a retry may succeed."""
         headers = {**self._headers, "Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
         try:
-            async with session.post(
-                self._url,
-                data=body,
-                headers=headers,
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=POST_SECONDS),
-            ) as response:
-                if response.status < 300:
-                    return None, True
-                return f"HTTP {response.status}", response.status in (408, 429) or response.status >= 500
-        except TimeoutError:
-            return f"no answer within {POST_SECONDS:g} s", True
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return type(error).__name__, True
+            status = (await pool.exchange("POST", self._url, body, headers, seconds=POST_SECONDS)).status
+            return (None if status < 300 else f"HTTP {status}"), status in (408, 429) or status >= 500
+        except (NoAnswer, ValueError) as error:
+            return str(error), True
 
     def _warn(self, problem: str) -> None:
         """Log a problem once per outage, because a collector that is down is tried many times."""

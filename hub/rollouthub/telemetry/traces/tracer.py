@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-import aiohttp
 import anyio
 
 from rollouthub.errors import ConfigError
 from rollouthub.generation import Model, ModelReply, ModelRequest
+from rollouthub.http.exchange import open_pool
 from rollouthub.models.credentials import Credentials
 from rollouthub.plugins.extras import pip_install
 from rollouthub.rollout import Rollout
@@ -89,17 +89,15 @@ async def open_tracer(url: str, credentials: Credentials, service: str = "rollou
     resource = {"service.name": service, "service.version": installed, "service.instance.id": str(os.getpid())}
     delivery = OtlpDelivery(traces_url(url), traces_headers(credentials.get(*HEADER_VARIABLES)), resource, installed)
     problem: Exception | None = None
-    async with aiohttp.ClientSession(
-        cookie_jar=aiohttp.DummyCookieJar(), headers={"User-Agent": "rollouthub"}
-    ) as session:
+    async with open_pool() as pool:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(delivery.run, session)
+            tasks.start_soon(delivery.run, pool)
             try:
                 yield SpanTracer(delivery)
             except Exception as error:
                 problem = error  # raised below, outside the task group, so that it arrives as it is
             finally:
                 tasks.cancel_scope.cancel()
-        await delivery.end(session)
+        await delivery.end(pool)
     if problem is not None:
         raise problem

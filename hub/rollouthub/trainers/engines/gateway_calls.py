@@ -1,20 +1,21 @@
 """Calls of a trainer's gateway: JSON over HTTP with a key, retried while the gateway is full, paused or restarting."""
 
-import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import aiohttp
 import anyio
+import msgspec
 
-from rollouthub.errors import ConfigError, SupplyError, describe
-from rollouthub.models.retry import Backoff, parse_retry_after, trimmed
+from rollouthub.errors import ConfigError, SupplyError
+from rollouthub.http.exchange import HttpPool, open_pool
+from rollouthub.http.no_answer import NoAnswer
+from rollouthub.http.whole_answer import WholeAnswer
+from rollouthub.models.retry import Backoff, parse_retry_after
 
 _AGAIN = frozenset({408, 425, 429, 502, 503, 504})
 _CALL_SECONDS = 150.0
 """Timeout of one HTTP call in seconds; longer than AReaL's gateway waits for its workers."""
-_MOST_BYTES = 64 * 2**20
 
 
 class GatewayError(SupplyError):
@@ -28,10 +29,10 @@ class GatewayError(SupplyError):
 class GatewayCalls:
     """Calls of one gateway. Made by `open_calls`."""
 
-    def __init__(self, url: str, session: aiohttp.ClientSession, patience_seconds: float, backoff: Backoff) -> None:
+    def __init__(self, url: str, pool: HttpPool, patience_seconds: float, backoff: Backoff) -> None:
         self.url = url.rstrip("/")
         """The gateway's URL."""
-        self._session, self._patience, self._backoff = session, patience_seconds, backoff
+        self._pool, self._patience, self._backoff = pool, patience_seconds, backoff
 
     async def call(self, method: str, path: str, body: object = None, *, key: str | None, query: str = "") -> Any:
         """Make one call and return the JSON of the answer.
@@ -41,41 +42,33 @@ class GatewayCalls:
         Raises:
             GatewayError: the gateway refused the call, or the patience is over.
         """
+        headers = {"Content-Type": "application/json"} | ({} if key is None else {"Authorization": f"Bearer {key}"})
+        url = f"{self.url}/{path}{'?' + query if query else ''}"
+        sent = b"" if body is None else msgspec.json.encode(body)
         deadline, failures = anyio.current_time() + self._patience, 0
         while True:
             failures += 1
             after: float | None = None
             try:
-                status, after, answer = await self._try(method, path, body, key, query)
-                if status < 400:
-                    return answer
-                said, again = f"HTTP {status}: {trimmed(str(answer))}", status in _AGAIN
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                status, said, again = None, f"{describe(error)}", True
+                answer = await self._pool.exchange(method, url, sent, headers, seconds=_CALL_SECONDS)
+                if answer.status < 400:
+                    return _content(answer)
+                after = parse_retry_after(answer.headers.get("retry-after"))
+                status, said, again = answer.status, answer.words, answer.status in _AGAIN
+            except NoAnswer as error:
+                status, said, again = None, str(error), True
             wait = self._backoff.wait_seconds(failures, after)
             if not again or anyio.current_time() + wait >= deadline:
                 raise GatewayError(f"{method} {self.url}/{path} failed, tried {failures} times: {said}", status)
             await anyio.sleep(wait)
 
-    async def _try(
-        self, method: str, path: str, body: object, key: str | None, query: str
-    ) -> tuple[int, float | None, Any]:
-        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        url = f"{self.url}/{path}{'?' + query if query else ''}"
-        timeout = aiohttp.ClientTimeout(total=_CALL_SECONDS)
-        async with self._session.request(
-            method, url, json=body, headers=headers, timeout=timeout, allow_redirects=False
-        ) as response:
-            raw = bytearray()
-            async for piece in response.content.iter_any():
-                raw += piece
-                if len(raw) > _MOST_BYTES:
-                    raise aiohttp.ClientPayloadError(f"the answer has more than {_MOST_BYTES} bytes")
-            after = parse_retry_after(response.headers.get("Retry-After"))
-            try:
-                return response.status, after, json.loads(raw)
-            except ValueError:
-                return response.status, after, raw.decode(errors="replace")
+
+def _content(answer: WholeAnswer) -> Any:
+    """The JSON of an answer; the text of one that is no JSON."""
+    try:
+        return answer.json()
+    except ValueError:
+        return answer.body.decode(errors="replace")
 
 
 @asynccontextmanager
@@ -89,5 +82,5 @@ async def open_calls(
     """
     if not url.startswith(("http://", "https://")):
         raise ConfigError(f"the gateway {url!r} is no URL; write http://HOST:PORT")
-    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
-        yield GatewayCalls(url, session, patience_seconds, backoff or Backoff())
+    async with open_pool() as pool:
+        yield GatewayCalls(url, pool, patience_seconds, backoff or Backoff())

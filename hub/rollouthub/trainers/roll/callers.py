@@ -4,18 +4,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import uuid4
 
-import aiohttp
 import msgspec
 
-from rollouthub.errors import ContextLimitError, ModelError, describe
+from rollouthub.errors import ContextLimitError, ModelError
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
+from rollouthub.http.exchange import HttpPool
+from rollouthub.http.no_answer import NoAnswer
 from rollouthub.models.direct.chat_wire import encode_tools, to_wire
 from rollouthub.models.direct.completion import BadAnswer, as_reply, parse_answer
 
 FIELD = "user"
 """Key in `Sampling.extra` that holds the caller's name."""
 _TOO_LONG = "max_length"
-_MOST_TOLD = 500
 
 Caller = Callable[[ModelRequest], Awaitable[ModelReply]]
 
@@ -59,8 +59,8 @@ def asked_by(name: str) -> Sampling:
 class ProxyCaller:
     """Sends model calls to ROLL's proxy, with the environment's number as the API key."""
 
-    def __init__(self, base_url: str, env_id: int, session: aiohttp.ClientSession) -> None:
-        self._url, self._env_id, self._session = f"{base_url}/v1/chat/completions", env_id, session
+    def __init__(self, base_url: str, env_id: int, pool: HttpPool) -> None:
+        self._url, self._env_id, self._pool = f"{base_url}/v1/chat/completions", env_id, pool
 
     async def __call__(self, request: ModelRequest) -> ModelReply:
         """Answer one request, without retries, because ROLL's proxy records every call.
@@ -72,18 +72,16 @@ class ProxyCaller:
         body = msgspec.json.encode(proxied(request))
         headers = {"Authorization": f"Bearer {self._env_id}", "Content-Type": "application/json"}
         try:
-            async with self._session.post(self._url, data=body, headers=headers) as response:
-                raw, status = await response.read(), response.status
-        except (aiohttp.ClientError, OSError) as error:
-            raise ModelError(f"no answer from {self._url}: {describe(error)}", retryable=False) from error
-        if status != 200:
-            told = raw[:_MOST_TOLD].decode(errors="replace")
-            if status == 400 and _TOO_LONG in told:
-                raise ContextLimitError(f"ROLL's sequence length is reached: {told}")
-            raise ModelError(f"{self._url} answered {status}: {told}", status=status, retryable=False)
+            answer = await self._pool.exchange("POST", self._url, body, headers, seconds=None)
+        except NoAnswer as error:
+            raise ModelError(f"no answer from {self._url}: {error}", retryable=False) from error
+        if answer.status != 200:
+            if answer.status == 400 and _TOO_LONG in answer.words:
+                raise ContextLimitError(f"ROLL's sequence length is reached: {answer.words}")
+            raise ModelError(f"{self._url} answered {answer.words}", status=answer.status, retryable=False)
         try:
             reply, _ = as_reply(
-                parse_answer(raw), turn=len(request.messages), version_header=None, price=_unpriced, retries=0
+                parse_answer(answer.body), turn=len(request.messages), version_header=None, price=_unpriced, retries=0
             )
         except BadAnswer as error:
             raise ModelError(f"{self._url}: {error}", retryable=False) from error

@@ -5,10 +5,9 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import aiohttp
-
 from rollouthub.engine.run_request import Retries
 from rollouthub.export import Refusal, TaskReference, turn_rewards, why_refused
+from rollouthub.http.exchange import HttpPool, open_pool
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.roll.callers import CallersModel, asked_by
 from rollouthub.trainers.stream import RolloutWorker, SampleRequest
@@ -23,14 +22,14 @@ UNSCORED = "unscored: "
 
 
 class SharedWorker:
-    """One worker for all environments of a process, and the HTTP session for ROLL's proxy."""
+    """One worker for all environments of a process, and the connections to ROLL's proxy."""
 
     def __init__(self, settings: TrainingSettings) -> None:
         # Another attempt would be another conversation, which ROLL takes for a branch of the first.
         request = settings.request.model_copy(update={"retries": Retries(infrastructure=0, verifier=0)})
         self.settings = settings.model_copy(update={"request": request})
         self.model = CallersModel()
-        self.session: aiohttp.ClientSession | None = None
+        self.pool: HttpPool | None = None
         self._tasks: dict[tuple[str, str | None], Sequence[str]] = {}
 
     @property
@@ -40,12 +39,7 @@ class SharedWorker:
 
     @asynccontextmanager
     async def _worker(self) -> AsyncGenerator[RolloutWorker]:
-        connector = aiohttp.TCPConnector(limit=0)
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=15)
-        async with (
-            aiohttp.ClientSession(connector=connector, timeout=timeout) as self.session,
-            self.settings.worker(_NAME, self.model) as worker,
-        ):
+        async with open_pool() as self.pool, self.settings.worker(_NAME, self.model) as worker:
             logger.info("ROLL's rollouts are recorded in %s", worker.directory)
             yield worker
 

@@ -50,9 +50,9 @@ def played(at: SharedWorker, base_url: str, env_id: int, seed: int, params: dict
     task = at.task(seed, params.get("environment"), params.get("split"))
     if task is None:
         return None
-    session = at.session
-    assert session is not None, "whoever listed the tasks opened the worker"
-    caller = at.model.add(ProxyCaller(base_url, env_id, session))
+    pool = at.pool
+    assert pool is not None, "whoever listed the tasks opened the worker"
+    caller = at.model.add(ProxyCaller(base_url, env_id, pool))
     try:
         return at.resident.begin(at.wanted(task, seed, caller)).result()
     except SupplyError:  # a limit of the run

@@ -7,10 +7,10 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-import aiohttp
 from anyio import to_thread
 
 from rollouthub.errors import ConfigError, SupplyError
+from rollouthub.http.exchange import open_pool
 from rollouthub.trainers.pictures.prompt_pictures import PromptPictures
 from rollouthub.trainers.slime.group_hooks import flat, why_broken
 from rollouthub.trainers.slime.sample import SlimeSample, seeing_samples, task_of
@@ -166,13 +166,10 @@ async def _worker(args: Any) -> AsyncGenerator[RolloutWorker]:
     loader: Any = import_module("slime.utils.processing_utils")
     tokenizer = loader.load_tokenizer(args.hf_checkpoint, trust_remote_code=True)
     url = f"http://{args.sglang_router_ip}:{args.sglang_router_port}/generate"
-    # No pool of a size of its own: the run's concurrency bounds what is under way.
-    connector = aiohttp.TCPConnector(limit=0)
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=15)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+    async with open_pool() as pool:
         longest = getattr(args, "rollout_max_context_len", None)
         sees = _pictures(args)
-        engine = SglangEngine(url, session, sees=sees is not None)
+        engine = SglangEngine(url, pool, sees=sees is not None)
         model = settings.token_model("slime/policy", engine, tokenizer, longest, sees)
         async with settings.worker(_NAME, model) as worker:
             logger.info("slime's rollouts are recorded in %s", worker.directory)

@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-import aiohttp
 import msgspec
 
-from rollouthub.errors import ModelError, describe
+from rollouthub.errors import ModelError
 from rollouthub.generation import Sampling
+from rollouthub.http.exchange import HttpPool
+from rollouthub.http.no_answer import NoAnswer
 from rollouthub.messages import data_url
 from rollouthub.models.tokens import Sampled
 
 ROUTING_HEADER = "X-SMG-Routing-Key"
 """Request header by which a hashing router sends all calls of a session to the same server."""
-_MOST_TOLD = 500
 _ASK_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -27,9 +27,9 @@ class GenerationAborted(ModelError):
 class SglangEngine:
     """A `TokenEngine` over SGLang servers."""
 
-    def __init__(self, url: str, session: aiohttp.ClientSession, *, sees: bool = False) -> None:
+    def __init__(self, url: str, pool: HttpPool, *, sees: bool = False) -> None:
         """`url` is the address of `/generate`; `sees` says whether the policy takes pictures."""
-        self._url, self._session, self._sees = url, session, sees
+        self._url, self._pool, self._sees = url, pool, sees
 
     async def sample(self, prompt_ids: Any, sampling: Sampling, *, session: str, media: Mapping[str, bytes]) -> Sampled:
         """Sample an answer after a prompt of token ids.
@@ -46,20 +46,17 @@ class SglangEngine:
         body = {"input_ids": list(prompt_ids), "sampling_params": params_of(sampling), "return_logprob": True}
         if media:
             body["image_data"] = [data_url(raw) for raw in media.values()]
+        headers = {"Content-Type": "application/json", ROUTING_HEADER: session}
         try:
-            async with self._session.post(self._url, json=body, headers={ROUTING_HEADER: session}) as response:
-                raw = await response.read()
-                status = response.status
-        except (aiohttp.ClientError, OSError) as error:
-            raise ModelError(f"no answer from {self._url}: {describe(error)}") from error
-        if status != 200:
-            told = raw[:_MOST_TOLD].decode(errors="replace")
-            raise ModelError(f"{self._url} answered {status}: {told}", status=status, retryable=status in _ASK_AGAIN)
-        try:
-            answer = msgspec.json.decode(raw)
-        except msgspec.DecodeError as error:
+            answer = await self._pool.exchange("POST", self._url, msgspec.json.encode(body), headers, seconds=None)
+            if answer.status == 200:
+                return sampled_of(answer.json(), self._url)
+        except NoAnswer as error:
+            raise ModelError(f"no answer from {self._url}: {error}") from error
+        except ValueError as error:
             raise ModelError(f"{self._url} answered no JSON: {error}") from error
-        return sampled_of(answer, self._url)
+        again = answer.status in _ASK_AGAIN
+        raise ModelError(f"{self._url} answered {answer.words}", status=answer.status, retryable=again)
 
 
 def params_of(sampling: Sampling) -> dict[str, Any]:

@@ -8,11 +8,14 @@ paused server queues new requests until it is resumed.
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import aiohttp
 import anyio
+import msgspec
 from pydantic import JsonValue
+from yarl import URL
 
 from rollouthub.errors import SupplyError
+from rollouthub.http.exchange import open_pool
+from rollouthub.http.no_answer import NoAnswer
 from rollouthub.models.address import normal_base_url
 from rollouthub.trainers.stream.generation_control import InFlight
 
@@ -34,7 +37,9 @@ class VllmControl:
         """
         given = (base_urls,) if isinstance(base_urls, str) else tuple(base_urls)
         self._roots = tuple(normal_base_url(url).removesuffix("/v1") for url in given)
-        self._headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        self._headers = {"Content-Type": "application/json"}
+        if api_key is not None:
+            self._headers["Authorization"] = f"Bearer {api_key}"
         self._timeout_seconds = timeout_seconds
 
     # --- what a supply asks -----------------------------------------------------------------------------------------
@@ -158,26 +163,24 @@ class VllmControl:
         answers: list[JsonValue] = [None] * len(self._roots)
         problems: list[str] = []
 
-        async def tell(session: aiohttp.ClientSession, place: int, root: str) -> None:
-            try:
-                async with session.request(verb, f"{root}/{route}", params=query or None, json=body) as response:
-                    text = await response.text()
-                    if response.status == _NOT_FOUND:
-                        problems.append(f"{root} has no /{route}: start vLLM with VLLM_SERVER_DEV_MODE=1")
-                    elif not response.ok:
-                        problems.append(f"{root}/{route} answered {response.status}: {' '.join(text.split())[:300]}")
-                    elif text:
-                        answers[place] = await response.json()
-            except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-                problems.append(f"{root}/{route}: {type(error).__name__} {error}".strip())
+        sent = b"" if body is None else msgspec.json.encode(body)
 
-        timeout = aiohttp.ClientTimeout(total=self._timeout_seconds)
-        async with (
-            aiohttp.ClientSession(timeout=timeout, headers=self._headers) as session,
-            anyio.create_task_group() as calls,
-        ):
+        async def tell(place: int, root: str) -> None:
+            try:
+                url = URL(f"{root}/{route}").with_query(query or None)
+                answer = await pool.exchange(verb, url, sent, self._headers, seconds=self._timeout_seconds)
+                if answer.status == _NOT_FOUND:
+                    problems.append(f"{root} has no /{route}: start vLLM with VLLM_SERVER_DEV_MODE=1")
+                elif answer.status >= 400:
+                    problems.append(f"{root}/{route} answered {answer.words}")
+                elif answer.body:
+                    answers[place] = answer.json()
+            except (NoAnswer, ValueError) as error:
+                problems.append(f"{root}/{route}: {error}")
+
+        async with open_pool() as pool, anyio.create_task_group() as calls:
             for place, root in enumerate(self._roots):
-                calls.start_soon(tell, session, place, root)
+                calls.start_soon(tell, place, root)
         if problems:
             raise SupplyError(f"could not steer vLLM: {'; '.join(problems)}")
         return answers

@@ -1,8 +1,15 @@
-"""Parses server-sent events, in which the OpenAI API streams its answers."""
+"""Parses server-sent events, in which the OpenAI API streams its answers, and MCP servers send messages."""
+
+from collections.abc import Mapping
 
 EVENT_STREAM = "text/event-stream"
 DONE = b"[DONE]"
 """The data of the event that ends a stream."""
+
+
+def is_event_stream(headers: Mapping[str, str]) -> bool:
+    """Whether an answer's body is an event stream; names of headers are in lower case."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower() == EVENT_STREAM
 
 
 class EventReader:
@@ -40,3 +47,7 @@ class EventReader:
     def end(self) -> list[bytes]:
         """The data of an unfinished event at the end of the stream, since some servers omit the last empty line."""
         return self.feed(b"\n\n")
+
+    def whole(self, body: bytes) -> list[bytes]:
+        """The data of all events of a stream that has arrived whole; empty ones are left out."""
+        return [data for data in (*self.feed(body), *self.end()) if data]
