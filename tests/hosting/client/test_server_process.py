@@ -18,7 +18,7 @@ from rollouthub.hosting.client.server_process import LINES_A_SECOND, ServerProce
 from rollouthub.hosting.launch import ServeOrder
 from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.lock import LockedEnvironment
-from rollouthub.processes import clean_environment
+from rollouthub.processes import IMPORT_SETTINGS, clean_environment
 
 ORDER = ServeOrder(environment="somebody's", control_token="control-token-of-this-test")
 READY = {"name": "x", "control_url": "http://127.0.0.1:1", "agent_url": "http://127.0.0.1:1", "pid": 1}
@@ -151,9 +151,13 @@ def test_variables_named_like_secrets_are_kept_from_environments() -> None:
     )
     plain = ("PATH", "PWD", "KEYBOARD", "TOKENIZERS_PARALLELISM", "HOME")
     everything: dict[str, str] = dict.fromkeys((*secret, *plain), "x")
-    assert set(clean_environment(everything)) == set(plain)
+    assert set(clean_environment(everything)) == {*plain, *IMPORT_SETTINGS}
     # What an environment declares that it needs, it gets; and that alone.
-    assert set(ServerProgram(secrets=(secret[0], "NOT_SET")).environment(everything)) == {*plain, secret[0]}
+    assert set(ServerProgram(secrets=(secret[0], "NOT_SET")).environment(everything)) == {
+        *plain,
+        *IMPORT_SETTINGS,
+        secret[0],
+    }
 
 
 def test_an_installed_environment_is_shown_less_and_what_it_declares() -> None:
@@ -168,7 +172,7 @@ def test_an_installed_environment_is_shown_less_and_what_it_declares() -> None:
     }
     everything: dict[str, str] = dict.fromkeys((*named, "OPENAI_API_KEY"), "x") | login | plain
     installed = ServerProgram(secrets=("DATABASE_URL",), is_strangers=True)
-    assert set(installed.environment(everything)) == {*plain, "DATABASE_URL"}
+    assert set(installed.environment(everything)) == {*plain, *IMPORT_SETTINGS, "DATABASE_URL"}
 
 
 def test_what_is_installed_is_a_strangers(tmp_path: Path) -> None:
