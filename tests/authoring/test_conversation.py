@@ -1,5 +1,6 @@
 """Who speaks when, and who hears what."""
 
+import json
 from collections.abc import Sequence
 
 import anyio
@@ -129,3 +130,18 @@ async def test_what_is_said_past_the_last_turn_is_not_heard() -> None:
         for text in ("first", "second", "third"):
             assert await talk.reply("a", [assistant(text)]) is None
     assert [said.text for said in talk.said] == ["first"]
+
+
+async def test_a_seat_has_no_more_to_say_in_its_turn_after_a_restore_than_before() -> None:
+    talk = Conversation(("a", "b"), rounds=2, most_characters=100)
+    talk.say("a", "x" * 90)
+    state = json.loads(json.dumps(talk.snapshot()))
+    again = Conversation(("a", "b"), rounds=2, most_characters=100)
+    again.restore(state)
+    for each in (talk, again):
+        each.say("a", "y" * 90)
+    assert [len(said.text) for said in again.said] == [len(said.text) for said in talk.said] == [90, 10 + len(" […]")]
+    del state["spent"]  # as an earlier version saved it
+    again.restore(state)
+    again.say("a", "y" * 90)
+    assert len(again.said[-1].text) == 90

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+from tests.mcp_servers.containers import TASKS
+from tests.mcp_servers.swe.test_swe import rows as swe_rows
+
 WORKBENCH = str(Path(__file__).parent / "workbench.py")
 
 
@@ -37,6 +40,8 @@ SUBJECTS = (
 ALWAYS = ("workbench", "arithmetic", "mcp_server", "board_game")
 """Of these: every kind of tool and ending, one that ships, one that is no Python of ours, and one of several seats.
 The others are soak."""
+CONTAINERS = ("terminal", "swe")
+"""Those whose worlds are containers: they need an engine, and images that stand in for public ones."""
 FUNCTION = {
     "task_id": "Own/0",
     "prompt": 'def double(n: int) -> int:\n    """Twice n."""\n',
@@ -66,6 +71,10 @@ def make_subject(name: str, folder: Path) -> Subject:
         return Subject("code", {"data": str(folder / "test.jsonl"), "sandbox": "process"})
     if name == "reasoning_gym" and find_spec("reasoning_gym") is None:
         pytest.skip("the extra reasoning-gym is not installed")
+    if name == "terminal":
+        return Subject(name, {"data": str(TASKS / "greeting")})
+    if name == "swe":
+        return Subject(name, {"data": swe_rows(folder).data})
     if name == "mcp_server":
         return Subject(str(Path(__file__).parents[2] / "examples" / "mcp_server"))
     if name == "debate":

@@ -10,11 +10,24 @@ import pytest
 from mcp_types import TextContent
 
 from rollouthub import Deadlines, Message, Submission
-from rollouthub.environment import Environment
+from rollouthub.environment import AnyEnvironment, Environment
+from rollouthub.errors import NotOffered
 from rollouthub.plugins.environments import find_environment
+from rollouthub.plugins.importers import NO_SNAPSHOT, find_importer
 from rollouthub.protocols import Episode
-from tests.contract.conftest import SUBJECTS, make_subject
+from rollouthub_servers.agent_world_model import AgentWorldModel
+from rollouthub_servers.bfcl.environment import Bfcl
+from rollouthub_servers.nemo_gym.nemo_environment import NemoGym
+from rollouthub_servers.openenv.openenv_environment import OpenEnv
+from rollouthub_servers.ors.ors_environment import Ors
+from rollouthub_servers.step_api.environment import StepGame
+from rollouthub_servers.tau2.tau2_environment import Tau2
+from rollouthub_servers.verifiers.verifiers_env import Verifiers
+from tests.contract.conftest import CONTAINERS, SUBJECTS, Subject, make_subject
 from tests.contract.test_transports import first_cards, hosted, served
+from tests.mcp_servers.conftest import images
+
+__all__ = ["images"]
 
 
 def stateful() -> list[str]:
@@ -46,22 +59,41 @@ async def act(episode: Episode, messages: list[Message]) -> list[Any]:
 
 async def ending(episode: Episode, reference: list[Message]) -> tuple[float, Any]:
     score = await episode.verify(Submission(answer=reference[-1].text, transcript=tuple(reference)))
-    return score.reward, score.metrics
+    return score.reward, {name: value for name, value in score.metrics.items() if not name.endswith("seconds")}
 
 
-@pytest.mark.parametrize("name", sorted({*stateful()} - {*of_several_seats()}))
-@pytest.mark.parametrize("place", [hosted, served], ids=["here", "served"])
+SINGLE = sorted({*stateful()} - {*of_several_seats()})
+PLACES = pytest.mark.parametrize("place", [hosted, served], ids=["here", "served"])
+
+
+@pytest.mark.parametrize("name", SINGLE)
+@PLACES
 async def test_the_same_actions_after_a_restore_come_to_the_same(name: str, place: Any, tmp_path: Path) -> None:
-    async with place(make_subject(name, tmp_path)) as host:
+    await need_same_actions_same_results(make_subject(name, tmp_path), place)
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+@PLACES
+async def test_the_same_actions_in_a_restored_container_come_to_the_same(
+    name: str, place: Any, tmp_path: Path, images: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROLLOUTHUB_IMAGES", images)
+    await need_same_actions_same_results(make_subject(name, tmp_path), place)
+
+
+async def need_same_actions_same_results(subject: Subject, place: Any) -> None:
+    """Play half of a reference, keep the state, and go on from there: at once, and in two fresh episodes."""
+    deadlines = Deadlines(setup=600)
+    async with place(subject) as host:
         (card, *_) = await first_cards(host)
-        async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
+        async with host.open(card, seed=0, deadlines=deadlines) as episode:
             reference = list(await episode.reference())
             half = len(reference) // 2
             assert await act(episode, reference[:half])
             state = await episode.snapshot()
             expected = await act(episode, reference[half:]), await ending(episode, reference)
         for _ in range(2):  # what is restored shares nothing with what was restored before
-            async with host.open(card, seed=0, deadlines=Deadlines(), state=state) as again:
+            async with host.open(card, seed=0, deadlines=deadlines, state=state) as again:
                 assert (await act(again, reference[half:]), await ending(again, reference)) == expected
 
 
@@ -109,7 +141,7 @@ async def go_on(episode: Episode, rest: Mapping[str, Sequence[Message]]) -> tupl
 
 
 @pytest.mark.parametrize("name", of_several_seats())
-@pytest.mark.parametrize("place", [hosted, served], ids=["here", "served"])
+@PLACES
 async def test_seats_go_on_after_a_restore_as_if_nothing_had_been(name: str, place: Any, tmp_path: Path) -> None:
     async with place(make_subject(name, tmp_path)) as host:
         (card, *_) = await first_cards(host)
@@ -132,5 +164,29 @@ async def test_seats_go_on_after_a_restore_as_if_nothing_had_been(name: str, pla
 
 
 def test_some_have_a_state() -> None:
-    assert {"arithmetic", "customer_service"} <= {*stateful()} - {*of_several_seats()}
+    assert {"arithmetic", "code", "customer_service"} <= {*SINGLE}
     assert {"board_game", "debate", "negotiation"} == {*of_several_seats()}
+
+
+FOREIGN: dict[str, AnyEnvironment] = {
+    "agent_world_model": AgentWorldModel,
+    "bfcl": Bfcl,
+    "gem": StepGame,
+    "gymnasium": StepGame,
+    "nemo_gym": NemoGym,
+    "openenv": OpenEnv,
+    "ors": Ors,
+    "tau2": Tau2,
+    "textarena": StepGame,
+    "verifiers": Verifiers,
+}
+"""Format → the class of the worlds that are made of it."""
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_foreign_world_takes_snapshots_or_its_format_says_that_it_takes_none(name: str) -> None:
+    takes = FOREIGN[name].snapshot is not Environment.snapshot
+    assert takes is (NO_SNAPSHOT not in find_importer(name).about.unpromised)
+    if not takes:
+        with pytest.raises(NotOffered, match="takes no snapshots"):
+            FOREIGN[name].snapshot(object.__new__(FOREIGN[name]))

@@ -1,7 +1,7 @@
 """`Conversation`: the messages between the seats of an environment, and the order in which seats speak."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import anyio
@@ -119,9 +119,9 @@ class Conversation:
         return None
 
     def snapshot(self) -> JsonValue:
-        """The messages, which seats have heard them, and the seats that are left, as JSON."""
+        """The messages, which seats have heard them, what each has said in its turn, and the seats left, as JSON."""
         return _STATE.dump_python(
-            _State(self.said, self._unheard, self._turns, self._seats, self._is_over), mode="json"
+            _State(self.said, self._unheard, self._turns, self._seats, self._is_over, self._spent), mode="json"
         )
 
     def restore(self, state: JsonValue) -> None:
@@ -133,6 +133,7 @@ class Conversation:
         saved = _STATE.validate_python(state)
         self.said, self._unheard, self._turns = saved.said, saved.unheard, saved.turns
         self._seats, self._is_over = saved.seats, saved.is_over
+        self._spent = {**dict.fromkeys(saved.turns, (0, 0)), **saved.spent}
         self._wake()
 
     def _may_speak(self, seat: str, *, is_first: bool) -> bool:
@@ -178,6 +179,8 @@ class _State:
     turns: dict[str, int]
     seats: list[str]
     is_over: bool
+    spent: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """Empty in states that an earlier version saved."""
 
 
 _STATE = TypeAdapter(_State)

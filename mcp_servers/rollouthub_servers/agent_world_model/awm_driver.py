@@ -9,6 +9,7 @@ before the first session: what a session does to files does not reach the sessio
 # pyright: basic, reportMissingImports=false
 
 import asyncio
+import base64
 import gc
 import inspect
 import json
@@ -19,6 +20,7 @@ import shutil
 import sqlite3
 import sys
 import types
+import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,8 @@ from rollouthub_servers.foreign.serving import Refused, Session, arguments, serv
 
 _WORLD, _INITIAL = "world.db", "initial.db"
 _VERIFIER = "verify_task_completion"
+MOST_STATE_BYTES = 16 << 20
+"""Most bytes of a database that is saved or restored."""
 _create_engine = sqlalchemy.create_engine
 
 
@@ -145,6 +149,29 @@ class AwmEpisode:
             raise ValueError(f"the verifier gave {str(found)[:200]!r}, and no verdict")
         return found["result"]
 
+    def save(self) -> str:
+        """Return the database as it is now, packed, as text."""
+        with sqlite3.connect(f"file:{_WORLD}?mode=ro", uri=True) as held, sqlite3.connect(":memory:") as copy:
+            held.backup(copy)
+        data = copy.serialize()
+        held.close()
+        copy.close()
+        if len(data) > MOST_STATE_BYTES:
+            raise ValueError(f"the database has {len(data):,} bytes, and {MOST_STATE_BYTES:,} are kept")
+        return base64.b64encode(zlib.compress(data)).decode()
+
+    def restore(self, database: str) -> None:
+        """Return to a database that `save` gave."""
+        unpacking = zlib.decompressobj()
+        data = unpacking.decompress(base64.b64decode(database), MOST_STATE_BYTES + 1)
+        if len(data) > MOST_STATE_BYTES:
+            raise ValueError(f"the state has more than {MOST_STATE_BYTES:,} bytes")
+        with sqlite3.connect(":memory:") as kept, sqlite3.connect(_WORLD) as world:
+            kept.deserialize(data)
+            kept.backup(world)
+        kept.close()
+        world.close()
+
     def close(self) -> None:
         """Remove the session's folder."""
         if self._lifespan is not None:
@@ -202,7 +229,14 @@ async def _requested(operation: Operation, given: "dict[str, Any]") -> "tuple[in
 def open_session() -> Session:
     """Return a session's functions."""
     episode = AwmEpisode()
-    return {"open": episode.open, "call": episode.call, "verify": episode.verify, "close": episode.close}
+    return {
+        "open": episode.open,
+        "call": episode.call,
+        "verify": episode.verify,
+        "save": episode.save,
+        "restore": episode.restore,
+        "close": episode.close,
+    }
 
 
 if __name__ == "__main__":

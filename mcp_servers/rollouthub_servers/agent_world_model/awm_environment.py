@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 from anyio import to_thread
 from mcp_types import Tool
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from rollouthub import BadRow, Environment, EnvironmentConfig, Public, Score, Submission, Task
 from rollouthub.errors import ToolError
+from rollouthub.values import Frozen
 from rollouthub_servers.agent_world_model.scenario_files import SCENARIOS, AwmSecret, read_tasks
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
@@ -23,6 +24,7 @@ _DRIVER = "rollouthub_servers.agent_world_model.awm_driver"
 _TOOLS = "rollouthub_servers.agent_world_model.openapi_tools"
 _OPEN_SECONDS = 30.0
 _VERIFY_SECONDS = 20.0
+_STATE_SECONDS = 20.0
 
 
 class AgentWorldModelConfig(EnvironmentConfig):
@@ -96,10 +98,16 @@ class ScenarioPrograms:
             self._running.popitem()[1].runtime.close()
 
 
+class _SavedDatabase(Frozen):
+    database: str
+    """SQLite's file, packed, in base64."""
+
+
 class AgentWorldModel(Environment[AgentWorldModelConfig, Public, AwmSecret]):
     """Do what a user of a web application asks for, through its operations, and answer."""
 
     submits = False
+    scores_states = True
     checks_arguments = False
     """The application checks arguments itself and reports errors in its own words."""
     programs: ClassVar[dict[str, ScenarioPrograms]] = {}
@@ -153,6 +161,15 @@ class AgentWorldModel(Environment[AgentWorldModelConfig, Public, AwmSecret]):
             return await session.act("call", seconds=self.config.call_seconds, what=what, name=name, given=arguments)
         except ForeignRefusal as refusal:
             raise ToolError(str(refusal)) from refusal
+
+    async def snapshot(self) -> JsonValue:
+        """The episode's database. What the application keeps in memory alone is not in it."""
+        return {"database": await self._session.ask("save", seconds=_STATE_SECONDS)}
+
+    async def restore(self, state: JsonValue) -> None:
+        """Return to a database that was saved."""
+        saved = _SavedDatabase.model_validate(state)
+        await self._session.ask("restore", seconds=_STATE_SECONDS, database=saved.database)
 
     async def verify(self, submission: Submission) -> Score:
         """Score by the scenario's own verifier, which compares the databases before and after the episode in a fresh

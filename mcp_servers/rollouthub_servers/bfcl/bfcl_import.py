@@ -11,7 +11,7 @@ from pydantic import JsonValue, ValidationError
 
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.agents import check_config
-from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, silent
+from rollouthub.plugins.importers import NO_SNAPSHOT, Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub_servers.bfcl.bfcl_source import BfclSource, program_of
 from rollouthub_servers.bfcl.categories import FORMAT_SENSITIVITY, PLAYED, PREFIX, REFUSED, file_of
 from rollouthub_servers.bfcl.environment import BfclConfig
@@ -57,6 +57,7 @@ class BfclImporter:
         unpromised=(
             "that a single turn ends with the first message that makes calls: all calls of the episode are checked",
             "that rows with memory lose the conversation between writing and asking, as BFCL's own loop makes them",
+            NO_SNAPSHOT,
         ),
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from rollouthub import (
     BadRow,
@@ -118,6 +118,13 @@ class Code(Environment[CodeConfig]):
                 keeps_background=False,
             )
         return _told(finished, seconds)
+
+    def snapshot(self) -> JsonValue:
+        """Nothing: every program starts anew, and the answer is the agent's last message."""
+        return {}
+
+    async def restore(self, state: JsonValue) -> None:
+        """There is nothing to return to."""
 
     @property
     def _secret(self) -> CodeSecret:

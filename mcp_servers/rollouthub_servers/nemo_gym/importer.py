@@ -12,7 +12,16 @@ import msgspec
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError, UsageError
-from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, Written, silent
+from rollouthub.plugins.importers import (
+    NO_SNAPSHOT,
+    Candidate,
+    ForeignFormat,
+    Identity,
+    ImportSource,
+    Note,
+    Written,
+    silent,
+)
 from rollouthub.plugins.lock import LockedDependency
 from rollouthub.task import Task
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
@@ -88,6 +97,7 @@ class NemoGymImporter:
         unpromised=(
             "that a server meets the same world twice under one seed: it is told none",
             "that what its tools did is still known where a stored rollout is scored again",
+            NO_SNAPSHOT,
         ),
     )
 

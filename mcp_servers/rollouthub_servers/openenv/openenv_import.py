@@ -14,7 +14,16 @@ from mcp_types import Tool
 from pydantic import Field, JsonValue
 
 from rollouthub.errors import ConfigError, HubError, UsageError
-from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, Written, silent
+from rollouthub.plugins.importers import (
+    NO_SNAPSHOT,
+    Candidate,
+    ForeignFormat,
+    Identity,
+    ImportSource,
+    Note,
+    Written,
+    silent,
+)
 from rollouthub.text import plain
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
 from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
@@ -90,6 +99,7 @@ class OpenEnvImporter:
             "that an environment keeps its seed: many take none, and then only the numbers that Python and NumPy draw "
             "for all are seeded",
             "that a world ends: one that never says `done` goes on to the run's limits",
+            NO_SNAPSHOT,
         ),
     )
 

@@ -13,7 +13,7 @@ import anyio
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError
-from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, silent
+from rollouthub.plugins.importers import NO_SNAPSHOT, Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub.text import plain
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
 from rollouthub_servers.foreign.requirements import foreign_home
@@ -83,6 +83,7 @@ class OrsImporter:
         unpromised=(
             "that a task begins alike twice: a server takes no seed, and only what Python and NumPy draw is seeded",
             "anything that it asks of the network, or of secrets: neither is there",
+            NO_SNAPSHOT,
         ),
     )
     environment: str | None = None

@@ -13,7 +13,16 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from rollouthub.errors import ConfigError, HubError
 from rollouthub.plugins.agents import check_config
-from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, chosen_names, silent
+from rollouthub.plugins.importers import (
+    NO_SNAPSHOT,
+    Candidate,
+    ForeignFormat,
+    Identity,
+    ImportSource,
+    Note,
+    chosen_names,
+    silent,
+)
 from rollouthub.text import plain
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
 from rollouthub_servers.foreign.partial_lock import lock_without
@@ -252,7 +261,7 @@ def _about(summary: str, example: str, *unpromised: str) -> ForeignFormat:
         summary=summary,
         item="id",
         sources={"requirement": f"the library's distribution, such as {example}"},
-        unpromised=unpromised,
+        unpromised=(*unpromised, NO_SNAPSHOT),
     )
 
 

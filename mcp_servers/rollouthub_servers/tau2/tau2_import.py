@@ -11,7 +11,7 @@ from pydantic import JsonValue, ValidationError
 
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.agents import check_config
-from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, silent
+from rollouthub.plugins.importers import NO_SNAPSHOT, Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.requirements import foreign_home, lock_requirements
@@ -51,6 +51,7 @@ class Tau2Importer:
             "that a user played by a model says the same twice",
             "that assertions in words are judged alike by two judges",
             "voices, and an agent that works alone on a ticket: only conversations in text are played",
+            NO_SNAPSHOT,
         ),
     )
 

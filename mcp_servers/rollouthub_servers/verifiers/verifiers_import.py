@@ -16,7 +16,7 @@ from rollouthub.environment import EnvironmentConfig
 from rollouthub.errors import ConfigError, HubError, UsageError
 from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.components import component
-from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, silent
+from rollouthub.plugins.importers import NO_SNAPSHOT, Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub.plugins.lock import LockedDependency
 from rollouthub.text import plain
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
@@ -87,6 +87,7 @@ class VerifiersImporter:
         unpromised=(
             "that an environment draws the same random numbers in every version of what it needs",
             "that calls of one message meet each other: the environment runs them one after the other",
+            NO_SNAPSHOT,
         ),
     )
 

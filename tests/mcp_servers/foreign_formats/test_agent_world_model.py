@@ -1,7 +1,9 @@
 """AgentWorldModel's scenarios: listed, played over applications of their shape, attacked and broken."""
 
+import base64
 import json
 import sys
+import zlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,7 +14,7 @@ import pytest
 from mcp_types import CallToolResult, TextContent
 
 from rollouthub import Deadlines, Submission
-from rollouthub.errors import ConfigError, VerifierError
+from rollouthub.errors import ConfigError, TaskError, VerifierError
 from rollouthub.hosting.local.hosted_episode import BROKEN
 from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.messages import assistant
@@ -123,6 +125,34 @@ async def test_files_that_an_episode_spoils_are_not_what_later_ones_begin_with(h
     async with opened(host) as episode:
         assert text_of(await episode.seats["agent"].call_tool("list_notes", {})) == '["milk"]'
         assert (await episode.verify(TOLD)).reward == 0.0
+
+
+async def test_the_same_calls_after_a_restore_come_to_the_same(host: EnvironmentHost) -> None:
+    async def rest(episode: Episode) -> tuple[str, float]:
+        seat = episode.seats["agent"]
+        await seat.call_tool("verify", {"text": CANARY})
+        return text_of(await seat.call_tool("list_notes", {})), (await episode.verify(TOLD)).reward
+
+    async with opened(host) as episode:
+        await episode.seats["agent"].call_tool("verify", {"text": "eggs"})
+        state = json.loads(json.dumps(await episode.snapshot()))
+        expected = await rest(episode)
+        assert [each.ref.name for each in episode.artifacts] == ["state.json"]
+    assert expected[0] == json.dumps(["milk", "eggs", CANARY])
+    card = await host.find_task("test", TASK, 0)
+    for _ in range(2):
+        async with host.open(card, seed=0, deadlines=Deadlines(), state=state) as again:
+            assert await rest(again) == expected
+
+
+@pytest.mark.parametrize("database", ["no base64!", base64.b64encode(zlib.compress(b"\0" * (17 << 20))).decode()])
+async def test_a_state_that_is_no_database_breaks_its_own_episode_alone(host: EnvironmentHost, database: str) -> None:
+    card = await host.find_task("test", TASK, 0)
+    with pytest.raises(TaskError, match="failed in 'restore'"):
+        async with host.open(card, seed=0, deadlines=Deadlines(), state={"database": database}):
+            pass
+    async with opened(host) as episode:
+        assert text_of(await episode.seats["agent"].call_tool("list_notes", {})) == '["milk"]'
 
 
 async def test_a_call_that_never_ends_is_the_agents_and_nobody_elses(host: EnvironmentHost) -> None:

@@ -8,6 +8,7 @@ in `rollouthub.import_commands` instead.
 from rollouthub.plugins.importers.importer import (
     COMMANDS,
     IMPORTERS,
+    NO_SNAPSHOT,
     Candidate,
     ForeignFormat,
     Identity,
@@ -24,6 +25,7 @@ from rollouthub.plugins.importers.source import ImportSource, SourceKind
 __all__ = [
     "COMMANDS",
     "IMPORTERS",
+    "NO_SNAPSHOT",
     "Candidate",
     "ForeignFormat",
     "Identity",

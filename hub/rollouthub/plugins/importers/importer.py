@@ -32,6 +32,10 @@ class Identity(Frozen):
     """An SPDX expression; None where the caller gave none."""
 
 
+NO_SNAPSHOT = "a snapshot: the world lives in the memory of a foreign process, and no episode of it can be restored"
+"""What formats do not promise whose worlds are neither files nor databases; `Environment.snapshot` refuses there."""
+
+
 class Candidate(Frozen):
     """An item that a source offers, such as a task or a server, and whether the hub can play it."""
 
