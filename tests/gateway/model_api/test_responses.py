@@ -180,8 +180,12 @@ def test_pictures_are_kept_as_media() -> None:
 @pytest.mark.parametrize(
     ("part", "problem"),
     [
-        ({"type": "input_file", "file_id": "f"}, "reads no input_file"),
-        ({"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,cG5n"}, "no input_file"),
+        ({"type": "input_file", "file_id": "f"}, "keeps no files"),
+        ({"type": "input_file", "file_url": "http://x/a.pdf"}, "fetches no addresses"),
+        ({"type": "input_file", "filename": "a.png", "file_data": "data:image/png;base64,cG5n"}, "begins with"),
+        ({"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,!"}, "not base64"),
+        ({"type": "input_audio", "input_audio": {"data": "cG5n", "format": "midi"}}, "not known"),
+        ({"type": "input_audio"}, "lacks its data"),
         ({"type": "input_image", "file_id": "f"}, "the hub keeps no files"),
         ({"type": "input_image", "image_url": "data:video/mp4;base64,cG5n"}, "no image"),
         ({"type": "of_tomorrow"}, "'of_tomorrow' is not understood"),

@@ -51,11 +51,12 @@ def chat_of_responses(request: Mapping[str, Any]) -> dict[str, Any]:
     """
     config = _module("responses").LiteLLMCompletionResponsesConfig
     fields = {name: value for name, value in request.items() if name not in ("input", "stream")}
-    return _translated(
+    chat = _translated(
         lambda: config.transform_responses_api_request_to_chat_completion_request(
             model=_NO_MODEL, input=request["input"], responses_api_request=fields
         )
     )
+    return _with_media(chat)
 
 
 def namespaces_of(tools: Sequence[Mapping[str, Any]]) -> Mapping[str, tuple[str, str]]:
@@ -79,7 +80,27 @@ def chat_of_messages(request: Mapping[str, Any]) -> dict[str, Any]:
     """
     adapter = _module("messages").LiteLLMAnthropicMessagesAdapter()
     fields = {**request, "model": _NO_MODEL}
-    return _translated(lambda: adapter.translate_anthropic_to_openai(fields)[0])
+    return _with_media(_translated(lambda: adapter.translate_anthropic_to_openai(fields)[0]))
+
+
+def _with_media(chat: dict[str, Any]) -> dict[str, Any]:
+    """The chat with its sounds and files, which went through litellm as pictures: it would drop some of them."""
+    for message in chat["messages"]:
+        if isinstance(message.get("content"), list):
+            message["content"] = [_uncarried(part) for part in message["content"]]
+    return chat
+
+
+def _uncarried(part: object) -> object:
+    match part:
+        case {"type": "image_url", "image_url": {"url": str(url)} | str(url)} if not url.startswith("data:image/"):
+            mime_type, _, encoded = url.removeprefix("data:").partition(";base64,")
+            if mime_type.startswith("audio/"):
+                sound = {"data": encoded, "format": mime_type.removeprefix("audio/")}
+                return {"type": "input_audio", "input_audio": sound}
+            return {"type": "file", "file": {"file_data": url}} if url.startswith("data:") else part
+        case _:
+            return part
 
 
 def _translated(translate: Any) -> Any:

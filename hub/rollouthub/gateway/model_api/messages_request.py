@@ -162,9 +162,11 @@ def _block(block: Any) -> dict[str, Any]:
         return _document(known)
     if kind == "image":
         source: Any = known.get("source")
-        kept = cast(dict[str, Any], source).get("type") if isinstance(source, dict) else None
-        if kept != "base64":
-            raise ValueError(f"an image of source {kept!r} is not fetched; send it as base64")
+        kept = cast(dict[str, Any], source) if isinstance(source, dict) else {}
+        if kept.get("type") != "base64":
+            raise ValueError(f"an image of source {kept.get('type')!r} is not fetched; send it as base64")
+        if not str(kept.get("media_type")).startswith("image/"):
+            raise ValueError(f"an image holds {str(kept.get('media_type'))[:80]!r}, which is no image")
     if kind == "tool_use":
         for name in ("id", "name"):
             if not isinstance(known.get(name), str):
@@ -186,7 +188,10 @@ def _document(block: dict[str, Any]) -> dict[str, Any]:
             return {"type": "text", "text": fields["data"]}
         if fields.get("type") == "content" and isinstance(fields.get("content"), str):
             return {"type": "text", "text": fields["content"]}
-    raise ValueError("a document that is no plain text cannot be read by a chat model; send its text or pictures")
+        if fields.get("type") == "base64" and str(fields.get("media_type")).startswith(("application/", "text/")):
+            # As a picture, which litellm passes on everywhere; `chat_of_messages` makes it what it was.
+            return {"type": "image", "source": fields}
+    raise ValueError("a document is read as text or as base64 (application/pdf); the hub fetches and keeps none")
 
 
 def _put_calls_right(chat: dict[str, Any], messages: list[dict[str, Any]], spellings: Spellings) -> None:

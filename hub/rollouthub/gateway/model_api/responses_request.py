@@ -140,23 +140,59 @@ def _content(content: Any, place: int) -> Any:
         return content
     if not isinstance(content, list):
         raise ValueError(f"input[{place}]: a message lacks content")
-    parts: list[Any] = []
-    for part in cast(list[Any], content):
-        if not isinstance(part, dict):
-            raise ValueError(f"input[{place}]: content is text or a list of parts")
-        known = cast(dict[str, Any], part)
-        kind = known.get("type")
-        if kind == "refusal":
-            parts.append({"type": "output_text", "text": known.get("refusal")})
-        elif kind == "input_image" and not isinstance(known.get("image_url"), str):
-            raise ValueError(f"input[{place}]: the hub keeps no files; send a base64 data URI in image_url")
-        elif kind == "input_file":
-            raise ValueError(f"input[{place}]: a chat model reads no input_file; send its text or pictures")
-        elif kind in ("input_text", "output_text", "text", "input_image"):
-            parts.append(known)
-        else:
-            raise ValueError(f"input[{place}]: a content part of type {kind!r} is not understood")
-    return parts
+    try:
+        return [_part(part) for part in cast(list[Any], content)]
+    except ValueError as error:
+        raise ValueError(f"input[{place}]: {error}") from None
+
+
+def _part(part: Any) -> dict[str, Any]:
+    if not isinstance(part, dict):
+        raise ValueError("content is text or a list of parts")
+    known = cast(dict[str, Any], part)
+    match kind := known.get("type"):
+        case "refusal":
+            return {"type": "output_text", "text": known.get("refusal")}
+        case "input_image":
+            return _picture(known)
+        # As pictures, which litellm passes on everywhere; `chat_of_responses` makes them what they were.
+        case "input_file":
+            return {"type": "input_image", "image_url": _file(known)}
+        case "input_audio":
+            return {"type": "input_image", "image_url": _sound(known)}
+        case "input_text" | "output_text" | "text":
+            return known
+        case _:
+            raise ValueError(f"a content part of type {kind!r} is not understood")
+
+
+def _picture(part: dict[str, Any]) -> dict[str, Any]:
+    url = part.get("image_url")
+    if not isinstance(url, str):
+        raise ValueError("the hub keeps no files; send a base64 data URI in image_url")
+    if url.startswith("data:") and not url.startswith("data:image/"):
+        raise ValueError(f"an input_image holds {url[5:45]!r}, which is no image")
+    return part
+
+
+def _file(part: dict[str, Any]) -> str:
+    """The data URI of an `input_file`."""
+    data = part.get("file_data")
+    if not isinstance(data, str):
+        where = "fetches no addresses" if part.get("file_url") else "keeps no files"
+        raise ValueError(f"the hub {where}; send an input_file as a base64 data URI in file_data")
+    if not data.startswith(("data:application/", "data:text/")):
+        raise ValueError(f"file_data begins with {data[:40]!r}; send a document as data:application/pdf;base64,…")
+    return data
+
+
+def _sound(part: dict[str, Any]) -> str:
+    """An `input_audio` as a data URI."""
+    match part.get("input_audio"):
+        case {"data": str(data), "format": str(kind)}:
+            return f"data:audio/{kind};base64,{data}"
+        case _:
+            raise ValueError("an input_audio lacks its data and format")
 
 
 def _thought(item: Mapping[str, Any]) -> str:
