@@ -104,7 +104,6 @@ SLOW = (
     "tests/mcp_servers/test_kept_states.py::test_a_repository_is_graded_the_same_again[replaced]",
     "tests/mcp_servers/test_kept_states.py::test_what_is_too_large_is_missing_and_is_no_fault",
     "tests/mcp_servers/swe/test_swe.py::test_a_runner_that_is_planted_beside_the_code_does_not_run",
-    "tests/cluster/test_seats.py::test_two_models_at_two_seats_leave_the_same_record_everywhere[served]",
     "tests/contract/test_transports.py::test_every_client_sees_and_scores_the_same[arithmetic]",
     "tests/contract/test_transports.py::test_every_client_sees_and_scores_the_same[workbench]",
     "tests/live/control/test_shells.py::test_a_shell_runs_in_the_sandbox_of_exactly_that_rollout[docker]",
