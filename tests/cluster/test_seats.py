@@ -34,5 +34,6 @@ async def test_two_models_at_two_seats_leave_the_same_record_everywhere(play: Pl
     assert len(hosted) == 3
     assert all([turn.agent for turn in each.turns][:1] == ["first"] for each in hosted)
     assert {seat: player.model for seat, player in hosted[0].seats.items()} == SEATS
-    for elsewhere in ({"pool": "local", "served": True}, {}, {"served": True}):
+    others: list[dict[str, Any]] = [{"pool": "local", "served": True}, {}, {"served": True}]
+    for elsewhere in others:
         assert plain((await play(**settings, **elsewhere)).records()) == plain(hosted), elsewhere
