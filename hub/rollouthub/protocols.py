@@ -194,6 +194,8 @@ class EnvironmentInfo(Frozen):
     isolation: Isolation
     scores_transcripts: bool = False
     """Whether `score` works without an episode."""
+    scores_samples: bool = True
+    """Whether it scores a sample by itself (`verify`); False if it only scores groups."""
     reads_turns: bool = False
     """Whether its verifier gets all turns with the submission."""
     scores_states: bool = False
@@ -346,7 +348,8 @@ class EnvironmentHost(Protocol):
         ...
 
     async def score(self, task: TaskCard, submission: Submission, *, seed: int, deadlines: Deadlines) -> Score:
-        """Score a submission without an episode, if `info.scores_transcripts`.
+        """Score a submission without an episode, if `info.scores_transcripts`; if `info.scores_groups`, that is what
+        `verify` says of the one sample, and not its final score.
 
         Raises:
             NotOffered: the verifier needs the state of an episode.

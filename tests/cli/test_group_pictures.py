@@ -1,4 +1,4 @@
-"""A verdict on a group sees the pictures of every seat, wherever it is reached, and what its judge saw is kept."""
+"""A verdict on a group sees pictures and files of its members, wherever it is reached; what its judge saw is kept."""
 
 import signal
 from pathlib import Path
@@ -15,11 +15,12 @@ import os
 
 from rollouthub import Environment, EnvironmentConfig, Message, ModelRequest, Public, Score, Secret, Task, Text, picture
 from rollouthub.messages import media_of
+from rollouthub.score import CollectedArtifacts, KeptArtifact
 
 FIRST, SECOND, JUDGED = (b"\\x89PNG\\r\\n\\x1a\\n" + name for name in (b"first", b"second", b"judged"))
 
 class Pictured(Environment[EnvironmentConfig]):
-    """Two seats, a picture each."""
+    """Two seats, a picture each, and a file that both leave."""
     seats = ("a", "b")
     submits = False
 
@@ -35,6 +36,9 @@ class Pictured(Environment[EnvironmentConfig]):
         shown = picture(FIRST if seat == "a" else SECOND)
         return [Message(role="user", content=(Text(text="Look:"), shown))]
 
+    async def collect_artifacts(self, max_bytes):
+        return CollectedArtifacts(kept=[KeptArtifact.of("left.txt", b"left")])
+
     async def verify_group(self, submissions):
         if os.path.exists("kill"):
             os.kill(os.getpid(), 9)
@@ -46,8 +50,9 @@ class Pictured(Environment[EnvironmentConfig]):
             Score(reward=float(
                 [part.read() for part in media_of(one)] == [FIRST]
                 and {part.read() for part in media_of(other)} == {FIRST, SECOND}
+                and each.artifact_bytes("left.txt") == b"left"
             ))
-            for one, other in zip(said, turns)
+            for each, one, other in zip(submissions, said, turns)
         ]
 '''  # fmt: skip
 FIRST, SECOND, JUDGED = (b"\x89PNG\r\n\x1a\n" + name for name in (b"first", b"second", b"judged"))
@@ -59,8 +64,8 @@ def written(folder: Path) -> str:
     return "pictured.py"
 
 
-def need_all_pictures(folder: Path) -> None:
-    with open_run(folder / "run") as reader:
+def need_all_pictures(run: Path) -> None:
+    with open_run(run) as reader:
         rollouts = list(reader.rollouts())
         kept = {name: reader.media(digest_of(name)) for name in (FIRST, SECOND, JUDGED)}
     assert [rollout.reward for rollout in rollouts] == [1.0, 1.0], [rollout.faults for rollout in rollouts]
@@ -73,7 +78,16 @@ def need_all_pictures(folder: Path) -> None:
 def test_a_verdict_on_a_group_sees_every_seats_pictures(hub: Hub, tmp_path: Path, where: tuple[str, ...]) -> None:
     done = hub("run", written(tmp_path), *where, *PLAY)
     assert done.code == 0, done.err
-    need_all_pictures(tmp_path)
+    need_all_pictures(tmp_path / "run")
+
+
+@pytest.mark.parametrize("where", [(), ("--served",)], ids=["here", "served"])
+def test_a_verdict_that_is_given_again_sees_what_was_kept(hub: Hub, tmp_path: Path, where: tuple[str, ...]) -> None:
+    name = written(tmp_path)
+    assert hub("run", name, *PLAY).code == 0
+    done = hub("score", "run", "--env", name, *where, "-o", "again", "-q")
+    assert done.code == 0, done.err
+    need_all_pictures(tmp_path / "again")
 
 
 @pytest.mark.parametrize("where", [(), ("--served",)], ids=["here", "served"])
@@ -87,4 +101,4 @@ def test_a_verdict_of_a_resumed_run_sees_the_pictures_that_were_played_before(
     (tmp_path / "kill").unlink()
     done = hub("run", name, *where, *PLAY, "--resume")
     assert done.code == 0, done.err
-    need_all_pictures(tmp_path)
+    need_all_pictures(tmp_path / "run")

@@ -1,6 +1,8 @@
 """Environments that score all samples of a task together, through the command line: played, killed, resumed."""
 
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +169,114 @@ def test_a_command_without_groups_refuses_an_environment_that_scores_them(hub: H
     assert "scores all samples of a task together" in " ".join(said.split())
 
 
+def again(folder: Path) -> list[Any]:
+    with open_run(folder / "run-rescored") as reader:
+        assert reader.waiting() == 0
+        return sorted(reader.rollouts(), key=lambda rollout: (rollout.task.id, rollout.sample))
+
+
+@pytest.mark.parametrize("where", [(), ("--served",)], ids=["here", "served"])
+def test_a_finished_run_is_scored_again_by_whole_groups_that_name_who_is_missing(
+    hub: Hub, tmp_path: Path, where: tuple[str, ...]
+) -> None:
+    assert hub("run", written(tmp_path), *PLAY, RANKED="break").code == 1
+    before = records(tmp_path)
+    (tmp_path / "asked.txt").unlink()
+    text = (tmp_path / "ranked.py").read_text()
+    (tmp_path / "ranked.py").write_text(text.replace("reward=float(place)", "reward=float(place) + 10"))
+    done = hub("score", "run", "--env", "ranked.py", *where)
+    assert done.code == 1, done.err  # one was not played to its end
+    assert "5 of 6 verdicts changed" in done.out
+    after = again(tmp_path)
+    assert [rollout.reward for rollout in after] == [rollout.score and rollout.reward + 10 for rollout in before]
+    assert [rollout.turns for rollout in after] == [rollout.turns for rollout in before]
+    assert after[0].score.metadata["group"] == before[0].score.metadata["group"]
+    assert after[1].outcome is Outcome.ENVIRONMENT_FAILED
+    assert sorted(asked(tmp_path)) == ["a [0, 2] 1:environment_failed", "b [0, 1, 2]"]
+
+
+def test_what_verify_gives_is_asked_for_again_where_a_transcript_is_all(hub: Hub, tmp_path: Path) -> None:
+    what = "return [Score(reward=each.score.reward + each.sample) for each in self.group.members]"
+    name = written(tmp_path, what, VERIFIED)
+    assert hub("run", name, *PLAY).code == 0
+    assert "verifies the world" in hub("score", "run", "--env", name).refused()
+    (tmp_path / name).write_text(
+        (tmp_path / name).read_text().replace("0.25", "0.5") + "    scores_transcripts = True\n"
+    )
+    assert hub("score", "run", "--env", name, "-q").code == 0
+    assert [rollout.reward for rollout in again(tmp_path)] == [0.5, 1.5, 2.5] * 2
+    assert again(tmp_path)[0].score.metrics == {"verify": 0.5}
+    (tmp_path / "lines.jsonl").write_text('{"task_id": "a", "completion": "hello"}\n')
+    assert "a stored text is one by itself" in hub("score", "lines.jsonl", "--env", name).refused()
+
+
+def test_a_verdict_that_failed_is_given_when_the_run_is_scored_again(hub: Hub, tmp_path: Path) -> None:
+    name = written(tmp_path, "if not os.path.exists('go'): raise RuntimeError('no idea')")
+    assert hub("run", name, *PLAY).code == 1
+    assert hub("score", "run", "--env", name, "-q").code == 1
+    (tmp_path / "go").touch()
+    assert hub("score", "run", "--env", name, "-o", "run-rescored", "--resume", "-q").code == 1  # what is kept stays
+    assert hub("score", "run", "--env", name, "-o", "anew", "-q").code == 0
+    with open_run(tmp_path / "anew") as reader:
+        assert sorted(rollout.reward or 0.0 for rollout in reader.rollouts()) == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
+
+
+def test_killed_before_a_verdict_scoring_again_asks_for_whole_groups(hub: Hub, tmp_path: Path) -> None:
+    name = written(tmp_path, "os.path.exists('rescoring') and self.task.id == 'b' and os.kill(os.getpid(), 9)")
+    assert hub("run", name, *PLAY).code == 0
+    (tmp_path / "rescoring").touch()
+    words = ("score", "run", "--env", name, "--concurrency", "1", "-q")
+    with started(tmp_path, *words) as killed:
+        assert killed.wait(120) == -signal.SIGKILL
+    with open_run(tmp_path / "run-rescored") as reader:
+        assert (reader.waiting(), sum(reader.outcomes().values())) == (3, 3)
+    assert "wait for their group's verdict" in hub("score", "run-rescored", "--env", name).refused()
+    (tmp_path / "rescoring").unlink()
+    (tmp_path / "asked.txt").unlink()
+    assert hub(*words, "--resume").code == 0
+    assert [rollout.reward for rollout in again(tmp_path)] == [0.0, 1.0, 2.0] * 2
+    assert asked(tmp_path) == ["b [0, 1, 2]"], "a group that has its verdict is asked about no more"
+
+
+def test_interrupted_between_groups_scoring_again_leaves_no_group_in_part(hub: Hub, tmp_path: Path) -> None:
+    name = written(tmp_path, "os.path.exists('rescoring') and self.task.id == 'a' and os.kill(os.getpid(), 2)")
+    assert hub("run", name, *PLAY).code == 0
+    (tmp_path / "rescoring").touch()
+    (tmp_path / "asked.txt").unlink()
+    words = ("score", "run", "--env", name, "--concurrency", "1", "-q")
+    with started(tmp_path, *words) as interrupted:
+        assert interrupted.wait(120) == 130
+    with open_run(tmp_path / "run-rescored") as reader:
+        assert (reader.waiting(), reader.info.status) == (0, "interrupted")
+        assert [rollout.reward for rollout in reader.rollouts()] in ([0.0, 1.0, 2.0], [0.0, 1.0, 2.0] * 2)
+    assert hub(*words, "--resume").code == 0
+    assert [rollout.reward for rollout in again(tmp_path)] == [0.0, 1.0, 2.0] * 2
+    assert asked(tmp_path) == ["a [0, 1, 2]", "b [0, 1, 2]"]
+
+
+def test_a_damaged_record_is_named_and_its_group_gets_no_other_verdict(hub: Hub, tmp_path: Path) -> None:
+    name = written(tmp_path)
+    assert hub("run", name, *PLAY).code == 0
+    damaged = records(tmp_path)[4].rollout_id
+    with closing(sqlite3.connect(tmp_path / "run" / "run.db")) as connection:
+        connection.execute("UPDATE rollouts SET body = '{' WHERE rollout_id = ?", (damaged,))
+        connection.commit()
+    (tmp_path / "asked.txt").unlink()
+    said = hub("score", "run", "--env", name, "--concurrency", "1", "-q").refused()
+    assert f"{damaged} is damaged" in " ".join(said.split())
+    assert asked(tmp_path) == ["a [0, 1, 2]"], "nothing is guessed of a group that is not whole"
+
+
+def test_a_group_whose_task_is_gone_is_unscored_where_bad_rows_are_skipped(hub: Hub, tmp_path: Path) -> None:
+    name = written(tmp_path)
+    assert hub("run", name, *PLAY).code == 0
+    (tmp_path / name).write_text((tmp_path / name).read_text().replace('("a", "b")', '("a",)'))
+    assert "'b'" in hub("score", "run", "--env", name, "-o", "refused", "-q").refused()
+    assert hub("score", "run", "--env", name, "--skip-bad", "-q").code == 1
+    assert [rollout.reward for rollout in again(tmp_path)] == [0.0, 1.0, 2.0, None, None, None]
+    assert again(tmp_path)[3].outcome is Outcome.VERIFIER_FAILED
+
+
 DUEL = """
 from rollouthub import Environment, EnvironmentConfig, Public, Secret, Task
 from rollouthub.authoring.rewards import PairwiseJudge, Tournament
@@ -217,3 +327,6 @@ def test_an_agent_that_ends_its_own_world_keeps_its_zero_and_is_lost_to_the_grou
     assert (first.reward, forfeited.reward, third.reward) == (0.0, 0.0, 1.0)
     assert "group" not in forfeited.score.metadata
     assert first.score.metadata["group"]["lost"] == [{"sample": 1, "outcome": "scored"}]
+    assert hub("score", "run", "--env", name, "-q").code == 0
+    assert again(tmp_path)[1].score == forfeited.score
+    assert again(tmp_path)[0].score.metadata == first.score.metadata

@@ -6,48 +6,28 @@ once, in the run's own process, and committed for all members at once; a run tha
 verdict when it is resumed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
-from pydantic import JsonValue
 
+from rollouthub.engine.group_verdict import group_of, group_verdict, lost_member, with_stored_contents
 from rollouthub.engine.new_verdict import scored_again, without_verdict
 from rollouthub.engine.run_request import Retries
 from rollouthub.engine.sample import Sample
 from rollouthub.engine.schedule import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from rollouthub.engine.session import Session
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.errors import (
-    EpisodeError,
-    NotOffered,
-    RunDirectoryError,
-    StoreError,
-    TaskError,
-    UnknownNameError,
-    VerifierError,
-)
-from rollouthub.hosting.local.submitted_contents import (
-    contents_in,
-    group_with_contents,
-    judged_media,
-    submissions_of,
-)
-from rollouthub.rollout import Outcome, Rollout, submission_of
-from rollouthub.score import GroupMember, LostMember, ModelCall, SampleGroup, Score
+from rollouthub.errors import EpisodeError, StoreError, VerifierError
+from rollouthub.hosting.local.submitted_contents import contents_in, judged_media, submissions_of
+from rollouthub.rollout import Outcome, Rollout
+from rollouthub.score import LostMember, ModelCall, SampleGroup, Score
 from rollouthub.store import RunWriter, open_run
 
-OWN = "verify"
-"""Name of the metric that holds the reward of a member's own `verify`, unless the group's verdict has a metric of
-this name.
-"""
 _NONE: Mapping[str, bytes] = {}
-MOST_CHARACTERS = 300
-"""Most characters of the reason why a member is lost."""
 
 
 @dataclass(slots=True)
@@ -129,7 +109,7 @@ class GroupScoring:
         if rollout.awaits_group:
             group.waiting[sample.rollout_id] = rollout
         else:
-            group.lost[sample.rollout_id] = _lost(rollout)
+            group.lost[sample.rollout_id] = lost_member(rollout)
         if group.is_complete:
             del self._open[sample.group_id]
             if group.waiting:
@@ -139,9 +119,9 @@ class GroupScoring:
     async def _judge(self, group: _OpenGroup) -> None:
         try:
             await self._writer.flush()  # what was played outlasts whatever the verdict comes to
-            asked = group_of(group.members, group.lost.values(), group.sample)
-            if digests := [content.digest for content in contents_in(submissions_of(asked))]:
-                asked = await anyio.to_thread.run_sync(_with_contents, asked, digests, self._directory)
+            asked = group_of(group.members, group.lost.values(), group.sample.context.host.info)
+            if contents_in(submissions_of(asked)):
+                asked = await anyio.to_thread.run_sync(self._with_contents, asked)
             verdict, media = await self._verdict(group, asked), dict[str, bytes]()
             if not isinstance(verdict, EpisodeError):
                 media = await anyio.to_thread.run_sync(judged_media, verdict)
@@ -156,24 +136,21 @@ class GroupScoring:
     async def _verdict(self, group: _OpenGroup, asked: SampleGroup) -> Sequence[Score] | EpisodeError:
         """The members' scores, or the error, after as many retries as a broken verifier gets."""
         sample, tries = group.sample, 0
+        host, deadlines = sample.context.host, sample.context.deadlines
         while True:
             try:
-                scores = await sample.context.host.score_group(
-                    sample.task, asked, seed=sample.seed, deadlines=sample.context.deadlines
+                return await group_verdict(
+                    host, sample.task, group.members, asked, seed=sample.seed, deadlines=deadlines
                 )
-                for rollout, score in zip(group.members, scores, strict=True):
-                    scored_again(rollout, score, sample.context.host.info.seats)
-            except NotOffered as error:
-                return TaskError(str(error), retryable=False)
             except EpisodeError as error:
                 tries += 1
                 if not error.retryable or tries > self._retries.verifier:
                     return error
                 await anyio.sleep(min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (tries - 1)))
-            else:
-                told = _told(asked)
-                pairs = zip(group.members, scores, strict=True)
-                return [_merged(rollout.score, score, told) for rollout, score in pairs]
+
+    def _with_contents(self, asked: SampleGroup) -> SampleGroup:
+        with open_run(self._directory) as reader:
+            return with_stored_contents(asked, reader)
 
     def _conclude(
         self, members: Sequence[Rollout], verdict: Sequence[Score] | EpisodeError, media: Mapping[str, bytes] = _NONE
@@ -200,61 +177,8 @@ class GroupScoring:
         self._judged(final, calls)
 
 
-def group_of(members: Sequence[Rollout], lost: Iterable[LostMember], sample: Sample) -> SampleGroup:
-    """A group in the form that its verifier gets."""
-    info = sample.context.host.info
-    return SampleGroup(
-        members=tuple(
-            GroupMember(
-                sample=rollout.sample,
-                submission=submission_of(rollout, info.seats[0], with_turns=info.reads_turns),
-                score=rollout.score,
-            )
-            for rollout in members
-        ),
-        lost=tuple(sorted(lost, key=lambda member: member.sample)),
-    )
-
-
-def _with_contents(group: SampleGroup, digests: Sequence[str], directory: Path) -> SampleGroup:
-    """The group with the bytes of its members' media and artifacts, as far as the run's store has them."""
-    found: dict[str, bytes] = {}
-    with open_run(directory) as reader:
-        for digest in digests:
-            with suppress(UnknownNameError, RunDirectoryError):
-                found[digest] = reader.media(digest)
-    return group_with_contents(group, found)
-
-
-def _lost(rollout: Rollout) -> LostMember:
-    fault = next(iter(rollout.faults), None)
-    reason = None if fault is None else f"{fault.type}: {fault.message}"[:MOST_CHARACTERS]
-    return LostMember(sample=rollout.sample, outcome=rollout.outcome.value, reason=reason)
-
-
 def _late() -> EpisodeError:
     return VerifierError("the verdict on its group was given without this sample", retryable=False)
-
-
-def _told(group: SampleGroup) -> dict[str, JsonValue]:
-    """What each member's record says about its group: the samples that were scored, and those that were lost."""
-    return {
-        "samples": [member.sample for member in group.members],
-        "lost": [{"sample": member.sample, "outcome": member.outcome} for member in group.lost],
-    }
-
-
-def _merged(own: Score | None, score: Score, group: dict[str, JsonValue]) -> Score:
-    """A member's score from the group's verdict, with the metrics, suspicion and judge calls of its own `verify`."""
-    metrics = score.metrics if own is None else {OWN: own.reward, **score.metrics}
-    return score.model_copy(
-        update={
-            "metrics": metrics,
-            "suspect": score.suspect or (own and own.suspect),
-            "judge_calls": (*(own.judge_calls if own is not None else ()), *score.judge_calls),
-            "metadata": {**score.metadata, "group": group},
-        }
-    )
 
 
 def group_scoring(session: Session, tasks: TaskGroup) -> GroupScoring | None:

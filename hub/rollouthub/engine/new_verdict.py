@@ -20,6 +20,15 @@ def scored_again(rollout: Rollout, score: Score, seats: Collection[str]) -> Roll
     return _with(rollout, Outcome.SCORED, score)
 
 
+def awaiting_group(rollout: Rollout, own: Score | None) -> Rollout:
+    """The record without its verdict, as it waits for its group's; `own` is the score of its own `verify`.
+
+    Raises:
+        VerifierError: the score names a turn or tokens that the rollout does not have.
+    """
+    return _with(rollout, Outcome.SCORED, own).model_copy(update={"awaits_group": True})
+
+
 def without_verdict(rollout: Rollout, error: EpisodeError) -> Rollout:
     """The record of a rollout whose new verdict failed."""
     fault = fault_of(error, "verify")

@@ -15,9 +15,8 @@ class VerifiersGroup(Verifiers, Environment[VerifiersConfig]):
 
     scores_transcripts = False
 
-    async def verify(self, submission: Submission) -> Score:
-        """One alone has no score; `verify_group` gives it."""
-        raise NotImplementedError
+    # As if it had none: one sample alone has no score.
+    verify = Environment[VerifiersConfig].verify  # pyright: ignore[reportAssignmentType]
 
     async def verify_group(self, submissions: Sequence[Submission]) -> Sequence[Score]:
         """The library's rubric over the group."""

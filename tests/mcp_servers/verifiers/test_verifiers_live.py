@@ -202,6 +202,10 @@ async def test_group_rewards_are_scored_over_the_group(root: Path) -> None:
     async with open_in_process(found.name, found.environment, configured(found, {})) as host:
         assert host.info.scores_groups
         card = await host.find_task("train", "train-0", 0)
+        async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
+            assert await episode.conclude(Submission(transcript=(assistant("short"),))) is None, (
+                "it waits for its group"
+            )
         said = [Submission(transcript=(assistant(text),)) for text in ("short", "the longest")]
         members = tuple(GroupMember(sample=n, submission=each) for n, each in enumerate(said))
         scores = await host.score_group(card, SampleGroup(members=members), seed=0, deadlines=Deadlines())

@@ -13,15 +13,17 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from rollouthub.analysis.scoring.task_lookup import TaskIndex
-from rollouthub.engine.new_verdict import scored_again, without_verdict
+from rollouthub.engine.group_verdict import GROUP, group_of, group_verdict, lost_member, with_stored_contents
+from rollouthub.engine.new_verdict import awaiting_group, scored_again, without_verdict
 from rollouthub.engine.open_environment import OpenEnvironment
 from rollouthub.errors import AgentError, EpisodeError, RunDirectoryError, UnknownNameError, VerifierError
 from rollouthub.hosting.local.submitted_contents import judged_media, with_contents
 from rollouthub.messages import media_of
-from rollouthub.protocols import EnvironmentHost
+from rollouthub.protocols import EnvironmentHost, TaskCard
 from rollouthub.rollout import UNKEPT, Outcome, Rollout, submission_of
-from rollouthub.score import STATE
+from rollouthub.score import STATE, Score
 from rollouthub.store import RunReader, RunWriter, open_writer
+from rollouthub.store.grouped_reader import BrokenRecord
 
 _RESCORED = (Outcome.SCORED, Outcome.VERIFIER_FAILED)
 
@@ -82,58 +84,134 @@ class Rescorer:
                 )
             writer.set_plan(info.planned, info.bad_rows)
             begin(sum(self._reader.outcomes().values()), writer.done_count)
-            rollouts = self._rollouts(writer)
+            units = self._open_units(writer)
             async with anyio.create_task_group() as workers:
                 for _ in range(self._settings.concurrency):
-                    workers.start_soon(self._work, rollouts, writer)
+                    workers.start_soon(self._work, units, writer)
             if self._is_stopped:
                 writer.set_status("interrupted")
 
-    def _rollouts(self, writer: RunWriter) -> Iterator[Rollout]:
+    def _open_units(self, writer: RunWriter) -> Iterator[Sequence[Rollout]]:
+        """The rollouts that are still to be written, in units that are scored together."""
         known: set[str] = set()
-        for rollout in self._reader.rollouts():
+        for unit in self._units():
             if self._is_stopped:
                 return
-            digest = rollout.tools_digest
-            if digest is not None and digest not in known:
+            for digest in {rollout.tools_digest for rollout in unit} - known - {None}:
+                assert digest is not None
                 known.add(digest)
                 writer.add_tools(digest, self._reader.tools(digest))
-            if not writer.is_kept(rollout.rollout_id):
-                yield rollout
+            if _is_open(unit, writer):
+                yield unit
 
-    async def _work(self, rollouts: Iterator[Rollout], writer: RunWriter) -> None:
-        for rollout in rollouts:
-            scored = await self._rescored(rollout) if rollout.outcome in _RESCORED else rollout
-            media = self._media(rollout) | judged_media([scored.score] if scored.score is not None else [])
-            await writer.add(scored.model_copy(update={"run_id": writer.run_id}), media)
+    def _units(self) -> Iterator[Sequence[Rollout]]:
+        """All rollouts: whole groups of environments that score groups, others one by one."""
+        grouped = {name for name, environment in self._environments.items() if environment.host.info.scores_groups}
+        if not grouped:
+            yield from ([rollout] for rollout in self._reader.rollouts())
+            return
+        for group in self._reader.groups():
+            records: list[Rollout] = []
+            for record in group:
+                if isinstance(record, BrokenRecord):
+                    raise RunDirectoryError(f"{self._reader.directory}: {record.name} is damaged: {record.problem}")
+                records.append(record)
+            if records[0].environment.name in grouped:
+                yield records
+            else:
+                yield from ([record] for record in records)
+
+    async def _work(self, units: Iterator[Sequence[Rollout]], writer: RunWriter) -> None:
+        for unit in units:
+            if self._environments[unit[0].environment.name].host.info.scores_groups:
+                await self._rescore_group(unit, writer)
+            else:
+                for rollout in unit:
+                    scored = await self._rescored(rollout) if rollout.outcome in _RESCORED else rollout
+                    await self._add(scored, rollout, writer)
             await checkpoint()
+
+    async def _add(self, scored: Rollout, rollout: Rollout, writer: RunWriter) -> None:
+        media = self._media(rollout) | judged_media([scored.score] if scored.score is not None else [])
+        await writer.add(scored.model_copy(update={"run_id": writer.run_id}), media)
+
+    async def _rescore_group(self, records: Sequence[Rollout], writer: RunWriter) -> None:
+        """Score the members of a group together, and write all its records. Until the verdict the members wait in the
+        new run, as they did when they were played.
+        """
+        environment = self._environments[records[0].environment.name]
+        card = await self._card(records[0])
+        host = environment.host
+        placed = [await self._placed(rollout, environment, card) for rollout in records]
+        for each, rollout in zip(placed, records, strict=True):
+            await self._add(each, rollout, writer)
+        members = [each.model_copy(update={"run_id": writer.run_id}) for each in placed if each.awaits_group]
+        if not members or isinstance(card, VerifierError):
+            return
+        await writer.flush()
+        asked = group_of(members, [lost_member(each) for each in placed if not each.awaits_group], host.info)
+        asked = with_stored_contents(asked, self._reader)
+        seed, deadlines = members[0].seed, environment.deadlines
+        try:
+            scores = await group_verdict(host, card, members, asked, seed=seed, deadlines=deadlines)
+        except EpisodeError as error:
+            writer.conclude_group([without_verdict(member, error) for member in members])
+        else:
+            pairs = zip(members, scores, strict=True)
+            final = [scored_again(member, score, host.info.seats) for member, score in pairs]
+            writer.conclude_group(final, judged_media(scores))
+
+    async def _placed(self, rollout: Rollout, environment: OpenEnvironment, card: TaskCard | VerifierError) -> Rollout:
+        """A record as it waits for its group's verdict; or its final record, if it is lost to the group."""
+        if rollout.outcome not in _RESCORED or _is_zero_of_its_own(rollout):
+            return rollout
+        if isinstance(card, VerifierError):
+            return without_verdict(rollout, card)
+        self.changed_tasks += card.digest != rollout.task.digest
+        try:
+            is_alone = environment.host.info.scores_samples
+            return awaiting_group(rollout, await self._score(rollout, environment, card) if is_alone else None)
+        except EpisodeError as error:
+            return without_verdict(rollout, error)
 
     async def _rescored(self, rollout: Rollout) -> Rollout:
         environment = self._environments[rollout.environment.name]
-        host = environment.host
-        index = self._index(host, rollout.task.split)
+        card = await self._card(rollout)
+        if isinstance(card, VerifierError):
+            return without_verdict(rollout, card)
+        self.changed_tasks += card.digest != rollout.task.digest
+        info = environment.host.info
+        if not info.scores_transcripts and _is_zero_of_its_own(rollout):
+            return rollout  # it ended its own sandbox, which no verifier was asked about
         try:
-            card = await index.find(rollout.task.id)
+            return scored_again(rollout, await self._score(rollout, environment, card), info.seats)
+        except EpisodeError as error:
+            return without_verdict(rollout, error)
+
+    async def _card(self, rollout: Rollout) -> TaskCard | VerifierError:
+        """The card of a rollout's task; an error if there is no such task any more, and `skip_bad` is on."""
+        index = self._index(self._environments[rollout.environment.name].host, rollout.task.split)
+        try:
+            return await index.find(rollout.task.id)
         except UnknownNameError as error:
             if not self._settings.skip_bad:
                 raise
-            return without_verdict(rollout, VerifierError(str(error), retryable=False))
-        self.changed_tasks += card.digest != rollout.task.digest
-        info = host.info
-        if not info.scores_transcripts and _is_zero_of_its_own(rollout):
-            return rollout  # it ended its own sandbox, which no verifier was asked about
-        submission = submission_of(rollout, info.seats[0], with_turns=info.reads_turns)
+            return VerifierError(str(error), retryable=False)
+
+    async def _score(self, rollout: Rollout, environment: OpenEnvironment, card: TaskCard) -> Score:
+        """What `verify` says of a rollout: of its transcript, or of the state that it ended in.
+
+        Raises:
+            EpisodeError: there is no score.
+        """
+        host, deadlines = environment.host, environment.deadlines
+        submission = submission_of(rollout, host.info.seats[0], with_turns=host.info.reads_turns)
         submission = with_contents(submission, self._media(rollout))
-        try:
-            if info.scores_transcripts:
-                score = await host.score(card, submission, seed=rollout.seed, deadlines=environment.deadlines)
-            else:
-                state, deadlines = self._state(rollout), environment.deadlines
-                async with host.open(card, seed=rollout.seed, deadlines=deadlines, state=state) as episode:
-                    score = await episode.verify(submission)
-            return scored_again(rollout, score, info.seats)
-        except EpisodeError as error:
-            return without_verdict(rollout, error)
+        if host.info.scores_transcripts:
+            return await host.score(card, submission, seed=rollout.seed, deadlines=deadlines)
+        state = self._state(rollout)
+        async with host.open(card, seed=rollout.seed, deadlines=deadlines, state=state) as episode:
+            return await episode.verify(submission)
 
     def _state(self, rollout: Rollout) -> JsonValue:
         """The stored final state of a rollout.
@@ -177,8 +255,19 @@ class Rescorer:
         return found
 
 
+def _is_open(unit: Sequence[Rollout], writer: RunWriter) -> bool:
+    """Whether a unit is not written yet; a group is written with its verdict."""
+    ids = [rollout.rollout_id for rollout in unit]
+    if writer.is_judged(unit[0].group_id):
+        return False
+    return not all(map(writer.is_kept, ids)) or any(each in writer.waiting_members for each in ids)
+
+
 def _is_zero_of_its_own(rollout: Rollout) -> bool:
-    return bool(rollout.faults) and rollout.outcome is Outcome.SCORED and not rollout.artifacts and rollout.reward == 0
+    """Whether its agent ended its own sandbox, so that no verifier and no group was asked about it."""
+    if rollout.score is None or rollout.reward != 0 or GROUP in rollout.score.metadata:
+        return False
+    return any(fault.boundary == "agent" for fault in rollout.faults) and not rollout.artifacts
 
 
 def _digests(rollout: Rollout) -> Iterator[str]:

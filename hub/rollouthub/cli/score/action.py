@@ -178,8 +178,8 @@ def require_transcripts(host: EnvironmentHost) -> None:
     name = host.info.name
     if host.info.scores_groups:
         raise ConfigError(
-            f"environment {name!r} scores all samples of a task together, when they are played: "
-            f"play its tasks with `hub run {name}`"
+            f"environment {name!r} scores all samples of a task together, and a stored text is one by itself: "
+            f"play its tasks with `hub run {name}`; `hub score RUN` scores whole groups of a run again"
         )
     if not host.info.scores_transcripts:
         raise ConfigError(

@@ -43,7 +43,7 @@ class ScoreCommand(SettingsCommand):
     """`hub score`: takes the run settings that apply to a verifier."""
 
     options = ScoreOptions
-    taken = ("roles", "set", "deadlines.verify", "in_process")
+    taken = ("roles", "set", "deadlines.verify", "in_process", "served")
 
 
 def score(

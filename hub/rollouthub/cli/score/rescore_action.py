@@ -126,8 +126,7 @@ class _Rescoring:
         async with open_scorer(order, targets, **more) as opened:
             hosts = [environment.host for environment in opened.environments]
             for host in hosts:
-                if not host.info.scores_states:
-                    require_transcripts(host)
+                _require_again(self._reader, host)
             settings = RescoreSettings(seed, order.options.concurrency, order.options.skip_bad)
             by_name = dict(zip(played, opened.environments, strict=True))
             self.is_same_verifier = _versions(resolved) == {
@@ -155,6 +154,30 @@ class _Rescoring:
         for rollout in rollouts:
             score = rollout.score
             self._means.add(rollout.outcome, score and score.reward, score and score.passed)
+
+
+def _require_again(reader: RunReader, host: EnvironmentHost) -> None:
+    """Refuse an environment that cannot score a run's rollouts again.
+
+    Raises:
+        ConfigError: it needs the world that an episode leaves, or the run's groups have no verdict yet.
+    """
+    info = host.info
+    if not info.scores_groups:
+        if not info.scores_states:
+            require_transcripts(host)
+        return
+    if waiting := reader.waiting():
+        raise ConfigError(
+            f"{waiting:,} rollouts of {reader.directory} wait for their group's verdict; "
+            "finish the run first, with hub run --resume"
+        )
+    if info.scores_samples and not (info.scores_transcripts or info.scores_states):
+        raise ConfigError(
+            f"environment {info.name!r} verifies the world an episode leaves behind before it scores the group, and a "
+            "run has no such world (its class says `scores_transcripts = True` where text is all, or "
+            "`scores_states = True` where its state is kept)"
+        )
 
 
 def _played(resolved: Any) -> tuple[str, ...]:

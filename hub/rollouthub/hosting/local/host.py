@@ -81,6 +81,7 @@ class InProcessHost:
                 )
         self._toolbox = Toolbox(environment, self._config)
         self._tasks: dict[tuple[str, int], SplitTasks] = {}
+        scores_samples = environment.verify is not Environment.verify
         self.info = EnvironmentInfo(
             name=name,
             version=environment.version,
@@ -93,7 +94,8 @@ class InProcessHost:
             limits=environment.limits(self._config),
             deadlines=environment.deadlines(self._config),
             isolation="in_process",
-            scores_transcripts=environment.scores_transcripts and not environment.scores_groups(),
+            scores_transcripts=environment.scores_transcripts and scores_samples,
+            scores_samples=scores_samples,
             reads_turns=environment.reads_turns or len(environment.seats) > 1,
             takes_turns=environment.takes_turns,
             scores_groups=environment.scores_groups(),
@@ -185,7 +187,7 @@ class InProcessHost:
             NotOffered: this environment's verifier needs the state of an episode.
             VerifierError: the verifier failed, or returned something that is not a score.
         """
-        if self.info.scores_groups:
+        if not self.info.scores_samples:
             raise NotOffered(
                 f"environment {self.info.name!r} scores all samples of a task together, not one by itself; "
                 "play its tasks with `hub run`"
