@@ -74,6 +74,10 @@ SLOW = (
         "[served-right-left]"
     ),
     "tests/mcp_servers/test_leaks_between_seats.py::test_l2_nobody_calls_or_speaks_as_another[served-right-left]",
+    (
+        "tests/mcp_servers/test_rooms_between_seats.py::test_l7_no_file_of_another_seat_or_of_the_verifier_is_on_a_seats_disk"
+        "[served-process]"
+    ),
     "tests/sandboxes/bench/test_bench.py::test_processes_are_measured_where_they_are_asked_for[command1]",
     "tests/sandboxes/contract/test_faults.py::test_folders_deeper_than_any_path_end_with_their_sandbox[docker]",
     "tests/sandboxes/contract/test_faults.py::test_folders_deeper_than_any_path_end_with_their_sandbox[namespaces]",
