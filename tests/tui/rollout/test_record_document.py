@@ -9,7 +9,7 @@ from rollouthub import Outcome, Rollout, Score
 from rollouthub.limits import Limits
 from rollouthub.live.follow import RunFeed
 from rollouthub.rollout import Intervention
-from rollouthub.score import Component
+from rollouthub.score import Component, SpanReward
 from rollouthub.store import open_run
 from rollouthub_tui.widgets.rollout.document import Section
 from rollouthub_tui.widgets.rollout.outcome_facts import Mates
@@ -41,6 +41,16 @@ def test_a_score_tells_each_share_and_how_it_stands_among_its_mates() -> None:
     assert "3 samples, 1 unscored" in words
     assert "+0.200 from the mean, +1.00 deviations" in words
     assert "nothing to learn from" in told(verdict(record(), Mates((1.0, 1.0))))
+
+
+def test_a_score_tells_which_tokens_of_which_turn_were_rewarded() -> None:
+    spans = [SpanReward(turn=1, start=at, end=at + 1, reward=0.25) for at in range(10)]
+    score = Score(reward=1.0, span_rewards=(*spans, SpanReward(turn=0, start=2, end=6, reward=-0.5)))
+    words = told(verdict(record(score=score), None))
+    assert "11 spans of tokens, +2 together" in words
+    assert "turn 1      tokens 2 to 5 -0.5\n" in words
+    assert "turn 2      tokens 0 to 0 +0.25, " in words
+    assert "tokens 7 to 7 +0.25, 2 more spans +0.5" in words
 
 
 def test_what_is_unscored_has_no_reward_and_tells_its_fault_and_kind() -> None:

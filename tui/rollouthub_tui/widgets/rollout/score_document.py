@@ -6,12 +6,13 @@ from functools import partial
 from rich.text import Text
 
 from rollouthub.rollout import Rollout
-from rollouthub.score import ModelCall, Score
+from rollouthub.score import ModelCall, Score, SpanReward
 from rollouthub.statistics.amounts import count, dollars, number, seconds, short
+from rollouthub.views.terminal.span_words import span_words
 from rollouthub_tui.widgets.rollout.document import Piece, Section
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 from rollouthub_tui.widgets.rollout.outcome_facts import Fact, Mates, mates_facts, outcome_facts, training_facts
-from rollouthub_tui.widgets.rollout.transcript import MESSAGE_ROWS, fault_pieces, said
+from rollouthub_tui.widgets.rollout.transcript import MESSAGE_ROWS, fault_pieces, said, turn_number
 
 _BAR = 24
 
@@ -26,6 +27,8 @@ def verdict(rollout: Rollout, mates: Mates | None) -> list[Section]:
         if score.metrics:
             lines = [f"{drawn_line(name, 60):<28} {value:g}" for name, value in score.metrics.items()]
             sections.append(_section("metrics", "Metrics", [Text(line) for line in lines]))
+        if score.span_rewards:
+            sections.append(_section("spans", "Rewards of tokens", _spans(score)))
         if score.feedback:
             feedback = score.feedback
             sections.append(
@@ -92,6 +95,16 @@ def _components(score: Score) -> list[Text]:
             )
         )
     return lines
+
+
+def _spans(score: Score) -> list[Text]:
+    by_turn: dict[int, list[SpanReward]] = {}
+    for span in score.span_rewards:
+        by_turn.setdefault(span.turn, []).append(span)
+    return [
+        Text.assemble((f"{turn_number(index):<12}", "dim"), ", ".join(span_words(spans)))
+        for index, spans in sorted(by_turn.items())
+    ]
 
 
 def _calls(calls: Sequence[ModelCall], title: str) -> Iterator[Section]:
