@@ -17,7 +17,7 @@ from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.models.credentials import Credentials
-from rollouthub.processes import PYTHON
+from rollouthub.processes import IMPORT_SETTINGS, PYTHON
 from tests.models.servers import mock_server
 
 from .conftest import Watched
@@ -153,4 +153,4 @@ def test_a_cluster_s_token_is_its_user_s_alone(tmp_path: Path, monkeypatch: pyte
 def test_a_cluster_is_started_with_ray_s_own_variables_and_none_that_looks_like_a_secret() -> None:
     ours = {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": KEY, "RAY_TLS_SERVER_KEY": "/key.pem", "LANG": "C"}
     theirs = {"OPENAI_API_KEY": KEY, "DATABASE_URL": "postgres://me:word@host/db"}
-    assert rays_environment({**ours, **theirs}) == ours
+    assert rays_environment({**ours, **theirs}) == IMPORT_SETTINGS | ours
