@@ -15,6 +15,8 @@ from rollouthub.models.retry import TryFailed
 _PREFIX = re.compile(r"^(?:litellm\.)?(?:\w*(?:Error|Timeout|Exception)\b(?:\s-|:)\s*)+|^\w+Exception - ")
 _UNSUPPORTED = re.compile(r"does not support parameters: (\[[^][]*\])")
 _ADVICE = "To drop "
+_LONGEST = 100_000
+"""Most characters of a message that are read."""
 _BREAKS = (httpx.RequestError, openai.APIConnectionError, OSError)
 
 
@@ -92,7 +94,7 @@ def _folded(headers: Any) -> Mapping[str, str]:
 
 def _words(error: Exception) -> str:
     """The message of the provider or of litellm, without litellm's prefixes and traceback."""
-    words = _PREFIX.sub("", str(getattr(error, "message", None) or error))
+    words = _PREFIX.sub("", str(getattr(error, "message", None) or error)[:_LONGEST])
     return words.partition("Traceback (most recent call last)")[0].strip() or type(error).__name__
 
 
