@@ -394,6 +394,7 @@ class SandboxProvider(Protocol):
 
         Raises:
             ConfigError: as `prepare`.
+            SandboxFileError: the files of the snapshot keep a sandbox from starting.
             SandboxError: no sandbox can be opened.
         """
         ...

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from rollouthub.errors import ConfigError, SandboxError
-from rollouthub.sandbox import Sandbox, SandboxRef, SandboxSpec, Snapshot
+from rollouthub.sandbox import Sandbox, SandboxFileError, SandboxRef, SandboxSpec, Snapshot
 from rollouthub_sandboxes.docker import container, engine_exec
 from rollouthub_sandboxes.docker.container_exit import ContainerStream
 from rollouthub_sandboxes.docker.container_layout import Image, Layout
@@ -36,6 +36,11 @@ REMOVE_SECONDS = 60.0
 LOOK_SECONDS = 0.05
 _NOT_FOUND, _BEING_REMOVED = 404, 409
 CLOSED = "the sandbox was closed"
+_OF_FILES = (
+    "unable to find user", "unable to find groups", "is a directory", "not a directory", "too many levels of symbolic",
+    "chdir to cwd", "outside of rootfs",
+)  # fmt: skip
+"""Parts of the engine's errors about files that keep a container from starting."""
 _CANNOT_RUN = ("exec format error", "exec user process caused")
 logger = logging.getLogger(__name__)
 
@@ -115,6 +120,7 @@ class Maker:
 
         Raises:
             ConfigError: the engine cannot set up the isolation.
+            SandboxFileError: the files of the snapshot keep it from starting, or cannot be put into it.
             SandboxError: it could not be created or started.
         """
         async with AsyncExitStack() as stack:
@@ -142,7 +148,7 @@ class Maker:
         async with self._created(recipe, volume) as (name, id, ref):
             stream = ContainerStream(engine, id, recipe.spec.resources, await attach(engine, id))
             try:
-                await _start(engine, id)
+                await _start(engine, id, recipe)
             except BaseException:
                 await stream.aclose()
                 raise
@@ -168,7 +174,7 @@ class Maker:
         async with self._created(recipe, None) as (name, id, ref):
             stream = ContainerStream(self._engine, id, recipe.spec.resources, await attach(self._engine, id))
             try:
-                await _start(self._engine, id)
+                await _start(self._engine, id, recipe)
                 async with engine_exec.watch(self._engine, id, name, ref, recipe.plan, stream) as sandbox:
                     await self._fill(recipe, sandbox)
                     yield Box(name, recipe, sandbox, stream, None)
@@ -218,6 +224,7 @@ class Maker:
             if self._has_quota and "quota" in str(error):
                 self._has_quota = False
                 return await self._create(recipe, volume, name)
+            _blame_files(recipe, error)
             if error.status == 400:
                 raise ConfigError(f"a sandbox of {recipe.spec.image or 'the base image'}: {error}") from error
             raise
@@ -225,7 +232,10 @@ class Maker:
     async def _fill(self, recipe: Recipe, sandbox: Sandbox) -> None:
         user = "root" if recipe.plan.has_writable_root else None
         if recipe.snapshot is None:
-            await unpack(sandbox, recipe.seed)
+            try:
+                await unpack(sandbox, recipe.seed)
+            except SandboxFileError as error:
+                raise SandboxError(str(error)) from error
         else:
             await remove_leftovers(sandbox, recipe.snapshot.leftovers)
             await unpack(sandbox, recipe.snapshot.archive, user=user)
@@ -267,13 +277,21 @@ async def _gone(engine: Engine, name: str) -> None:
     logger.warning("the container %s is still being removed by %s", name, engine.name)
 
 
-async def _start(engine: Engine, id: str) -> None:
+async def _start(engine: Engine, id: str, recipe: Recipe) -> None:
     try:
         await engine.call(engine.api.start, id)
     except EngineError as error:
+        _blame_files(recipe, error)
         if _tells_that_it_cannot_run(error):
             raise _cannot_run(engine, error) from error
         raise
+
+
+def _blame_files(recipe: Recipe, error: EngineError) -> None:
+    """Raise an error about the files of the recipe's snapshot, if they are what the engine's error is about."""
+    if recipe.snapshot is not None and any(words in str(error) for words in _OF_FILES):
+        message = f"no container starts from the files of a snapshot: {error}"
+        raise SandboxFileError(message, "ENOEXEC") from error
 
 
 @asynccontextmanager

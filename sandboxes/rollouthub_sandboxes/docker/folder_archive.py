@@ -8,7 +8,6 @@ from typing import cast
 
 from anyio import to_thread
 
-from rollouthub.errors import SandboxError
 from rollouthub.sandbox import CommandNotStarted, File, Sandbox, SandboxFileError
 
 MOST_BYTES = 256 << 20
@@ -21,7 +20,8 @@ async def pack(sandbox: Sandbox, folders: Iterable[str], *, user: str | None = N
     """The contents of a sandbox's folders as one tar archive, without entries for the folders themselves.
 
     Raises:
-        SandboxFileError: the archive is larger than 256 MiB, or a folder cannot be read.
+        SandboxFileError: the archive is larger than 256 MiB, or a folder cannot be read, by a `tar` that the agent put
+            there for example.
     """
     names = [folder.lstrip("/") for folder in folders]
     if not names:
@@ -31,14 +31,17 @@ async def pack(sandbox: Sandbox, folders: Iterable[str], *, user: str | None = N
     except CommandNotStarted:
         files = await sandbox.collect([f"/{name}" for name in names], max_bytes=MOST_BYTES)
         return await to_thread.run_sync(_packed, files)
-    return await to_thread.run_sync(clean, data, _inside(names))
+    try:
+        return await to_thread.run_sync(clean, data, _inside(names))
+    except (tarfile.TarError, ValueError, OverflowError) as error:
+        raise SandboxFileError(f"the folders {', '.join(names)} were packed by no tar: {error}", "EIO") from error
 
 
 async def unpack(sandbox: Sandbox, archive: bytes, *, user: str | None = None) -> None:
     """Unpack an archive made by `pack` in another sandbox.
 
     Raises:
-        SandboxError: the files do not fit, or could not be written.
+        SandboxFileError: the files do not fit, or could not be written.
     """
     if not archive:
         return
@@ -47,7 +50,8 @@ async def unpack(sandbox: Sandbox, archive: bytes, *, user: str | None = None) -
             ["tar", "-xpf", "-"], stdin=archive, cwd="/", user=user, timeout_seconds=TAR_SECONDS, output_bytes=4096
         )
         if done.exit_status != 0:
-            raise SandboxError(f"files could not be put into a sandbox: {done.stderr.text.strip() or 'tar failed'}")
+            said = done.stderr.text.strip() or "tar failed"
+            raise SandboxFileError(f"files could not be put into a sandbox: {said}", "EIO")
     except CommandNotStarted:
         await _place(sandbox, archive, user)
 
@@ -58,7 +62,7 @@ def clean(archive: bytes, keeps: Callable[[str], str | None]) -> bytes:
     """
     target = io.BytesIO()
     with (
-        tarfile.open(fileobj=io.BytesIO(archive)) as source,
+        tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as source,
         tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as cleaned,
     ):
         for member in source:
@@ -108,6 +112,21 @@ def joined(archives: Iterable[bytes]) -> bytes:
                 for member in source:
                     whole.addfile(member, source.extractfile(member) if member.isreg() else None)
     return target.getvalue()
+
+
+def with_own(archive: bytes, own: bytes, paths: Iterable[str]) -> bytes:
+    """The archive with what `own` has at and below the paths, in place of its own members there."""
+    names = {path.lstrip("/") for path in paths}
+
+    def is_below(name: str) -> bool:
+        path = PurePosixPath(name)
+        return any(str(each) in names for each in (path, *path.parents))
+
+    others, theirs = (
+        clean(each, lambda name, keeps=keeps: name if is_below(name) is keeps else None) if each else b""
+        for each, keeps in ((archive, False), (own, True))
+    )
+    return joined(each for each in (others, theirs) if each)
 
 
 def is_empty(archive: bytes) -> bool:
@@ -162,9 +181,9 @@ async def _place(sandbox: Sandbox, archive: bytes, user: str | None) -> None:
     with tarfile.open(fileobj=io.BytesIO(archive)) as source:
         for member in source:
             if member.issym() or member.islnk():
-                raise SandboxError(
+                raise SandboxFileError(
                     f"/{member.name} is a link, which needs a tar program in the image to be put into a sandbox",
-                    retryable=False,
+                    "ENOSYS",
                 )
             reader = source.extractfile(member) if member.isreg() else None
             if reader is not None:

@@ -32,6 +32,7 @@ async def looked_into(engine: Engine, image: Image, run: str) -> AsyncGenerator[
     config = {
         "Image": image.id,
         "Entrypoint": ["/none"],
+        "WorkingDir": "/",  # the engine would make the image's own, which may be a file by now
         "Labels": labels(this_process(), run, time.time() + _SECONDS, "look"),
         "HostConfig": {"NetworkMode": "none", "LogConfig": {"Type": "none"}},
     }

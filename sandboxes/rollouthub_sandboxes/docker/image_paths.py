@@ -26,13 +26,14 @@ _AT_ONCE = 200
 
 @asynccontextmanager
 async def put_back(
-    engine: Engine, image: Image, kept: str, paths: Sequence[str], altered: frozenset[str], run: str
+    engine: Engine, image: Image, kept: str, paths: Sequence[str], altered: frozenset[str], workdir: str, run: str
 ) -> AsyncGenerator[tuple[str, list[str], list[str]] | None]:
     """A container of the image `kept`, never started, in which `paths` have the files of `image` again.
 
     Yields its id, the paths that were restored, and those of them that the image lacks: each of these is an empty file
-    without permissions, to be removed once the container has started. Yields None where no path needs restoring: each
-    is a folder in both images, in which only entries below it or its own date changed.
+    without permissions, to be removed once the container has started; of these `workdir` is an empty folder, as an
+    engine makes it. Yields None where no path needs restoring: each is a folder in both images, in which only entries
+    below it or its own date changed.
 
     Raises:
         EngineError: a call of the engine failed.
@@ -47,8 +48,11 @@ async def put_back(
             yield None
             return
         # First each is an empty file: whatever the agent made of it is gone, and no link is left to follow.
-        await engine.call(engine.slow_api.put_archive, new, "/", _empty_files(topmost))
+        await engine.call(engine.slow_api.put_archive, new, "/", _empty(topmost))
         had = await _restore(engine, old, new, topmost)
+        if workdir in topmost and workdir not in had:
+            await engine.call(engine.slow_api.put_archive, new, "/", _empty([workdir], tarfile.DIRTYPE, 0o755))
+            had.add(workdir)
         yield new, topmost, [path for path in topmost if path not in had]
 
 
@@ -187,11 +191,12 @@ class _Pieces:
         return bytes(kept[:size])
 
 
-def _empty_files(paths: Sequence[str]) -> bytes:
+def _empty(paths: Sequence[str], kind: bytes = tarfile.REGTYPE, mode: int = 0) -> bytes:
+    """An archive of empty files, or folders, without permissions unless some are given."""
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in paths:
             entry = tarfile.TarInfo(path.lstrip("/"))
-            entry.mode = 0
+            entry.type, entry.mode = kind, mode
             archive.addfile(entry)
     return target.getvalue()

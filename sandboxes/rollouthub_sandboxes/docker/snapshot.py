@@ -14,7 +14,7 @@ from rollouthub.errors import SandboxError
 from rollouthub.sandbox import Sandbox, SandboxFileError, folders_above
 from rollouthub.text import one_line
 from rollouthub_sandboxes.docker.container_layout import SUPERVISOR_FOLDER, Image, Layout
-from rollouthub_sandboxes.docker.folder_archive import MOST_BYTES, changes, pack
+from rollouthub_sandboxes.docker.folder_archive import MOST_BYTES, changes, pack, with_own
 from rollouthub_sandboxes.docker.image_contents import image_seed, looked_into
 from rollouthub_sandboxes.docker.image_paths import is_folder, is_there, put_back
 from rollouthub_sandboxes.engine.api import Json
@@ -52,6 +52,13 @@ class DockerSnapshot:
     ttl_seconds: float = field(repr=False)
     altered: frozenset[str] = field(default=frozenset(), repr=False)
     """Changed paths that exist in the original image, too."""
+    volumes: tuple[str, ...] = ()
+    """The writable folders in the archive that are no part of the root."""
+    own: bytes = field(default=b"", repr=False)
+    """What the original image has in these folders, as an archive."""
+    workdir: str = "/"
+    owns_image: bool = True
+    """Whether `image` is removed with this snapshot; False if another snapshot holds the same."""
     leftovers: tuple[str, ...] = ()
     """Paths of empty placeholder files that the image lacks, to be removed from each container started from the
     snapshot.
@@ -76,20 +83,31 @@ class DockerSnapshot:
         whole = {_readable(path) for path in paths if _UNREADABLE in path}
         given = [*whole, *(path for path in paths if path not in whole)]
         altered = self.altered - whole
-        async with put_back(self.engine, self.origin, self.image, given, altered, self.run) as done:
+        apart = [path for path in given if any(f"{path}/".startswith(f"{each}/") for each in self.volumes)]
+        around = [path for path in given if any(each.startswith(f"{path}/") for each in self.volumes)]
+        found = self
+        if apart or around:
+            archive = await to_thread.run_sync(with_own, self.archive, self.own, [*apart, *around])
+            found = replace(found, archive=archive, owns_image=False).without(apart)
+        in_root = [path for path in given if path not in set(apart)]
+        async with put_back(self.engine, self.origin, self.image, in_root, altered, self.workdir, self.run) as done:
             if done is None:
-                return self
+                return found
             container, restored, leftovers = done
             image = await _commit(self.engine, container, self.run, self.ttl_seconds)
-        gone = tuple(f"{path}/" for path in restored)
-        left = [path for path in self.changed if path not in restored and not path.startswith(gone)]
-        return replace(self, id=f"{self.id}-restored", image=image, changed=left, leftovers=tuple(leftovers))
+        return replace(found, image=image, owns_image=True, leftovers=tuple(leftovers)).without(restored)
+
+    def without(self, paths: Sequence[str]) -> "DockerSnapshot":
+        """A copy that no longer lists these paths, and those below them, as changed."""
+        gone = set(paths)
+        left = [path for path in self.changed if path not in gone and gone.isdisjoint(folders_above([path]))]
+        return replace(self, id=f"{self.id}-restored", changed=left)
 
     async def discard(self) -> None:
         """Free the snapshot's storage, at the latest when the last container started from it is gone; may be called
         repeatedly.
         """
-        if self.image is not None:
+        if self.image is not None and self.owns_image:
             self.discarded.add(self.image)  # first, as its last container may go while the engine is asked
             await self.free()
 
@@ -141,13 +159,15 @@ async def take_snapshot(
         found += [] if await is_folder(engine, container, plan.workdir) else [plan.workdir]
     await _see_that_no_mark_hides(engine, image, found, run)
     altered = frozenset(str(change["Path"]) for change in listed if int(change["Kind"]) == _ALTERED)
+    before = b""
     if plan.volumes:  # which the engine's list leaves out
         async with looked_into(engine, image, run) as fresh:
             before = await image_seed(engine, fresh, image, replace(plan, seeded=plan.volumes), MOST_BYTES)
         found = sorted({*found, *await to_thread.run_sync(changes, archive, before)})
     with _keepable():
         kept = await _commit(engine, container, run, ttl_seconds)
-    return DockerSnapshot(name, found, archive, kept, engine, discarded, image, run, ttl_seconds, altered)
+    taken = DockerSnapshot(name, found, archive, kept, engine, discarded, image, run, ttl_seconds, altered)
+    return replace(taken, volumes=tuple(plan.volumes), own=before, workdir=plan.workdir)
 
 
 @contextmanager

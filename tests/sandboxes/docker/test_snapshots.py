@@ -83,7 +83,7 @@ async def test_a_discarded_snapshot_is_gone_with_the_last_container_of_it(
         await engine.call(engine.api.inspect_image, snapshot.image)
 
 
-async def test_what_changed_in_an_images_volumes_is_told(
+async def test_what_changed_in_an_images_volumes_is_told_and_put_back(
     provider: DockerProvider, spec: SandboxSpec, engine: Engine, tmp_path: Path
 ) -> None:
     if engine.kind == "podman":
@@ -96,10 +96,29 @@ async def test_what_changed_in_an_images_volumes_is_told(
     async with provider.open(spec) as sandbox:
         await sandbox.exec("echo 2 > /kept/old; echo 2 > /kept/conftest.py")
         snapshot = await sandbox.snapshot()
-    try:
-        assert {path for path in snapshot.changed if path.startswith("/kept/")} == {"/kept/old", "/kept/conftest.py"}
-    finally:
-        await snapshot.discard()
+    restored = await snapshot.restored(["/kept/old"])
+    assert {path for path in snapshot.changed if path.startswith("/kept/")} == {"/kept/old", "/kept/conftest.py"}
+    assert "/kept/old" not in restored.changed
+    for each, there in ((restored, "1"), (snapshot, "2")):
+        async with provider.open(spec, snapshot=each) as sandbox:
+            assert (await sandbox.exec("cat /kept/*")).stdout.text.split() == ["2", there, "1"]
+    await restored.discard()
+    async with provider.open(spec, snapshot=snapshot):
+        pass  # it is not gone with what was made of it
+    await snapshot.discard()
+
+
+@pytest.mark.parametrize("fake", ["echo no archive", "exit 2", "gzip -c /proc/self/environ"])
+async def test_a_tar_of_the_agents_makes_no_snapshot(
+    provider: DockerProvider, spec: SandboxSpec, tmp_path: Path, fake: str
+) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {spec.image}\nVOLUME /kept\n")
+    spec = spec.model_copy(update={"profile": "root-compat", "image": Build(context=tmp_path)})
+    async with provider.open(spec) as sandbox:
+        await sandbox.write_file("/usr/local/bin/tar", f"#!/bin/sh\n{fake}\n".encode(), mode=0o755)
+        await sandbox.exec("touch /kept/x; ln -sf /usr/local/bin/tar /bin/tar")
+        with pytest.raises(SandboxFileError, match="packed"):
+            await sandbox.snapshot()
 
 
 async def test_a_snapshot_of_another_form_is_refused(provider: DockerProvider, spec: SandboxSpec) -> None:
@@ -142,3 +161,45 @@ async def test_a_hole_of_terabytes_is_no_snapshot(provider: DockerProvider, spec
         with anyio.fail_after(60), pytest.raises(SandboxFileError) as raised:
             await sandbox.snapshot()
     assert raised.value.reason == "EDQUOT"
+
+
+@pytest.mark.parametrize("mark", ["/usr/bin/.wh.grep", "/usr/bin/.wh..wh..opq", "/.wh.etc"])
+async def test_no_name_takes_a_file_of_the_image_out_of_a_snapshot(
+    provider: DockerProvider, spec: SandboxSpec, mark: str
+) -> None:
+    async with provider.open(spec.model_copy(update={"profile": "root-compat"})) as sandbox:
+        await sandbox.exec("mkdir layer; touch layer/.wh.gone")  # of somebody who unpacked a layer: it hides nothing
+        await (await sandbox.snapshot()).discard()
+        await sandbox.exec(["touch", mark])
+        with pytest.raises(SandboxFileError) as raised:
+            await sandbox.snapshot()
+    assert raised.value.reason == "EILSEQ"
+
+
+async def test_a_working_directory_that_became_a_link_is_told(provider: DockerProvider, spec: SandboxSpec) -> None:
+    spec = spec.model_copy(update={"profile": "root-compat"})
+    async with provider.open(spec) as sandbox:
+        await sandbox.exec(f"cd /; mkdir /opt/w; rmdir {sandbox.workdir}; ln -s /opt/w {sandbox.workdir}")
+        snapshot = await sandbox.snapshot()
+    assert sandbox.workdir in snapshot.changed
+    await snapshot.discard()
+
+
+@pytest.mark.parametrize("broken", ["rm /etc/passwd; mkdir /etc/passwd", "cd /; rmdir /workspace; touch /workspace"])
+async def test_files_that_keep_a_container_from_starting_are_no_fault_of_the_engine(
+    provider: DockerProvider, spec: SandboxSpec, engine: Engine, broken: str
+) -> None:
+    if engine.kind == "podman":
+        pytest.skip("Podman starts them")
+    spec = spec.model_copy(update={"profile": "root-compat"})
+    async with provider.open(spec) as sandbox:
+        await sandbox.exec(broken)
+        snapshot = await sandbox.snapshot()
+    with pytest.raises(SandboxFileError, match="no container starts"):
+        async with provider.open(spec, snapshot=snapshot):
+            pass
+    restored = await snapshot.restored([path for path in ("/etc/passwd", "/workspace") if path in snapshot.changed])
+    async with provider.open(spec, snapshot=restored) as sandbox:
+        assert (await sandbox.exec("pwd")).stdout.text == "/workspace\n"
+    await restored.discard()
+    await snapshot.discard()
