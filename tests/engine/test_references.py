@@ -62,8 +62,12 @@ def asked(dice: Path, **more: Any) -> Any:
 
 @pytest.mark.parametrize("more", [{}, {"served": True}])
 async def test_the_oracle_without_references_is_refused(dice: Path, tmp_path: Path, more: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"my_dice has no `reference\(\)` for the oracle; name a model with -m"):
+    with pytest.raises(
+        ConfigError, match="none of the 10 tasks of my_dice has a reference for the oracle; name a model"
+    ):
         await play(asked(dice, **more), tmp_path / "run")
+    with pytest.raises(ConfigError, match="task 'test/0' of my_dice has no reference for the oracle; name a model"):
+        await play(asked(dice, **more, limit=1), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

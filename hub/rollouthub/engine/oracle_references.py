@@ -40,9 +40,11 @@ class References:
         if not self._lacking:
             return
         if self._lacking == self._count:
+            only = f"task {self._named[0]!r} of {self._environment} has no reference"
+            none = f"none of the {self._count} tasks of {self._environment} has a reference"
             raise ConfigError(
-                f"{self._environment} has no `reference()` for the oracle; name a model with -m, "
-                "for example -m hosted_vllm/NAME"
+                f"{none if self._count > 1 else only} for the oracle; "
+                "name a model with -m, for example -m hosted_vllm/NAME"
             )
         named = ", ".join(map(repr, self._named)) + (" …" if self._lacking > len(self._named) else "")
         raise ConfigError(

@@ -17,7 +17,7 @@ from rollouthub_servers.terminal.containers import agent_spec, agent_user, is_in
 from rollouthub_servers.terminal.grader import IN_PLACE, PUBLISHED, SHOWN, Grader
 from rollouthub_servers.terminal.harbor import HarborTask, Step, find_tasks, load_task
 from rollouthub_servers.terminal.harbor.settings import Healthcheck
-from rollouthub_servers.terminal.harbor.task import SOLVE_SCRIPT
+from rollouthub_servers.terminal.harbor.task import SOLVE_SCRIPT, has_solutions
 from rollouthub_servers.terminal.harbor.templates import MissingVariable, filled_in
 from rollouthub_servers.terminal.oracle import solution_messages
 from rollouthub_servers.terminal.reward import Total, over_steps, total
@@ -199,11 +199,10 @@ class Terminal(Workbench[TerminalConfig]):
         return messages
 
     @classmethod
-    def has_reference(cls, task: Task[Public, Secret]) -> bool | None:
-        """Whether there is a `solution/solve.sh`; None for a multi-step task, which may have one per step."""
+    def has_reference(cls, task: Task[Public, Secret]) -> bool:
+        """Whether every step has a `solve.sh`."""
         assert isinstance(task.secret, TerminalSecret)
-        folder = Path(task.secret.folder)
-        return None if (folder / "steps").is_dir() else (folder / "solution" / SOLVE_SCRIPT).is_file()
+        return has_solutions(Path(task.secret.folder))
 
     def artifacts(self) -> Sequence[str]:
         """The folder to which tasks publish artifacts."""

@@ -123,6 +123,18 @@ class HarborTask:
         return {key: known[key] for key in _METADATA if isinstance(known.get(key), str)}
 
 
+def has_solutions(folder: Path) -> bool:
+    """Whether each step of the task in a folder has a `solve.sh`, its own or the task's.
+
+    Raises:
+        DataError: the task's settings cannot be read.
+    """
+    whole = folder / "solution"
+    steps: list[dict[str, Any]] = _settings(folder / TASK_FILE).get("steps") or []
+    own = [folder / "steps" / str(step.get("name")) / "solution" for step in steps] or [whole]
+    return all(((each if each.is_dir() else whole) / SOLVE_SCRIPT).is_file() for each in own)
+
+
 class UnknownKeys(DataError):
     """A `task.toml` that is valid except for unknown keys."""
 
@@ -138,10 +150,7 @@ def load_task(task_id: str, folder: Path, ignore: Collection[str] = ()) -> Harbo
         DataError: names the file and the invalid keys.
     """
     file = folder / TASK_FILE
-    try:
-        values = tomllib.loads(file.read_bytes().decode())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise DataError(f"cannot be read: {error}", file) from error
+    values = _settings(file)
     left_out = [key for key in ignore if drop(values, tuple(key.split(".")))]
     problems: list[Any] = []
     for _ in range(2):
@@ -159,3 +168,10 @@ def load_task(task_id: str, folder: Path, ignore: Collection[str] = ()) -> Harbo
     if all(each["type"] == "extra_forbidden" for each in problems):
         raise UnknownKeys(problem, file, tuple(dict.fromkeys(key_at(each["loc"]) for each in problems)))
     raise DataError(problem, file)
+
+
+def _settings(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_bytes().decode())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"cannot be read: {error}", file) from error
