@@ -2,17 +2,20 @@
 
 import shlex
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from rollouthub import Submission
-from rollouthub.errors import VerifierError
-from rollouthub_sandboxes.engine.engine import connect_engine
+from rollouthub.errors import SandboxError, SandboxOverrun, VerifierError
+from rollouthub_sandboxes.engine.engine import Engine, EngineError, connect_engine
+from rollouthub_sandboxes.engine.labels import RUN
 from rollouthub_servers.swe import Swe
 from rollouthub_servers.terminal import Terminal, TerminalConfig
+from rollouthub_servers.terminal.timeouts import MOST_RUNS
 from tests.mcp_servers.containers import USES_UP_MEMORY, Open, Player
 from tests.mcp_servers.swe.test_swe import HIDDEN, rows
 
@@ -172,3 +175,54 @@ async def test_a_container_that_cannot_be_sealed_below_its_bounds_is_nobodys_zer
     async with silenced(play, tmp_path, "true") as player:
         assert await player.episode.conclude(Submission()) is None
     assert [(fault.boundary, fault.type) for fault in player.episode.faults] == [("sandbox", "SandboxError")]
+
+
+@asynccontextmanager
+async def killing_graders(player: Player) -> AsyncGenerator[None]:
+    """Kill each container with the agent's work in it that starts, from outside, as a failing machine does."""
+    own = player.episode.environment.sandbox.id
+    run = own.split("-")[1]
+
+    async def kill(engine: Engine) -> None:
+        image = (await engine.call_again(engine.api.inspect_container, own))["Image"]
+        while True:
+            for found in await engine.call_again(engine.api.containers, filters={"label": [f"{RUN}={run}"]}):
+                if found["ImageID"] != image:
+                    with suppress(EngineError):
+                        await engine.call(engine.api.kill, found["Id"])
+            await checkpoint()
+
+    async with connect_engine() as engine, anyio.create_task_group() as group:
+        group.start_soon(kill, engine)
+        yield
+        group.cancel_scope.cancel()
+
+
+async def test_tests_whose_containers_fail_twice_are_nobodys_zero(play: Open, tmp_path: Path) -> None:
+    async with play(Terminal, task(tmp_path, f"sleep 2; {REWARD}")) as player, killing_graders(player):
+        with pytest.raises(SandboxError) as caught:
+            await player.episode.conclude(Submission())
+    assert not isinstance(caught.value, SandboxOverrun)
+    assert caught.value.retryable
+
+
+async def test_an_engine_that_is_slow_with_every_container_is_nobodys_zero(
+    play: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rollouthub_servers.terminal.timeouts.AROUND_TESTS", 0.01 - MOST_RUNS * 60)
+    async with play(Terminal, task(tmp_path, REWARD)) as player:
+        await player.bash("touch work")
+        with pytest.raises(VerifierError, match="an untouched container's took longer") as caught:
+            await player.end()
+    assert caught.value.retryable
+
+
+async def test_more_files_than_can_be_graded_score_nothing(
+    play: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rollouthub_servers.terminal.grader.MOST_CHANGED", 100)
+    async with play(Terminal, task(tmp_path, REWARD)) as player:
+        await player.bash("mkdir many; cd many; seq 100 | xargs touch")
+        score = await player.end()
+    assert score.reward == 0.0
+    assert "paths are changed, more than 100" in (score.feedback or "")

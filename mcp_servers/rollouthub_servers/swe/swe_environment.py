@@ -183,21 +183,22 @@ class Swe(Workbench[SweConfig]):
     async def _tested(self, kept: Sequence[File], removed: Sequence[str]) -> tuple[frozenset[str], str]:
         """The tests that pass with the agent's changes, and the runner's output.
 
-        No test counts as passed if the changes keep the tests from running, or break their sandbox twice.
+        No test counts as passed if the changes keep the tests from running.
 
         Raises:
             VerifierError: the tests cannot be run without the changes either.
+            SandboxError: two sandboxes broke, and their provider does not blame what ran in them.
         """
         try:
+            try:
+                return await self._run_with(kept, removed)
+            except _NOT_RUN:
+                raise
+            except SandboxError as error:
+                logger.warning("the tests of task %r are tried again, as their sandbox broke: %s", self.task.id, error)
             return await self._run_with(kept, removed)
         except _NOT_RUN as error:
             why: Exception = error
-        except SandboxError as error:
-            logger.warning("the tests of task %r are tried again, as their sandbox broke: %s", self.task.id, error)
-            try:
-                return await self._run_with(kept, removed)
-            except (*_NOT_RUN, SandboxError) as again:
-                why = again
         await self._see_that_it_runs()
         return frozenset(), f"the changes keep the tests from being run: {why}"
 

@@ -1,13 +1,14 @@
 """The paths that a task's texts name: what lies there is the agent's work, wherever it is."""
 
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rollouthub_servers.terminal.program_settings import SHARED
 from rollouthub_servers.terminal.program_variables import filled, paths_in
 
 _TOP = 1
+_MOST_NAMED = 40
 
 
 def above(path: str) -> Iterator[str]:
@@ -55,3 +56,9 @@ def work_area(workdir: str) -> str | None:
     if parts == [""]:
         return None
     return "/" + "/".join(parts[: 2 if parts[0] in SHARED else 1])
+
+
+def some(paths: Sequence[str]) -> str:
+    """The first of the paths, and how many more there are, in words."""
+    more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+    return ", ".join(paths[:_MOST_NAMED]) + more

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import PurePosixPath
 from typing import Protocol
 
 import anyio
@@ -9,8 +11,13 @@ import anyio
 from rollouthub.sandbox import File, Sandbox, Snapshot
 from rollouthub_servers.terminal.entry_points import plugins
 from rollouthub_servers.terminal.git_programs import git_programs
+from rollouthub_servers.terminal.harbor import HarborTask, Step
+from rollouthub_servers.terminal.harbor.settings import ArtifactEntry
 from rollouthub_servers.terminal.named_paths import above
 from rollouthub_servers.terminal.protected_paths import Protected
+
+PUBLISHED = "/logs/artifacts"
+"""Folder that is always copied along with artifacts, declared or not."""
 
 
 class StepWork(Protocol):
@@ -113,3 +120,34 @@ async def programs_changed(
     loud += await git_programs(agent, changed, image.text)
     loud += await plugins(agent, changed, [path for path, kind in image.roots if kind == "python"])
     return quiet, list(dict.fromkeys(loud))
+
+
+async def artifacts_of(task: HarborTask, step: Step, agent: Sandbox, max_bytes: int) -> ArtifactWork:
+    """Collect the declared artifacts, and what was published, from the agent's sandbox.
+
+    Raises:
+        SandboxFileError: they are larger than `max_bytes` together.
+    """
+    entries = (*task.artifacts(step), ArtifactEntry(source=PUBLISHED))
+    sources = {entry.source: _absolute(entry.source, agent.workdir) for entry in entries}
+    found = await agent.collect(sorted(set(sources.values())), max_bytes=max_bytes)
+    dropped = [(sources[entry.source], entry.exclude) for entry in entries if entry.exclude]
+    kept = [file for file in found if not any(_is_excluded(file, root, patterns) for root, patterns in dropped)]
+    return ArtifactWork([File(file.path, file.data, file.mode | 0o444) for file in kept])
+
+
+def declared(task: HarborTask, step: Step, workdir: str) -> list[str]:
+    """The absolute paths of the artifacts that a task declares."""
+    return [_absolute(entry.source, workdir) for entry in task.artifacts(step)]
+
+
+def _absolute(source: str, workdir: str) -> str:
+    return str(PurePosixPath(workdir) / source)
+
+
+def _is_excluded(file: File, root: str, patterns: Sequence[str]) -> bool:
+    path = PurePosixPath("/", file.path)
+    if not path.is_relative_to(root):
+        return False
+    names = [*path.relative_to(root).parts, str(path.relative_to(root))]
+    return any(fnmatch(name, pattern.rstrip("/")) for name in names for pattern in patterns)

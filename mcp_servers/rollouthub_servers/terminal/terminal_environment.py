@@ -14,7 +14,7 @@ from rollouthub.messages import assistant, user
 from rollouthub.sandbox import SandboxSpec
 from rollouthub_servers.terminal.config import TerminalConfig
 from rollouthub_servers.terminal.containers import agent_spec, agent_user, is_in_place, verifier_spec
-from rollouthub_servers.terminal.grader import IN_PLACE, PUBLISHED, SHOWN, Grader
+from rollouthub_servers.terminal.grader import Grader
 from rollouthub_servers.terminal.harbor import HarborTask, Step, find_tasks, load_task
 from rollouthub_servers.terminal.harbor.settings import Healthcheck
 from rollouthub_servers.terminal.harbor.task import SOLVE_SCRIPT, has_solutions
@@ -22,6 +22,8 @@ from rollouthub_servers.terminal.harbor.templates import MissingVariable, filled
 from rollouthub_servers.terminal.oracle import solution_messages
 from rollouthub_servers.terminal.reward import Total, over_steps, total
 from rollouthub_servers.terminal.step_grade import Grade
+from rollouthub_servers.terminal.step_tests import IN_PLACE, SHOWN
+from rollouthub_servers.terminal.step_work import PUBLISHED
 from rollouthub_servers.terminal.timeouts import acting_seconds, deadlines_of, own_seconds
 from rollouthub_servers.terminal.unsupported_features import refusals
 from rollouthub_servers.terminal.workbench import Workbench

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from rollouthub.errors import VerifierError
 from rollouthub.sandbox import MIB, File, Finished, Sandbox, SandboxFileError
+from rollouthub_servers.terminal.named_paths import some
 from rollouthub_servers.terminal.reward import REWARD_JSON, REWARD_TEXT, Rewards, parse_json, parse_text
 
 TESTS, LOGS = "/tests", "/logs/verifier"
@@ -80,3 +81,11 @@ def refused_hosts(output: str) -> tuple[str, ...]:
     found = dict.fromkeys([*_UNRESOLVED.findall(output), *_UNREACHABLE.findall(output)])
     hosts = tuple(host for host in found if host != "localhost" and not host.startswith("127."))
     return hosts or (("another host",) if any(words in output for words in _NO_NETWORK) else ())
+
+
+def wanting(hosts: Sequence[str]) -> str:
+    """What to do about tests that need a network, in words."""
+    return (
+        f"the tests need the network ({some(hosts)}), which they do not have; give it to them alone with "
+        "--set verifier_network=bridge"
+    )
