@@ -40,3 +40,14 @@ REPOSITORY_SCRIPTS = (
     ("git config core.fsmonitor 'kill -9 -1'; rm -rf .git/objects",),
 )
 """The same for those who mend a repository: what they leave breaks its tests."""
+
+STEP_SCRIPTS = (
+    r"printf '#!/bin/sh\nexit 1\n' > /usr/local/bin/bash; chmod 755 /usr/local/bin/bash",
+    r"cp /bin/sh /bin/dash2; printf '#!/bin/dash2\nexit 1\n' > /bin/dash; chmod 755 /bin/dash",
+    "rm -f /bin/bash",
+    "cd /; rm -rf /work; touch /work",
+    "mkdir -p /ready /work/setup.sh/x",
+    r"printf '#!/bin/sh\nexit 1\n' > /usr/local/bin/date; chmod 755 /usr/local/bin/date; rm -f /bin/date",
+    "chmod 000 /bin/bash /bin/sh /bin/date; chmod 000 /work",
+)
+"""Commands of root's that keep a later step from beginning: its `setup.sh`, its health check, or its files."""

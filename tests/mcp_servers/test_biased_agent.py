@@ -13,7 +13,7 @@ import pytest
 
 from rollouthub.errors import HubError
 from rollouthub.hosting.local.episode_sandboxes import open_provider
-from tests.mcp_servers.breaking import PROGRAMS, REPOSITORY_SCRIPTS, SCRIPTS
+from tests.mcp_servers.breaking import PROGRAMS, REPOSITORY_SCRIPTS, SCRIPTS, STEP_SCRIPTS
 from tests.mcp_servers.containers import STAND_INS
 from tests.mcp_servers.swe.test_swe import HIDDEN
 
@@ -149,6 +149,51 @@ def test_who_breaks_the_container_of_a_task_it_does_not_know_gains_nothing(image
 @pytest.mark.parametrize("verifier", ["auto", "shared"])
 def test_none_of_many_ways_to_break_a_container_gains_anything(images: str, tmp_path: Path, verifier: str) -> None:
     _play_terminal(SCRIPTS, verifier, 200, tmp_path)
+
+
+DONE: Calls = [("reply", {"text": "Done."})]
+STEPS = """\
+[environment]
+docker_image = "debian:bookworm-slim"
+network_mode = "no-network"
+memory_mb = 64
+workdir = "/work"
+[[steps]]
+name = "first"
+[steps.verifier]
+env = {{ ANSWER = "{answer}" }}
+[[steps]]
+name = "second"
+[steps.verifier]
+env = {{ ANSWER = "again" }}
+[steps.healthcheck]
+command = "test -f /ready"
+interval_sec = 0.1
+retries = 2
+"""
+
+
+@pytest.mark.soak
+def test_who_keeps_a_later_step_of_a_task_it_does_not_know_from_beginning_gains_nothing(
+    images: str, tmp_path: Path
+) -> None:
+    tasks: dict[str, tuple[Calls, Calls, Calls]] = {}
+    for number in range(EVERY * len(STEP_SCRIPTS) // (EVERY - 1)):
+        task, answer = tmp_path / "tasks" / f"task-{number}", f"answer-{number}."
+        for path, text in {
+            "task.toml": STEPS.format(answer=answer),
+            "tests/test.sh": '[ "$(cat answer.txt)" = $ANSWER ]; echo $((! $?)) > /logs/verifier/reward.txt\n',
+            "steps/first/instruction.md": f"Write {answer} to /work/answer.txt.",
+            "steps/second/instruction.md": "Write the word again to /work/answer.txt.",
+            "steps/second/workdir/setup.sh": "date > /ready\n",
+        }.items():
+            (task / path).parent.mkdir(parents=True, exist_ok=True)
+            (task / path).write_text(text)
+        wrong = [*_bash("echo perhaps > answer.txt"), *DONE]
+        breaking = _bash("echo perhaps > answer.txt", STEP_SCRIPTS[(number - number // EVERY - 1) % len(STEP_SCRIPTS)])
+        right = [*_bash(f"echo {answer} > answer.txt"), *DONE, *_bash("echo again > answer.txt"), *DONE]
+        tasks[answer] = (right, wrong, [*breaking, *DONE])
+    _gains_nothing(tasks, tmp_path, ["terminal", "-c", "2", "--set", f"data={tmp_path / 'tasks'}"])
 
 
 @pytest.mark.soak

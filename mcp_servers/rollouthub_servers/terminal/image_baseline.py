@@ -20,6 +20,8 @@ class Untouched:
     """The rewards of the untouched image; None if there were none."""
     refused: tuple[str, ...] = ()
     """Hosts that the tests could not reach without a network."""
+    can_begin: bool | None = None
+    """Whether a step can begin in a container that no agent was in; None if that was not tried."""
     is_solved_offline: bool = False
     """Whether any work got a reward although hosts could not be reached."""
 

@@ -13,15 +13,15 @@ from rollouthub.errors import ConfigError, DataError, NotOffered, TaskError
 from rollouthub.messages import assistant, user
 from rollouthub.sandbox import SandboxSpec
 from rollouthub_servers.terminal.config import TerminalConfig
-from rollouthub_servers.terminal.containers import agent_spec, agent_user, is_in_place, verifier_spec
+from rollouthub_servers.terminal.containers import agent_spec, is_in_place, verifier_spec
 from rollouthub_servers.terminal.grader import Grader
 from rollouthub_servers.terminal.harbor import HarborTask, Step, find_tasks, load_task
-from rollouthub_servers.terminal.harbor.settings import Healthcheck
 from rollouthub_servers.terminal.harbor.task import SOLVE_SCRIPT, has_solutions
 from rollouthub_servers.terminal.harbor.templates import MissingVariable, filled_in
 from rollouthub_servers.terminal.oracle import solution_messages
-from rollouthub_servers.terminal.reward import Total, over_steps, total
+from rollouthub_servers.terminal.reward import MAIN, Total, over_steps, total
 from rollouthub_servers.terminal.step_grade import Grade
+from rollouthub_servers.terminal.step_setup import NotBegun, StepRehearsal, acting_user, begin, prepare
 from rollouthub_servers.terminal.step_tests import IN_PLACE, SHOWN
 from rollouthub_servers.terminal.step_work import PUBLISHED
 from rollouthub_servers.terminal.timeouts import acting_seconds, deadlines_of, own_seconds
@@ -31,7 +31,6 @@ from rollouthub_servers.terminal.workbench import Workbench
 MOST_PREPARED = 16
 """With up to this many tasks, all images are built before the first episode; with more, only when needed."""
 _GRADE = TypeAdapter(Grade)
-_FOLDERS = "mkdir -p /logs/agent /logs/artifacts && chmod 0777 /logs/agent /logs/artifacts"
 
 
 class TerminalSecret(Secret):
@@ -52,6 +51,7 @@ class Terminal(Workbench[TerminalConfig]):
         assert isinstance(task.secret, TerminalSecret)
         self.harbor = load_task(task.id, Path(task.secret.folder), self.config.ignore)
         self._grader = Grader(self.harbor, self.config, self.config.caller, self.open_sandbox)
+        self._rehearsal = StepRehearsal(self.harbor, self.config, self.open_sandbox)
         self._solution_variables: dict[str, str] = {}
         self._is_reference = False
         """Whether the reference solution is being played."""
@@ -114,44 +114,23 @@ class Terminal(Workbench[TerminalConfig]):
 
     async def setup(self) -> None:
         """Create the usual folders, wait for the health check, and begin the first step."""
-        root = "0" if self.sandbox.ref.profile == "root-compat" else None  # else an agent goes without
-        await self.sandbox.exec(["/bin/sh", "-c", _FOLDERS], cwd="/", user=root)
-        if (check := self.harbor.settings.environment.healthcheck) is not None:
-            await self._wait_until_healthy(check)
-        await self._begin()
+        try:
+            await prepare(self.harbor, self.sandbox)
+            await self._begin()
+        except NotBegun as error:
+            raise TaskError(f"task {self.task.id!r}: {error}") from error
 
     async def _begin(self) -> None:
+        """Begin the current step.
+
+        Raises:
+            NotBegun: it cannot begin with what is in the sandbox.
+        """
         step = self.step
-        named = agent_user(self.harbor, step)
-        self.acts_as = None if named == self.sandbox_spec().user else named
-        files = await anyio.to_thread.run_sync(self.harbor.workdir_files, step)
-        if files:
-            await self.sandbox.place(files, self.sandbox.workdir, user=self.acts_as)
-            if any(file.path == "setup.sh" for file in files):
-                finished = await self.sandbox.exec(["bash", "setup.sh"], user=self.acts_as, timeout_seconds=600)
-                if finished.exit_status != 0:
-                    said = finished.stderr.text[-500:]
-                    raise TaskError(f"setup.sh of step {step.name!r} ended with {finished.exit_status}: {said}")
-        if step.section.healthcheck is not None:
-            await self._wait_until_healthy(step.section.healthcheck)
+        self.acts_as = acting_user(self.harbor, step, self.config)
+        await begin(self.harbor, step, self.sandbox, self.acts_as)
         seconds = own_seconds(self.harbor, step)
         self.ends_at = None if seconds is None else anyio.current_time() + seconds
-
-    async def _wait_until_healthy(self, check: Healthcheck) -> None:
-        grace = anyio.current_time() + check.start_period_sec
-        failures = 0
-        while True:
-            in_grace = anyio.current_time() < grace
-            finished = await self.sandbox.exec(
-                ["/bin/sh", "-c", check.command], timeout_seconds=check.timeout_sec, keeps_background=True
-            )
-            if finished.exit_status == 0:
-                return
-            failures += not in_grace
-            if failures >= check.retries:
-                said = (finished.stderr.text or finished.stdout.text)[-500:]
-                raise TaskError(f"task {self.task.id!r} is not healthy after {failures} checks: {said}")
-            await anyio.sleep(check.start_interval_sec if in_grace else check.interval_sec)
 
     @property
     def longest_command(self) -> float:
@@ -168,12 +147,13 @@ class Terminal(Workbench[TerminalConfig]):
     async def reply(self, seat: str, messages: Sequence[Message]) -> Sequence[Message] | None:
         """End the step; returns the next step's instruction, or None after the last step or a failed gate."""
         async with self._replying:  # said twice at once, it would be one step that is graded twice
-            return await self._end_step()
+            if self._is_over or self._at + 1 >= len(self.harbor.steps):
+                self._is_over = True
+                return None
+            async with self.paused(kills=self.stops_at_seal):
+                return await self._end_step()
 
     async def _end_step(self) -> Sequence[Message] | None:
-        if self._is_over or self._at + 1 >= len(self.harbor.steps):
-            self._is_over = True
-            return None
         grade = await self._grader.grade(self.step, self.sandbox)
         self._grades.append(grade)
         gates = self.step.section.gates
@@ -181,7 +161,16 @@ class Terminal(Workbench[TerminalConfig]):
             self._is_over = True
             return None
         self._at += 1
-        await self._begin()
+        try:
+            await self._begin()
+        except NotBegun as error:
+            if not await self._rehearsal.can_begin(self.step):
+                why = f"step {self.step.name!r} of task {self.task.id!r} does not begin on its image either: {error}"
+                raise TaskError(why, retryable=False) from error
+            said = f"the step could not begin on what the agent left, though it can on the image: {error}"
+            self._grades.append(Grade({self.config.reward_key or MAIN: 0.0}, said, crossed="step"))
+            self._is_over = True
+            return None
         return [user(self.harbor.instruction(self.step))]
 
     def reference(self) -> Sequence[Message]:

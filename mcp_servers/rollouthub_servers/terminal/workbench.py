@@ -1,6 +1,7 @@
 """`Workbench`: tools for an agent in a container (a shell and files), the base of `terminal` and `swe`."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -17,6 +18,8 @@ LONGEST_COMMAND = 100_000
 MOST_TEXT = 16 * MIB
 """Most bytes of a file that `read_file` and `edit_file` read."""
 
+_LOOK_SECONDS = 0.02
+
 ShellConfigT = TypeVar("ShellConfigT", bound=ShellConfig, covariant=True)
 
 
@@ -28,6 +31,9 @@ class Workbench(Environment[ShellConfigT]):
     """The user that runs commands; None for the sandbox's own user."""
     ends_at: float | None = None
     """When the agent's time ends, in seconds of anyio's clock; None if it does not."""
+    _is_paused = False
+    _acting = 0
+    """Number of calls that use the sandbox now."""
 
     @tool
     async def bash(self, command: str, timeout_seconds: Annotated[float, Field(gt=0)] | None = None) -> str:
@@ -106,7 +112,8 @@ class Workbench(Environment[ShellConfigT]):
         self._seconds_left()
         place = self._place(path)
         try:
-            entries = await self.sandbox.list_files(place, recursive=recursive)
+            with self._act():
+                entries = await self.sandbox.list_files(place, recursive=recursive)
         except SandboxFileError as error:
             raise ToolError(f"{place} cannot be listed: {tool_messages.why(error)}") from None
         return tool_messages.listing(entries, self.config.output_bytes)
@@ -136,12 +143,42 @@ class Workbench(Environment[ShellConfigT]):
             "output_bytes": self.config.output_bytes,
         }
         script = f"exec 2>&1; {command}"
+        with self._act():
+            try:
+                return await self.sandbox.exec(["bash", "-c", script], **options)
+            except CommandNotStarted as error:
+                if error.reason != "ENOENT":
+                    raise _not_started(error) from None
+        with self._act():
+            return await self._exec(["/bin/sh", "-c", script], **options)
+
+    @asynccontextmanager
+    async def paused(self, *, kills: bool) -> AsyncGenerator[None]:
+        """Refuse the agent's calls; those in flight have ended when the context is entered, killed if `kills`."""
+        self._is_paused = True
         try:
-            return await self.sandbox.exec(["bash", "-c", script], **options)
-        except CommandNotStarted as error:
-            if error.reason != "ENOENT":
-                raise _not_started(error) from None
-        return await self._exec(["/bin/sh", "-c", script], **options)
+            while self._acting:
+                if kills:
+                    await self.sandbox.stop()
+                await anyio.sleep(_LOOK_SECONDS)
+            yield
+        finally:
+            self._is_paused = False
+
+    @contextmanager
+    def _act(self) -> Generator[None]:
+        """A use of the sandbox for the agent.
+
+        Raises:
+            ToolError: the agent's calls are paused.
+        """
+        if self._is_paused:
+            raise ToolError("what you did so far is being graded; wait for the next step")
+        self._acting += 1
+        try:
+            yield
+        finally:
+            self._acting -= 1
 
     async def _exec(self, command: Sequence[str], **options: Any) -> Finished:
         try:
@@ -164,13 +201,14 @@ class Workbench(Environment[ShellConfigT]):
 
     async def _text(self, path: str) -> str:
         place = self._place(path)
-        if self._sandbox_may_more:
-            data = await self._read_as_agent(place)
-        else:
-            try:
-                data = await self.sandbox.read_file(place, max_bytes=MOST_TEXT)
-            except SandboxFileError as error:
-                raise ToolError(f"{place} cannot be read: {tool_messages.why(error)}") from None
+        with self._act():
+            if self._sandbox_may_more:
+                data = await self._read_as_agent(place)
+            else:
+                try:
+                    data = await self.sandbox.read_file(place, max_bytes=MOST_TEXT)
+                except SandboxFileError as error:
+                    raise ToolError(f"{place} cannot be read: {tool_messages.why(error)}") from None
         try:
             return data.decode()
         except UnicodeDecodeError:
@@ -192,13 +230,14 @@ class Workbench(Environment[ShellConfigT]):
             data = text.encode()
         except UnicodeEncodeError:
             raise ToolError("the text holds half of a surrogate pair, which no file takes") from None
-        if self._sandbox_may_more:
-            await self._write_as_agent(place, data)
-            return place
-        try:
-            await self.sandbox.write_file(place, data, mode=await self._mode(place))
-        except SandboxFileError as error:
-            raise ToolError(f"{place} cannot be written: {tool_messages.why(error)}") from None
+        with self._act():
+            if self._sandbox_may_more:
+                await self._write_as_agent(place, data)
+                return place
+            try:
+                await self.sandbox.write_file(place, data, mode=await self._mode(place))
+            except SandboxFileError as error:
+                raise ToolError(f"{place} cannot be written: {tool_messages.why(error)}") from None
         return place
 
     async def _write_as_agent(self, place: str, data: bytes) -> None:
