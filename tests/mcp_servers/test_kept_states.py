@@ -1,6 +1,8 @@
 """What an agent changed in its container is kept, and a fresh container with the same changes is graded the same."""
 
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,8 @@ import pytest
 
 from rollouthub.errors import AgentError
 from rollouthub.sandbox import folders_above
-from rollouthub.score import STATE, UNKEEPABLE, Score, Submission
+from rollouthub.score import STATE, UNKEEPABLE, Submission
+from rollouthub.store import open_run
 from rollouthub_servers.swe import Swe
 from rollouthub_servers.terminal import Terminal, TerminalConfig
 from tests.mcp_servers.containers import TASKS, Open, Player
@@ -23,14 +26,12 @@ SOLVED = {
 }
 
 
+def kept(player: Player) -> dict[str, bytes]:
+    return {artifact.ref.name: artifact.data for artifact in player.episode.artifacts}
+
+
 def state_of(player: Player) -> Any:
-    (state,) = (artifact.data for artifact in player.episode.artifacts if artifact.ref.name == STATE)
-    return json.loads(state)
-
-
-def verdict(score: Score) -> tuple[object, ...]:
-    metrics = {name: value for name, value in score.metrics.items() if not name.endswith("seconds")}
-    return score.reward, score.passed, score.suspect, score.components, metrics
+    return json.loads(kept(player)[STATE])
 
 
 SOAK = pytest.mark.soak
@@ -50,7 +51,7 @@ async def test_a_repository_is_graded_the_same_again(play: Open, tmp_path: Path,
     async with play(Swe, config, state=state) as player:
         again = await player.end()
         assert state_of(player) == state
-    assert verdict(again) == verdict(score)
+    assert again == score
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ async def test_a_container_is_graded_the_same_again(play: Open, name: str, is_so
         state = state_of(player)
     async with play(Terminal, config, state=state) as player:
         again = await player.end()
-    assert verdict(again) == verdict(score)
+    assert again == score
 
 
 async def test_the_same_actions_after_a_restore_come_to_the_same(play: Open, tmp_path: Path) -> None:
@@ -78,7 +79,24 @@ async def test_the_same_actions_after_a_restore_come_to_the_same(play: Open, tmp
         score = await player.end()
     async with play(Swe, config, state=state) as player:
         assert await player.bash("echo two >> notes; cat notes; ls shapes") == on
-        assert verdict(await player.end()) == verdict(score)
+        assert await player.end() == score
+
+
+@pytest.mark.parametrize("name", ["swe", pytest.param("terminal", marks=SOAK)])
+def test_a_run_that_is_scored_again_has_the_same_scores(
+    images: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.setenv("ROLLOUTHUB_IMAGES", images)
+    data = rows(tmp_path).data if name == "swe" else str(TASKS / "many_rewards")
+    played = ["run", name, "--set", f"data={data}", "-a", "oracle", "--repeats", "2", "--no-track", "-o", "run"]
+    for words in (played, ["score", "run", "-o", "again"]):
+        command = [Path(sys.executable).parent / "hub", *words, "--quiet"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+    with open_run(tmp_path / "run") as run, open_run(tmp_path / "again") as again:
+        before, after = ({each.rollout_id: each.score for each in reader.rollouts()} for reader in (run, again))
+    assert len(before) == 2
+    assert all(score is not None and score.reward == 1.0 for score in before.values())
+    assert after == before
 
 
 LINKED = {
@@ -102,7 +120,7 @@ async def test_links_are_kept_as_links_and_graded_the_same_again(play: Open, tmp
         assert await player.bash("ls -lR . /tmp --time-style=+") == listed
         again = await player.end()
         assert state_of(player) == state
-    assert verdict(again) == verdict(score)
+    assert again == score
 
 
 async def test_no_file_of_a_state_is_written_through_a_link_of_it(play: Open, tmp_path: Path) -> None:
@@ -122,7 +140,7 @@ async def test_what_cannot_be_kept_changes_no_score_and_is_the_agents(play: Open
     async with play(Swe, rows(tmp_path)) as player:
         await player.bash(f"mkfifo pipe; {SOLVED['solved']}")
         score = await player.end()
-        assert [artifact.ref.name for artifact in player.episode.artifacts] == []
+        assert kept(player) == {}
         assert player.episode.missing_artifacts[0].startswith(UNKEEPABLE)
     assert score.reward == 1.0
 
@@ -133,8 +151,7 @@ async def test_a_system_that_the_agent_broke_is_the_agents_or_the_same(play: Ope
     async with play(Terminal, config) as player:
         await player.bash(broken)
         score = await player.episode.conclude(Submission())
-        kept = [artifact for artifact in player.episode.artifacts if artifact.ref.name == STATE]
-        if not kept:
+        if STATE not in kept(player):
             assert player.episode.missing_artifacts[0].startswith(UNKEEPABLE)
             return
         state = state_of(player)
@@ -145,14 +162,14 @@ async def test_a_system_that_the_agent_broke_is_the_agents_or_the_same(play: Ope
     except AgentError:
         return
     assert again is not None
-    assert verdict(again) == verdict(score)
+    assert again == score
 
 
 async def test_what_is_too_large_is_missing_and_is_no_fault(play: Open, tmp_path: Path) -> None:
     async with play(Swe, rows(tmp_path)) as player:
         await player.bash(f"head -c 80000000 /dev/urandom > blob; {SOLVED['solved']}")
         await player.episode.conclude(Submission())
-        assert player.episode.artifacts == []
+        assert kept(player) == {}
         assert player.episode.missing_artifacts
         assert player.episode.faults == []
 
@@ -171,7 +188,7 @@ async def test_a_name_that_cannot_be_said_is_not_kept(play: Open, tmp_path: Path
     async with play(Swe, rows(tmp_path)) as player:
         await player.bash("touch $(printf 'a\\377b')")
         await player.end()
-        assert player.episode.artifacts == []
+        assert kept(player) == {}
         assert "no name that is kept" in player.episode.missing_artifacts[0]
 
 

@@ -12,9 +12,9 @@ from rollouthub.event_loop import is_crowded
 from rollouthub.sandbox import MIB, Finished, Sandbox, SandboxFileError
 from rollouthub_servers.swe.junit_report import files_of, in_report, passed_tests, sympy_passed
 from rollouthub_servers.swe.swe_row import SweSecret
+from rollouthub_servers.terminal.tests_output import SHOWN, shown
 
 CUT_SHORT = "the tests ended before they had all run"
-SHOWN = 4_000
 _RECORDER = Path(__file__).with_name("recorder.py")
 _MOST_REPORT = 64 * MIB
 _MOST_NAMES = 500_000
@@ -65,10 +65,10 @@ class TestRun:
             keeps_background=False,
         )
         if finished.timed_out:
-            said = finished.stdout.text[-SHOWN:]
+            said = self._shown(finished)
             raise NotRun(f"the tests were not done after {self._seconds:g} s\n{said}", timed_out=True)
         if finished.exit_status in (126, 127):
-            raise NotRun(f"the tests' command ended with {finished.exit_status}: {finished.stdout.text[-500:]}")
+            raise NotRun(f"the tests' command ended with {finished.exit_status}: {self._shown(finished)[-500:]}")
         return finished
 
     async def _reported(self, command: str, name: str) -> tuple[bytes | None, Finished]:
@@ -88,14 +88,14 @@ class TestRun:
         options = f"-p no:cacheprovider --junitxml={self._folder}/report.xml"
         report, finished = await self._reported(f"{self._secret.test_command} {options} {files}", "report.xml")
         if finished.exit_status in (3, 4):
-            raise NotRun(f"pytest ended with {finished.exit_status}: {finished.stdout.text[-SHOWN:]}")
+            raise NotRun(f"pytest ended with {finished.exit_status}: {self._shown(finished)}")
         if report is None:
-            return frozenset(), _unreported(finished)
+            return frozenset(), self._unreported(finished)
         good, expected = await to_thread.run_sync(passed_tests, report)
         kept = good | expected if self._secret.is_published else good
         passed = {test for test in self._secret.fail_to_pass if in_report(test) in good}
         passed |= {test for test in self._secret.pass_to_pass if in_report(test) in kept}
-        return frozenset(passed), finished.stdout.text[-SHOWN:]
+        return frozenset(passed), self._shown(finished)
 
     async def _django(self) -> tuple[frozenset[str], str]:
         """Run the tests under the recorder, since Django's runner mixes its output with that of the tests."""
@@ -104,21 +104,21 @@ class TestRun:
         command = f"python {recorder} {self._folder}/report.json {self._secret.test_command} {self._given()}"
         report, finished = await self._reported(command, "report.json")
         if report is None:
-            return frozenset(), _unreported(finished)
+            return frozenset(), self._unreported(finished)
         good = await to_thread.run_sync(_recorded, report)
         if good is None:
-            return frozenset(), _unreported(finished)
-        return frozenset(test for test in self._tests if good.get(test) is True), finished.stdout.text[-SHOWN:]
+            return frozenset(), self._unreported(finished)
+        return frozenset(test for test in self._tests if good.get(test) is True), self._shown(finished)
 
     async def _sympy(self) -> tuple[frozenset[str], str]:
         """Run the tests with SymPy's own runner, whose printed lines are the only report."""
         command = f"{self._secret.test_command} {self._given()} > {self._folder}/lines.txt"
         report, finished = await self._reported(command, "lines.txt")
         if report is None:
-            return frozenset(), _unreported(finished)
+            return frozenset(), self._unreported(finished)
         text = report.decode(errors="replace")
         good = await to_thread.run_sync(sympy_passed, text)
-        return frozenset(test for test in self._tests if test in good), text[-SHOWN:]
+        return frozenset(test for test in self._tests if test in good), shown(text)
 
     async def _plain(self) -> tuple[frozenset[str], str]:
         """Run each group of tests; an exit status of 0 means that all tests of the group passed."""
@@ -131,13 +131,19 @@ class TestRun:
             command = self._secret.test_command
             command = command.replace("{tests}", names) if "{tests}" in command else f"{command} {names}"
             finished = await self._run(command)
-            said += finished.stdout.text[-SHOWN // 2 :]
+            said += self._shown(finished)[-SHOWN // 2 :]
             if finished.exit_status == 0:
                 passed |= set(group)
         return frozenset(passed), said
 
     def _given(self) -> str:
         return " ".join(shlex.quote(file) for file in self._secret.test_names)
+
+    def _shown(self, finished: Finished) -> str:
+        return shown(finished.stdout.text, self._folder)
+
+    def _unreported(self, finished: Finished) -> str:
+        return f"{CUT_SHORT}\n{self._shown(finished)}"
 
 
 def _recorded(report: bytes) -> dict[str, Any] | None:
@@ -147,7 +153,3 @@ def _recorded(report: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
-
-
-def _unreported(finished: Finished) -> str:
-    return f"{CUT_SHORT}\n{finished.stdout.text[-SHOWN:]}"

@@ -29,9 +29,10 @@ from rollouthub.messages import assistant
 from rollouthub.sandbox import MIB, CommandNotStarted, File, Sandbox, SandboxFileError, SandboxSpec, folders_above
 from rollouthub_servers.swe.agent_changes import crossing
 from rollouthub_servers.swe.published_data_sets import VARIABLES
-from rollouthub_servers.swe.runners import SHOWN, NotRun, TestRun
+from rollouthub_servers.swe.runners import NotRun, TestRun
 from rollouthub_servers.swe.swe_row import SweConfig, SweSecret, make_task, patched, spec_of
 from rollouthub_servers.terminal.image_baseline import untouched
+from rollouthub_servers.terminal.tests_output import SHOWN
 from rollouthub_servers.terminal.timeouts import AROUND_CALL, AROUND_TESTS, MOST_RUNS
 from rollouthub_servers.terminal.workbench import Workbench
 

@@ -25,11 +25,10 @@ from rollouthub_servers.terminal.tests_folder import (
     refused_hosts,
     wanting,
 )
+from rollouthub_servers.terminal.tests_output import shown
 
 IN_PLACE = "in place"
 """Mark of grades for work that was tested in the agent's own sandbox."""
-SHOWN = 4_000
-"""Most characters of the tests' output that are kept."""
 
 
 class Opener(Protocol):
@@ -91,7 +90,7 @@ class StepTests:
         except (SandboxFileError, CommandNotStarted) as error:
             raise VerifierError(f"the tests could not be run: {error}") from error
         files = len(work.artifacts)
-        return Grade(rewards, said[-SHOWN:], NOTHING, crossed, files, refused=refused)
+        return Grade(rewards, shown(said), NOTHING, crossed, files, refused=refused)
 
     @asynccontextmanager
     async def image(self, step: Step) -> AsyncGenerator[Sandbox]:

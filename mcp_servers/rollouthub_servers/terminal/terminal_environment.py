@@ -22,8 +22,9 @@ from rollouthub_servers.terminal.oracle import solution_messages
 from rollouthub_servers.terminal.reward import MAIN, Total, over_steps, total
 from rollouthub_servers.terminal.step_grade import Grade
 from rollouthub_servers.terminal.step_setup import NotBegun, StepRehearsal, acting_user, begin, prepare
-from rollouthub_servers.terminal.step_tests import IN_PLACE, SHOWN
+from rollouthub_servers.terminal.step_tests import IN_PLACE
 from rollouthub_servers.terminal.step_work import PUBLISHED
+from rollouthub_servers.terminal.tests_output import SHOWN
 from rollouthub_servers.terminal.timeouts import acting_seconds, deadlines_of, own_seconds
 from rollouthub_servers.terminal.unsupported_features import refusals
 from rollouthub_servers.terminal.workbench import Workbench
