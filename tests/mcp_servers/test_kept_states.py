@@ -14,6 +14,7 @@ from rollouthub.sandbox import folders_above
 from rollouthub.score import STATE, UNKEEPABLE, Submission
 from rollouthub.store import open_run
 from rollouthub_servers.swe import Swe
+from rollouthub_servers.swe.final_diff import DIFF
 from rollouthub_servers.terminal import Terminal, TerminalConfig
 from tests.mcp_servers.containers import TASKS, Open, Player
 from tests.mcp_servers.swe.test_swe import rows
@@ -99,6 +100,35 @@ def test_a_run_that_is_scored_again_has_the_same_scores(
     assert after == before
 
 
+EDITS = """\
+sed -i 's/return base \\* height$/return base * height \\/ 2/' shapes/areas.py
+rm shapes/__init__.py; printf 'a\\0b' > binary; printf 'a\\r\\n' > ends
+printf '* text eol=crlf\\n*.py -diff\\n' > .gitattributes
+printf '#!/bin/sh\\n' > './-n m'; chmod 755 './-n m'; echo ignored > ignored; echo ignored > .gitignore
+mkdir tests/x; echo hidden > tests/x/test_y.py; git config core.fsmonitor /bin/false; git add -A; git commit -qm x
+"""
+
+
+@pytest.mark.parametrize("edits", [EDITS, pytest.param("rm -r shapes; echo a file > shapes", marks=SOAK)])
+async def test_what_is_graded_is_kept_as_a_patch_that_makes_it_again(play: Open, tmp_path: Path, edits: str) -> None:
+    config = rows(tmp_path)
+    look = "find . -path ./.git -prune -o -path ./tests -prune -o -type f -exec md5sum {} + | sort -k 2; ls -l ./-n*"
+    async with play(Swe, config) as player:
+        await player.bash(edits)
+        there = (await player.bash(look)).split("ls:")[0]
+        score = await player.end()
+        patch = kept(player)[DIFF]
+    assert b"hidden" not in patch
+    async with play(Swe, config) as player:
+        sandbox = player.episode.environment.sandbox
+        await sandbox.write_file("/tmp/final.diff", patch)
+        assert "exit status 0" in await player.bash("git apply --whitespace=nowarn /tmp/final.diff")
+        assert (await player.bash(look)).split("ls:")[0] == there
+        again = await player.end()
+        assert (again.reward, again.metrics["changed_files"]) == (score.reward, score.metrics["changed_files"])
+        assert kept(player)[DIFF] == patch
+
+
 LINKED = {
     "out": "ln -s / root; ln -s /etc/passwd link; ln -s nowhere dangling; ln -s '-n' ./-n",
     "folder": "cp -r shapes /tmp/moved && rm -r shapes && ln -s /tmp/moved shapes && touch shapes/new",
@@ -140,7 +170,7 @@ async def test_what_cannot_be_kept_changes_no_score_and_is_the_agents(play: Open
     async with play(Swe, rows(tmp_path)) as player:
         await player.bash(f"mkfifo pipe; {SOLVED['solved']}")
         score = await player.end()
-        assert kept(player) == {}
+        assert kept(player).keys() == {DIFF}
         assert player.episode.missing_artifacts[0].startswith(UNKEEPABLE)
     assert score.reward == 1.0
 
@@ -170,7 +200,7 @@ async def test_what_is_too_large_is_missing_and_is_no_fault(play: Open, tmp_path
         await player.bash(f"head -c 80000000 /dev/urandom > blob; {SOLVED['solved']}")
         await player.episode.conclude(Submission())
         assert kept(player) == {}
-        assert player.episode.missing_artifacts
+        assert len(player.episode.missing_artifacts) == 2
         assert player.episode.faults == []
 
 
@@ -188,7 +218,7 @@ async def test_a_name_that_cannot_be_said_is_not_kept(play: Open, tmp_path: Path
     async with play(Swe, rows(tmp_path)) as player:
         await player.bash("touch $(printf 'a\\377b')")
         await player.end()
-        assert kept(player) == {}
+        assert kept(player).keys() == {DIFF}
         assert "no name that is kept" in player.episode.missing_artifacts[0]
 
 

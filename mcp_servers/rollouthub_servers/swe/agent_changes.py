@@ -1,9 +1,10 @@
-"""Selects the files changed by the agent that are graded, without tests and test settings."""
+"""Selects the files changed by the agent that are graded, without tests and test settings, and copies them."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import PurePosixPath
 
+from rollouthub.sandbox import File, Sandbox, folders_above
 from rollouthub_servers.terminal.planted_files import is_suspect
 
 _TEST = re.compile(r"(?:^|/)(?:tests?|testing)(?:/|$)|(?:^|/)test_[^/]*$|_tests?\.\w+$|(?:^|/)conftest\.py$")
@@ -11,6 +12,9 @@ _SETTINGS = frozenset({"pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", "
 _RUNNER = frozenset({"pytest", "_pytest", "pluggy", "iniconfig"})
 """Modules that, in the repository's own folder, would be imported in place of the installed ones."""
 _LEFTOVERS = frozenset({".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".tox", "node_modules"})
+
+_AT_ONCE = 200
+"""Most paths in one command, whose length is limited."""
 
 
 def crossing(
@@ -37,6 +41,20 @@ def crossing(
         else:
             kept.append(path)
     return kept, held
+
+
+async def bring(fresh: Sandbox, kept: Sequence[File], removed: Sequence[str]) -> None:
+    """Make an agent's changes in a fresh sandbox, even where a file replaces a folder or a folder a file."""
+    paths = [f"/{file.path}" for file in kept]
+    above = sorted(folders_above(paths))
+    gone = [*removed, *paths]
+    for script, each in (
+        ('rm -rf -- "$@"', gone),
+        ('for path; do if [ ! -d "$path" ]; then rm -f -- "$path"; fi; done', above),
+    ):
+        for start in range(0, len(each), _AT_ONCE):
+            await fresh.exec(["/bin/sh", "-c", script, "change", *each[start : start + _AT_ONCE]], cwd="/")
+    await fresh.place(kept, "/")
 
 
 def _top(below: str) -> str:

@@ -27,7 +27,9 @@ from rollouthub.authoring.sandbox_state import bring_back, changes_of
 from rollouthub.errors import SandboxError, SandboxOverrun, VerifierError
 from rollouthub.messages import assistant
 from rollouthub.sandbox import MIB, CommandNotStarted, File, Sandbox, SandboxFileError, SandboxSpec, folders_above
-from rollouthub_servers.swe.agent_changes import crossing
+from rollouthub.score import UNKEEPABLE, CollectedArtifacts, KeptArtifact
+from rollouthub_servers.swe.agent_changes import bring, crossing
+from rollouthub_servers.swe.final_diff import DIFF, difference
 from rollouthub_servers.swe.published_data_sets import VARIABLES
 from rollouthub_servers.swe.runners import NotRun, TestRun
 from rollouthub_servers.swe.swe_row import SweConfig, SweSecret, make_task, patched, spec_of
@@ -39,18 +41,22 @@ from rollouthub_servers.terminal.workbench import Workbench
 logger = logging.getLogger(__name__)
 
 _APPLY = "git apply --whitespace=nowarn {file} 2>&1 || patch -p1 --batch < {file}"
-_AT_ONCE = 200
-"""Most paths in one command, whose length is limited."""
 MOST_CHANGED = 50_000
 """Most paths that an agent may change, since each is examined and copied."""
 _NOT_RUN = (NotRun, SandboxOverrun, SandboxFileError, CommandNotStarted)
 """Errors that mean that the content of the sandbox kept the tests from running."""
 
 
+_Changes = tuple[list[File], list[str], list[str]]
+"""The files to copy, the paths held back, and the paths that the agent removed."""
+
+
 class Swe(Workbench[SweConfig]):
     """Mend a repository in its container; hidden tests that failed must pass, and those that passed still do."""
 
     scores_states = True
+    _graded: _Changes | None = None
+    """The changes that are graded, once the agent's time is over."""
 
     @classmethod
     def splits(cls, config: EnvironmentConfig) -> tuple[str, ...]:
@@ -135,7 +141,7 @@ class Swe(Workbench[SweConfig]):
         """Copy the agent's changes into a fresh container, add the tests, and run them."""
         secret = self._secret
         try:
-            kept, held, removed = await self._changes()
+            kept, held, removed = self._graded or await self._changes()
         except SandboxFileError as error:
             return Score(reward=0.0, passed=False, feedback=f"the changed files cannot be collected: {error}")
         passed, said = await self._tested(kept, removed)
@@ -157,8 +163,22 @@ class Swe(Workbench[SweConfig]):
             feedback=said[: 2 * SHOWN],
         )
 
-    async def _changes(self) -> tuple[list[File], list[str], list[str]]:
-        """The files to copy, the paths held back, and the paths that the agent removed.
+    async def collect_artifacts(self, max_bytes: int) -> CollectedArtifacts:
+        """The changes that are graded, as a patch, made by the image's git in a fresh container."""
+        try:
+            self._graded = kept, _, removed = await self._changes()
+            if not (kept or removed):
+                return CollectedArtifacts([KeptArtifact.of(DIFF, b"")])
+            async with self.open_sandbox(self.sandbox_spec()) as fresh:
+                patch = await difference(fresh, self._secret.repository, kept, removed)
+        except (SandboxFileError, SandboxOverrun) as error:
+            return CollectedArtifacts(missing=[f"{UNKEEPABLE}: {DIFF}: {error}"[:300]])
+        except (SandboxError, CommandNotStarted) as error:
+            return CollectedArtifacts(missing=[f"{DIFF} could not be made: {error}"[:300]])
+        return CollectedArtifacts([KeptArtifact.of(DIFF, patch)])
+
+    async def _changes(self) -> _Changes:
+        """The changes that are graded.
 
         Raises:
             SandboxFileError: there are too many changes.
@@ -206,7 +226,7 @@ class Swe(Workbench[SweConfig]):
     async def _run_with(self, kept: Sequence[File], removed: Sequence[str]) -> tuple[frozenset[str], str]:
         async with self.open_sandbox(self.sandbox_spec()) as fresh:
             tests = await self._place_tests(fresh)
-            await _bring(fresh, kept, removed)
+            await bring(fresh, kept, removed)
             await fresh.place(tests, "/")  # again, where a folder above them was changed
             return await self._run_of(fresh).results()
 
@@ -246,20 +266,6 @@ class Swe(Workbench[SweConfig]):
             if finished.exit_status != 0:
                 raise VerifierError(f"the patch with the tests does not apply: {finished.stdout.text}", retryable=False)
         return await fresh.collect([f"{secret.repository}/{path}" for path in sorted(secret.hidden)])
-
-
-async def _bring(fresh: Sandbox, kept: Sequence[File], removed: Sequence[str]) -> None:
-    """Make an agent's changes in a fresh sandbox, even where a file replaces a folder or a folder a file."""
-    paths = [f"/{file.path}" for file in kept]
-    above = sorted(folders_above(paths))
-    gone = [*removed, *paths]
-    for script, each in (
-        ('rm -rf -- "$@"', gone),
-        ('for path; do if [ ! -d "$path" ]; then rm -f -- "$path"; fi; done', above),
-    ):
-        for start in range(0, len(each), _AT_ONCE):
-            await fresh.exec(["/bin/sh", "-c", script, "change", *each[start : start + _AT_ONCE]], cwd="/")
-    await fresh.place(kept, "/")
 
 
 def _share(tests: Sequence[str], passed: frozenset[str]) -> float:
