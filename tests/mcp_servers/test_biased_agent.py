@@ -98,8 +98,7 @@ async def _play_functions(name: str, rows: Sequence[Mapping[str, str]], sandbox:
     _gains_nothing(_functions(rows), folder, words)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("sandbox", ["process", "docker"])
+@pytest.mark.parametrize("sandbox", ["process", pytest.param("docker", marks=pytest.mark.soak)])
 async def test_who_breaks_the_sandbox_of_a_function_it_does_not_know_gains_nothing(
     sandbox: str, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """Forged tests: an agent that replaces what the tests are made of gets nothing for it, root or not."""
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -29,6 +30,11 @@ NAMED = {forgery.name: forgery for forgery in (*FORGERIES, *BREAKERS)}
 ANYONES = [forgery for forgery in (*FORGERIES, *BREAKERS) if forgery.is_for_anyone]
 GIT = [forgery for forgery in FORGERIES if forgery.name.startswith("git_")]
 QUICK = ("unchecked_bytecode",)
+STACKS = {
+    "root": [forgery for forgery in FORGERIES if not forgery.needs_library],
+    "dev": [forgery for forgery in FORGERIES if forgery.is_for_anyone],
+}
+"""User → what it can do that needs nothing from outside."""
 
 
 @pytest.fixture
@@ -86,6 +92,20 @@ async def test_a_forged_tool_earns_nothing(play: Open, made: Make, tmp_path: Pat
     score = await forge(play, made(), NAMED[name], tmp_path)
     assert (score.reward, score.passed) == (0.0, False)
     assert score.suspect is None or "on the image's system" in score.suspect
+
+
+@pytest.mark.parametrize("verifier", ["fresh", pytest.param("shared", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    ("user", "order"),
+    [("root", 1), *(pytest.param(user, order, marks=pytest.mark.soak) for user, order in (("root", -1), ("dev", 1)))],
+)
+async def test_forgeries_on_top_of_each_other_are_rewarded_only_in_the_agents_own_container(
+    play: Open, made: Make, tmp_path: Path, user: str, order: int, verifier: str
+) -> None:
+    commands = "".join(f"(\n{forgery.commands}\n)\n" for forgery in STACKS[user][::order])
+    stack = Forgery("stack", f"bash -c {shlex.quote(commands)}")
+    score = await forge(play, made(user, verifier=verifier), stack, tmp_path)
+    assert score.reward == (verifier == "shared")
 
 
 @pytest.mark.soak
