@@ -15,6 +15,7 @@ from rollouthub.errors import NotOffered, SandboxError
 from rollouthub.generation import Model
 from rollouthub.limits import Deadlines, Limits
 from rollouthub.messages import Message, system, user
+from rollouthub.rollout import ONLY_SEAT
 from rollouthub.sandbox import Network, Sandbox, SandboxProvider, SandboxSpec, Snapshot
 from rollouthub.score import CollectedArtifacts, SampleGroup, Score, Submission
 from rollouthub.task import BadRow, Public, Secret, Task
@@ -61,7 +62,7 @@ class Environment(Generic[ConfigT, PublicT, SecretT]):
     """
 
     version: ClassVar[str] = "0.1.0"
-    seats: ClassVar[tuple[str, ...]] = ("agent",)
+    seats: ClassVar[tuple[str, ...]] = (ONLY_SEAT,)
     """Named roles, each with its own tools (`@tool(seats=...)`)."""
     takes_turns: ClassVar[bool] = False
     """Whether seats wait for each other: `reply(seat, ())` is then called before a seat's first turn, and a reply may

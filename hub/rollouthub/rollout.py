@@ -21,6 +21,8 @@ SCHEMA_VERSION = 1
 
 UNKEPT = "unkeepable_artifacts"
 """The gap of a rollout whose artifacts are missing because of files that its agent left."""
+ONLY_SEAT = "agent"
+"""The name of the seat of an environment that names none."""
 SUSPECT = "its score is suspect: "
 """Beginning of `trainable_reason` of a rollout with a suspect score."""
 
@@ -134,7 +136,7 @@ class Turn(Frozen):
     index: int
     parent_turn: int | None = None
     """Index of the turn whose conversation this one extends; None starts a new conversation."""
-    agent: str = "agent"
+    agent: str = ONLY_SEAT
     """Name of the seat that made the turn."""
     messages: tuple[Message, ...]
     """The messages added to the parent's conversation before this response."""
@@ -307,6 +309,11 @@ class Rollout(Frozen):
     def policy_turns(self) -> tuple[Turn, ...]:
         """The turns that training of `model` uses, see `policy_turns`."""
         return policy_turns(self.turns, self.seats, self.model)
+
+    @property
+    def policy_seats(self) -> tuple[str, ...]:
+        """The seats of `policy_turns`, in the order of their first turns."""
+        return tuple(dict.fromkeys(turn.agent for turn in self.policy_turns))
 
     def model_of(self, seat: str) -> str | None:
         """Name of the model that played a seat."""

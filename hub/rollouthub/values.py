@@ -127,6 +127,11 @@ class Int32s(Packed[int]):
     code = "i"
     __slots__ = ()
 
+    @property
+    def has_negative(self) -> bool:
+        """Whether any value is below 0; looks at the sign bits only, because prompts are long."""
+        return not self.raw[3::4].isascii()
+
 
 class Float32s(Packed[float]):
     """Log-probabilities; rounded to 32 bits."""

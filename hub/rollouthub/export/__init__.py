@@ -5,6 +5,7 @@ Imports `store` and below. Begin with `training_row.py` and `formats/`.
 
 from rollouthub.export.batch import BatchRows, batch_rows
 from rollouthub.export.credit import Credit, turn_returns, turn_rewards
+from rollouthub.export.learning_seats import check_one_seat, one_reward, seat_advantages, seat_id
 from rollouthub.export.not_trainable import NotTrainable, Refusal, RefusalReason, why_refused
 from rollouthub.export.stale_mask import is_masked, mask_stale
 from rollouthub.export.task_reference import TaskReference
@@ -19,8 +20,12 @@ __all__ = [
     "TaskReference",
     "TrainingRow",
     "batch_rows",
+    "check_one_seat",
     "is_masked",
     "mask_stale",
+    "one_reward",
+    "seat_advantages",
+    "seat_id",
     "training_rows",
     "turn_returns",
     "turn_rewards",

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from rollouthub.authoring.rewards import group_advantages
 from rollouthub.authoring.rewards.advantages import GroupMethod
 from rollouthub.export.credit import WHOLE, Credit
+from rollouthub.export.learning_seats import seat_advantages
 from rollouthub.export.not_trainable import Need, Refusal, RefusalReason, why_refused
 from rollouthub.export.stale_mask import is_masked, mask_stale
 from rollouthub.export.training_row import TrainingRow, training_rows
@@ -91,14 +91,11 @@ def _why_refused(group: ExportGroup, need: Need, partial: bool, suspect: bool) -
 def _rows(
     group: ExportGroup, method: GroupMethod, need: Need, credit: Credit, suspect: bool
 ) -> list[tuple[TrainingRow, float]]:
-    advantages: dict[str, Sequence[float | None]] = {}
+    advantages = seat_advantages(group.rollouts, method)
     made: list[tuple[TrainingRow, float]] = []
     for place, member in enumerate(group.rollouts):
         for row in training_rows(member, credit, need=need, suspect=suspect):
-            seat = row.segment.agent
-            if seat not in advantages:  # seats are compared with the same seat of the other members
-                advantages[seat] = group_advantages([each.reward_of(seat) for each in group.rollouts], method)
-            advantage = advantages[seat][place]
+            advantage = advantages[row.seat][place]
             assert advantage is not None, "who is not scored is refused"
             made.append((row, advantage))
     return made

@@ -38,6 +38,8 @@ class Refusal(StrEnum):
     """The token ids are of another tokenizer than the trainer's or the other rows'."""
     FORKED = "forked"
     """The rollout makes several rows, and the trainer takes only one."""
+    SEVERAL_SEATS = "several_seats"
+    """Several seats of the rollout are trained, and the trainer takes one, or one reward for all."""
     TOO_LONG = "too_long"
     STALE = "stale"
     FILTERED = "filtered"
@@ -62,8 +64,12 @@ class NotTrainable(UsageError):
         self.refused = refused
 
 
-def why_refused(rollout: Rollout, need: Need = "logprobs", *, suspect: bool = False) -> RefusalReason | None:
+def why_refused(
+    rollout: Rollout, need: Need = "logprobs", *, suspect: bool = False, seat: str | None = None
+) -> RefusalReason | None:
     """Why a rollout must not be trained on; None if it may. With `suspect`, a suspect reward is not a reason.
+
+    With `seat`, only that seat's turns are to be trained on.
 
     The record's contents are checked, not only its flag `trainable`, because the record may have been edited, truncated
     or made elsewhere.
@@ -86,7 +92,11 @@ def why_refused(rollout: Rollout, need: Need = "logprobs", *, suspect: bool = Fa
         return None
     if [turn.index for turn in rollout.turns] != list(range(len(rollout.turns))):
         return refused(Refusal.CORRUPT, "its turns are not numbered as they follow one another")
-    for turn in rollout.policy_turns:
+    turns = [turn for turn in rollout.policy_turns if seat in (None, turn.agent)]
+    if not turns and seat is not None:
+        spoken = ", ".join(rollout.policy_seats) or "none"
+        return refused(Refusal.NO_TURNS, f"seat {seat!r} has no turn of the run's model; seats that have: {spoken}")
+    for turn in turns:
         if (found := _why_turn_refused(turn, rollout.model_of(turn.agent), need)) is not None:
             refusal, problem = found
             return refused(refusal, f"turn {turn.index} {problem}")
@@ -105,7 +115,7 @@ def _why_turn_refused(turn: Turn, model: str | None, need: Need) -> tuple[Refusa
         return Refusal.OTHER_TOKENIZER, f"was answered by {turn.model}, not by {model}"
     if not len(prompt) or not len(output):
         return Refusal.CORRUPT, f"has {len(prompt)} prompt and {len(output)} output ids"
-    if min(min(prompt), min(output)) < 0:
+    if prompt.has_negative or output.has_negative:
         return Refusal.CORRUPT, "has a negative token id"
     if (problem := _contradiction(turn, len(output))) is not None:
         return Refusal.CORRUPT, problem

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rollouthub.export.credit import WHOLE, Credit, turn_returns
+from rollouthub.export.learning_seats import seat_id
 from rollouthub.export.not_trainable import Need, NotTrainable, why_refused
 from rollouthub.export.segment import Segment, segments
 from rollouthub.rollout import Rollout, Stop
@@ -21,6 +22,21 @@ class TrainingRow:
     """How many rows the rollout has in total."""
     returns: Sequence[float] = field(repr=False)
     """The return of each turn of the rollout [turn], see `turn_returns`."""
+
+    @property
+    def seat(self) -> str:
+        """The seat whose turns the row has."""
+        return self.segment.agent
+
+    @property
+    def trajectory_id(self) -> str:
+        """The rollout's id, with the seat if it has a name of its own: the rows of a trajectory share it."""
+        return seat_id(self.rollout.rollout_id, self.seat)
+
+    @property
+    def group_id(self) -> str:
+        """The id of the group in which the row's reward is compared: the rollout's, with the seat as above."""
+        return seat_id(self.rollout.group_id, self.seat)
 
     @property
     def reward(self) -> float:
@@ -109,20 +125,26 @@ _CUT = (Stop.TURN_LIMIT, Stop.TOKEN_LIMIT, Stop.TIME_LIMIT, Stop.COST_LIMIT, Sto
 
 
 def training_rows(
-    rollout: Rollout, credit: Credit = WHOLE, *, need: Need = "logprobs", suspect: bool = False
+    rollout: Rollout,
+    credit: Credit = WHOLE,
+    *,
+    need: Need = "logprobs",
+    suspect: bool = False,
+    seat: str | None = None,
 ) -> list[TrainingRow]:
-    """The training rows of a rollout: one if every prompt extended the row, several if it forked.
+    """The training rows of a rollout: one for each seat if every prompt extended its row, more if it forked.
 
-    Seats that the run's own model did not play, such as an opponent that is not trained, make none.
+    Seats that the run's own model did not play, such as an opponent that is not trained, make none. With `seat`, only
+    that seat makes rows.
 
     With `suspect`, a rollout whose reward its verifier calls suspect is taken, too.
 
     Raises:
         NotTrainable: the rollout must not be trained on; it has the reason.
     """
-    if (refused := why_refused(rollout, need, suspect=suspect)) is not None:
+    if (refused := why_refused(rollout, need, suspect=suspect, seat=seat)) is not None:
         raise NotTrainable(refused)
-    seats = {turn.agent for turn in rollout.policy_turns}
+    seats = rollout.policy_seats if seat is None else (seat,)
     rows = [segment for segment in segments(rollout) if segment.agent in seats]
     returns = turn_returns(rollout, credit)
     return [TrainingRow(rollout, segment, index, len(rows), returns) for index, segment in enumerate(rows)]

@@ -39,7 +39,7 @@ async def play_learnable(
                 sampling=sampling,
             )
         )
-        if (refused := why_refused(rollout)) is None:
+        if (refused := why_refused(rollout, seat=settings.training.seat)) is None:
             return rollout
         logger.warning("rollout %s is not to be learnt from: %s", rollout.rollout_id, refused.reason)
     assert refused is not None, "there was at least one"

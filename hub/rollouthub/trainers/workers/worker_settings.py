@@ -42,6 +42,8 @@ class TrainingTable(Frozen):
     """Most tokens of prompt and answer together; None takes the trainer's limit."""
     suspect: bool = False
     """Whether to train also on rollouts whose scores their verifier calls suspect."""
+    seat: str | None = None
+    """The seat that is trained, for trainers that take the rows of one seat; None if the policy plays one seat."""
     replays: int = Field(default=2, ge=0)
     """Further samples that may replace one that must not be trained on, for trainers that cannot represent it."""
     max_dropped: int = Field(default=10, ge=0)
