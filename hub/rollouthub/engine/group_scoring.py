@@ -101,15 +101,21 @@ class GroupScoring:
         if sample.context.host.info.scores_groups and not self._writer.is_judged(sample.group_id):
             self._place(sample, rollout)
 
-    def _place(self, sample: Sample, rollout: Rollout) -> None:
+    def withdrawn(self, sample: Sample) -> None:
+        """Count a sample that will not be played among the lost members of its group."""
+        if sample.context.host.info.scores_groups and not self._writer.is_judged(sample.group_id):
+            self._place(sample, LostMember(sample=sample.index, outcome=Outcome.CANCELLED, reason="it was not played"))
+
+    def _place(self, sample: Sample, member: Rollout | LostMember) -> None:
+        played = member if isinstance(member, Rollout) and member.awaits_group else None
         if self._writer.is_judged(sample.group_id):
-            self._conclude([rollout] if rollout.awaits_group else [], _late())
+            self._conclude([] if played is None else [played], _late())
             return
         group = self._open.setdefault(sample.group_id, _OpenGroup(sample))
-        if rollout.awaits_group:
-            group.waiting[sample.rollout_id] = rollout
+        if played is not None:
+            group.waiting[sample.rollout_id] = played
         else:
-            group.lost[sample.rollout_id] = lost_member(rollout)
+            group.lost[sample.rollout_id] = lost_member(member) if isinstance(member, Rollout) else member
         if group.is_complete:
             del self._open[sample.group_id]
             if group.waiting:

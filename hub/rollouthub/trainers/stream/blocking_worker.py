@@ -61,6 +61,14 @@ class BlockingWorker:
         """Play one sample, see `RolloutWorker.play`."""
         return self._portal.call(self._worker.play, wanted)
 
+    def scores_groups(self, environment: str | None = None) -> bool:
+        """Whether an environment scores all samples of a task together."""
+        return self._worker.scores_groups(environment)
+
+    def play_group(self, wanted: SampleRequest, size: int) -> list[Rollout]:
+        """Play samples of a task as one group, see `RolloutWorker.play_group`."""
+        return self._portal.call(self._worker.play_group, wanted, size)
+
     def play_all(self, wanted: Iterable[SampleRequest]) -> list[Rollout]:
         """Play several samples at once, see `RolloutWorker.play_all`."""
         return self._portal.call(self._worker.play_all, wanted)

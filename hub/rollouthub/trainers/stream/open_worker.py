@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import anyio
 
+from rollouthub.engine.group_scoring import group_scoring
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.pool import Pool
 from rollouthub.engine.run_control import LiveRun
@@ -36,6 +37,7 @@ async def rollout_worker(
     policy_version: int = 0,
     resume: bool = False,
     suspect: bool = False,
+    no_groups: str | None = None,
     credentials: Credentials | None = None,
     **settings: Any,
 ) -> AsyncGenerator[RolloutWorker]:
@@ -47,7 +49,8 @@ async def rollout_worker(
     `settings` are those of a run and override `request`; `model` may be a model object, such as a `TokenModel` around a
     trainer's own engine. `resume` continues the run in `directory`: samples that have a result there are not played
     again. With `suspect`, a rollout whose score its verifier calls suspect is returned without that mark, so that it is
-    trained on.
+    trained on. `no_groups` is why the caller cannot ask for whole groups at once, if it cannot: environments that score
+    groups are then refused with these words.
 
     Raises (on entry):
         UsageError: a setting is invalid, a model cannot be reached, the directory cannot be used.
@@ -62,7 +65,9 @@ async def rollout_worker(
         resume=resume,
         credentials=credentials or load_credentials(os.environ, Path.cwd()),
         model=engine,
+        scores_groups=True,
     ) as session:
+        _check_groups(session, no_groups)
         opened, writer, live = session.opened, session.writer, session.live
         orders = SampleRequests(PolicyVersions(policy_version), partial(_cancel, live))
         session.on_commit.append(orders.committed)
@@ -70,13 +75,18 @@ async def rollout_worker(
         gated = opened if opened.model is None else replace(opened, model=GatedModel(opened.model, gate))
         pool = session.pool(gated)
         session.begin(pool, gated)
-        sink = StampingSink(writer, live, session.bounds, orders, gate)
         is_whole = False
         async with anyio.create_task_group() as tasks:
+            scoring = group_scoring(session, tasks)
+            if scoring is not None:
+                orders.withdrawn = scoring.withdrawn
+            sink = StampingSink(writer, live, session.bounds, orders, gate, scoring)
             tasks.start_soon(_play, pool, orders, sink, session)
             try:
                 contexts = gated.contexts(writer.run_id)
-                yield RolloutWorker(session.directory, gated, writer, orders, gate, contexts, suspect=suspect)
+                yield RolloutWorker(
+                    session.directory, gated, writer, orders, gate, contexts, suspect=suspect, scoring=scoring
+                )
                 is_whole = orders.is_idle and not session.stop.is_set
             except Exception as error:
                 problem = error  # raised below: the run is only interrupted by it, and it arrives as it is
@@ -87,6 +97,18 @@ async def rollout_worker(
                 tasks.cancel_scope.cancel()
     if problem is not None:
         raise problem
+
+
+def _check_groups(session: Session, no_groups: str | None) -> None:
+    """Refuse environments that score groups, if the caller cannot ask for whole groups.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    for environment in session.opened.environments if no_groups is not None else ():
+        info = environment.host.info
+        if info.scores_groups:
+            raise ConfigError(f"environment {info.name!r} scores all samples of a task together, and {no_groups}")
 
 
 def _asked(

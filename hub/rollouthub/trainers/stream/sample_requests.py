@@ -33,6 +33,10 @@ class PendingSample:
         self.waiting = 0
         """How many callers wait for the sample."""
         self.is_over = anyio.Event()
+        self.on_waiting: list[Callable[[], None]] = []
+        """Called when the sample is over and waits for the verdict on its group."""
+        self.awaits_group = False
+        """Whether its latest record waits for that verdict."""
         self.failure: Exception | None = None
         """The error that keeps the sample from being finished."""
 
@@ -68,17 +72,25 @@ class SampleRequests:
         """Samples whose final result is queued for the store."""
         self._decided: set[str] = set()
         self._failure: Exception | None = None
+        self.withdrawn: Callable[[Sample], None] = lambda sample: None
+        """Called with a sample that no caller waits for any more, before any player has read it."""
         self._told: Callable[[], None] = lambda: None
 
     # --- from who asks ------------------------------------------------------------------------------------------------
 
-    async def ask(self, unit: PendingGroup) -> Rollout:
+    async def ask(
+        self, unit: PendingGroup, waiting: Rollout | None = None, on_waiting: Callable[[], None] | None = None
+    ) -> Rollout:
         """Have a sample played, and wait for its record; several callers may wait for the same sample.
 
-        If the last waiting caller is cancelled, the episode is cancelled too.
+        `waiting` is the record of a sample that was played before and waits for its group's verdict: it is not played
+        again. `on_waiting` is called when the sample is over and waits for that verdict. If the last waiting caller is
+        cancelled, the episode is cancelled too.
         """
-        order = self._put(unit)
+        order = self._put(unit, waiting)
         order.waiting += 1
+        if on_waiting is not None:
+            order.on_waiting.append(on_waiting)
         try:
             return await order.wait()
         finally:
@@ -86,13 +98,16 @@ class SampleRequests:
             if not order.waiting and not order.is_over.is_set():
                 self._give_up(order)
 
-    def _put(self, unit: PendingGroup) -> PendingSample:
+    def _put(self, unit: PendingGroup, waiting: Rollout | None) -> PendingSample:
         rollout_id = unit.rollout_ids[0]
         order = self._orders.get(rollout_id)
         if order is None:
             order = self._orders[rollout_id] = PendingSample(unit)
             if self._failure is not None:
                 self._end(order, self._failure)
+            elif waiting is not None:
+                unit.added(waiting)
+                unit.settled(rollout_id)
             elif rollout_id not in self._unwanted:  # else it is played once what is broken off is on record
                 self._play(unit)
         return order
@@ -109,6 +124,7 @@ class SampleRequests:
         unread = [each for each in self._items if each is not sample]
         if len(unread) < len(self._items):
             self._items = deque(unread)
+            self.withdrawn(sample)
         elif sample.rollout_id not in self._unwanted:
             self._unwanted.add(sample.rollout_id)
             self._cancel(sample.rollout_id)
@@ -123,6 +139,10 @@ class SampleRequests:
     def is_idle(self) -> bool:
         """Whether no caller waits for a sample."""
         return not self._orders
+
+    def is_pending(self, rollout_id: str) -> bool:
+        """Whether a caller waits for a sample."""
+        return rollout_id in self._orders
 
     def is_decided(self, rollout_id: str) -> bool:
         """Whether a sample got its final result since the run was opened, so that it is in the store."""
@@ -161,6 +181,7 @@ class SampleRequests:
             self._coming.add(rollout.rollout_id)
         if (order := self._orders.get(rollout.rollout_id)) is not None:
             order.unit.added(rollout)
+            order.awaits_group = rollout.awaits_group
 
     def committed(self, rollouts: Sequence[Rollout]) -> None:
         """Register that records are durable."""
@@ -183,6 +204,8 @@ class SampleRequests:
                 return
         if order is not None:
             order.unit.settled(rollout_id)
+            for told in order.on_waiting if order.awaits_group else ():
+                told()
             self._look_at(order)
 
     def _look_at(self, order: PendingSample) -> None:

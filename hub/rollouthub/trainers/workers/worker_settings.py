@@ -25,6 +25,11 @@ from rollouthub.values import Frozen
 VARIABLE = "ROLLOUTHUB_TRAINING"
 """The environment variable that names the settings file."""
 TABLE = "training"
+ONE_BY_ONE = (
+    "this trainer asks for its samples one by one; take stream_rollouts(), or one of the systems that docs/trainers.md "
+    "says take verdicts on groups"
+)
+"""Why adapters refuse environments that score groups, unless they say otherwise."""
 
 
 class TrainingTable(Frozen):
@@ -90,9 +95,14 @@ class TrainingSettings(Frozen):
         return TokenModel(name, engine, self.chat_format(tokenizer, pictures), max_context=context)
 
     def worker(
-        self, system: str, model: Model | None = None, *, policy_version: int = 0
+        self,
+        system: str,
+        model: Model | None = None,
+        *,
+        policy_version: int = 0,
+        no_groups: str | None = ONE_BY_ONE,
     ) -> AbstractAsyncContextManager[RolloutWorker]:
-        """An unopened worker for these settings, in a run directory of its own.
+        """An unopened worker for these settings, in a run directory of its own; `no_groups` is as for `rollout_worker`.
 
         Raises (on entry):
             UsageError: as `rollout_worker`.
@@ -103,6 +113,7 @@ class TrainingSettings(Frozen):
             model=model,
             policy_version=policy_version,
             suspect=self.training.suspect,
+            no_groups=no_groups,
         )
 
     def run_directory(self, system: str) -> Path:
