@@ -79,7 +79,7 @@ def test_verls_own_worker_plays_the_hub_with_verls_engine(
     assert len(client.sessions) == 4, "each sample keeps to its own server, for the prefix cache"
 
 
-async def run_loop(system: System, config: Any, client: Client, row: dict[str, Any], **fields: Any) -> Any:
+async def run_loop(system: System, config: Any, client: Any, row: dict[str, Any], **fields: Any) -> Any:
     """One row's agent loop, made by hydra as veRL's workers make it."""
     agent_loop, hydra, omegaconf = (
         system("verl.experimental.agent_loop.agent_loop"),

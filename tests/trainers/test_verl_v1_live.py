@@ -12,9 +12,12 @@ import pytest
 
 from rollouthub.authoring.rewards import group_advantages
 from rollouthub.errors import ConfigError
+from rollouthub.export import training_rows
 from rollouthub.store import open_run
 from rollouthub.trainers import verl as ours
-from tests.trainers.verl_engine import Client
+from tests.trainers.rewarded import ranks
+from tests.trainers.rewarded_episodes import RANKED, WORLDS, stepwise_scores
+from tests.trainers.verl_engine import Client, HandingClient
 from tests.trainers.verl_seeing import GALLERY, Looker, seeing_model
 from tests.trainers.verl_set_up import WORLD, System, rows_of_tasks, tiny_model, verl_config
 
@@ -170,6 +173,82 @@ def test_v1_validates_with_the_hub(system: System, queue: ModuleType, client: Cl
         metrics = played.trainer._validate()
     assert metrics["val-core/arithmetic/reward/mean@2"] == 0.5
     assert {asked["temperature"] for asked in client.asked} == {config.actor_rollout_ref.rollout.val_kwargs.temperature}
+
+
+@pytest.mark.parametrize("rewards", ["verdict", "turns"])
+def test_v1_compares_a_seat_with_the_same_seat_and_has_turns_on_their_tokens(
+    system: System, queue: ModuleType, tmp_path: Path, rewards: str
+) -> None:
+    """Two seats of one policy, with opposed rewards: each is a session of V1's, in a group of its seat's."""
+    world = f"{WORLDS}:Opposed"
+    config = verl_config(
+        system, tmp_path, tiny_model(system, tmp_path / "tiny"), entry={"rewards": rewards}, environments=[world]
+    )
+    config.actor_rollout_ref.rollout.calculate_log_probs = True
+    client = HandingClient(system("verl.workers.rollout.replica").TokenOutput)
+    with Played(system, tmp_path, client, rows_of_tasks(tmp_path, 1, world, "test"), config) as played:
+        trainer, (batch, _) = played.trainer, played.drawn(1)
+        assert len(batch.keys) == 2 * GROUP
+        config.algorithm.rollout_correction.bypass_mode = True
+        metrics: dict[str, Any] = {}
+        trainer._compute_advantage(trainer._compute_old_log_prob(batch, metrics), metrics)
+        data = queue.kv_batch_get(keys=batch.keys, partition_id="train")
+        found: dict[str, list[float]] = {}
+        for place in range(len(batch.keys)):
+            extras, scores = data["extra_fields"][place]["extras"], data["rm_scores"][place]
+            reward, mask = scores.sum().item(), data["response_mask"][place].bool()
+            assert data["uid"][place].endswith(f"/{extras['seat']}")
+            assert data["advantages"][place][mask].tolist() == pytest.approx([reward - 0.5] * int(mask.sum()))
+            found.setdefault(extras["seat"], []).append(reward)
+        assert {seat: sorted(each) for seat, each in found.items()} == {
+            "giver": [0.0, 0.0, 1.0, 1.0],
+            "taker": [0.0, 0.0, 1.0, 1.0],
+        }
+        validated = {name: value for name, value in trainer._validate().items() if "/reward/" in name}
+        assert validated == {"val-core/rewarded/reward/mean@1": 0.5}, "the team's"
+
+
+def test_v1_has_rewards_of_turns_and_spans_on_their_tokens(system: System, queue: ModuleType, tmp_path: Path) -> None:
+    world = f"{WORLDS}:Stepwise"
+    config = verl_config(
+        system, tmp_path, tiny_model(system, tmp_path / "tiny"), entry={"rewards": "turns"}, environments=[world]
+    )
+    client = HandingClient(system("verl.workers.rollout.replica").TokenOutput)
+    with Played(system, tmp_path, client, rows_of_tasks(tmp_path, 1, world, "test"), config) as played:
+        batch, _ = played.drawn(1)
+    data = queue.kv_batch_get(keys=batch.keys, partition_id="train")
+    (directory,) = (tmp_path / "runs").iterdir()
+    with open_run(directory) as reader:
+        records = {each.rollout_id: each for each in reader.rollouts()}
+    for place in range(GROUP):
+        record = records[data["extra_fields"][place]["extras"]["rollout_id"]]
+        (row,) = training_rows(record)
+        assert data["rm_scores"][place].tolist() == stepwise_scores(row)
+
+
+def test_v1_learns_from_the_verdict_on_a_group(system: System, queue: ModuleType, tmp_path: Path) -> None:
+    config = verl_config(system, tmp_path, tiny_model(system, tmp_path / "tiny"), environments=[RANKED])
+    client = HandingClient(system("verl.workers.rollout.replica").TokenOutput)
+    with Played(system, tmp_path, client, rows_of_tasks(tmp_path, 1, RANKED, "test"), config) as played:
+        batch, _ = played.drawn(1)
+        config.algorithm.rollout_correction.bypass_mode = True
+        metrics: dict[str, Any] = {}
+        played.trainer._compute_advantage(played.trainer._compute_old_log_prob(batch, metrics), metrics)
+    data = queue.kv_batch_get(keys=batch.keys, partition_id="train")
+    rewards = [data["rm_scores"][place].sum().item() for place in range(GROUP)]
+    assert sorted(rewards) == pytest.approx(ranks(GROUP))
+    for place, reward in enumerate(rewards):
+        mask = data["response_mask"][place].bool()
+        assert data["advantages"][place][mask].tolist() == pytest.approx([reward - 0.5] * int(mask.sum()), abs=1e-5)
+
+
+def test_v1_breaks_no_member_off_a_group_that_is_judged_as_a_whole(
+    system: System, queue: ModuleType, client: Client, tmp_path: Path
+) -> None:
+    weights = tiny_model(system, tmp_path / "tiny")
+    config = verl_config(system, tmp_path, weights, groups={"redundancy": 1}, environments=[RANKED])
+    with pytest.raises(ConfigError, match="so that none can be broken off; leave redundancy out"):
+        Played(system, tmp_path, client, rows_of_tasks(tmp_path, 1, RANKED, "test"), config)
 
 
 def test_each_manager_says_which_trainer_it_is_for(

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.trainers.rewarded_episodes import Handing
 from tests.trainers.speaker import Speaker
 
 
@@ -31,4 +32,24 @@ class Client:
             log_probs=said.logprobs if sampling_params.get("logprobs") else None,
             stop_reason="completed",
             extra_fields={"global_steps": version},
+        )
+
+
+class HandingClient:
+    """The client of a policy that plays the worlds of `rewarded.py`."""
+
+    def __init__(self, output: Any) -> None:
+        """`output` is veRL's `TokenOutput`."""
+        self.output, self.handing = output, Handing()
+
+    def __deepcopy__(self, memo: object) -> "HandingClient":
+        return self
+
+    async def generate(self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any]) -> Any:
+        ids = self.handing.answer(prompt_ids, request_id)
+        return self.output(
+            token_ids=ids,
+            log_probs=[-0.25] * len(ids),
+            stop_reason="completed",
+            extra_fields={"global_steps": 2},
         )

@@ -1,6 +1,6 @@
 """veRL set up as its users do: a tiny model's folder, its whole configuration, the hub's data set."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,16 +34,24 @@ def tiny_model(system: System, folder: Path) -> Path:
 
 
 def verl_config(
-    system: System, folder: Path, weights: Path, /, *, groups: dict[str, Any] | None = None, **run: Any
+    system: System,
+    folder: Path,
+    weights: Path,
+    /,
+    *,
+    groups: dict[str, Any] | None = None,
+    entry: Mapping[str, Any] | None = None,
+    **run: Any,
 ) -> Any:
-    """veRL's whole default configuration, with the hub's agent loop in it."""
+    """veRL's whole default configuration, with the hub's agent loop in it; `entry` has further fields of its entry."""
     omegaconf, hydra = system("omegaconf"), system("hydra")
     loops = folder / "agents.yaml"
     settings: dict[str, Any] = {"environments": ["arithmetic"], "training": {"directory": str(folder / "runs")}, **run}
-    entry: dict[str, Any] = {"name": "rollouthub", "_target_": "rollouthub.trainers.verl.HubAgentLoop", "run": settings}
+    target = "rollouthub.trainers.verl.HubAgentLoop"
+    made: dict[str, Any] = {"name": "rollouthub", "_target_": target, "run": settings, **(entry or {})}
     if groups is not None:
-        entry["groups"] = groups
-    omegaconf.OmegaConf.save(omegaconf.OmegaConf.create([entry]), loops)
+        made["groups"] = groups
+    omegaconf.OmegaConf.save(omegaconf.OmegaConf.create([made]), loops)
     with hydra.initialize_config_module("verl.trainer.config", version_base=None):
         return hydra.compose(
             "ppo_trainer",

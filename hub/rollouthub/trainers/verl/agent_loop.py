@@ -2,14 +2,17 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, get_args
 
 from rollouthub.errors import ConfigError
-from rollouthub.export import NotTrainable, Refusal, RefusalReason, training_rows, why_refused
+from rollouthub.export import NotTrainable, Refusal, RefusalReason, check_one_seat, training_rows, why_refused
 from rollouthub.export.not_trainable import Need
+from rollouthub.rollout import Rollout
 from rollouthub.trainers.pictures.shown_pictures import shows_media
 from rollouthub.trainers.systems import system_module
+from rollouthub.trainers.verl.batch_columns import RewardPlace
 from rollouthub.trainers.verl.outputs import Output, loop_outputs, masked_output
 from rollouthub.trainers.verl.row_workers import VerlPolicy, playing_with, task_of
 from rollouthub.trainers.verl.verl_engine import sampling_of
@@ -23,8 +26,11 @@ logger = logging.getLogger(__name__)
 class LoopSettings:
     """The settings in the hub's entry of `agent_loop_config_path`, with those of veRL's own configuration."""
 
-    def __init__(self, config: Any, *, run: Any, components: Sequence[str] = ()) -> None:
-        """`config` is veRL's configuration; `run` has a run's settings, as a mapping or a TOML file's path.
+    def __init__(
+        self, config: Any, *, run: Any, components: Sequence[str] = (), rewards: RewardPlace = "verdict"
+    ) -> None:
+        """`config` is veRL's configuration; `run` has a run's settings, as a mapping or a TOML file's path; `rewards`
+        is as for `columns`.
 
         Raises:
             ConfigError: a setting is invalid.
@@ -33,7 +39,10 @@ class LoopSettings:
         self.hub: TrainingSettings = (
             read_settings(run) if run is None or isinstance(run, str) else settings_of(plain(run), "verl's `run`")
         )
+        if rewards not in get_args(RewardPlace):
+            raise ConfigError(f"verl's `rewards` is {rewards!r}; give one of {', '.join(get_args(RewardPlace))}")
         self.components = tuple(components)
+        self.rewards: RewardPlace = rewards
         self.prompt_length, self.response_length = int(rollout.prompt_length), int(rollout.response_length)
         path = str(getattr(config.actor_rollout_ref.get("model"), "path", None) or "policy")
         self._name = f"verl/{path.rstrip('/').rpartition('/')[2]}"
@@ -69,9 +78,19 @@ def plain(value: Any) -> dict[str, Any]:
 
 
 async def played(
-    settings: LoopSettings, policy: VerlPolicy, parameters: Mapping[str, Any], fields: Mapping[str, Any]
+    settings: LoopSettings,
+    policy: VerlPolicy,
+    parameters: Mapping[str, Any],
+    fields: Mapping[str, Any],
+    *,
+    takes_seats: bool = False,
+    group_size: int | None = None,
 ) -> list[Output]:
     """Play a row's task. Returns the outputs of the rollout, one for each of its rows.
+
+    Rows of several seats are returned only if the caller `takes_seats`, because veRL takes the outputs of one sample
+    for one trajectory. `group_size` is how many samples of the row's group the caller requests at once, if it requests
+    whole groups.
 
     veRL's V1 trainer passes a `session_id` with each sample: it takes several rows, and continues without a sample that
     raises. The earlier trainer takes exactly one row and no failure, so it gets a masked row for a rollout that must
@@ -89,7 +108,9 @@ async def played(
         playing.advance(step - 1)  # in V1 step n is begun with the weights of the one before, and must tell them
     uid = fields.get("uid")
     need: Need = "logprobs" if parameters.get("logprobs") else "tokens"
-    rollout = await playing.play(task_of(fields), None if uid is None else str(uid), sampling_of(parameters))
+    group = None if uid is None else str(uid)
+    rollout = await playing.play(task_of(fields), group, sampling_of(parameters), group_size)
+    seat = settings.hub.training.seat
     asked: dict[str, Any] = {
         "need": need,
         "components": settings.components,
@@ -97,9 +118,11 @@ async def played(
         "response_length": settings.response_length,
     }
     try:
-        outputs = loop_outputs(rollout, **asked)
+        outputs = loop_outputs(rollout, rewards=settings.rewards, seat=seat, **asked)
+        if seat is None and not takes_seats:
+            check_one_seat(rollout, "an agent loop of veRL's")
         if shows_media(rollout):
-            for output, row in zip(outputs, training_rows(rollout, need=need), strict=True):
+            for output, row in zip(outputs, training_rows(rollout, need=need, seat=seat), strict=True):
                 pictures = await pictures_of(rollout, row.turns[-1], playing.directory, policy.pictures)
                 output["multi_modal_data"] = {"images": pictures} if pictures else None
         if len(outputs) == 1 or takes_several:
@@ -114,8 +137,37 @@ async def played(
     why = rollout.faults[-1].message if rollout.faults else refused.reason
     logger.warning("rollout %s is masked (%s): %s", rollout.rollout_id, refused.refusal.value, why)
     pad = getattr(policy.tokenizer, "pad_token_id", None) or 0
-    reward = rollout.reward if why_refused(rollout, "text") is None else None
-    return [masked_output(rollout, refused, pad_token_id=pad, reward=reward, **asked)]
+    return [masked_output(rollout, refused, pad_token_id=pad, reward=_comparable(rollout, seat), **asked)]
+
+
+def _comparable(rollout: Rollout, seat: str | None) -> float | None:
+    """The reward that a masked rollout is compared by in its group; None if it has no trainable one."""
+    if why_refused(rollout, "text") is not None:
+        return None
+    trained = rollout.policy_seats if seat is None else (seat,)
+    return rollout.reward_of(trained[0]) if len(trained) == 1 else None
+
+
+@cache
+def token_output() -> Any:
+    """Create a subclass of veRL's `AgentLoopOutput` that takes rewards by token."""
+    agent_loop: Any = system_module("verl.experimental.agent_loop.agent_loop")
+    torch: Any = import_module("torch")
+
+    class TokenRewardOutput(agent_loop.AgentLoopOutput):
+        """An output of an agent loop; V1 reads it by `as_dict`."""
+
+        token_rewards: list[float] | None = None
+
+        def as_dict(self) -> dict[str, Any]:
+            """The output's fields, with `token_rewards` as `rm_scores`, if there are any."""
+            fields = agent_loop.AgentLoopOutput.as_dict(self)
+            placed = fields.pop("token_rewards", None)
+            if placed is not None:
+                fields["rm_scores"] = torch.tensor(placed, dtype=torch.float32)
+            return fields
+
+    return TokenRewardOutput
 
 
 def agent_loop_class() -> Any:
@@ -130,17 +182,28 @@ def agent_loop_class() -> Any:
         """Plays the task of a row in the hub, with veRL's own engine."""
 
         def __init__(
-            self, *args: Any, run: Any = None, components: Sequence[str] = (), groups: Any = None, **others: Any
+            self,
+            *args: Any,
+            run: Any = None,
+            components: Sequence[str] = (),
+            groups: Any = None,
+            rewards: RewardPlace = "verdict",
+            **others: Any,
         ) -> None:
             no_groups(groups)
             agent_loop.AgentLoopBase.__init__(self, *args, **others)
-            self._hub = LoopSettings(self.config, run=run, components=components)
+            self._hub = LoopSettings(self.config, run=run, components=components, rewards=rewards)
 
         async def run(self, sampling_params: dict[str, Any], **fields: Any) -> Any:
             """The row's `AgentLoopOutput`, or a list of them for the V1 trainer."""
             policy = self._hub.policy(self.server_manager, self.tokenizer, self.processor)
+            if self._hub.rewards == "turns" and "session_id" not in fields:
+                raise ConfigError(
+                    "rewards = 'turns': veRL's own workers of trainer.use_v1=False put one reward on the last token; "
+                    "let rollout.agent.agent_loop_manager_class be rollouthub.trainers.verl.HubAgentLoopManager"
+                )
             outputs = await played(self._hub, policy, sampling_params, fields)
-            made = [agent_loop.AgentLoopOutput(**output) for output in outputs]
+            made = [token_output()(**output) for output in outputs]
             return made if "session_id" in fields else made[0]
 
     HubAgentLoop.__module__, HubAgentLoop.__qualname__ = "rollouthub.trainers.verl", "HubAgentLoop"

@@ -29,14 +29,14 @@ async def read_entry(path: str | None, client: Any) -> dict[str, Any]:
 
 
 def loop_entry(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The settings `run`, `components` and `groups` of the hub's entry in a list of agent loops.
+    """The settings `run`, `components`, `groups` and `rewards` of the hub's entry in a list of agent loops.
 
     Raises:
         ConfigError: there is no such entry.
     """
     for entry in entries:
         if entry.get("_target_") == TARGET:
-            return {key: entry[key] for key in ("run", "components", "groups") if key in entry}
+            return {key: entry[key] for key in ("run", "components", "groups", "rewards") if key in entry}
     raise ConfigError(f"rollout.agent.agent_loop_config_path has no entry with _target_: {TARGET}")
 
 

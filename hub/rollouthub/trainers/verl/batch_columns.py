@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
-from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference, TrainingRow
+from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference, TrainingRow, seat_id
 from rollouthub.rollout import Rollout
 
 RewardPlace = Literal["verdict", "turns"]
+"""Where rewards stand in a row, see `columns`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ def columns(
     `rewards`: "verdict" puts the rollout's reward on the last token of each of its rows; "turns" puts the reward of
     each turn and span on its last token, and the return from there on the last token of the row's last turn. `uids` are
     the trainer's names of the rows' groups, by default the hub's group ids. `vocabulary` is the trainer's number of
-    token ids. A rollout that forked has several rows; `compute_advantage` counts it once in its group.
+    token ids. A rollout that forked has several rows; `compute_advantage` counts it once in its group. Where seats have
+    names, `uid` names the row's, too, because each seat is compared with the same seat of the other members.
 
     Raises:
         NotTrainable: a row exceeds the given lengths, has another tokenizer, or lacks log-probabilities.
@@ -60,8 +62,7 @@ def columns(
         attention[place, cut] = 1
         mask[place, :answer] = numpy.frombuffer(segment.loss_mask.raw, dtype=numpy.int32)[begin:]
         sampled[place, :answer] = numpy.frombuffer(segment.logprobs.raw, dtype=numpy.float32)[begin:]
-        for token, reward in _placed(row, rewards):
-            scores[place, token] = reward
+        scores[place, :answer] = token_rewards(row, rewards)
     _check_values(numpy, rows, ids, attention, sampled if logprobs else None, vocabulary)
     tensors = {
         "prompts": ids[:, :prompts],
@@ -81,18 +82,17 @@ def _answer(row: TrainingRow) -> int:
     return len(row.segment.token_ids) - row.segment.prompt_length
 
 
-def _placed(row: TrainingRow, rewards: RewardPlace) -> list[tuple[int, float]]:
-    """Pairs (response token index, reward) for one row."""
-    last = _answer(row) - 1
+def token_rewards(row: TrainingRow, rewards: RewardPlace) -> list[float]:
+    """A row's rewards by token [response], placed as `columns` says."""
     if rewards == "verdict":
-        return [(last, row.reward)]
+        return [0.0] * (_answer(row) - 1) + [row.reward]
     placed = row.process_rewards
     turns = list(row.segment.turn_ids)[row.segment.prompt_length :]
     final = max(turns)
     end = max(token for token, turn in enumerate(turns) if turn == final)
     own = math.fsum(value for value, turn in zip(placed, turns, strict=True) if turn == final)
     placed[end] += row.returns[final] - own
-    return [(token, value) for token, value in enumerate(placed) if value]
+    return placed
 
 
 def _check(rows: Sequence[TrainingRow], prompts: int, answers: int) -> None:
@@ -136,12 +136,14 @@ def _others(numpy: Any, rows: Sequence[TrainingRow], uids: Sequence[str] | None)
         array[:] = values
         return array
 
+    groups = [row.rollout.group_id for row in rows] if uids is None else uids
     names = sorted({name for row in rows for name in row.components})
     steps = [global_steps(row.rollout) for row in rows]
     found = {
-        "uid": objects([row.rollout.group_id for row in rows] if uids is None else uids),
+        "uid": objects([seat_id(uid, row.seat) for uid, row in zip(groups, rows, strict=True)]),
         "__num_turns__": numpy.array([len(row.rollout.turns) for row in rows], dtype=numpy.int32),
         "rollout_id": objects([row.rollout.rollout_id for row in rows]),
+        "seat": objects([row.seat for row in rows]),
         "task": objects([str(TaskReference.of(row.rollout)) for row in rows]),
         "data_source": objects([row.rollout.environment.name for row in rows]),
         "row_index": numpy.array([row.index for row in rows], dtype=numpy.int32),

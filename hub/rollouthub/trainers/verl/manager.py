@@ -3,6 +3,7 @@ engine, and returns it as a `DataProto`.
 """
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -14,8 +15,14 @@ from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.verl.agent_loop import LoopSettings, played
 from rollouthub.trainers.verl.agent_loop_entry import read_entry
 from rollouthub.trainers.verl.outputs import Output
-from rollouthub.trainers.verl.row_workers import VerlPolicy
+from rollouthub.trainers.verl.row_workers import VerlPolicy, task_of
 from rollouthub.trainers.verl.whole_groups import no_groups
+
+
+def _by_token(output: Output) -> list[float]:
+    """An output's rewards by token [response]."""
+    placed: list[float] | None = output["token_rewards"]
+    return [0.0] * (len(output["response_ids"]) - 1) + [output["reward_score"]] if placed is None else placed
 
 
 def balanced(outputs: Sequence[Output], uids: Sequence[str]) -> None:
@@ -25,7 +32,7 @@ def balanced(outputs: Sequence[Output], uids: Sequence[str]) -> None:
     known: dict[str, list[float]] = {}
     for uid, output in zip(uids, outputs, strict=True):
         if output["extra_fields"]["reward_extra_info"]["is_scored"]:
-            known.setdefault(uid, []).append(output["reward_score"])
+            known.setdefault(uid, []).append(sum(_by_token(output)))
     for uid, output in zip(uids, outputs, strict=True):
         if not output["extra_fields"]["reward_extra_info"]["is_scored"]:
             scored = known.get(uid, [])
@@ -59,7 +66,7 @@ def padded(outputs: Sequence[Output], pad_token_id: int, prompt_length: int, res
         ids[place, cut] = torch.tensor([*prompt, *response])
         attention[place, cut] = 1
         mask[place, : len(response)] = torch.tensor(output["response_mask"])
-        scores[place, len(response) - 1] = output["reward_score"]
+        scores[place, : len(response)] = torch.tensor(_by_token(output))
         if output["response_logprobs"] is not None:
             sampled[place, : len(response)] = torch.tensor(output["response_logprobs"])
     tensors = {
@@ -115,10 +122,14 @@ async def play_batch(
         UsageError, SupplyError, StoreError: as `played`.
     """
     found: list[Output | None] = [None] * len(rows)
+    # The prompt's name and its task are what a group is known by; veRL repeats a prompt under one name.
+    groups = [(str(row.get("uid")), task_of(row)) for row in rows]
+    sizes = Counter(groups)
 
     async def play(place: int) -> None:
         row = {name: value for name, value in rows[place].items() if name != "session_id"}
-        (found[place],) = await played(settings, policy, parameters, row)
+        size = sizes[groups[place]] if "uid" in row else 1
+        (found[place],) = await played(settings, policy, parameters, row, group_size=size)
 
     try:
         async with anyio.create_task_group() as tasks:

@@ -7,7 +7,7 @@ from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReferenc
 from rollouthub.export.not_trainable import Need
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.pictures.shown_pictures import shows_media
-from rollouthub.trainers.verl.batch_columns import global_steps
+from rollouthub.trainers.verl.batch_columns import RewardPlace, global_steps, token_rewards
 
 Output = dict[str, Any]
 """Keyword arguments of `AgentLoopOutput`."""
@@ -17,12 +17,16 @@ def loop_outputs(
     rollout: Rollout,
     *,
     need: Need = "logprobs",
+    rewards: RewardPlace = "verdict",
+    seat: str | None = None,
     components: Iterable[str] = (),
     prompt_length: int | None = None,
     response_length: int | None = None,
 ) -> list[Output]:
-    """One output for each row, each with the rollout's reward, because veRL shares one reward among the outputs of a
-    sample.
+    """One output for each row, with the reward of its seat; with `seat`, only that seat's rows.
+
+    With `rewards="turns"`, `token_rewards` has the rewards by token, placed as `columns` says; otherwise it is None,
+    and veRL puts `reward_score` on the last token.
 
     `components` are the reward components to report, besides the reward and whether it passed. veRL requires equal keys
     for all samples, so a component that the rollout lacks is NaN.
@@ -30,12 +34,17 @@ def loop_outputs(
     Raises:
         NotTrainable: the rollout must not be trained on, or a row is longer than veRL's lengths.
     """
-    rows = training_rows(rollout, need=need)
-    return [_output(row, need, components, prompt_length, response_length) for row in rows]
+    rows = training_rows(rollout, need=need, seat=seat)
+    return [_output(row, need, rewards, components, prompt_length, response_length) for row in rows]
 
 
 def _output(
-    row: TrainingRow, need: Need, components: Iterable[str], prompt_length: int | None, response_length: int | None
+    row: TrainingRow,
+    need: Need,
+    rewards: RewardPlace,
+    components: Iterable[str],
+    prompt_length: int | None,
+    response_length: int | None,
 ) -> Output:
     rollout, prompt, response = row.rollout, row.prompt_ids, row.response_ids
     for name, ids, most in (("prompt", prompt, prompt_length), ("response", response, response_length)):
@@ -48,6 +57,7 @@ def _output(
         "response_mask": row.response_mask,
         "response_logprobs": row.response_logprobs if need == "logprobs" else None,
         "reward_score": row.reward,
+        "token_rewards": token_rewards(row, rewards) if rewards == "turns" else None,
         "num_turns": _chat_turns(rollout, row.turns),
         "metrics": _metrics(rollout),
         "extra_fields": _fields(
@@ -55,7 +65,13 @@ def _output(
             components,
             turn_scores=[rollout.turns[turn].reward for turn in row.turns],
             is_scored=True,
-            extras={"row": row.index, "rows": row.count, "is_truncated": row.is_truncated, "refusal": None},
+            extras={
+                "row": row.index,
+                "rows": row.count,
+                "seat": row.seat,
+                "is_truncated": row.is_truncated,
+                "refusal": None,
+            },
         ),
     }
 
@@ -85,6 +101,7 @@ def masked_output(
         "response_mask": [0] * len(response),
         "response_logprobs": [0.0] * len(response) if need == "logprobs" else None,
         "reward_score": 0.0 if reward is None else reward,
+        "token_rewards": None,
         "num_turns": _chat_turns(rollout, range(len(rollout.turns))),
         "metrics": _metrics(rollout),
         "extra_fields": _fields(
@@ -92,7 +109,7 @@ def masked_output(
             components,
             turn_scores=[turn.reward for turn in rollout.turns],
             is_scored=reward is not None,
-            extras={"row": 0, "rows": 1, "is_truncated": False, "refusal": refused.refusal.value},
+            extras={"row": 0, "rows": 1, "seat": None, "is_truncated": False, "refusal": refused.refusal.value},
         ),
     }
 
@@ -147,6 +164,7 @@ def _fields(
             "rollout_id": rollout.rollout_id,
             "group_id": rollout.group_id,
             "task": str(TaskReference.of(rollout)),
+            "team_reward": rollout.reward,
             **extras,
         },
     }

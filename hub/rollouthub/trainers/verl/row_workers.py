@@ -62,12 +62,27 @@ class Playing:
         if version > self._worker.policy_version:
             self._worker.policy_version = version
 
-    async def play(self, task: TaskReference, group: str | None, sampling: Sampling) -> Rollout:
-        """Play one further sample of a group.
+    def scores_groups(self, environment: str | None = None) -> bool:
+        """Whether an environment, by default any, scores all samples of a task together."""
+        names = self._worker.environments if environment is None else (environment,)
+        return any(map(self._worker.scores_groups, names))
+
+    async def play(
+        self, task: TaskReference, group: str | None, sampling: Sampling, group_size: int | None = None
+    ) -> Rollout:
+        """Play one further sample of a group. If the environment scores groups, `group_size` members are requested at
+        once, and it is returned with the group's verdict.
 
         Raises:
+            ConfigError: the environment scores groups, and the caller does not request whole ones.
             UsageError, SupplyError, StoreError: as `RolloutWorker.play`.
         """
+        if group_size is None and self._worker.scores_groups(task.environment):
+            raise ConfigError(
+                f"environment {task.environment!r} scores all samples of a task together, and veRL's own workers ask "
+                "for them one by one; let rollout.agent.agent_loop_manager_class be "
+                "rollouthub.trainers.verl.HubAgentLoopManagerTQ (trainer.use_v1=True) or HubAgentLoopManager"
+            )
         sample = 0 if group is None else self._worker.next_sample(task, group)
         if self._engine is None:  # over a server the hub asks for log-probabilities itself, as its lane does
             extra = {name: value for name, value in sampling.extra.items() if name != "logprobs"}
@@ -79,6 +94,7 @@ class Playing:
             group=group,
             sample=sample,
             sampling=sampling,
+            group_size=group_size,
         )
         rollout = await self._worker.played(wanted)
         newest = None if self._engine is None else self._engine.newest(rollout.rollout_id)
@@ -101,7 +117,7 @@ async def playing_with(settings: TrainingSettings, policy: VerlPolicy) -> Playin
 
     def make() -> AbstractAsyncContextManager[RolloutWorker]:
         if settings.request.model is not None:
-            return settings.worker("verl", policy_version=_UNKNOWN)
+            return settings.worker("verl", policy_version=_UNKNOWN, no_groups=None)
         engine = VerlEngine(
             policy.client,
             loop,
@@ -118,7 +134,7 @@ async def playing_with(settings: TrainingSettings, policy: VerlPolicy) -> Playin
         )
         model = TokenModel(policy.name, engine, chat, max_context=settings.training.max_context)
         _engines[name] = engine
-        return settings.worker("verl", model, policy_version=_UNKNOWN)
+        return settings.worker("verl", model, policy_version=_UNKNOWN, no_groups=None)
 
     worker = await _residents.opened(name, make)
     engine = _engines.get(name)

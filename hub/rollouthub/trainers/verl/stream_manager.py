@@ -4,6 +4,7 @@ into TransferQueue when it is complete.
 
 import atexit
 import logging
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -11,10 +12,13 @@ from typing import Any
 from anyio.from_thread import start_blocking_portal
 
 from rollouthub.errors import ConfigError
+from rollouthub.export import seat_id
+from rollouthub.rollout import ONLY_SEAT
 from rollouthub.trainers.systems import system_module
-from rollouthub.trainers.verl.agent_loop import LoopSettings, played
+from rollouthub.trainers.verl.agent_loop import LoopSettings, played, token_output
 from rollouthub.trainers.verl.agent_loop_entry import read_entry
-from rollouthub.trainers.verl.row_workers import playing_with
+from rollouthub.trainers.verl.outputs import Output
+from rollouthub.trainers.verl.row_workers import Playing, playing_with
 from rollouthub.trainers.verl.whole_groups import ANY, group_rules, whole_group
 
 logger = logging.getLogger(__name__)
@@ -24,13 +28,30 @@ _TAKEN = ("agent_name", "__rollout_n__", "__do_sample__")
 _REPLACED = ("_run_prompt", "_agent_loop_postprocess")
 
 
+def sessions(group: Sequence[Sequence[Output]], *, by_seat: bool) -> Iterator[tuple[str, Sequence[Output]]]:
+    """The outputs of a group's rollouts as V1's sessions, each with its seat.
+
+    V1 gives all outputs of a session the reward of the last one, so each seat of a rollout is a session of its own.
+    With `by_seat` false, as in validation, a rollout is one session with its verdict: the team's, if it has several
+    seats.
+    """
+    for outputs in group:
+        seats = dict.fromkeys(output["extra_fields"]["extras"]["seat"] for output in outputs)
+        if by_seat:
+            for seat in seats:
+                yield seat, [output for output in outputs if output["extra_fields"]["extras"]["seat"] == seat]
+        else:
+            last = outputs[-1]
+            verdict = last["reward_score"] if len(seats) == 1 else last["extra_fields"]["extras"]["team_reward"]
+            yield ONLY_SEAT, [{**output, "reward_score": verdict, "token_rewards": None} for output in outputs]
+
+
 def _worker_class() -> Any:
     """A subclass of veRL's V1 worker that plays rows' groups in the hub; veRL's own code processes the outputs.
 
     Raises:
         ImportError: veRL is not installed, or its worker class has changed.
     """
-    agent_loop: Any = system_module("verl.experimental.agent_loop.agent_loop")
     queueing: Any = system_module("verl.trainer.ppo.v1.agent_loop_tq")
     queue: Any = queueing.tq
     base: Any = queueing.AgentLoopWorkerTQ.__ray_actor_class__
@@ -42,11 +63,25 @@ def _worker_class() -> Any:
     class GroupWorker(base):
         """Plays a row's group in the hub, where veRL's worker runs an agent loop for each sample."""
 
-        def __init__(self, *args: Any, run: Any = None, components: Any = (), groups: Any = None) -> None:
+        def __init__(
+            self, *args: Any, run: Any = None, components: Any = (), groups: Any = None, rewards: Any = "verdict"
+        ) -> None:
             base.__init__(self, *args)
-            self.hub = LoopSettings(self.config, run=run, components=components)
+            self.hub = LoopSettings(self.config, run=run, components=components, rewards=rewards)
             self.policy = self.hub.policy(self.llm_client, self.tokenizer, self.processor)
             self._rules = group_rules(groups or {})
+
+        def check(self, playing: Playing) -> None:
+            """Refuse rules that do not fit the environments.
+
+            Raises:
+                ConfigError: members are to be cancelled of a group that is scored as a whole.
+            """
+            if self._rules.redundancy and playing.scores_groups():
+                raise ConfigError(
+                    f"`groups` has redundancy = {self._rules.redundancy}, and an environment scores all samples of a "
+                    "task together, so that none can be broken off; leave redundancy out"
+                )
 
         async def _run_prompt(
             self,
@@ -68,10 +103,17 @@ def _worker_class() -> Any:
             try:
                 # That a session is named is V1's way to say that it takes several rows, and a failure for none.
                 fields = {**row, "session_id": None}
-                play = partial(played, self.hub, self.policy, parameters, fields)
-                for session, outputs in enumerate(await whole_group(play, size, rules)):
-                    made = [agent_loop.AgentLoopOutput(**output) for output in outputs]
+                begun = size + rules.redundancy
+                play = partial(played, self.hub, self.policy, parameters, fields, takes_seats=True, group_size=begun)
+                group = await whole_group(play, size, rules)
+                for session, (seat, outputs) in enumerate(sessions(group, by_seat=not is_validation)):
+                    made = [token_output()(**output) for output in outputs]
                     await self._agent_loop_postprocess(made, is_validation, session_id=session, **row)
+                    if (uid := seat_id(row["uid"], seat)) != row["uid"]:
+                        # The key keeps the prompt's name, by which veRL finds the rows of its groups.
+                        keys = [f"{row['uid']}_{session}_{place}" for place in range(len(made))]
+                        named = queueing.list_of_dict_to_tensordict([{"uid": uid} for _ in made])
+                        await queue.async_kv_batch_put(keys=keys, fields=named, partition_id="train")
                 status = "finished"
             except Exception:  # a seam: veRL replaces a group that failed, and waits for ever for one without an end
                 logger.exception("the group %s of veRL's failed", row["uid"])
@@ -100,7 +142,8 @@ def agent_loop_manager_tq_class() -> Any:
             handed = (self.config, self.llm_client, self.teacher_client, self.reward_loop_worker_handles)
             self._worker: Any = worker_class(*handed, **entry)
             # Before anything is asked, so that what does not hold is told at once, and the run outlives who asks.
-            await playing_with(self._worker.hub.hub, self._worker.policy)
+            playing = await playing_with(self._worker.hub.hub, self._worker.policy)
+            self._worker.check(playing)
             self._stack = ExitStack()
             self._portal = self._stack.enter_context(start_blocking_portal("asyncio"))
             atexit.register(self.close)
