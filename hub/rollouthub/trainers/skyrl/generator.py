@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -46,10 +47,12 @@ class Generation:
         found = given_settings(settings)
         self._pictures = None if processor is None else PromptPictures(processor)
         self._engine = SkyrlEngine(inference_engine_client, model, self._pictures)
-        self._shape, self._may_be_empty = shape or Shape(), may_be_empty
+        shape = shape or Shape()
+        self._shape = replace(shape, seat=shape.seat or found.training.seat, takes_seats=not may_be_empty)
+        self._may_be_empty = may_be_empty
         named = model or getattr(inference_engine_client, "model_name", None) or "policy"
         policy = found.token_model(f"hosted_vllm/{named}", self._engine, tokenizer, pictures=self._pictures)
-        self._worker = KeptWorker(lambda: found.worker("skyrl", policy))
+        self._worker = KeptWorker(lambda: found.worker("skyrl", policy, no_groups=None))
 
     async def generate(self, input_batch: Mapping[str, Any], disable_tqdm: bool = False) -> dict[str, Any]:
         """Play a batch. Returns its trajectories in the order of the prompts.

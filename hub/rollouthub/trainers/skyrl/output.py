@@ -4,14 +4,15 @@ on.
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
 from rollouthub.errors import SupplyError
-from rollouthub.export import NotTrainable, Refusal, RefusalReason, TrainingRow, training_rows
+from rollouthub.export import NotTrainable, Refusal, RefusalReason, TrainingRow, check_one_seat, training_rows
 from rollouthub.export.not_trainable import Need
-from rollouthub.rollout import Rollout
+from rollouthub.rollout import ONLY_SEAT, Rollout
+from rollouthub.trainers.skyrl.seat_instance import SeatInstance
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,12 @@ class Shape:
     token_rewards: bool = False
     """Give rewards per token: each turn's own reward on its last token, and the verifier's on the last token of the
     trajectory.
+    """
+    seat: str | None = None
+    """The seat that is trained; None trains all that the policy plays, each as a trajectory of its own."""
+    takes_seats: bool = True
+    """Whether several seats may be trained: in step-wise training, but not fully asynchronously, where SkyRL compares
+    all rows of a prompt.
     """
     mask_truncated: bool = False
     """Mask rows that a length limit truncated (`generator.apply_overlong_filtering`)."""
@@ -55,29 +62,33 @@ def generator_output(
 
     SkyRL cannot represent a trajectory without a reward, and expects one for each prompt. A rollout that must not be
     trained on becomes one masked row, whose reward is the mean of its group's scored members, so the group's baseline
-    is unchanged. `rollout_metrics` count such rollouts by reason.
+    is unchanged. `rollout_metrics` count such rollouts by reason. In step-wise training each seat is a trajectory of
+    its own, compared with the same seat of the prompt's other rollouts (see `SeatInstance`).
 
     Raises:
         SupplyError: every row is masked, so there would be no loss; with `may_be_empty` this is allowed.
     """
     shape = shape or Shape()
     rows, refused = [rows_of(rollout, shape) for _, rollout in played], Counter[str]()
-    scored: dict[str, list[float]] = defaultdict(list)
+    scored: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for (trajectory, rollout), made in zip(played, rows, strict=True):
         if isinstance(made, RefusalReason):
             refused[made.refusal.value] += 1
         else:
-            # What SkyRL compares in a group: the last row's reward, or the sum of its tokens'.
-            worth = sum(_token_rewards(made[-1])) if shape.token_rewards else made[-1].reward
-            scored[_group(trajectory, rollout)].append(worth)
+            for seat, own in _by_seat(made):
+                # What SkyRL compares in a group: the last row's reward, or the sum of its tokens'.
+                worth = sum(_token_rewards(own[-1], is_last=True)) if shape.token_rewards else own[-1].reward
+                scored[_group(trajectory, rollout)][seat].append(worth)
     columns = _Columns()
     for (trajectory, rollout), made in zip(played, rows, strict=True):
         if isinstance(made, RefusalReason):
-            group = scored[_group(trajectory, rollout)]
-            _add_masked(columns, trajectory, fmean(group) if group else 0.0, shape)
+            group = scored[_group(trajectory, rollout)] or {ONLY_SEAT: [0.0]}
+            for seat, rewards in group.items() if shape.step_wise else [(ONLY_SEAT, next(iter(group.values())))]:
+                _add_masked(columns, _seated(trajectory, seat, shape), fmean(rewards), shape)
         else:
-            for row in made:
-                _add(columns, trajectory, row, shape)
+            for seat, own in _by_seat(made):
+                for row in own:
+                    _add(columns, _seated(trajectory, seat, shape), row, shape, is_last=row is own[-1])
     if played and not may_be_empty and not any(map(any, columns.loss_masks)):
         counted = ", ".join(f"{name}: {count}" for name, count in sorted(refused.items())) or "all truncated"
         raise SupplyError(f"none of {len(played)} rollouts may be learnt from ({counted}); `hub show --failed` has why")
@@ -99,22 +110,39 @@ def generator_output(
 
 
 def rows_of(rollout: Rollout, shape: Shape) -> list[TrainingRow] | RefusalReason:
-    """The training rows of a rollout, or the reason why it is masked."""
+    """The training rows of a rollout, seat by seat, or the reason why it is masked."""
     try:
-        rows = training_rows(rollout, need=shape.need)
+        rows = training_rows(rollout, need=shape.need, seat=shape.seat)
+        if shape.seat is None and not (shape.step_wise and shape.takes_seats):
+            check_one_seat(rollout, "SkyRL (but synchronous step-wise training)")
     except NotTrainable as error:
         return error.refused
     if len(rows) > 1 and not shape.step_wise:
         said = f"it makes {len(rows)} rows; set generator.step_wise_trajectories to learn from them"
         return RefusalReason(Refusal.FORKED, said, rollout.rollout_id)
-    return rows
+    return [row for _, own in _by_seat(rows) for row in own]
+
+
+def _by_seat(rows: Sequence[TrainingRow]) -> list[tuple[str, list[TrainingRow]]]:
+    """Rows by their seats; SkyRL wants the rows of a trajectory next to each other."""
+    found: dict[str, list[TrainingRow]] = {}
+    for row in rows:
+        found.setdefault(row.seat, []).append(row)
+    return list(found.items())
+
+
+def _seated(trajectory: Any, seat: str, shape: Shape) -> Any:
+    """A `TrajectoryID` as that of one seat."""
+    if trajectory is None or seat == ONLY_SEAT or not shape.step_wise:
+        return trajectory
+    return replace(trajectory, instance_id=SeatInstance(trajectory.instance_id, seat))
 
 
 def _group(trajectory: Any, rollout: Rollout) -> str:
     return rollout.group_id if trajectory is None else str(trajectory.instance_id)
 
 
-def _add(columns: _Columns, trajectory: Any, row: TrainingRow, shape: Shape) -> None:
+def _add(columns: _Columns, trajectory: Any, row: TrainingRow, shape: Shape, *, is_last: bool) -> None:
     mask = row.response_mask
     columns.prompt_token_ids.append(row.prompt_ids)
     columns.response_ids.append(row.response_ids)
@@ -123,19 +151,19 @@ def _add(columns: _Columns, trajectory: Any, row: TrainingRow, shape: Shape) -> 
     if shape.need == "logprobs":
         columns.rollout_logprobs.append(row.response_logprobs)
     columns.trajectory_ids.append(trajectory)
-    columns.is_last_step.append(row.is_last)
+    columns.is_last_step.append(is_last)
     if shape.token_rewards:
-        columns.rewards.append(_token_rewards(row))
+        columns.rewards.append(_token_rewards(row, is_last=is_last))
     else:
-        columns.rewards.append(row.reward if row.is_last else 0.0)
+        columns.rewards.append(row.reward if is_last else 0.0)
 
 
-def _token_rewards(row: TrainingRow) -> list[float]:
+def _token_rewards(row: TrainingRow, *, is_last: bool) -> list[float]:
     """Rewards per response token: those of turns and spans on their last tokens; the verifier's at the end of the
-    rollout's last row.
+    seat's last row.
     """
     rewards = row.process_rewards
-    if row.is_last:
+    if is_last:
         rewards[-1] += row.reward
     return rewards
 

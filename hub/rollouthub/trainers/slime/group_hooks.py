@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from rollouthub.authoring.rewards import group_advantages
-from rollouthub.trainers.slime.sample import SlimeSample, refusal_of
+from rollouthub.trainers.slime.sample import SlimeSample, refusal_of, seat_of
 from rollouthub.trainers.systems import system_module
 
 _EQUAL = 1e-6
@@ -25,7 +25,9 @@ def flat(samples: Sequence[Any]) -> list[Any]:
 
 
 def keep_group(args: Any, samples: Sequence[Any], **kwargs: Any) -> Any:
-    """For `--dynamic-sampling-filter-path`: keeps groups in which every member is trainable and rewards differ."""
+    """For `--dynamic-sampling-filter-path`: keeps groups in which every member is trainable and rewards differ, at any
+    seat.
+    """
     output: Any = system_module("slime.rollout.filter_hub.base_types").DynamicFilterOutput
     reason = why_dropped(args, samples)
     return output(keep=reason is None, reason=reason)
@@ -35,8 +37,11 @@ def why_dropped(args: Any, samples: Sequence[Any]) -> str | None:
     """Why a group is dropped; None if it is kept."""
     if (broken := why_broken(samples)) is not None:
         return broken
-    rewards = [sample.get_reward_value(args) for sample in flat(samples)]
-    return "equal_rewards" if max(rewards) - min(rewards) <= _EQUAL else None
+    rewards: dict[str, list[float]] = {}
+    for sample in flat(samples):
+        rewards.setdefault(seat_of(sample), []).append(sample.get_reward_value(args))
+    is_equal = all(max(own) - min(own) <= _EQUAL for own in rewards.values())
+    return "equal_rewards" if is_equal else None
 
 
 def why_broken(samples: Sequence[Any]) -> str | None:
@@ -53,15 +58,16 @@ def post_process_rewards(args: Any, samples: Sequence[Any]) -> tuple[list[float]
     """For `--custom-reward-post-process-path`: raw rewards, and rewards minus their group's baseline.
 
     slime's own function assumes an equal number of samples in each group, so one forked rollout would merge the whole
-    batch into one group. Here each rollout counts once in its own group, and a rollout that must not be trained on does
-    not count in the baseline.
+    batch into one group. Here each rollout counts once in its own group, at each of its seats, which are compared with
+    the same seat of the group's other rollouts; a rollout that must not be trained on does not count in the baseline.
     """
     each = flat(samples)
     raw = [float(sample.get_reward_value(args)) if refusal_of(sample) is None else 0.0 for sample in each]
     groups: dict[Any, dict[Any, list[int]]] = {}
     for place, sample in enumerate(each):
         if refusal_of(sample) is None:
-            groups.setdefault(sample.group_index, {}).setdefault(_rollout(sample), []).append(place)
+            group = sample.group_index, seat_of(sample)
+            groups.setdefault(group, {}).setdefault(_rollout(sample), []).append(place)
     divides = args.advantage_estimator in _DIVIDING and args.grpo_std_normalization
     if not (args.rewards_normalization and args.advantage_estimator in _WITH_BASELINE):
         return raw, list(raw)

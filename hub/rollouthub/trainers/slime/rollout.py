@@ -36,8 +36,15 @@ async def generate(
     """
     resident = await THREAD_WORKERS.opened(_NAME, lambda: _worker(args))
     wanted = _wanted(resident, sample, sampling_params, evaluation)
+    if resident.scores_groups(wanted.environment):
+        raise ConfigError(
+            f"environment {wanted.environment!r} scores all samples of a task together, and slime's own loop asks for "
+            "them one by one; train with --rollout-function-path rollouthub.trainers.slime.generate_rollout, and "
+            "evaluate with `hub run`"
+        )
     rollout, key = await resident.played(wanted), getattr(args, "reward_key", None)
-    filled = await to_thread.run_sync(seeing_samples, rollout, sample, key, resident.directory, _pictures(args))
+    seat = _settings(args).training.seat
+    filled = await to_thread.run_sync(seeing_samples, rollout, sample, key, resident.directory, _pictures(args), seat)
     return filled[0] if len(filled) == 1 else filled
 
 
@@ -86,10 +93,10 @@ def _played(args: Any, resident: ResidentWorker, groups: list[list[SlimeSample]]
     samples = flat(groups)
     params = _sampling_params(args)
     rollouts = iter(resident.play_all([_wanted(resident, sample, params, False) for sample in samples]))
-    key, sees = getattr(args, "reward_key", None), _pictures(args)
+    key, sees, seat = getattr(args, "reward_key", None), _pictures(args), _settings(args).training.seat
     played: list[list[Any]] = []
     for group in groups:
-        filled = [seeing_samples(next(rollouts), sample, key, resident.directory, sees) for sample in group]
+        filled = [seeing_samples(next(rollouts), sample, key, resident.directory, sees, seat) for sample in group]
         played.append([each if len(each) > 1 else each[0] for each in filled])
     return played
 
@@ -171,6 +178,6 @@ async def _worker(args: Any) -> AsyncGenerator[RolloutWorker]:
         sees = _pictures(args)
         engine = SglangEngine(url, pool, sees=sees is not None)
         model = settings.token_model("slime/policy", engine, tokenizer, longest, sees)
-        async with settings.worker(_NAME, model) as worker:
+        async with settings.worker(_NAME, model, no_groups=None) as worker:
             logger.info("slime's rollouts are recorded in %s", worker.directory)
             yield worker

@@ -6,7 +6,7 @@ from typing import Any, Protocol, cast
 
 from rollouthub.export import RefusalReason, TaskReference, TrainingRow, training_rows, why_refused
 from rollouthub.export.task_column import find_task
-from rollouthub.rollout import Rollout
+from rollouthub.rollout import ONLY_SEAT, Rollout
 from rollouthub.trainers.pictures.prompt_pictures import PromptPictures
 from rollouthub.trainers.pictures.shown_pictures import row_tensors, shows_media
 
@@ -46,7 +46,12 @@ def task_of(sample: SlimeSample) -> TaskReference:
 
 
 def seeing_samples(
-    rollout: Rollout, sample: SlimeSample, reward_key: str | None, directory: Path, pictures: PromptPictures | None
+    rollout: Rollout,
+    sample: SlimeSample,
+    reward_key: str | None,
+    directory: Path,
+    pictures: PromptPictures | None,
+    seat: str | None = None,
 ) -> list[SlimeSample]:
     """`samples_of`, with each sample's image inputs for the model in `multimodal_train_inputs`.
 
@@ -55,24 +60,27 @@ def seeing_samples(
         ModelError: a picture cannot be opened, or the processor refuses it.
         StoreError, UnknownNameError: a picture's bytes are not in the run's directory, or were altered.
     """
-    filled = samples_of(rollout, sample, reward_key)
-    if why_refused(rollout) is None and shows_media(rollout):
-        for each, row in zip(filled, training_rows(rollout), strict=True):
+    filled = samples_of(rollout, sample, reward_key, seat)
+    if why_refused(rollout, seat=seat) is None and shows_media(rollout):
+        for each, row in zip(filled, training_rows(rollout, seat=seat), strict=True):
             each.multimodal_train_inputs = row_tensors(row, directory, pictures) or None
     return filled
 
 
-def samples_of(rollout: Rollout, sample: SlimeSample, reward_key: str | None = None) -> list[SlimeSample]:
-    """The samples of a rollout: one, or several with a common `rollout_id` if the rollout forked.
+def samples_of(
+    rollout: Rollout, sample: SlimeSample, reward_key: str | None = None, seat: str | None = None
+) -> list[SlimeSample]:
+    """The samples of a rollout: one, or several with a common `rollout_id` if the rollout forked or has several seats;
+    with `seat`, only that seat's.
 
     A rollout that must not be trained on becomes one sample that slime removes from the loss (`remove_sample`), with
     status FAILED and the reason in its metadata. A rollout that slime itself aborted has status ABORTED instead.
     """
-    if (refused := why_refused(rollout)) is not None:
+    if (refused := why_refused(rollout, seat=seat)) is not None:
         if any(fault.type == "GenerationAborted" for fault in rollout.faults):
             return [_aborted(rollout, sample)]
         return [_removed(rollout, sample, refused, reward_key)]
-    rows = training_rows(rollout)
+    rows = training_rows(rollout, seat=seat)
     # Before any of them is filled: a copy of a filled one would begin with its tokens.
     blanks = [sample, *(copy.deepcopy(sample) for _ in rows[1:])]
     return [_filled(blank, row, reward_key) for blank, row in zip(blanks, rows, strict=True)]
@@ -92,7 +100,7 @@ def _filled(sample: SlimeSample, row: TrainingRow, reward_key: str | None) -> Sl
     sample.remove_sample = False
     if row.count > 1 and sample.rollout_id is None:
         sample.rollout_id = sample.index
-    _note(sample, rollout, row=row.index, rows=row.count, components=row.components)
+    _note(sample, rollout, row=row.index, rows=row.count, seat=row.seat, components=row.components)
     return sample
 
 
@@ -118,6 +126,12 @@ def _note(sample: SlimeSample, rollout: Rollout, **more: Any) -> None:
     sample.non_generation_time = times.setup + times.tool + times.verify
     told = {"run_id": rollout.run_id, "rollout_id": rollout.rollout_id, "outcome": rollout.outcome.value, **more}
     sample.metadata = {**(sample.metadata or {}), KEY: told}
+
+
+def seat_of(sample: SlimeSample) -> str:
+    """The seat whose turns a sample has."""
+    noted = cast(dict[str, Any], (sample.metadata or {}).get(KEY, {}))
+    return noted.get("seat", ONLY_SEAT)
 
 
 def refusal_of(sample: SlimeSample) -> str | None:

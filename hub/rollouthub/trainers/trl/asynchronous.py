@@ -12,9 +12,9 @@ from typing import Any
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from rollouthub.authoring.rewards import GroupMethod, group_advantages
+from rollouthub.authoring.rewards import GroupMethod
 from rollouthub.errors import SupplyError
-from rollouthub.export import NotTrainable, TrainingRow, training_rows, why_refused
+from rollouthub.export import NotTrainable, TrainingRow, seat_advantages, training_rows, why_refused
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.pictures.shown_pictures import no_pictures
@@ -34,7 +34,7 @@ class HubRolloutWorker:
         worker = HubRolloutWorker(lambda: rollouthub.stream_rollouts(**asked))
         AsyncGRPOTrainer(model, args=args, processing_class=tokenizer, rollout_worker=worker).train()
 
-    Every row of every rollout is a sample with the rollout's whole advantage, also if the rollout forked into several
+    Every row of every rollout is a sample with the whole advantage of its seat, also if the rollout forked into several
     rows: TRL's loss is the mean over all sampled tokens, and each token is trained on in one row, so a forked rollout
     weighs no more. The supply runs beside the trainer in this process, between TRL's calls of `start` and `stop`.
     """
@@ -150,19 +150,21 @@ def samples_of(group: RolloutGroup, number: int, method: GroupMethod) -> tuple[l
     made = system_module("trl.experimental.async_grpo.async_rollout_worker").RolloutSample
     numpy: Any = import_module("numpy")
     # The baseline is of those who are learnt from: what a helped or broken member was worth would move it.
-    rewards = [None if why_refused(rollout) is not None else rollout.reward for rollout in group.rollouts]
-    advantages = group_advantages(rewards, method)
+    members = [None if why_refused(rollout) is not None else rollout for rollout in group.rollouts]
+    advantages = seat_advantages(members, method)
     samples: list[Any] = []
     refused = 0
-    for rollout, advantage in zip(group.rollouts, advantages, strict=True):
+    for place, rollout in enumerate(group.rollouts):
         try:
             rows = training_rows(rollout)
         except NotTrainable as error:
             logger.warning("%s", error)
             refused += 1
             continue
-        if advantage is not None:
-            samples += (made(**fields(numpy, row, advantage, number, group.policy_version)) for row in rows)
+        for row in rows:
+            advantage = advantages[row.seat][place]
+            assert advantage is not None, "it is learnt from"
+            samples.append(made(**fields(numpy, row, advantage, number, group.policy_version)))
     metrics: dict[str, Any] = {
         "hub/lost_total": float(len(group.lost)),
         "hub/refused_total": float(refused),

@@ -6,7 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
-from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference, TrainingRow, training_rows
+from rollouthub.export import (
+    NotTrainable,
+    Refusal,
+    RefusalReason,
+    TaskReference,
+    TrainingRow,
+    check_one_seat,
+    training_rows,
+)
 from rollouthub.generation import Sampling
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.pictures.shown_pictures import no_pictures
@@ -33,7 +41,12 @@ class Trainer(Protocol):
 
 
 def rollout_func(
-    worker: BlockingWorker, *, take: Take = "longest", sampling: Sampling | None = None, name: str | None = None
+    worker: BlockingWorker,
+    *,
+    take: Take = "longest",
+    sampling: Sampling | None = None,
+    name: str | None = None,
+    seat: str | None = None,
 ) -> Callable[[list[Any], Any], dict[str, list[Any]]]:
     """Make a `rollout_func` that plays each prompt's task in the hub; the data set is that of `prompts_of`.
 
@@ -44,7 +57,9 @@ def rollout_func(
     `sampling` overrides both. `name` is the prefix of group names: a name that was used before in the run's directory
     returns the rollouts stored there, so by default a new one is made. The column `reward` has the rewards,
     `components` their components; a rollout that must not be trained on is a masked row with the reward None, which TRL
-    leaves out of its group. Use it with the reward function `hub_reward`.
+    leaves out of its group. Where the policy plays several seats, `seat` names the one that is trained: TRL takes one
+    row for each rollout and compares them all, and seats are not comparable. Use it with the reward function
+    `hub_reward`.
     """
     run = uuid.uuid4().hex if name is None else name
     calls = 0
@@ -59,7 +74,7 @@ def rollout_func(
             f"{run}/{trainer.state.global_step}.{calls}",
             _sampling(trainer, sampling),
         )
-        return columns(worker.play_all(wanted), take, trainer.processing_class.eos_token_id)
+        return columns(worker.play_all(wanted), take, trainer.processing_class.eos_token_id, seat)
 
     return play
 
@@ -73,7 +88,7 @@ def groups_of(
     tasks: Sequence[TaskReference], group_size: int, mark: str, sampling: Sampling | None = None
 ) -> list[SampleRequest]:
     """The sample requests for a batch: prompts come repeated, and each `group_size` of one task form a group with
-    one environment seed.
+    one environment seed. If the environment scores groups, a process must be given whole groups.
     """
     seen = Counter[TaskReference]()
     wanted: list[SampleRequest] = []
@@ -88,13 +103,14 @@ def groups_of(
                 group=f"{mark}.{group}",
                 sample=sample,
                 sampling=sampling,
+                group_size=group_size,
             )
         )
     return wanted
 
 
-def columns(rollouts: Sequence[Rollout], take: Take, end_id: int) -> dict[str, list[Any]]:
-    """A batch in TRL's form: one row for each rollout, in their order.
+def columns(rollouts: Sequence[Rollout], take: Take, end_id: int, seat: str | None = None) -> dict[str, list[Any]]:
+    """A batch in TRL's form: one row for each rollout, in their order; with `seat`, a row of that seat.
 
     Raises:
         NotTrainable: every rollout is refused, and at least one for a permanent reason, such as missing
@@ -119,7 +135,9 @@ def columns(rollouts: Sequence[Rollout], take: Take, end_id: int) -> dict[str, l
     refusals: list[RefusalReason] = []
     for rollout in rollouts:
         try:
-            rows = training_rows(rollout)
+            rows = training_rows(rollout, seat=seat)
+            if seat is None:
+                check_one_seat(rollout, "a row of TRL's")
         except NotTrainable as error:
             refusals.append(error.refused)
             row = _masked(end_id, error.refused)

@@ -81,6 +81,11 @@ class HubSpec(AbstractContextManager["HubSpec"]):
                 info = each.host.info
                 if len(info.seats) != 1:
                     raise ConfigError(f"{info.name} has {len(info.seats)} seats, and TRL plays one")
+                if info.scores_groups:
+                    raise ConfigError(
+                        f"environment {info.name!r} scores all samples of a task together, and TRL asks for the reward "
+                        "of one; take rollout_func or HubRolloutWorker"
+                    )
                 self._playgrounds[info.name] = ground = Playground(portal, each, self._plan.seed)
                 if info.tools_digest not in self._classes:
                     self._classes[info.tools_digest] = player_class(
