@@ -12,7 +12,7 @@ from rollouthub import Rollout
 from rollouthub.trainers.verl_agent import step_rows
 from tests.models.tokens.chatml import END, trained
 from tests.trainers import rewarded_episodes as episodes
-from tests.trainers.rewarded import RANKS, SEATS, VERDICT
+from tests.trainers.rewarded import ADVANTAGES, OPPOSED, RANKS, SEATS, VERDICT
 
 NAMES = ("rewards", "traj_uid", "uid", "active_masks", "anchor_obs", "episode_rewards", "episode_lengths")
 
@@ -56,6 +56,15 @@ def main(folder: Path) -> None:
     divided = batch_of([record])
     assert gigpo.compute_step_discounted_returns(divided, 1.0).tolist() == [SEATS[seat] for seat in spoken]
     assert scorer(divided).sum(-1).tolist() == [SEATS[seat] for seat in spoken]
+
+    opposed = anyio.run(episodes.opposed, folder)
+    spoken = [(turn.agent, place) for place, each in enumerate(opposed.rollouts) for turn in each.turns]
+    batch = batch_of(opposed.rollouts)
+    returns = gigpo.compute_step_discounted_returns(batch, 1.0)
+    assert returns.tolist() == [OPPOSED[seat][place] for seat, place in spoken]
+    others, mask = batch.non_tensor_batch, batch.batch["response_mask"]
+    found = gigpo.episode_norm_reward(scorer(batch), mask, others["uid"], others["traj_uid"], remove_std=True)
+    assert found[:, 0].tolist() == [ADVANTAGES[seat][place] for seat, place in spoken]
 
     group = anyio.run(episodes.ranked, folder)
     ranked = batch_of(group.rollouts)

@@ -6,10 +6,9 @@ verl-agent's are in `test_verl_kin_live.py`: its package has veRL's name.
 import sys
 import typing
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from importlib import import_module
+from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -19,14 +18,13 @@ import typing_extensions
 from rollouthub import Rollout, RolloutGroup
 from rollouthub.authoring.rewards import group_advantages
 from rollouthub.export import training_rows
-from rollouthub.trainers import marti, skyrl
-from rollouthub.trainers.roll.runner import result_of
+from rollouthub.trainers import skyrl
 from rollouthub.trainers.trl.asynchronous import samples_of
 from rollouthub.trainers.verl import compute_advantage, data_proto
 from tests.trainers import rewarded_episodes as episodes
-from tests.trainers.absent import Absent, absent
+from tests.trainers.marti_set_up import marti_generator
 from tests.trainers.rewarded import RANKS, SEATS, VERDICT
-from tests.trainers.test_marti import agent
+from tests.trainers.roll_set_up import roll_classes
 from tests.trainers.verl_set_up import System
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore")]  # of what their modules import
@@ -99,16 +97,9 @@ def test_trl_has_a_place_for_the_verdict_and_for_a_seats_share_alone(
 
 def test_verl_has_turns_and_spans_on_their_tokens(system: System, stepwise: Rollout) -> None:
     system("verl")
-    scores = data_proto(training_rows(stepwise), 0, rewards="turns").batch["rm_scores"][0]
-    [ends] = ends_of_turns(stepwise)
-    span = stepwise.score.span_rewards[0] if stepwise.score else None
-    assert span is not None
-    begin = ends[1] + 1 - len(stepwise.turns[1].output_token_ids or ())
-    wanted = [0.0] * len(scores)
-    wanted[ends[0]] += episodes.TURNS[0]
-    wanted[begin + span.end - 1] += episodes.SPAN
-    wanted[ends[1]] += episodes.TURNS[1] + VERDICT
-    assert scores.tolist() == wanted
+    (row,) = training_rows(stepwise)
+    scores = data_proto([row], 0, rewards="turns").batch["rm_scores"][0]
+    assert scores.tolist() == episodes.stepwise_scores(row)
     assert scores.sum().item() == episodes.RETURNS[0]
 
 
@@ -169,21 +160,10 @@ def test_skyrl_has_a_groups_verdict(system: System, ranked: RolloutGroup) -> Non
 
 
 @pytest.fixture
-def marti_samples(checkout: Callable[..., Path], system: Callable[[str], ModuleType]) -> Iterator[Callable[..., Any]]:
+def marti_samples(checkout: Callable[..., Path], system: System) -> Iterator[Callable[..., Any]]:
     """What MARTI's own generator makes of a rollout: (agent, reward) of each sample."""
     checkout("marti")
-    for module in ("ray", "torch", "transformers"):
-        system(module)
-    with absent("deepspeed", "flash_attn", "json5", "latex2sympy2", "peft", "srsly", "vllm", "wandb"):
-        sys.modules["marti.agent_workflows.tools.mcp_manager"] = Absent("marti.agent_workflows.tools.mcp_manager")
-        generator: Any = import_module("marti.trainer.ppo_utils.multi_agent_samples_generator")
-
-        def made(rollout: Rollout, *roles: str) -> list[tuple[int, float]]:
-            agents = [agent(role, number) for number, role in enumerate(roles)]
-            result = marti.result_of(rollout, "p", "l", agents)
-            samples = generator.MultiAgentSamplesGenerator.prepare_samples(SimpleNamespace(), [result])
-            return [(int(each.info["agent_id"][0]), each.rewards[0].item()) for each in samples]
-
+    with marti_generator(system) as made:
         yield made
 
 
@@ -204,77 +184,17 @@ def test_marti_has_a_groups_verdict(marti_samples: Callable[..., Any], ranked: R
 # --- ROLL -------------------------------------------------------------------------------------------------------------
 
 
-def step_of(turn: Any) -> dict[str, Any]:
-    """A turn as ROLL's tracker keeps a step."""
-    prompt, output = list(turn.prompt_token_ids), list(turn.output_token_ids)
-    return {
-        "token_ids": [*prompt, *output],
-        "response_masks": [0] * len(prompt) + [1] * len(output),
-        "logprobs": [0.0] * len(prompt) + list(turn.output_logprobs),
-        "messages": [],
-    }
-
-
-@dataclass
-class Tracker:
-    """The one method of ROLL's tracker that its manager asks for rows."""
-
-    steps: list[dict[str, Any]]
-
-    def get_trajectory_data(self, mode: str) -> list[dict[str, Any]]:
-        assert mode == "step"
-        return self.steps
-
-
 @pytest.fixture
 def roll_steps(
     checkout: Callable[..., Path], system: System, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[Rollout], Any]]:
-    """An episode's batch by ROLL's manager as the hub has it, and the returns that ROLL makes of its steps."""
+    """The batch of an episode's steps, with the returns that ROLL makes of them."""
     monkeypatch.chdir(tmp_path)  # it writes logs where it stands
     checkout("roll")
-    for module in ("ray", "torch", "transformers", "omegaconf"):
-        system(module)
-    for name in ("reasoning_gym", "opentelemetry.exporter.otlp.proto.grpc.trace_exporter"):
-        for part in (name.rpartition(".")[0], name):
-            if part.rpartition(".")[2] in ("grpc", "trace_exporter", "reasoning_gym"):
-                monkeypatch.setitem(sys.modules, part, Absent(part))
-    protocol = Absent("sglang.srt.entrypoints.openai.protocol")
-    vars(protocol)["ChatCompletionMessageParam"] = dict[str, Any]
-    monkeypatch.setitem(sys.modules, protocol.__name__, protocol)
-    monkeypatch.setattr(sys.modules["reasoning_gym"], "factory", SimpleNamespace(DATASETS={}), raising=False)
-    with absent("sglang", "deepspeed", "vllm", "imageio", "megatron", "dacite", "mcore_adapter", "more_itertools"):
-        try:
-            manager: Any = import_module("rollouthub.trainers.roll").HubEnvManager
-            utils: Any = import_module("roll.pipeline.agentic.utils")
-        except ImportError as error:
-            pytest.skip(f"roll.pipeline.agentic cannot be imported ({error})")
+    with roll_classes(system, monkeypatch) as roll:
 
         def made(rollout: Rollout) -> Any:
-            batch: Any = object.__new__(manager)
-            steps = [step_of(turn) for turn in rollout.turns]
-            fields: dict[str, Any] = {
-                "env_config": {"tag": "hub", "group_id": 0, "env_id": 0},
-                "episode_id": 0,
-                "group_seed": 0,
-                "reward_granularity": "binary",
-                "trajectory_mode": "step",
-                "message_tracker": Tracker(steps),
-                "pipeline_config": SimpleNamespace(sequence_length=2048, exp_name="x"),
-                "tokenizer": SimpleNamespace(pad_token_id=0),
-                "history": [None] * len(steps),
-                "tools": [],
-                "logger": SimpleNamespace(info=print, warning=print),
-                "log_stats": {
-                    name: list[float]() for name in ("step_rt", "pure_infer_time", "env_exec_time", "proxy_overhead")
-                },
-                "traj_start_time": 0.0,
-            }
-            for name, value in fields.items():
-                setattr(batch, name, value)
-            base: Any = import_module("roll.pipeline.agentic.agent_runner.base")
-            formed = batch.formulate_rollouts(base.EpisodeResult(**result_of(rollout)).to_dict())
-            return utils.compute_discounted_returns(formed, "gigpo", 1.0)
+            return roll.utils.compute_discounted_returns(roll.formed(rollout), "gigpo", 1.0)
 
         yield made
 

@@ -77,7 +77,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def member(score: float, **told: Any) -> Any:
     """One of ROLL's batches, as far as filters look."""
-    columns = {"episode_scores": [score], "trajectory_data": [json.dumps(told)]}
+    columns = {"traj_group_id": ["g"], "episode_scores": [score], "trajectory_data": [json.dumps(told)]}
     return SimpleNamespace(meta_info={}, non_tensor_batch=columns)
 
 
@@ -147,6 +147,20 @@ def test_a_text_action_may_call_tools(settings: None) -> None:
     )
     assert messages[-1] == {"role": "tool", "content": "4", "tool_call_id": messages[-2]["tool_calls"][0]["id"]}
     environment.close()
+
+
+def test_a_second_seat_of_the_policys_fails_in_a_gym(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "roll.toml"
+    world = Path(__file__).with_name("handover.py")
+    path.write_text(f'environments = ["{world}"]\n[training]\ndirectory = "{tmp_path}/runs"\n')
+    monkeypatch.setenv("ROLLOUTHUB_TRAINING", str(path))
+    try:
+        environment = HubGem()
+        environment.reset(seed=0)
+        *_, info = environment.step("done")
+    finally:
+        THREAD_WORKERS.close()
+    assert "HubGemEnv takes actions for one seat" in info["failure_mode"]
 
 
 class Reason(Enum):

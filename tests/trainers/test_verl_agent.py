@@ -16,6 +16,7 @@ from rollouthub.values import Int32s
 from tests.export.made import rollout, turn
 
 WORLD = str(Path(__file__).parent / "stream" / "world.py")
+HANDOVER = str(Path(__file__).parent / "handover.py")
 
 
 def opened(folder: Path, environment: str = "arithmetic", world: dict[str, Any] | None = None, **more: Any) -> Any:
@@ -130,6 +131,17 @@ def test_a_batch_without_any_score_is_refused(tmp_path: Path) -> None:
         manager.reset()
         with pytest.raises(Exception, match="no episode of the batch was scored"):
             manager.success_evaluator(total_infos=[[], []], total_batch_list=[[], []])
+
+
+def test_a_second_seat_of_the_policys_is_refused_and_its_episode_not_learnt_from(tmp_path: Path) -> None:
+    """The loop's action would be taken for either seat's."""
+    with opened(tmp_path, HANDOVER, group_size=1, batch_size=1) as manager:
+        manager.reset()
+        _, _, dones, infos = manager.step(["done"])
+        (record,) = kept(manager)
+    assert dones.tolist() == [True]
+    assert infos[0]["refusal"] == "unscored"
+    assert any("acts at one seat, and the policy plays" in fault.message for fault in record.faults)
 
 
 def test_an_observation_keeps_the_task_and_the_latest_steps() -> None:

@@ -31,7 +31,13 @@ def run(script: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "script", ["drive_verl_agent.py", "drive_verl_agent_pictures.py", "drive_verl_agent_rewards.py"]
+    "script",
+    [
+        "drive_verl_agent.py",
+        "drive_verl_agent_pictures.py",
+        "drive_verl_agent_rewards.py",
+        "drive_verl_agent_groups.py",
+    ],
 )
 def test_verl_agents_own_loop_drives_the_hub(
     checkout: Callable[..., Path], system: Callable[[str], ModuleType], tmp_path: Path, script: str

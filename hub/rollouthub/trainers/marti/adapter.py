@@ -23,5 +23,5 @@ class MartiAdapter:
 
 def agents_of(rollout: Rollout) -> list[AgentConfig]:
     """A MARTI agent configuration for each seat of a rollout, in the order of their first turns."""
-    seats, asked = dict.fromkeys(turn.agent for turn in rollout.turns), SimpleNamespace(logprobs=1)
-    return [{"agent_id": seat, "agent_role": seat, "sampling_params": asked} for seat in seats]
+    asked = SimpleNamespace(logprobs=1)
+    return [{"agent_id": seat, "agent_role": seat, "sampling_params": asked} for seat in rollout.policy_seats]

@@ -144,11 +144,11 @@ def result_of(
     steps: list[Step] = []
     if per == "turn":
         steps = [
-            _turn_step(turn, worth, _index_of(turn.agent, agents), agents)
-            for turn, worth in zip(rollout.turns, returns, strict=True)
+            _turn_step(turn, returns[turn.index], _index_of(turn.agent, agents), agents)
+            for turn in rollout.policy_turns
         ]
     else:
-        for seat in dict.fromkeys(turn.agent for turn in rollout.turns):
+        for seat in rollout.policy_seats:
             own = [row for row in rows if row.segment.agent == seat]
             row = max(own, key=lambda each: (sum(each.segment.loss_mask), each.index))
             worth = returns[row.turns[0]]

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rollouthub.trainers.roll.play import UNSCORED
@@ -41,10 +41,19 @@ def why_dropped(group: Sequence[Any], *, drops_equal: bool) -> str | None:
         return "dropped"
     if any(said.startswith(UNSCORED) for member in members for said in _reasons(member)):
         return "unscored"
-    scores = [float(member.non_tensor_batch["episode_scores"][0]) for member in members]
-    if drops_equal and len(scores) > 1 and max(scores) - min(scores) <= _EQUAL:
+    if drops_equal and len(members) > 1 and all(max(own) - min(own) <= _EQUAL for own in _scores(members)):
         return "equal_scores"
     return None
+
+
+def _scores(members: Sequence[Any]) -> Iterable[Sequence[float]]:
+    """The scores that ROLL compares: those of each trajectory group, which is one for each seat."""
+    found: dict[str, list[float]] = {}
+    for member in members:
+        columns = member.non_tensor_batch
+        for group, score in zip(columns["traj_group_id"], columns["episode_scores"], strict=True):
+            found.setdefault(str(group), []).append(float(score))
+    return found.values()
 
 
 def _reasons(member: Any) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
+from rollouthub.export import one_reward
 from rollouthub.generation import ModelRequest
 from rollouthub.messages import Message
 from rollouthub.models.direct.chat_wire import WireMessage, encode_tools, from_wire, to_wire
@@ -108,9 +109,8 @@ class HubGem:
         info: dict[str, Any] = {"metrics": metrics_of(rollout), "rollout_id": rollout.rollout_id}
         if problem is not None:
             return said, 0.0, True, True, {**info, "failure_mode": problem, "error_messages": [problem]}
-        assert rollout.reward is not None
         is_truncated = rollout.stop not in (Stop.FINISHED, Stop.SUBMITTED)
-        return said, rollout.reward, True, is_truncated, info
+        return said, one_reward(rollout), True, is_truncated, info
 
     def _spoken(self, action: str, request: ModelRequest) -> Message:
         for mark in _MARKS:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from rollouthub.engine.run_request import Retries
-from rollouthub.export import Refusal, TaskReference, turn_rewards, why_refused
+from rollouthub.export import NotTrainable, Refusal, TaskReference, one_reward, turn_rewards, why_refused
 from rollouthub.http.exchange import HttpPool, open_pool
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.roll.callers import CallersModel, asked_by
@@ -85,11 +85,16 @@ def stage(path: str | None = None) -> SharedWorker:
     return _stages[key]
 
 
-def why_unscored(rollout: Rollout) -> str | None:
+def why_unscored(rollout: Rollout, *, by_seat: bool = False) -> str | None:
     """Why an episode's score must not be trained on; None if it may. Token ids are not required, because ROLL
-    records them itself.
+    records them itself. Unless rewards are taken `by_seat`, all trained seats must have earned the same.
     """
     refused = why_refused(rollout, "text")
+    if refused is None and not by_seat:
+        try:
+            one_reward(rollout)
+        except NotTrainable as error:
+            refused = error.refused
     if refused is None:
         return None
     if refused.refusal is Refusal.UNSCORED and rollout.faults:
@@ -98,8 +103,9 @@ def why_unscored(rollout: Rollout) -> str | None:
 
 
 def step_scores(rollout: Rollout) -> list[float]:
-    """Each turn's own reward; the last turn also gets the verifier's reward."""
-    return turn_rewards(rollout)
+    """The own reward of each turn of the policy; each seat's last turn also gets the seat's reward."""
+    rewards = turn_rewards(rollout)
+    return [rewards[turn.index] for turn in rollout.policy_turns]
 
 
 def metrics_of(rollout: Rollout) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from typing import Any
 
 from rollouthub.errors import SupplyError
+from rollouthub.export import one_reward
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.roll.callers import ProxyCaller
+from rollouthub.trainers.roll.env_manager import STEP_SEATS
 from rollouthub.trainers.roll.play import SharedWorker, metrics_of, stage, step_scores, why_unscored
 from rollouthub.trainers.systems import system_module
 
@@ -26,6 +28,8 @@ def agent_runner() -> Any:
             super().__init__(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType] it is ROLL's own
             self._stage = stage(self.env_params.get("settings"))
             self._left: int | None = self.env_params.get("episodes")
+            is_ours = str(self.env_config.get("env_manager_cls", "")).endswith(".HubEnvManager")
+            self._by_seat = is_ours and self.env_params.get("trajectory_mode") == "step"
 
         def run_job(self, seed: int) -> Any:
             """Play an episode. Returns its score, or a failure with the reason."""
@@ -36,7 +40,7 @@ def agent_runner() -> Any:
                 return module.EpisodeResult(status="NoData", score=0.0)
             if self._left is not None:
                 self._left -= 1
-            return module.EpisodeResult(**result_of(rollout))
+            return module.EpisodeResult(**result_of(rollout, by_seat=self._by_seat))
 
     return HubAgentRunner
 
@@ -61,14 +65,17 @@ def played(at: SharedWorker, base_url: str, env_id: int, seed: int, params: dict
         at.model.remove(caller)
 
 
-def result_of(rollout: Rollout) -> dict[str, Any]:
+def result_of(rollout: Rollout, *, by_seat: bool = False) -> dict[str, Any]:
     """The fields of ROLL's `EpisodeResult`.
+
+    `by_seat` is for `HubEnvManager` with a row for each step, which gives each seat its own reward; other managers take
+    one score for all rows, so that an episode whose seats earned different rewards is unscored for them.
 
     ROLL cannot represent a missing score. An unscored episode therefore has the status `Failed` and the reason in
     `finish_reason`, and `HubGroupFilter` drops its group.
     """
     metrics = metrics_of(rollout)
-    problem = why_unscored(rollout)
+    problem = why_unscored(rollout, by_seat=by_seat)
     if problem is not None:
         return {
             "status": "Failed",
@@ -77,11 +84,11 @@ def result_of(rollout: Rollout) -> dict[str, Any]:
             "agent_exit_reason": problem,
             "metrics": {**metrics, "finish_reason": problem},
         }
-    assert rollout.reward is not None
+    turns = rollout.policy_turns
     return {
         "status": "Finished",
-        "score": rollout.reward,
+        "score": rollout.reward if by_seat else one_reward(rollout),
         "step_scores": step_scores(rollout),
         "agent_exit_reason": "",
-        "metrics": metrics,
+        "metrics": {**metrics, STEP_SEATS: [(turn.agent, rollout.reward_of(turn.agent)) for turn in turns]},
     }

@@ -23,6 +23,7 @@ class SteppedEpisode:
     def __init__(self, at: SharedWorker, task: TaskReference, seed: int) -> None:
         """Start the episode."""
         self._stage = at
+        self._seat: str | None = None
         self._events: queue.SimpleQueue[ModelRequest | Future[Rollout]] = queue.SimpleQueue()
         self._send, self._receive = anyio.create_memory_object_stream[Answer](1)
         self._caller = at.model.add(self._ask)
@@ -56,6 +57,13 @@ class SteppedEpisode:
             self._stage.resident.call(partial(self._send.send_nowait, answer))
 
     async def _ask(self, request: ModelRequest) -> ModelReply:
+        self._seat = self._seat or request.seat
+        if request.seat != self._seat:
+            raise ModelError(
+                f"HubGemEnv takes actions for one seat, and the policy plays {self._seat!r} and {request.seat!r}; give "
+                "the others models of their own",
+                retryable=False,
+            )
         self._events.put(request)
         answer = await self._receive.receive()
         if isinstance(answer, ModelError):

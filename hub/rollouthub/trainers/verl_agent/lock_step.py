@@ -31,9 +31,12 @@ class Slot:
         self.request: ModelRequest | None = None
         """The model call that waits for the trainer's action."""
         self.rollout: Rollout | None = None
-        """The finished rollout; None while the episode runs."""
+        """The finished rollout; None while the episode runs, or waits for the verdict on its group."""
+        self.is_waiting = False
+        """Whether the episode is over, and waits for the verdict on its group."""
         self.failure: Exception | None = None
         self._given: Given | None = None
+        self._seat: str | None = None
         self._changed = anyio.Event()
 
     @property
@@ -44,7 +47,7 @@ class Slot:
     @property
     def is_over(self) -> bool:
         """Whether the episode has ended or failed."""
-        return self.rollout is not None or self.failure is not None
+        return self.rollout is not None or self.failure is not None or self.is_waiting
 
     def change(self) -> None:
         """Wake all tasks that wait for a change of this slot."""
@@ -56,8 +59,35 @@ class Slot:
         while not self.is_settled:
             await self._changed.wait()
 
+    def wait(self) -> None:
+        """Note that the episode is over, and waits for the verdict on its group."""
+        self.is_waiting = True
+        self.change()
+
+    async def judged(self) -> None:
+        """Wait until the episode that is over has its verdict, or failed.
+
+        Raises:
+            UsageError, SupplyError, StoreError: the episode could not be played.
+        """
+        while self.rollout is None and self.failure is None:
+            await self._changed.wait()
+        if self.failure is not None:
+            raise self.failure
+
     async def ask(self, request: ModelRequest) -> Message | None:
-        """Wait for the trainer's action on a model call; None if the trainer ends the episode."""
+        """Wait for the trainer's action on a model call; None if the trainer ends the episode.
+
+        Raises:
+            ModelError: the policy plays another seat of the episode, too.
+        """
+        self._seat = self._seat or request.seat
+        if request.seat != self._seat:
+            raise ModelError(
+                f"verl-agent's loop acts at one seat, and the policy plays {self._seat!r} and {request.seat!r}; give "
+                "the others models of their own",
+                retryable=False,
+            )
         self.request, self._given = request, None
         self.change()
         try:
@@ -125,11 +155,21 @@ class LockStep:
     async def play(self, slot: Slot) -> None:
         """Play one slot's episode to its end."""
         try:
-            slot.rollout = await self._worker.play(slot.wanted)
+            slot.rollout = await self._worker.play(slot.wanted, on_waiting=slot.wait)
         except Exception as error:  # told to who waits for the place; nobody awaits this task
             slot.failure = error
         finally:
             slot.change()
+
+    async def judged(self, slots: Sequence[Slot]) -> None:
+        """Wait for the verdicts of the slots whose episodes are over.
+
+        Raises:
+            UsageError, SupplyError, StoreError: an episode could not be played.
+        """
+        for slot in slots:
+            if slot.is_over:
+                await slot.judged()
 
     async def step(self, slots: Sequence[Slot], actions: Mapping[int, Projected], ending: Sequence[int] = ()) -> None:
         """Take the actions of some slots, and wait until every slot is settled.

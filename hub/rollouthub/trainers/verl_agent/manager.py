@@ -14,7 +14,7 @@ from anyio.from_thread import start_blocking_portal
 from mcp_types import Tool
 
 from rollouthub.errors import ConfigError
-from rollouthub.export import Refusal, TaskReference, why_refused
+from rollouthub.export import Credit, NotTrainable, Refusal, TaskReference, one_reward, turn_rewards, why_refused
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout
@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 Render = Callable[[Sequence[Message], Sequence[Tool]], str]
 _DAY = 86_400.0
+OWN = Credit(terminal=False)
+"""The turns' own rewards, without the verdict."""
 _PATIENT = Deadlines(model_call=_DAY, agent=_DAY, episode=_DAY)
 """Deadlines of one day: a call of this policy takes as long as the trainer's step, so slowness is no failure."""
 TASK = "task"
@@ -78,6 +80,8 @@ class HubEnvironmentManager:
         self._steps = self._resets = 0
         self._held: list[_Held] = []
         self._rewarded: set[int] = set()
+        self._taken: list[list[int]] = []
+        """For each place, the steps whose actions its episode took, in order."""
         model = StepModel()
         request = settings.request.model_copy(
             update={
@@ -89,7 +93,7 @@ class HubEnvironmentManager:
         )
         with ExitStack() as stack:
             self._portal = stack.enter_context(start_blocking_portal("asyncio"))
-            opened = settings.model_copy(update={"request": request}).worker("verl-agent", model)
+            opened = settings.model_copy(update={"request": request}).worker("verl-agent", model, no_groups=None)
             self._worker = stack.enter_context(self._portal.wrap_async_context_manager(opened))
             self._lock_step = LockStep(self._worker, model)
             self._stack = stack.pop_all()
@@ -117,12 +121,13 @@ class HubEnvironmentManager:
         size = self._group_size
         tasks = self._next_tasks() if kwargs is None else [_task_of(each) for each in kwargs]
         wanted = [
-            replace(task, group=f"{self._resets}-{place // size}", sample=place % size)
+            replace(task, group=f"{self._resets}-{place // size}", sample=place % size, group_size=size)
             for place, task in enumerate(tasks)
         ]
         self._slots = self._portal.call(self._lock_step.begin, wanted)
         self._held = [_Held(Sight("", None), "")] * len(self._slots)
         self._rewarded = set()
+        self._taken = [list[int]() for _ in self._slots]
         for slot in self._slots:
             self._portal.start_task_soon(self._lock_step.play, slot)
         self._portal.call(self._lock_step.step, self._slots, dict[int, Projected]())
@@ -145,6 +150,8 @@ class HubEnvironmentManager:
         is_last = self._steps >= self._max_steps
         read = [_read(slot, text, self._steps) for slot, text in zip(self._slots, text_actions, strict=True)]
         taken = {place: each for place, each in enumerate(read) if each is not None and (each.is_valid or is_last)}
+        for place in taken:
+            self._taken[place].append(self._steps - 1)
         ending = [place for place, slot in enumerate(self._slots) if is_last and not slot.is_over]
         self._portal.call(self._lock_step.step, self._slots, taken, ending)
         notes = {place: NOT_UNDERSTOOD for place, each in enumerate(read) if each is not None and place not in taken}
@@ -167,19 +174,25 @@ class HubEnvironmentManager:
         episode_rewards: Any = None,
         **_: Any,
     ) -> dict[str, Any]:
-        """Whether each episode was won. It also excludes unscored episodes from training, because verl-agent has no
-        other hook for it.
+        """Whether each episode was won. It also places rewards that were not known during the steps, and excludes
+        unscored episodes from training, because verl-agent has no other hook for either.
 
-        Their rows are made inactive, which removes them before advantages are computed. Until then their reward is the
-        mean of their group's scored members, so that no filter sees a zero.
+        The rows of unscored episodes are made inactive, which removes them before advantages are computed. Until then
+        their reward is the mean of their group's scored members, so that no filter sees a zero. In the others, each row
+        has the reward of its turn, and the last one the verdict, too; verdicts on groups are waited for here.
 
         Raises:
             UsageError: no episode of the batch was scored.
+            SupplyError, StoreError: a verdict on a group cannot be had any more.
         """
         numpy: Any = import_module("numpy")
+        self._portal.call(self._lock_step.judged, self._slots)
         refused = [None if slot.rollout is None else _refusal(slot.rollout) for slot in self._slots]
         if refused and all(refused):
             raise ConfigError(f"no episode of the batch was scored ({refused[0]}); its run says why")
+        for place, refusal in enumerate(refused):
+            if refusal is None:
+                self._reward_rows(place, total_batch_list[place], episode_rewards)
         for place, refusal in enumerate(refused):
             if refusal is None:
                 continue
@@ -190,7 +203,10 @@ class HubEnvironmentManager:
                 first = place - place % self._group_size
                 scored = [at for at in range(first, first + self._group_size) if refused[at] is None]
                 episode_rewards[place] = episode_rewards[scored].mean() if scored else 0.0
-        won = [float(any(info["won"] for info in infos)) for infos in total_infos]
+        won = [
+            float(any(info["won"] for info in infos) or (refusal is None and _is_scored_won(slot.rollout)))
+            for infos, refusal, slot in zip(total_infos, refused, self._slots, strict=True)
+        ]
         return {"success_rate": numpy.array(won)}
 
     def build_text_obs(self) -> list[str]:
@@ -209,7 +225,27 @@ class HubEnvironmentManager:
         if rollout is None or place in self._rewarded:
             return 0.0
         self._rewarded.add(place)
-        return rollout.reward or 0.0
+        try:
+            return one_reward(rollout)
+        except NotTrainable:  # `success_evaluator` takes it out of training
+            return 0.0
+
+    def _reward_rows(self, place: int, rows: Sequence[dict[str, Any]], episode_rewards: Any) -> None:
+        """Put the rewards of an episode's turns, and its verdict, on its rows."""
+        rollout = self._slots[place].rollout
+        active = [row for row in rows if row["active_masks"]]
+        if rollout is None or not active:
+            return
+        verdict, steps = one_reward(rollout), [step for step in self._taken[place] if step < len(rows)]
+        if episode_rewards is not None:
+            episode_rewards[place] = verdict
+        for row in active:
+            row["rewards"] = 0.0
+        if len(steps) == len(rollout.policy_turns):
+            placed = turn_rewards(rollout, OWN)
+            for step, turn in zip(steps, rollout.policy_turns, strict=True):
+                rows[step]["rewards"] = placed[turn.index]
+        active[-1]["rewards"] += verdict
 
     def _observations(self, notes: Mapping[int, str]) -> dict[str, Any]:
         """The observations of all slots; a finished episode repeats its last one, which is not trained on."""
@@ -255,15 +291,18 @@ def _read(slot: Slot, text: str, turn: int) -> Projected | None:
 
 def _info(slot: Slot, action: Projected | None, numpy: Any) -> dict[str, Any]:
     rollout = slot.rollout
-    passed = rollout is not None and rollout.score is not None and is_won(rollout)
     return {
-        "won": passed,
+        "won": _is_scored_won(rollout),
         "is_action_valid": numpy.array(action is not None and action.is_valid),
         "tool_calling": 0 if action is None else int(bool(action.message.tool_requests) and action.is_valid),
         "data_source": slot.wanted.environment,
         "rollout_id": None if rollout is None else rollout.rollout_id,
         "refusal": None if rollout is None else _refusal(rollout),
     }
+
+
+def _is_scored_won(rollout: Rollout | None) -> bool:
+    return rollout is not None and rollout.score is not None and is_won(rollout)
 
 
 def is_won(rollout: Rollout) -> bool:
@@ -273,11 +312,16 @@ def is_won(rollout: Rollout) -> bool:
 
 
 def _refusal(rollout: Rollout) -> Refusal | None:
-    """Why the rollout must not be trained on: it is unscored, or was helped. Token ids are not required, because
-    verl-agent has them.
+    """Why the rollout must not be trained on: it is unscored, was helped, or has several trained seats. Token ids are
+    not required, because verl-agent has them.
     """
-    refused = why_refused(rollout, "text")
-    return None if refused is None else refused.refusal
+    try:
+        if (refused := why_refused(rollout, "text")) is None:
+            one_reward(rollout)
+            return None
+    except NotTrainable as error:
+        refused = error.refused
+    return refused.refusal
 
 
 def make_envs(config: Any) -> tuple[HubEnvironmentManager, HubEnvironmentManager]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from rollouthub.export import Credit, NotTrainable, turn_returns, turn_rewards, why_refused
+from rollouthub.export import Credit, NotTrainable, seat_id, turn_returns, turn_rewards, why_refused
 from rollouthub.export.not_trainable import Need
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout, Turn
@@ -19,8 +19,8 @@ def step_rows(rollout: Rollout, credit: Credit = WHOLE, *, need: Need = "logprob
     """One row for each turn: the turn's prompt and its sampled ids.
 
     `uid` is the group, `traj_uid` the rollout; `rewards` is the turn's own reward, with the seat's reward added on its
-    last turn; `returns` is the return from the turn on under `credit`. With several seats, each seat is a trajectory
-    and a group of its own, because verl-agent sums and compares within these.
+    last turn; `returns` is the return from the turn on under `credit`. Each seat with a name is a trajectory and a
+    group of its own, because verl-agent sums and compares within these; opponents make no rows.
 
     Raises:
         NotTrainable: the rollout must not be trained on; it has the reason.
@@ -28,23 +28,23 @@ def step_rows(rollout: Rollout, credit: Credit = WHOLE, *, need: Need = "logprob
     if (refused := why_refused(rollout, need)) is not None:
         raise NotTrainable(refused)
     rewards, returns = turn_rewards(rollout), turn_returns(rollout, credit)
-    spoken = Counter(turn.agent for turn in rollout.turns)
-    calls = Counter(turn.agent for turn in rollout.turns if turn.tool_calls)
-    for place, turn in enumerate(rollout.turns):
+    turns = rollout.policy_turns
+    spoken = Counter(turn.agent for turn in turns)
+    calls = Counter(turn.agent for turn in turns if turn.tool_calls)
+    for turn in turns:
         prompt, output = turn.prompt_token_ids, turn.output_token_ids
         logprobs, mask = turn.output_logprobs, turn.output_mask
-        own = f"/{turn.agent}" if len(spoken) > 1 else ""
         yield {
             "prompt_ids": None if prompt is None else prompt.tolist(),
             "response_ids": None if output is None else output.tolist(),
             "response_mask": None if output is None else [1] * len(output) if mask is None else mask.tolist(),
             "rollout_log_probs": None if logprobs is None else logprobs.tolist(),
-            "uid": rollout.group_id + own,
-            "traj_uid": rollout.rollout_id + own,
+            "uid": seat_id(rollout.group_id, turn.agent),
+            "traj_uid": seat_id(rollout.rollout_id, turn.agent),
             "episode_rewards": rollout.reward_of(turn.agent),
             "episode_lengths": spoken[turn.agent],
-            "rewards": rewards[place],
-            "returns": returns[place],
+            "rewards": rewards[turn.index],
+            "returns": returns[turn.index],
             "is_action_valid": is_valid(turn),
             "active_masks": True,
             "anchor_obs": anchor(_seen(turn)),
