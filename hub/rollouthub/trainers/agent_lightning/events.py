@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rollouthub.export import NotTrainable, Refusal, RefusalReason, why_refused
+from rollouthub.export import NotTrainable, Refusal, RefusalReason, one_reward, why_refused
 from rollouthub.rollout import Rollout, Turn
 
 
@@ -19,21 +19,20 @@ def replay_events(rollout: Rollout, *, endpoint: str = "rollouthub") -> list[dic
     for `POST …/events`, in order.
 
     Raises:
-        NotTrainable: the rollout must not be trained on, has two turns with the same prompt, or has masked tokens,
-        which these events cannot express.
+        NotTrainable: the rollout must not be trained on, has two turns with the same prompt, masked tokens, or seats
+        with different rewards, which these events cannot express.
     """
     if (refused := why_refused(rollout)) is not None:
         raise NotTrainable(refused)
-    prompts = [turn.prompt_token_ids for turn in rollout.turns]
+    reward, turns = one_reward(rollout), rollout.policy_turns
+    prompts = [turn.prompt_token_ids for turn in turns]
     if any(prompt in prompts[:place] for place, prompt in enumerate(prompts)):
         said = "two of its turns have the same prompt, of which agent-lightning keeps the last alone"
         raise NotTrainable(RefusalReason(Refusal.FORKED, said, rollout.rollout_id))
-    if any(turn.output_mask is not None and 0 in turn.output_mask for turn in rollout.turns):
+    if any(turn.output_mask is not None and 0 in turn.output_mask for turn in turns):
         said = "tokens of it are masked, and agent-lightning's events have no mask"
         raise NotTrainable(RefusalReason(Refusal.FILTERED, said, rollout.rollout_id))
-    assert rollout.reward is not None
-    events = [_model_request(rollout, turn, endpoint) for turn in rollout.turns]
-    return [*events, reward_event(rollout.reward)]
+    return [*(_model_request(rollout, turn, endpoint) for turn in turns), reward_event(reward)]
 
 
 def _model_request(rollout: Rollout, turn: Turn, endpoint: str) -> dict[str, Any]:

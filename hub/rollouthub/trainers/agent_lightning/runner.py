@@ -106,7 +106,7 @@ class Runner:
             return None
         wanted = SampleRequest(queued.task.task_id, queued.task.environment, queued.task.split, group=uuid4().hex)
         try:
-            rollout = await self.one_shot.play(wanted, f"{self.calls.url}/{queued.path}", self.key)
+            rollout, _ = await self.one_shot.play(wanted, f"{self.calls.url}/{queued.path}", self.key)
         except UsageError as error:  # there is no such task
             await self._fail(queued.rollout_id, str(error))
             return None
@@ -221,7 +221,7 @@ class HubAgent:
             open_calls(f"{parts.scheme}://{parts.netloc}", patience_seconds=600.0) as calls,
             open_one_shot_player(read_settings(), "agent-lightning", proxied_model()) as one_shot,
         ):
-            rollout = await one_shot.play(wanted, base_url, key)
+            rollout, _ = await one_shot.play(wanted, base_url, key)
             try:
                 reward = reward_of(rollout)
             except Unscored as error:

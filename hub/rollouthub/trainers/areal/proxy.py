@@ -21,7 +21,14 @@ from rollouthub.trainers.engines.gateway_calls import GatewayCalls, open_calls
 from rollouthub.trainers.engines.proxied_model import ProxiedModel
 from rollouthub.trainers.stream.open_worker import SampleRequest
 from rollouthub.trainers.workers.in_loop import KeptWorker
-from rollouthub.trainers.workers.one_shot import OneShotPlayer, Unscored, open_one_shot_player, played_once, reward_of
+from rollouthub.trainers.workers.one_shot import (
+    OneShotPlayer,
+    Unscored,
+    call_rewards,
+    open_one_shot_player,
+    played_once,
+    reward_of,
+)
 from rollouthub.trainers.workers.worker_settings import given_settings
 
 logger = logging.getLogger(__name__)
@@ -57,8 +64,9 @@ class ProxyAgent:
         # In AReaL's mode `subproc` each run is pickled into a process of its own.
         return ProxyAgent, (self._given,)
 
-    async def run(self, data: Mapping[str, Any], **extra: Any) -> float:
-        """Play the task that the data row names and return its reward.
+    async def run(self, data: Mapping[str, Any], **extra: Any) -> float | dict[str, float]:
+        """Play the task that the data row names and return its reward; if the verifier rewarded turns, the reward of
+        each by the id of its answer, with the verdict in the last.
 
         Raises:
             ConfigError, UnknownNameError: the row names no known task, or AReaL gave no address of its proxy.
@@ -69,7 +77,8 @@ class ProxyAgent:
         if not base_url:
             raise ConfigError("AReaL gave no base_url of its proxy, and OPENAI_BASE_URL is not set")
         one_shot = OneShotPlayer(await self._worker.get(), self._model)
-        return reward_of(await one_shot.play(_wanted(find_task(data)), base_url, api_key))
+        rollout, lane = await one_shot.play(_wanted(find_task(data)), base_url, api_key)
+        return call_rewards(rollout, lane.replies) or reward_of(rollout)
 
     async def close(self) -> None:
         """Close the worker and its run. Call it before the event loop ends."""
@@ -111,20 +120,20 @@ class OnlinePlayer:
             try:
                 rollout = await self.one_shot.worker.play(wanted)
             except BaseException:
-                if not lane.calls:
+                if not lane.replies:
                     with anyio.move_on_after(_END_SECONDS, shield=True):
                         await self._end(session)
                 raise
-            called = lane.calls
+            called = lane.replies
         try:
-            reward = reward_of(rollout)
+            rewards: Mapping[str | None, float] = {**call_rewards(rollout, called)} or {None: reward_of(rollout)}
         except Unscored as error:
             logger.warning("session %s is left to AReaL's timeout: %s", session.session_id, error)
             if not called:
                 await self._end(session)
             return rollout
-        if called:
-            await self._post("rl/set_reward", session, {"interaction_id": None, "reward": reward})
+        for interaction, reward in rewards.items() if called else ():
+            await self._post("rl/set_reward", session, {"interaction_id": interaction, "reward": reward})
         await self._end(session)
         return rollout
 

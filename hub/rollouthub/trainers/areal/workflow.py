@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from anyio import to_thread
 
-from rollouthub.errors import ModelError
-from rollouthub.export import Credit, NotTrainable, Refusal, RefusalReason, training_rows
+from rollouthub.errors import ConfigError, ModelError
+from rollouthub.export import Credit, NotTrainable, Refusal, RefusalReason, check_one_seat, training_rows
 from rollouthub.export.task_rows import find_task
 from rollouthub.generation import Sampling
 from rollouthub.models.tokens import Sampled
@@ -106,6 +106,8 @@ class Workflow:
         the group's size, so such a rollout is rejected by default; `forked="rows"` returns all its rows, for
         normalisation over whole batches.
 
+        If the environment scores groups, `gconfig.n_samples` is the size of one; AReaL requests its members at once.
+
         Raises:
             ConfigError: a setting is invalid.
         """
@@ -120,10 +122,11 @@ class Workflow:
             processor = system_module("transformers").AutoProcessor.from_pretrained(processor)
         self._pictures = None if processor is None else PromptPictures(processor)
         self._engine = ArealEngine(gconfig, tokenizer, processor)
-        self._credit, self._forked = Credit(discount=turn_discount), forked
+        self._credit, self._forked, self._seat = Credit(discount=turn_discount), forked, found.training.seat
         self._samples: OrderedDict[str, int] = OrderedDict()
         model = found.token_model("hosted_vllm/areal", self._engine, tokenizer, gconfig.max_tokens, self._pictures)
-        self._worker = KeptWorker(lambda: found.worker("areal", model))
+        self._worker = KeptWorker(lambda: found.worker("areal", model, no_groups=None))
+        self._group_size = int(gconfig.n_samples)
 
     async def arun_episode(self, engine: Any, data: Mapping[str, Any]) -> dict[str, Any] | None:
         """Play the task that the data row names. Returns None, a rejection, if the rollout must not be trained on.
@@ -137,14 +140,22 @@ class Workflow:
         task, now = find_task(data), context.get()
         group = uuid4().hex if now.task_id is None else f"{'eval' if now.is_eval else 'train'}-{now.task_id}"
         worker = await self._worker.get()
+        sample, size = self._next_sample(f"{group}-{task}"), None
+        if worker.scores_groups(task.environment):
+            size = self._group_size
+            if sample >= size:
+                raise ConfigError(
+                    f"AReaL asks for more than the {size} members of a group that gconfig.n_samples names, and "
+                    f"environment {task.environment!r} scores whole groups; give HubWorkflow this rollout's gconfig"
+                )
         rollout = await worker.play(
-            SampleRequest(
-                task.task_id, task.environment, task.split, group=group, sample=self._next_sample(f"{group}-{task}")
-            )
+            SampleRequest(task.task_id, task.environment, task.split, group=group, sample=sample, group_size=size)
         )
         scope = system_module("areal.utils.stats_tracker").get(context.stat_scope())
         try:
-            rows = training_rows(rollout, self._credit)
+            rows = training_rows(rollout, self._credit, seat=self._seat)
+            if self._seat is None:
+                check_one_seat(rollout, "a trajectory of AReaL's")
             if len(rows) > 1 and self._forked == "reject":
                 said = f"it makes {len(rows)} rows, and AReaL's groups count on one"
                 raise NotTrainable(RefusalReason(Refusal.FORKED, said, rollout.rollout_id))
@@ -152,7 +163,7 @@ class Workflow:
             logger.info("rejected: %s", error)
             scope.scalar(rollouthub_rejected=1.0)
             return None
-        scope.scalar(reward=rollout.reward, num_turns=len(rollout.turns), rollouthub_rejected=0.0)
+        scope.scalar(reward=rows[0].reward, num_turns=len(rollout.turns), rollouthub_rejected=0.0)
         shown = [await to_thread.run_sync(row_tensors, row, worker.directory, self._pictures) for row in rows]
         return trajectory(rows, None if self._pictures is None else Seen(self._pictures.mark, shown))
 

@@ -18,8 +18,8 @@ class Lane:
     """One rollout's connection to the model."""
 
     model: Model = field(repr=False)
-    calls: int = 0
-    """How many model calls of this rollout were answered."""
+    replies: list[ModelReply] = field(default_factory=list[ModelReply], repr=False)
+    """The answers to this rollout's model calls, in the order in which they arrived."""
 
 
 class ProxiedModel:
@@ -67,5 +67,5 @@ class ProxiedModel:
             if self._overflow is not None and self._overflow in str(error):
                 raise ContextLimitError(str(error)) from error
             raise
-        lane.calls += 1
+        lane.replies.append(reply)
         return reply

@@ -1,7 +1,7 @@
 """An actor that replaces NeMo-RL's NeMo Gym actor and plays rollouts in the hub."""
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, cast
@@ -30,15 +30,20 @@ class Running:
         Raises:
             UsageError: as `rollout_worker`.
         """
-        self.replays = settings.training.replays
+        self.replays, self.seat = settings.training.replays, settings.training.seat
         given = settings.request.model_dump(exclude_unset=True)
         given = {"model": f"hosted_vllm/{model}", "base_url": tuple(base_urls), **given}
         request = build_request(given, f"env.nemo_gym.{KEY}")
-        self.worker = ResidentWorker(settings.model_copy(update={"request": request}).worker("nemo-rl"))
+        self.worker = ResidentWorker(settings.model_copy(update={"request": request}).worker("nemo-rl", no_groups=None))
 
     def media(self, digest: str) -> bytes:
         """The bytes of a picture that a rollout showed, by digest."""
         return read_media(self.worker.directory / "media", digest)
+
+    def rows(self, examples: Sequence[Mapping[str, Any]]) -> Rows:
+        """The rows of one call, to be played."""
+        worker = self.worker
+        return Rows(examples, worker.begin, self.replays, self.media, self.seat, scores_groups=worker.scores_groups)
 
     def poll(self) -> None:
         """NeMo-RL's health check. It does nothing: the worker runs in this process, so it cannot fail unnoticed."""
@@ -75,7 +80,7 @@ def gym_class() -> Any:
                 raise ConfigError("NeMo-RL has set no tokenizer")
             began, rows = (
                 time.perf_counter(),
-                Rows(nemo_gym_examples, self.rh.worker.begin, self.rh.replays, self.rh.media),
+                self.rh.rows(nemo_gym_examples),
             )
             left = len(nemo_gym_examples)
             async for place, result in rows.results():

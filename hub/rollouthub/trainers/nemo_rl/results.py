@@ -5,7 +5,7 @@ from typing import Any
 
 from mcp_types import Tool
 
-from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference, training_rows
+from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference, check_one_seat, training_rows
 from rollouthub.export.shown_tools import shown_tools
 from rollouthub.export.task_rows import COLUMN
 from rollouthub.models.response_items import Bytes, input_items, tool_params, words
@@ -27,6 +27,7 @@ def gym_result(
     task_index: int = 0,
     rollout_index: int = 0,
     media: Bytes | None = None,
+    seat: str | None = None,
 ) -> Result:
     """A rollout as a result row: the request, output items with token ids, the reward and its components.
 
@@ -35,9 +36,12 @@ def gym_result(
     be included.
 
     Raises:
-        NotTrainable: the rollout must not be trained on, makes several rows, or has only masked tokens.
+        NotTrainable: the rollout must not be trained on, makes several rows, or has only masked tokens; or several
+        seats are trained, and `seat` names none.
     """
-    rows = training_rows(rollout)
+    rows = training_rows(rollout, seat=seat)
+    if seat is None:
+        check_one_seat(rollout, "a result of NeMo Gym's")
     if len(rows) > 1:
         reason = f"it makes {len(rows)} rows, and a result of NeMo Gym is one conversation"
         raise NotTrainable(RefusalReason(Refusal.FORKED, reason, rollout.rollout_id))
@@ -81,12 +85,12 @@ def gym_result(
     return result
 
 
-def first_tokens(rollout: Rollout) -> FirstTokens | None:
-    """The token ids of a rollout's first prompt, and its first sampled token; None if no engine reported ids."""
-    if not rollout.turns:
-        return None
-    turn = rollout.turns[0]
-    if not turn.prompt_token_ids or not turn.output_token_ids:
+def first_tokens(rollout: Rollout, seat: str | None = None) -> FirstTokens | None:
+    """The token ids of the first prompt of the trained seat, and its first sampled token; None if no engine reported
+    ids.
+    """
+    turn = next((turn for turn in rollout.policy_turns if seat in (None, turn.agent)), None)
+    if turn is None or not turn.prompt_token_ids or not turn.output_token_ids:
         return None
     return list(turn.prompt_token_ids), next(iter(turn.output_token_ids))
 

@@ -33,6 +33,8 @@ class _Group:
 
     task: TaskReference
     label: str
+    size: int = 0
+    """How many rows name the task."""
     samples: int = 0
     """How many samples of the group were started."""
     rewards: list[float] = field(default_factory=list[float])
@@ -45,17 +47,29 @@ class _Group:
 class Rows:
     """The rows of one call from NeMo-RL, while they are played."""
 
-    def __init__(self, rows: Sequence[Row], begin: Begin, replays: int, media: Bytes | None = None) -> None:
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        begin: Begin,
+        replays: int,
+        media: Bytes | None = None,
+        seat: str | None = None,
+        *,
+        scores_groups: Callable[[str], bool] = lambda environment: False,
+    ) -> None:
         """`replays` is how often a row is replayed if its rollout must not be trained on; `media` returns the bytes
-        of a picture by its digest.
+        of a picture by its digest. `seat` is the seat that is trained, if the policy plays several. `scores_groups`
+        tells whether an environment scores the rows of a task together: none of them is then replayed.
         """
-        self._rows, self._begin, self._media = rows, begin, media
+        self._rows, self._begin, self._media, self._seat = rows, begin, media, seat
         label = uuid4().hex
         self._groups: dict[TaskReference, _Group] = {}
         self._group_of = [
             self._groups.setdefault(task, _Group(task, label)) for task in (find_task(row) for row in rows)
         ]
-        self._left = [replays] * len(rows)
+        for group in self._group_of:
+            group.size += 1
+        self._left = [0 if scores_groups(group.task.environment) else replays for group in self._group_of]
         self.counts: dict[str, int] = defaultdict(int)
         """Counts of refused rollouts by reason, of replays (`replayed`) and of masked rows (`masked`)."""
 
@@ -95,6 +109,7 @@ class Rows:
             group=group.label,
             sample=sample,
             sampling=_sampling(self._rows[place]),
+            group_size=group.size,
         )
         return asyncio.wrap_future(self._begin(wanted))
 
@@ -104,9 +119,9 @@ class Rows:
         """
         group, row = self._group_of[place], self._rows[place]
         if group.tokens is None:
-            group.tokens = first_tokens(rollout)
+            group.tokens = first_tokens(rollout, self._seat)
         try:
-            result = gym_result(rollout, agent=row["agent_ref"]["name"], media=self._media)
+            result = gym_result(rollout, agent=row["agent_ref"]["name"], media=self._media, seat=self._seat)
         except NotTrainable as error:
             self.counts[error.refused.refusal.value] += 1
             logger.warning("%s", error)

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from rollouthub.errors import ConfigError
-from rollouthub.export import TaskReference, TrainingRow, training_rows
+from rollouthub.export import TaskReference, TrainingRow, check_one_seat, training_rows
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.engines.loop_engine import LoopEngine
 from rollouthub.trainers.engines.vllm_calls import RequestOutput, SamplingParams, sampling_of
@@ -55,16 +55,21 @@ async def execute(
 
     resident = await THREAD_WORKERS.opened(_NAME, worker)
     rollout = await play_learnable(resident, TaskReference.parse(label), settings, sampling_of(sampling_params))
-    return response_of(rollout, prompt, label, with_logprobs=sampling_params.logprobs is not None)
+    with_logprobs = sampling_params.logprobs is not None
+    return response_of(rollout, prompt, label, with_logprobs=with_logprobs, seat=settings.training.seat)
 
 
-def response_of(rollout: Rollout, prompt: str, label: str, *, with_logprobs: bool = True) -> dict[str, Any]:
+def response_of(
+    rollout: Rollout, prompt: str, label: str, *, with_logprobs: bool = True, seat: str | None = None
+) -> dict[str, Any]:
     """The record that OpenRLHF makes an experience of. It holds one training row: the one with the most sampled tokens.
 
     Raises:
-        NotTrainable: the rollout must not be trained on.
+        NotTrainable: the rollout must not be trained on, or several seats are trained and `seat` names none.
     """
-    rows = training_rows(rollout)
+    rows = training_rows(rollout, seat=seat)
+    if seat is None:
+        check_one_seat(rollout, "an experience of OpenRLHF's")
     row = longest(rows)
     mask = list(row.segment.loss_mask)
     left_out = sum(sum(each.segment.loss_mask) for each in rows if each is not row)
