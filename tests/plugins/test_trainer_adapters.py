@@ -22,6 +22,7 @@ from tests.export.made import rollout, turn
 from tests.plugins.stranger import names_of, register
 
 STRANGER = "acme/tutor"
+CREDIT = "| system | rewards of turns and of spans | rewards of seats | verdicts on groups |"
 ROOT = Path(__file__).parents[2]
 
 
@@ -171,3 +172,28 @@ def test_what_must_not_be_learnt_from_is_refused_by_name(adapter: TrainerAdapter
     else:
         assert not holds(list(sequences(made)), [7666, 7667])
         assert refusal.value in repr(made)
+
+
+def test_seats_with_different_rewards_are_converted_or_refused_as_its_documentation_says(
+    adapter: TrainerAdapter,
+) -> None:
+    """Who takes one seat, or one number, refuses by name; who takes several has a row in the table that says so."""
+    if not isinstance(adapter, ConvertingAdapter) or adapter.page.startswith("http"):
+        return
+    turns = (turn(0, [7001], [7010], agent="buyer"), turn(1, [7002], [7011], agent="seller", parent=None))
+    divided = rollout(*turns).model_copy(
+        update={"score": Score(reward=0.5, seat_rewards={"buyer": 1.0, "seller": 0.0})}
+    )
+    try:
+        is_taken = bool(converted(adapter, [divided]))
+    except HubError as error:
+        assert Refusal.SEVERAL_SEATS.value in str(error)
+        is_taken = False
+    table = (ROOT / "docs" / "trainers.md").read_text().partition(CREDIT)[2].partition("\n\n")[0]
+    rows = [row.split(" | ") for row in table.splitlines() if adapter.system in row.split(" | ")[0]]
+    seats = [cells[2] for cells in rows]
+    assert seats
+    if is_taken:
+        assert any(not told.startswith(("one ", "no place")) for told in seats)
+    else:
+        assert any("one seat" in told or "one reward" in told for told in seats)
