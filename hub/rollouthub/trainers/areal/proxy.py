@@ -58,7 +58,7 @@ class ProxyAgent:
         """
         found = given_settings(settings)
         self._given, self._model = settings, proxied_model()
-        self._worker = KeptWorker(lambda: played_once(found).worker("areal", self._model))
+        self._worker = KeptWorker(lambda: played_once(found).worker("areal", self._model, takes_seat=False))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # In AReaL's mode `subproc` each run is pickled into a process of its own.

@@ -81,7 +81,7 @@ def _worker(
         models[role] = settings.token_model(f"{_NAME}/{role}", engine, agent["tokenizer"], max_length)
     if len(models) < len(agents):
         raise ConfigError("two agents of MARTI's have one role; each plays the seat of its role's name")
-    return settings.worker(_NAME, SeatModels(models))
+    return settings.worker(_NAME, SeatModels(models), takes_seat=False)
 
 
 def _asking(llm: Any) -> Any:

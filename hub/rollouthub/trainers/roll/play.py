@@ -39,7 +39,7 @@ class SharedWorker:
 
     @asynccontextmanager
     async def _worker(self) -> AsyncGenerator[RolloutWorker]:
-        async with open_pool() as self.pool, self.settings.worker(_NAME, self.model) as worker:
+        async with open_pool() as self.pool, self.settings.worker(_NAME, self.model, takes_seat=False) as worker:
             logger.info("ROLL's rollouts are recorded in %s", worker.directory)
             yield worker
 

@@ -93,7 +93,8 @@ class HubEnvironmentManager:
         )
         with ExitStack() as stack:
             self._portal = stack.enter_context(start_blocking_portal("asyncio"))
-            opened = settings.model_copy(update={"request": request}).worker("verl-agent", model, no_groups=None)
+            playing = settings.model_copy(update={"request": request})
+            opened = playing.worker("verl-agent", model, no_groups=None, takes_seat=False)
             self._worker = stack.enter_context(self._portal.wrap_async_context_manager(opened))
             self._lock_step = LockStep(self._worker, model)
             self._stack = stack.pop_all()

@@ -99,5 +99,5 @@ async def open_one_shot_player(
     Raises:
         UsageError: as `rollout_worker`.
     """
-    async with played_once(settings).worker(system, model) as worker:
+    async with played_once(settings).worker(system, model, takes_seat=False) as worker:
         yield OneShotPlayer(worker, model)

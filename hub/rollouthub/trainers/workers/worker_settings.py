@@ -101,12 +101,21 @@ class TrainingSettings(Frozen):
         *,
         policy_version: int = 0,
         no_groups: str | None = ONE_BY_ONE,
+        takes_seat: bool = True,
     ) -> AbstractAsyncContextManager[RolloutWorker]:
-        """An unopened worker for these settings, in a run directory of its own; `no_groups` is as for `rollout_worker`.
+        """An unopened worker for these settings, in a run directory of its own; `no_groups` is as for `rollout_worker`,
+        `takes_seat` tells whether the adapter can train one seat alone.
 
+        Raises:
+            ConfigError: one seat is to be trained, and the adapter cannot do that.
         Raises (on entry):
             UsageError: as `rollout_worker`.
         """
+        if self.training.seat is not None and not takes_seat:
+            raise ConfigError(
+                f"[training] seat = {self.training.seat!r}: {system} trains every seat that the policy plays, and not "
+                "one of them; leave it out, and give the other seats models of their own"
+            )
         return rollout_worker(
             self.request,
             directory=self.run_directory(system),
