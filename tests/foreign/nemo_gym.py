@@ -1,21 +1,24 @@
-"""The bar of NeMo Gym: `python -m tests.foreign.nemo_gym FOLDER [--jobs N] [PATTERN…]`.
+"""NeMo Gym: every server of the published wheel that can be imported judges answers through the hub, and again where
+its own `/verify` is asked directly, by a client of `nemo_gym_own` alone.
 
-Imports every server of the published wheel that can be imported, scores each of its recorded rollouts through the hub,
-and again by asking the same server's `/verify` directly, with a client of this file alone. Writes `results.jsonl`, a
-line a server, and prints the table of docs/foreign.md. Needs a package index; takes half an hour on two cores.
+What is judged: every recorded rollout of the server, and for the first rows of each of its files two answers, one that
+says nothing and one that says what the row expects. Each server is measured in a process of its own (`python -m
+tests.foreign.nemo_gym FOLDER SERVER`); one that fails is a result. Writes `results.jsonl`, a line a server.
 """
 
-import argparse
 import json
+import os
+import subprocess
 import sys
+import time
 from collections import Counter
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import aiohttp
 import anyio
 
+from rollouthub import BadRow, Deadlines
 from rollouthub.analysis.scoring.batch import BatchScorer, BatchSettings
 from rollouthub.analysis.scoring.batch_tally import BatchTally
 from rollouthub.analysis.scoring.line_files import LineWriter, input_lines
@@ -24,256 +27,247 @@ from rollouthub.errors import HubError
 from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.plugins.environments import find_environment
 from rollouthub.plugins.importers import Identity, ImportSource, find_importer
+from rollouthub.protocols import EnvironmentHost
 from rollouthub_servers.foreign.requirements import foreign_home
-from rollouthub_servers.nemo_gym import NemoGym
+from rollouthub_servers.foreign.runtime import ForeignRuntime
+from rollouthub_servers.nemo_gym import NemoGym, NemoGymConfig
 from rollouthub_servers.nemo_gym.server_folder import ServerFolder, find_servers
+from tests.foreign.bar import Bar, say
+from tests.foreign.cpu_time import cpu_seconds
+from tests.foreign.nemo_gym_own import OwnServer, matching, probes
 
+ROOT = Path(__file__).parents[2]
 SOURCE = ImportSource("nemo-gym==0.7.0", "requirement")
-SECONDS = 300.0
+SECONDS, JOBS, PROBED, CALLS = 900.0, 2, 3, 200
 CLOSE = 1e-9
+QUICK = ("mcqa", "calendar", "example_*", "string_match")
+WITH_TOOLS = "example_session_state_mgmt"
+SETTINGS: dict[str, dict[str, Any]] = {
+    "reasoning_gym": {"without": ["cellpylib", "pycosat", "zss"], "requirements": ["python-dateutil"]},
+    "critpt": {"values": {"api_key": []}},
+    "google_search": {"values": {"google_api_key": "none", "google_cx": "none"}},
+    "osworld": {"values": {"require_auth": False}},
+}
+"""How servers are imported that need more than `judge=none`."""
 
 
-def say(text: str) -> None:
-    """Tell how far it is."""
-    sys.stderr.write(text + "\n")
-
-
-def packages(folder: Path, patterns: list[str]) -> dict[str, Path]:
-    """A package for each server that can be imported; those that are there already stay."""
+def measure(folder: Path, quick: bool) -> Bar:
+    """Measure every server, or some; what was measured before in the same folder stays."""
+    (folder / "packages").mkdir(exist_ok=True)
+    (folder / "results.jsonl").touch()
+    bar = Bar("NeMo Gym", "rewards of recorded rollouts and of two answers a row")
     importer = find_importer("nemo_gym")
-    found = importer.look(SOURCE, {"judge": "none"})
-    say(f"{len(found)} servers are listed, {sum(each.facts['tasks'] != '0' for each in found)} with tasks")
-    made: dict[str, Path] = {}
-    for each in found:
-        if patterns and not any(fnmatchcase(each.id, pattern) for pattern in patterns):
-            continue
-        out = folder / "packages" / each.id
-        try:
-            if each.runs and not out.exists():
-                importer.write(SOURCE, [each.id], {"judge": "none"}, out, Identity())
-        except HubError as error:
-            keep(folder, {"server": each.id, "state": "not installed", "why": str(error)[-300:]})
-            continue
-        if not each.runs:
-            keep(folder, {"server": each.id, "state": "refused", "why": "; ".join(each.reasons)})
-        else:
-            made[each.id] = next(out.glob("*_server.py"))
-    return made
+    found = importer.look(SOURCE, {"judge": "none"}, say)
+    chosen = [each.id for each in found if not quick or any(fnmatchcase(each.id, pattern) for pattern in QUICK)]
+    home = foreign_home()
+    servers = {server.name: server for server in find_servers(home.unpacked(home.wheel(SOURCE.text)))}
+    anyio.run(_all, folder, [name for name in chosen if name not in results_in(folder)])
+    results = [result for name, result in sorted(results_in(folder).items()) if name in chosen]
+    bar.listed = sum(_rows(servers[name]) for name in chosen)
+    for result in results:
+        counts = Counter(kind_of(row) for row in result.get("rows", ()))
+        bar.equal += counts["equal"]
+        bar.compared += counts["equal"] + counts["differs"]
+        bar.unmatched += counts["unmatched"] + counts["neither scores"]
+        if result["state"] == "failed":
+            bar.differences.append(f"{result['server']}: its comparison failed: {result['why'][-300:]}")
+        bar.differences += [
+            f"{result['server']}: {row['what']}: hub {row['hub']}, itself {row['own']}: {row['why']}"[:400]
+            for row in result.get("rows", ())
+            if kind_of(row) == "differs"
+        ]
+        bar.own_ms, bar.hub_ms = result.get("own_ms", bar.own_ms), result.get("hub_ms", bar.hub_ms)
+    bar.table = table(results, len(found), sum(each.facts["tasks"] != "0" for each in found))
+    return bar
+
+
+def results_in(folder: Path) -> dict[str, dict[str, Any]]:
+    """The last result of each server."""
+    lines = (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    return {result["server"]: result for result in map(json.loads, lines)}
 
 
 def keep(folder: Path, result: dict[str, Any]) -> None:
     """Write a server's line."""
-    say(f"{result['server']}: {result['state']} {json.dumps(result.get('counts', result.get('why', '')))[:160]}")
+    counts = Counter(kind_of(row) for row in result.get("rows", ()))
+    say(f"{result['server']}: {result['state']} {dict(counts) or result.get('why', '')[-160:]}")
     with (folder / "results.jsonl").open("a", encoding="utf-8") as lines:
         lines.write(json.dumps(result) + "\n")
 
 
-async def judged(folder: Path, server: ServerFolder, package: Path) -> None:
-    """One server: its recorded rollouts by the hub, by itself, and as they were recorded."""
-    found = find_environment(str(package))
-    result: dict[str, Any] = {"server": server.name}
+async def _all(folder: Path, names: list[str]) -> None:
+    limiter = anyio.Semaphore(JOBS)
+
+    async def one(name: str) -> None:
+        async with limiter:
+            command = [sys.executable, "-m", "tests.foreign.nemo_gym", str(folder), name]
+            log = folder / f"{name}.log"
+            with anyio.move_on_after(SECONDS) as scope, log.open("wb") as stream:
+                done = await anyio.run_process(command, check=False, stdout=stream, stderr=subprocess.STDOUT, cwd=ROOT)
+                if done.returncode:
+                    why = log.read_text(errors="replace")[-2000:]
+                    keep(folder, {"server": name, "state": "failed", "why": f"exit code {done.returncode}: {why}"})
+            if scope.cancelled_caught:
+                keep(folder, {"server": name, "state": "does not start", "why": f"not done after {SECONDS:g} s"})
+
+    async with anyio.create_task_group() as group:
+        for name in names:
+            group.start_soon(one, name)
+
+
+def judged(folder: Path, name: str) -> dict[str, Any]:
+    """Import one server and compare."""
+    importer, out = find_importer("nemo_gym"), folder / "packages" / name
+    settings = {"judge": "none", **SETTINGS.get(name, {})}
+    result: dict[str, Any] = {"server": name}
+    (candidate,) = [each for each in importer.look(SOURCE, settings) if each.id == name]
+    if not candidate.runs:
+        return {**result, "state": "refused", "why": "; ".join(candidate.reasons)}
     try:
-        async with open_in_process(found.name, found.environment, configured(found, {})) as host:
-            rows: list[dict[str, Any]] = []
-            for file in server.rollouts():
-                output = folder / "scored" / server.name / file.name
-                output.parent.mkdir(parents=True, exist_ok=True)
-                tally = BatchTally(server.name)
-                with input_lines(str(file)) as lines, output.open("wb") as stream:
-                    source = LineSource(lines)
-                    settings = BatchSettings(host.info.splits[0], concurrency=2, skip_bad=True)
-                    await BatchScorer(host, settings, source, file.name, tally).score(LineWriter(stream, str(output)))
-                runtime = NemoGym.runtimes[str(package.parent / "data")]
-                process = await runtime.shared()
-                texts = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-                scored = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
-                async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(process.socket))) as http:
-                    schema = await (await http.get("http://server/openapi.json")).json()
-                for text, through in zip(texts, scored, strict=True):
-                    line = json.loads(text)
-                    own = await own_verdict(process.socket, schema, line, examples(server))
-                    score = through["score"]
-                    rows.append(
-                        {
-                            "hub": None if score is None else score["reward"],
-                            "outcome": through["outcome"],
-                            "why": through.get("error"),
-                            "own": own,
-                            "recorded": line.get("reward"),
-                        }
-                    )
-        result |= {"state": "verified", "rows": rows, "counts": Counter(kind_of(row) for row in rows)}
-    except (HubError, OSError, ValueError, aiohttp.ClientError) as error:
-        result |= {"state": "does not start", "why": str(error)[-400:]}
+        if not out.exists():
+            importer.write(SOURCE, [name], settings, out, Identity())
+    except HubError as error:
+        return {**result, "state": "not installed", "why": str(error)[-400:]}
+    home = foreign_home()
+    (server,) = [each for each in find_servers(home.unpacked(home.wheel(SOURCE.text))) if each.name == name]
+    (folder / "scored" / name).mkdir(parents=True, exist_ok=True)
+    try:
+        return result | anyio.run(_compared, folder, server, next(out.glob("*_server.py")))
+    except (HubError, OSError) as error:
+        return {**result, "state": "does not start", "why": str(error)[-600:]}
     finally:
         for runtime in NemoGym.runtimes.values():
             runtime.close()
-    keep(folder, result)
+
+
+async def _compared(folder: Path, server: ServerFolder, package: Path) -> dict[str, Any]:
+    found = find_environment(str(package))
+    config = configured(found, {"verify_seconds": 60, "call_seconds": 60})
+    assert isinstance(config, NemoGymConfig)
+    rows = {split: _lines(file) for split, file in server.rows().items()}
+    lines = [("recorded", line) for file in server.rollouts() for line in _lines(file)]
+    lines += [("probe", line) for each in rows.values() for line in probes(each[:PROBED])]
+    compared: list[dict[str, Any]] = []
+    async with open_in_process(found.name, found.environment, config) as host:
+        runtime = NemoGym.runtimes[config.key]
+        own = await OwnServer.of(runtime)
+        splits: dict[str, list[tuple[str, dict[str, Any], dict[str, Any] | None]]] = {}
+        for what, line in lines:
+            split, row = next(
+                ((split, row) for split, each in rows.items() if (row := matching(line, each)) is not None),
+                (host.info.splits[0], None),
+            )
+            splits.setdefault(split, []).append((what, line, row))
+        for split, each in splits.items():
+            scored = await _scored(host, folder / "scored" / server.name, split, [line for _, line, _ in each])
+            for (what, line, row), through in zip(each, scored, strict=True):
+                score = through["score"]
+                compared.append(
+                    {
+                        "what": what,
+                        "hub": None if score is None else score["reward"],
+                        "outcome": through["outcome"],
+                        "why": through.get("error"),
+                        "own": "no row asks this" if row is None else await own.verdict(line, row),
+                        "recorded": line.get("reward") if what == "recorded" else None,
+                    }
+                )
+        costs = await _cost(host, runtime) if server.name == WITH_TOOLS else {}
+    return {"state": "verified", "rows": compared, **costs}
+
+
+async def _scored(host: EnvironmentHost, folder: Path, split: str, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What `hub score` makes of lines."""
+    given, output = folder / f"{split}.jsonl", folder / f"{split}.scored.jsonl"
+    given.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    tally = BatchTally(split)
+    with input_lines(str(given)) as text, output.open("wb") as stream:
+        source, settings = LineSource(text), BatchSettings(split, concurrency=2, skip_bad=True)
+        await BatchScorer(host, settings, source, given.name, tally).score(LineWriter(stream, str(output)))
+    return _lines(output)
+
+
+async def _cost(host: EnvironmentHost, runtime: ForeignRuntime) -> dict[str, float]:
+    """CPU milliseconds of a tool call, of all processes: through the hub, and by a client of the server's own."""
+    card = next(iter([card async for card in host.tasks(host.info.splits[0], 0) if not isinstance(card, BadRow)]))
+    async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
+        began = cpu_seconds()
+        for _ in range(CALLS):
+            await episode.seats["agent"].call_tool("increment_counter", {"count": 1})
+        through = cpu_seconds() - began
+    own = await (await OwnServer.of(runtime)).calls("increment_counter", {"count": 1}, {"initial_count": 0}, CALLS)
+    return {"hub_ms": 1e3 * through / CALLS, "own_ms": 1e3 * own / CALLS}
 
 
 def kind_of(row: dict[str, Any]) -> str:
     """What became of a row."""
-    if row["outcome"] == "bad_row":
-        return "unmatched"
-    if isinstance(row["own"], str):
-        return "neither scores" if row["hub"] is None else "only the hub scores"
-    if row["hub"] is None:
-        return "only the server scores"
-    if row["hub"] != row["own"]:
-        return "differs"
-    if row["recorded"] is None or abs(row["recorded"] - row["own"]) > CLOSE:
-        return "as the server, recorded otherwise"
-    return "as the server and as recorded"
+    is_own = not isinstance(row["own"], str)
+    if row["own"] == "no row asks this":
+        return "unmatched" if row["outcome"] == "bad_row" else "differs"
+    if not is_own and row["hub"] is None:
+        return "neither scores"
+    return "equal" if is_own and row["hub"] == row["own"] else "differs"
 
 
-def examples(server: ServerFolder) -> list[dict[str, Any]]:
-    """The server's rows, of the split that the hub reads."""
-    file = next(iter(server.rows().values()))
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+def as_recorded(row: dict[str, Any]) -> bool:
+    """Whether a recorded rollout earns what was recorded."""
+    return kind_of(row) == "equal" and row["recorded"] is not None and abs(row["recorded"] - row["own"]) <= CLOSE
 
 
-def plain(value: Any) -> list[Any]:
-    """An input without what recording adds."""
-    if isinstance(value, str):
-        return [{"role": "user", "content": value}]
-    items: list[Any] = []
-    for item in value:
-        kept = {key: each for key, each in item.items() if each is not None and (key, each) != ("type", "message")}
-        content = kept.get("content")
-        parts = cast(list[dict[str, Any]], content) if isinstance(content, list) else []
-        if parts and all(set(part) <= {"type", "text"} for part in parts):
-            kept["content"] = "\n".join(part["text"] for part in parts)
-        items.append(kept)
-    return items
-
-
-async def own_verdict(socket: Path, schema: Any, line: dict[str, Any], rows: list[dict[str, Any]]) -> float | str:
-    """What the server's own verifier says of a recorded line, asked directly in a session of its own."""
-    if "input" not in (line.get("responses_create_params") or {}):
-        return "it records no request"
-    wanted = plain(line["responses_create_params"]["input"])
-    matching = [row for row in rows if plain(row["responses_create_params"]["input"]) == wanted]
-    if len(matching) != 1:
-        return f"{len(matching)} rows ask the same"
-    (row,) = matching
-    post = schema["paths"]["/verify"]["post"]
-    models = schema["components"]["schemas"]
-    asked = models[post["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]]
-    shown = post["responses"]["200"]["content"]["application/json"]["schema"].get("$ref", "").rpartition("/")[2]
-    twice = set(models.get(shown, {}).get("properties", {})) - set(asked["properties"])
-    left_out = {"response", "reward", "agent_ref", "_ng_task_index", "_ng_rollout_index", "_ng_rollout_id"} | twice
-    params = without_nulls(row["responses_create_params"])
-    response = without_nulls(line["response"])
-    if "input_tokens" not in response.get("usage", {"input_tokens": 0}):
-        del response["usage"]
-    for details in (response.get("usage", {}).get("input_tokens_details"),):
-        if details is not None:
-            details.setdefault("cache_write_tokens", 0)
-    more = {"id": "r", "created_at": 0.0, "model": "m", "object": "response", "parallel_tool_calls": True}
-    more |= {"tool_choice": params.get("tool_choice", "auto"), "tools": params.get("tools", [])}
-    body = {key: value for key, value in row.items() if key not in left_out}
-    body |= {"responses_create_params": params, "response": more | response}
-    seed = {key: value for key, value in row.items() if key not in left_out - twice}
-    route = "reset" if "/reset" in schema["paths"] and "/step" in schema["paths"] else "seed_session"
-    timeout = aiohttp.ClientTimeout(total=SECONDS)
-    jar = aiohttp.CookieJar(unsafe=True)
-    connector = aiohttp.UnixConnector(str(socket))
-    try:
-        async with aiohttp.ClientSession(connector=connector, cookie_jar=jar, timeout=timeout) as http:
-            async with http.post(f"http://server/{route}", json=seed) as answer:
-                if answer.status != 200:
-                    return f"{route} answered {answer.status}"
-            async with http.post("http://server/verify", json=body) as answer:
-                text = await answer.text()
-                if answer.status != 200:
-                    return f"verify answered {answer.status}: {text[:200]}"
-                value = json.loads(text)
-                return "masked" if value.get("mask_sample") else float(value["reward"])
-    except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
-        return f"{type(error).__name__}: {error}"
-
-
-def without_nulls(value: Any) -> Any:
-    """JSON without its nulls."""
-    if isinstance(value, dict):
-        fields = cast(dict[str, Any], value)
-        return {key: without_nulls(each) for key, each in fields.items() if each is not None}
-    return [without_nulls(each) for each in cast(list[Any], value)] if isinstance(value, list) else value
-
-
-def table(folder: Path) -> str:
+def table(results: list[dict[str, Any]], all_servers: int, with_tasks: int) -> str:
     """What was seen, as docs/foreign.md has it."""
-    results = [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
-    latest = {result["server"]: result for result in results}
-    lines = ["| server | rows | as the server | as recorded, too | unmatched | neither scores | differs |"]
-    lines.append("| --- | --- | --- | --- | --- | --- | --- |")
-    total: Counter[str] = Counter()
-    whole = 0
-    for name, result in sorted(latest.items()):
-        if result["state"] != "verified":
+    states: dict[str, list[str]] = {}
+    lines = ["| server | results | equal | recorded | as recorded | unmatched | neither scores | differs |"]
+    lines.append("| " + " | ".join(["---"] * 8) + " |")
+    judging = recorded = agreeing = 0
+    for result in results:
+        rows = result.get("rows", ())
+        counts = Counter(kind_of(row) for row in rows)
+        if not counts["equal"] + counts["differs"]:
+            state = "starts, and scores nothing here" if result["state"] == "verified" else result["state"]
+            states.setdefault(state, []).append(result["server"])
             continue
-        counts = Counter[str](result["counts"])
-        total += counts
-        same = counts["as the server and as recorded"] + counts["as the server, recorded otherwise"]
-        wrong = counts["differs"] + counts["only the hub scores"] + counts["only the server scores"]
-        whole += bool(same) and not wrong
-        cells = (
-            name,
-            len(result["rows"]),
-            same,
-            counts["as the server and as recorded"],
-            counts["unmatched"],
-            counts["neither scores"],
-            wrong,
-        )
+        judging += 1
+        told = [row for row in rows if row["what"] == "recorded" and kind_of(row) == "equal"]
+        same = sum(map(as_recorded, told))
+        recorded, agreeing = recorded + bool(told), agreeing + bool(told and same == len(told))
+        cells = (result["server"], len(rows), counts["equal"], len(told), same)
+        cells += (counts["unmatched"], counts["neither scores"], counts["differs"])
         lines.append("| " + " | ".join(map(str, cells)) + " |")
-    states = Counter(result["state"] for result in latest.values())
-    lines.append(f"\nServers: {dict(states)}; with rows scored as by the server itself and none otherwise: {whole}.")
-    lines.append(f"Rows: {dict(total)}.")
-    return "\n".join(lines)
+    said = (
+        f"Of the {all_servers} servers of the wheel {with_tasks} list tasks. Of {judging} the verifier gives rewards"
+        f" here, without a network and without a judge; {recorded} of these have recorded rollouts that it rewards, and"
+        f" for {agreeing} all of these earn what was recorded."
+    )
+    others = [
+        f"{state[0].upper()}{state[1:]} ({len(names)}): {', '.join(names)}." for state, names in sorted(states.items())
+    ]
+    return "\n\n".join((said, "\n".join(lines), "\n".join(others)))
 
 
-async def run(folder: Path, jobs: int, patterns: list[str]) -> None:
-    """All servers, several at once."""
-    made = await anyio.to_thread.run_sync(packages, folder, patterns)
-    home = foreign_home()
-    root = home.unpacked(home.wheel(SOURCE.text))
-    limiter = anyio.Semaphore(jobs)
-    done = {json.loads(line)["server"] for line in (folder / "results.jsonl").read_text().splitlines()}
+def _rows(server: ServerFolder) -> int:
+    return sum(len(_lines(file)) for file in server.rows().values())
 
-    async def one(server: ServerFolder) -> None:
-        async with limiter:
-            command = [sys.executable, "-P", "-m", "tests.foreign.nemo_gym", str(folder), "--one", server.name]
-            with anyio.move_on_after(2 * SECONDS) as scope:
-                await anyio.run_process(command, check=False, stdout=None, stderr=None)
-            if scope.cancelled_caught:
-                keep(folder, {"server": server.name, "state": "does not start", "why": "it took too long"})
 
-    async with anyio.create_task_group() as group:
-        for server in find_servers(root):
-            if server.name in made and server.name not in done:
-                group.start_soon(one, server)
-    sys.stdout.write(table(folder) + "\n")
+def _lines(file: Path) -> list[dict[str, Any]]:
+    """The objects in a file; what is none, such as a pointer to a file elsewhere, is left out."""
+    found: list[dict[str, Any]] = []
+    for line in file.read_text(encoding="utf-8", errors="replace").split("\n"):
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        found += [value] if isinstance(value, dict) else []
+    return found
 
 
 def main() -> None:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("patterns", nargs="*")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--one")
-    given = parser.parse_args()
-    folder: Path = given.folder.absolute()
-    (folder / "packages").mkdir(parents=True, exist_ok=True)
-    (folder / "results.jsonl").touch()
-    if given.one is None:
-        anyio.run(run, folder, given.jobs, given.patterns)
-        return
-    home = foreign_home()
-    root = home.unpacked(home.wheel(SOURCE.text))
-    (server,) = [each for each in find_servers(root) if each.name == given.one]
-    anyio.run(judged, folder, server, next((folder / "packages" / server.name).glob("*_server.py")))
+    """Measure one server."""
+    folder, name = Path(sys.argv[1]), sys.argv[2]
+    began = time.monotonic()
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    result = judged(folder, name)
+    keep(folder, {**result, "seconds": round(time.monotonic() - began, 1)})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`GymSession`: one episode's HTTP session with a resources server, with cookie and hub-only routes."""
+"""`GymSession`: one episode's HTTP session with a resources server, with cookie, hub-only routes and its MCP tools."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -10,8 +10,10 @@ import aiohttp
 import anyio
 from pydantic_core import from_json, to_json
 
-from rollouthub.errors import TaskError
+from rollouthub.errors import SandboxOverrun, TaskError
 from rollouthub_servers.foreign.process import ForeignProcess
+from rollouthub_servers.foreign.runtime import ForeignRuntime
+from rollouthub_servers.foreign.session import connected
 
 CONTROL_ROUTES = frozenset(
     {"verify", "seed_session", "close_session", "aggregate_metrics", "reverify_mode", "mcp", "reset", "step"}
@@ -38,8 +40,10 @@ class GymAnswer:
 class GymSession:
     """An HTTP session with a server's process; agents never see the cookie that identifies it."""
 
-    def __init__(self, process: ForeignProcess, http: aiohttp.ClientSession) -> None:
-        self.process, self._http = process, http
+    def __init__(self, process: ForeignProcess, http: aiohttp.ClientSession, *, forks: bool) -> None:
+        self.process, self._http, self._forks = process, http, forks
+        self._mcp_headers: dict[str, str] = {}
+        self._has_broken = False
 
     async def post(self, route: str, body: Any, seconds: float) -> GymAnswer:
         """Post to a route; responses of any status are returned.
@@ -48,6 +52,49 @@ class GymSession:
             TaskError: the process is gone, hangs, or its response is too long.
         """
         return await self._ask("POST", route, to_json(body), seconds)
+
+    async def act(self, route: str, body: Any, seconds: float) -> GymAnswer:
+        """`post` for what the agent does.
+
+        Raises:
+            SandboxOverrun: this session has a process of its own, and only that is gone or hangs.
+            TaskError: the process is gone, hangs, or its response is too long.
+        """
+        self._has_broken = False
+        try:
+            return await self.post(route, body, seconds)
+        except TaskError as error:
+            if self._forks and self._has_broken and self.process.is_alive:
+                raise SandboxOverrun(
+                    f"/{route[:80]} took longer than a call may, or more memory than there is"
+                ) from error
+            raise
+
+    async def step(self, body: Any, seconds: float) -> dict[str, Any]:
+        """What a gymnasium-style server answers to a step of the agent; raises what `judge` does."""
+        return self._object("step", await self.act("step", body, seconds))
+
+    async def judge(self, body: Any, seconds: float) -> dict[str, Any]:
+        """What the server's verifier answers to what the agent said.
+
+        Raises:
+            SandboxOverrun: this session has a process of its own, and only that is gone or hangs.
+            TaskError: the server does not answer with 200 and a JSON object, is gone or hangs.
+        """
+        return self._object("verify", await self.act("verify", body, seconds))
+
+    async def call_mcp(self, method: str, params: Mapping[str, Any], exposed: Mapping[str, Any], seconds: float) -> Any:
+        """The result of a request to the server's own MCP route, as the session's answer `exposed` it; None where it is
+        an error.
+
+        Raises:
+            SandboxOverrun: this session has a process of its own, and only that is gone or hangs.
+            TaskError: the process is gone, hangs, or answers what is no JSON-RPC.
+        """
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        self._mcp_headers = {str(name): str(value) for name, value in exposed.get("headers", {}).items()}
+        answer = self._object("mcp", await self.act("mcp", body, seconds))
+        return answer.get("result")
 
     async def ask(self, route: str, body: Any, seconds: float) -> dict[str, Any]:
         """Post to a route that must respond with status 200 and a JSON object.
@@ -82,6 +129,8 @@ class GymSession:
         # Quoted whole: a name with slashes or dots is one segment, and never another route.
         url = _BASE + quote(route, safe="._-")
         headers = {"Content-Type": "application/json"}
+        if route == "mcp":
+            headers |= {"Accept": "application/json, text/event-stream", **self._mcp_headers}
         try:
             with anyio.fail_after(seconds):
                 async with self._http.request(method, url, data=body, headers=headers, allow_redirects=False) as answer:
@@ -92,9 +141,11 @@ class GymSession:
                             raise self.process.fault(f"answered /{route} with more than {ANSWER_BYTES:,} bytes")
                     return GymAnswer(answer.status, bytes(content))
         except TimeoutError as error:
+            self._has_broken = True
             await self._require_alive(route, seconds)
             raise self.process.fault(f"did not answer /{route} within {seconds:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
+            self._has_broken = True
             raise await self._why(error) from error
 
     async def _why(self, error: Exception) -> TaskError:
@@ -103,11 +154,16 @@ class GymSession:
         return await anyio.to_thread.run_sync(self.process.gone)
 
     async def _require_alive(self, route: str, seconds: float) -> None:
-        """End the process if it does not respond to a health check either.
+        """End the process if it does not respond to a health check either; where sessions are forked, to a new one.
 
         Raises:
             TaskError: it does not.
         """
+        if self._forks:
+            with anyio.move_on_after(self.process.program.ping_seconds):
+                async with connected(self.process) as other:
+                    await other.ask("ping", seconds=self.process.program.ping_seconds)
+                    return
         with anyio.move_on_after(self.process.program.ping_seconds):
             try:
                 async with self._http.get(_BASE + "health"):
@@ -121,13 +177,26 @@ class GymSession:
 
 
 @asynccontextmanager
-async def gym_session(process: ForeignProcess) -> AsyncGenerator[GymSession]:
-    """Open a session with a cookie jar of its own."""
-    connector = aiohttp.UnixConnector(path=str(process.socket))
-    jar = aiohttp.CookieJar(unsafe=True)
-    timeout = aiohttp.ClientTimeout(total=None)
-    async with aiohttp.ClientSession(connector=connector, cookie_jar=jar, timeout=timeout) as http:
-        yield GymSession(process, http)
+async def gym_session(runtime: ForeignRuntime, *, is_alone: bool = False) -> AsyncGenerator[GymSession]:
+    """Open a session with a cookie jar of its own, in a process of its own where the server can be forked.
+
+    Raises:
+        TaskError: the server does not start, or is gone.
+        ConfigError: it cannot be started here.
+    """
+    async with runtime.session(is_alone=is_alone) as control:
+        process = control.process
+        told: dict[str, Any] = await control.ask("serve", seconds=process.program.start_seconds)
+        socket = process.socket.with_name(str(told["socket"]))
+        jar = aiohttp.CookieJar(unsafe=True)
+        timeout = aiohttp.ClientTimeout(total=None)
+        connector = aiohttp.UnixConnector(path=str(socket))
+        async with aiohttp.ClientSession(connector=connector, cookie_jar=jar, timeout=timeout) as http:
+            try:
+                yield GymSession(process, http, forks=bool(told["forks"]))
+            finally:
+                if told["forks"]:
+                    socket.unlink(missing_ok=True)
 
 
 def fields_of(schema: Mapping[str, Any], route: str) -> tuple[frozenset[str], frozenset[str]]:

@@ -112,6 +112,19 @@ def tools_of_row(row: Mapping[str, Any]) -> list[Tool]:
     return found
 
 
+def mcp_tools(listed: Any) -> list[Tool]:
+    """The tools that a server lists over MCP, without those of the hub's or of the control side."""
+    found = cast(dict[str, Any], listed).get("tools") if isinstance(listed, dict) else None
+    tools: list[Tool] = []
+    for given in cast(list[Any], found) if isinstance(found, list) else ():
+        each = cast(dict[str, Any], given) if isinstance(given, dict) else dict[str, Any]()
+        name = str(each.get("name"))
+        if _TOOL_NAME.fullmatch(name) and name not in RESERVED:
+            schema: dict[str, Any] = each.get("inputSchema") or {"type": "object", "properties": {}}
+            tools.append(Tool(name=name, description=each.get("description"), input_schema=schema))
+    return tools
+
+
 def seed_request(row: Mapping[str, Any]) -> dict[str, Any]:
     """The request that begins a session: the whole row."""
     return dict(row)

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError, UsageError
+from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.importers import (
     NO_SNAPSHOT,
     Candidate,
@@ -24,8 +26,10 @@ from rollouthub.plugins.importers import (
 )
 from rollouthub.plugins.lock import LockedDependency
 from rollouthub.task import Task
+from rollouthub.values import Frozen
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
-from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home, lock_requirements
+from rollouthub_servers.foreign.partial_lock import lock_without
+from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
 from rollouthub_servers.nemo_gym.gym_rows import read_rows
 from rollouthub_servers.nemo_gym.server_folder import Configured, ServerFolder, find_servers, missing_keys, resolved
 from rollouthub_servers.nemo_gym.server_record import RECORD, ROWS, ServerRecord
@@ -56,10 +60,10 @@ BASE = (
         "yappi",
         "pydot",
         "setuptools<81",
+        "anthropic",
     ),
 )
 """The dependencies of NeMo Gym that a server's process imports, without trackers and test tools."""
-_SETTINGS = frozenset({"nemo_gym", "judge"})
 _JUDGED = "it asks a model itself, such as a judge, and none is given to it here"
 _FEW, _FEW_SHOWN, _SHOWN = 50, 3, 600
 _README = """\
@@ -83,6 +87,21 @@ class _Found:
     configured: Configured | None
 
 
+class NemoGymImport(Frozen):
+    """Settings of the import."""
+
+    nemo_gym: str = RELEASE
+    """The release that a server's folder runs on."""
+    judge: Literal["refuse", "none"] = "refuse"
+    """Whether servers that ask a model are refused, or imported without one."""
+    without: tuple[str, ...] = ()
+    """Distributions that are left out, as they have no wheel; using one fails."""
+    requirements: tuple[str, ...] = ()
+    """Further requirements: what a server imports and does not name."""
+    values: dict[str, JsonValue] = {}
+    """Values of keys that its configuration refers to and nobody else gives. They stay in the package: no secrets."""
+
+
 class NemoGymImporter:
     """Imports resources servers of NeMo Gym."""
 
@@ -98,12 +117,14 @@ class NemoGymImporter:
             "that a server meets the same world twice under one seed: it is told none",
             "that what its tools did is still known where a stored rollout is scored again",
             NO_SNAPSHOT,
+            "that episodes side by side share nothing, where a server has threads once it is loaded and so cannot be "
+            "forked, or keeps files beside its code: `--set isolation=process` gives each episode a server of its own",
         ),
     )
 
     def look(self, source: ImportSource, settings: Mapping[str, JsonValue], note: Note = silent) -> Sequence[Candidate]:
         """List every server of a source."""
-        return [each.candidate for each in _found(source, settings, note)]
+        return [each.candidate for each in _found(source, _given(settings), note)]
 
     def write(
         self,
@@ -117,15 +138,14 @@ class NemoGymImporter:
         """Write a package for each chosen server that can run: in `out`, or in one folder per server there if there
         are several.
         """
-        found = _found(source, settings, note)
+        given = _given(settings)
+        found = _found(source, given, note)
         taken = [each for each in found if each.candidate.runs and each.candidate.id in chosen]
         if not taken:
             raise ConfigError(f"none of the servers of {source.text!r} that were chosen runs here; nothing is written")
         if len(taken) > 1 and identity.name is not None:
             raise ConfigError(f"--name names one environment, and {len(taken)} servers were chosen")
-        wheel = foreign_home().wheel(
-            source.text if source.kind == "requirement" else str(settings.get("nemo_gym", RELEASE))
-        )
+        wheel = foreign_home().wheel(source.text if source.kind == "requirement" else given.nemo_gym)
         with new_folder(out) as partial:
             files, left_out = list[Path](), list[Candidate]()
             for each in taken:
@@ -134,7 +154,7 @@ class NemoGymImporter:
                 note(f"{each.server.name}: choosing what it needs")
                 name = package_name(identity, out.resolve().name if len(taken) == 1 else each.server.name)
                 try:
-                    file = _write(each, wheel, source, settings, part, name, identity.license)
+                    file = _write(each, wheel, source, given, part, name, identity.license)
                 except UsageError as error:
                     if len(taken) == 1:
                         raise
@@ -149,21 +169,22 @@ class NemoGymImporter:
         return Written(tuple(files), tuple(left_out))
 
 
-def _found(source: ImportSource, settings: Mapping[str, JsonValue], note: Note) -> list[_Found]:
-    if unknown := settings.keys() - _SETTINGS:
-        raise ConfigError(
-            f"no setting of 'nemo_gym' is named {min(unknown)!r}; there are: {', '.join(sorted(_SETTINGS))}"
-        )
+def _given(settings: Mapping[str, JsonValue]) -> NemoGymImport:
+    return check_config(NemoGymImport, dict(settings), "the import", "--set")
+
+
+def _found(source: ImportSource, given: NemoGymImport, note: Note) -> list[_Found]:
     root = (
         source.folder if source.kind == "folder" else foreign_home().unpacked(foreign_home().wheel(source.text), note)
     )
     servers = find_servers(root)
     if not servers:
         raise ConfigError(f"there is no resources server in {source.text!r}, that is, no folder with an app.py")
-    return [_look(server, settings.get("judge") == "none") for server in servers]
+    return [_look(server, given) for server in servers]
 
 
-def _look(server: ServerFolder, without_judge: bool) -> _Found:
+def _look(server: ServerFolder, given: NemoGymImport) -> _Found:
+    without_judge = given.judge == "none"
     reasons: list[str] = []
     configured: Configured | None = None
     count = bad = 0
@@ -176,9 +197,9 @@ def _look(server: ServerFolder, without_judge: bool) -> _Found:
             where = f"configs/{configured.file}"
             if configured.models and not without_judge:
                 reasons.append(_JUDGED)
-            if missing := missing_keys(configured.settings, {}):
+            if missing := missing_keys(configured.settings, given.values):
                 reasons.append(f"{where}: nobody gives {', '.join(missing)}")
-        server.requirements()
+        server.requirements(given.without)
         rows = server.rows()
         if not rows:
             reasons.append("data/: it has no file of rows")
@@ -208,7 +229,7 @@ def _write(
     found: _Found,
     wheel: LockedDependency,
     source: ImportSource,
-    settings: Mapping[str, JsonValue],
+    given: NemoGymImport,
     folder: Path,
     name: str,
     terms: str | None,
@@ -227,13 +248,15 @@ def _write(
         shutil.copytree(
             server.folder, data / own, symlinks=False, ignore=shutil.ignore_patterns("__pycache__", ".venv")
         )
-    lock = _lock((*BASE, *server.requirements())).model_copy(update={"wheel": wheel})
+    needed = (*server.requirements(given.without), *given.requirements)
+    lock = _lock(needed, given.without).model_copy(update={"wheel": wheel})
     lock.write(data, "server")
     record = ServerRecord(
         name=server.name,
         instance=configured.name,
         config=configured.file,
-        settings=resolved(configured.settings),
+        settings=resolved(configured.settings, given.values),
+        absent=tuple(name.replace("-", "_") for name in given.without),
         splits=tuple(splits),
         steps="gymnasium_agent" in configured.agents,
         folder=own,
@@ -244,9 +267,9 @@ def _write(
 
 
 @lru_cache(maxsize=256)
-def _lock(requirements: tuple[str, ...]) -> ForeignLock:
+def _lock(requirements: tuple[str, ...], without: tuple[str, ...]) -> ForeignLock:
     """Resolve requirements once per import, since most servers have the same."""
-    return lock_requirements(requirements)
+    return lock_without(requirements, without, silent, beside=BASE)
 
 
 def _package(

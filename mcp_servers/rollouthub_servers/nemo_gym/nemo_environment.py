@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, cast
 
 import anyio
 from mcp_types import CallToolResult, Tool
@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 from pydantic_core import from_json, to_json
 
 from rollouthub.environment import Environment, EnvironmentConfig
-from rollouthub.errors import ConfigError, TaskError, ToolError, VerifierError
+from rollouthub.errors import ConfigError, SandboxOverrun, TaskError, ToolError, VerifierError
 from rollouthub.score import Score, Submission
 from rollouthub.task import BadRow, Public, Secret, Task
 from rollouthub.tools import text_result
@@ -22,6 +22,7 @@ from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.nemo_gym.gym_client import GymSession, fields_of, gym_session
 from rollouthub_servers.nemo_gym.gym_rows import (
     GymRow,
+    mcp_tools,
     read_rows,
     response_of,
     seed_request,
@@ -32,6 +33,13 @@ from rollouthub_servers.nemo_gym.server_record import ROWS, ServerRecord
 from rollouthub_servers.nemo_gym.verdict import score_of
 
 DRIVER = "rollouthub_servers.nemo_gym.driver"
+MODULES = ("rollouthub_servers.nemo_gym.gym_serving", "rollouthub_servers.foreign.forked_serving")
+_VARIABLES = {
+    "WANDB_MODE": "disabled",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "HF_HUB_OFFLINE": "1",
+    **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),  # threads prevent a fork
+}
 _SECRET_KEYS = ("reward", "reward_components")
 _ERROR_BYTES, _RESULT_BYTES = 2_000, 256_000
 
@@ -45,8 +53,18 @@ class NemoGymConfig(EnvironmentConfig):
     """Most seconds for a tool call."""
     verify_seconds: float = Field(default=300.0, gt=0)
     """Most seconds for the server's verifier."""
+    isolation: Literal["fork", "process", "shared"] = "fork"
+    """`fork`: each episode has a process of its own, forked from one that has loaded the server; a server that has
+    threads by then cannot be forked, and its episodes share it. `process`: each episode starts the server anew.
+    `shared`: episodes share the server, as they do where NeMo Gym serves it.
+    """
     processes: int = Field(default=1, ge=1, le=64)
-    """Number of processes of the server that episodes share; a session stays with one process."""
+    """Number of processes of the server that episodes are forked from, or share; a session stays with one process."""
+
+    @property
+    def key(self) -> str:
+        """What episodes have to have in common to share processes."""
+        return f"{Path(self.data).absolute()}:{self.isolation}:{self.processes}"
 
 
 class NemoGym(Environment[NemoGymConfig]):
@@ -56,14 +74,16 @@ class NemoGym(Environment[NemoGymConfig]):
     scores_transcripts = True
     checks_arguments = False
     runtimes: ClassVar[dict[str, ForeignRuntime]] = {}
-    """Running servers by the folder of the import."""
+    """Running servers by `NemoGymConfig.key`."""
     verify_fields: ClassVar[dict[str, tuple[frozenset[str], frozenset[str]]]] = {}
-    """Declared keys of each server's verify request and response, by the folder of the import."""
+    """Declared keys of each server's verify request and response, by the same."""
 
     def __init__(self, task: Task[Public, Secret], config: NemoGymConfig, seed: int) -> None:
         super().__init__(task, config, seed)
         self._session: GymSession | None = None
         self._stack: AsyncExitStack | None = None
+        self._exposed: dict[str, Any] = {}
+        self._mcp_tools: dict[str, Tool] = {}
 
     @classmethod
     def splits(cls, config: Any) -> tuple[str, ...]:
@@ -83,24 +103,28 @@ class NemoGym(Environment[NemoGymConfig]):
             ConfigError: it cannot be installed or does not start.
         """
         folder = _folder(config)
-        if str(folder) not in cls.runtimes:
-            program = await anyio.to_thread.run_sync(_program, folder, ServerRecord.read(str(folder)))
-            await cls.start(folder, ForeignRuntime(program, processes=config.processes))
+        if config.key not in NemoGym.runtimes:
+            record = ServerRecord.read(str(folder))
+            program = await anyio.to_thread.run_sync(_program, folder, record, config.isolation)
+            await cls.start(config, ForeignRuntime(program, processes=config.processes))
 
     @classmethod
-    async def start(cls, folder: Path, runtime: ForeignRuntime) -> None:
-        """Start the server of an import folder, and read what its verifier accepts.
+    async def start(cls, config: NemoGymConfig, runtime: ForeignRuntime) -> None:
+        """Start the server of an import, and read what its verifier accepts.
 
         Raises:
             ConfigError: it does not start.
         """
         try:
-            async with gym_session(await runtime.shared()) as session:
-                cls.verify_fields[str(folder)] = fields_of(await session.schema(), "/verify")
+            async with gym_session(runtime) as session:
+                NemoGym.verify_fields[config.key] = fields_of(await session.schema(), "/verify")
         except TaskError as error:
             await anyio.to_thread.run_sync(runtime.close)
             raise ConfigError(str(error)) from error
-        cls.runtimes[str(folder)] = runtime
+        NemoGym.runtimes[config.key] = runtime
+
+    def _opened(self) -> AbstractAsyncContextManager[GymSession]:
+        return gym_session(NemoGym.runtimes[self.config.key], is_alone=self.config.isolation == "process")
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None]:
@@ -111,12 +135,17 @@ class NemoGym(Environment[NemoGymConfig]):
     async def setup(self) -> None:
         """Open a session and seed it with the whole row."""
         assert self._stack is not None
-        runtime = self.runtimes[str(_folder(self.config))]
-        self._session = await self._stack.enter_async_context(gym_session(await runtime.shared()))
+        self._session = await self._stack.enter_async_context(self._opened())
         await self._seed(self._session)
+        if self._exposed:
+            listed = await self._session.call_mcp("tools/list", {}, self._exposed, self.config.call_seconds)
+            own = [tool.name for tool in tools_of_row(self._row)]
+            self._mcp_tools = {tool.name: tool for tool in mcp_tools(listed) if tool.name not in own}
 
     async def _seed(self, session: GymSession) -> None:
-        await session.ask("seed_session", seed_request(self._row), self.config.call_seconds)
+        answer = await session.ask("seed_session", seed_request(self._row), self.config.call_seconds)
+        exposed = answer.get("mcp")
+        self._exposed = cast(dict[str, Any], exposed) if isinstance(exposed, dict) else {}
 
     @property
     def _row(self) -> dict[str, Any]:
@@ -125,13 +154,18 @@ class NemoGym(Environment[NemoGymConfig]):
         return secret.row
 
     def task_tools(self) -> Sequence[Tool]:
-        """The tools in the row."""
-        return tools_of_row(self._row)
+        """The tools in the row, and those that the server offers over MCP alone."""
+        return [*tools_of_row(self._row), *self._mcp_tools.values()]
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
-        """Call the server's route for a tool of the row."""
+        """Call the server's route for a tool of the row, or its tool over MCP."""
         assert self._session is not None
-        answer = await self._session.post(name, arguments, self.config.call_seconds)
+        if name in self._mcp_tools:
+            params = {"name": name, "arguments": arguments}
+            return mcp_result(
+                await self._session.call_mcp("tools/call", params, self._exposed, self.config.call_seconds)
+            )
+        answer = await self._session.act(name, arguments, self.config.call_seconds)
         if answer.status != 200:
             raise ToolError(f"{name} answered {answer.status}: {answer.text[:_ERROR_BYTES]}")
         return text_result(shown(answer.text))
@@ -141,10 +175,13 @@ class NemoGym(Environment[NemoGymConfig]):
         try:
             if self._session is not None:
                 return await self._verdict(self._session, submission)
-            runtime = self.runtimes[str(_folder(self.config))]
-            async with gym_session(await runtime.shared()) as session:
+            async with self._opened() as session:
                 await self._seed(session)
                 return await self._verdict(session, submission)
+        except SandboxOverrun as error:
+            if await self._hangs_anyway():
+                raise VerifierError(f"the verifier gives no score, whatever was said: {error}") from error
+            raise
         except TaskError as error:
             raise VerifierError(str(error), retryable=error.retryable) from error
 
@@ -157,9 +194,22 @@ class NemoGym(Environment[NemoGymConfig]):
                 raise VerifierError(f"the recorded response is no JSON: {error}", retryable=False) from error
         else:
             response = response_of(submission.transcript, len(self.messages(self.seats[0])), params)
-        asked, answered = self.verify_fields[str(_folder(self.config))]
-        request = verify_request(row, response, asked, answered)
-        return score_of(await session.ask("verify", request, self.config.verify_seconds))
+        request = verify_request(row, response, *self.verify_fields[self.config.key])
+        return score_of(await session.judge(request, self.config.verify_seconds))
+
+    async def _hangs_anyway(self) -> bool:
+        """Whether verifying ends a session even if nothing was said."""
+        params = self._row["responses_create_params"]
+        request = verify_request(self._row, response_of((), 0, params), *self.verify_fields[self.config.key])
+        try:
+            async with self._opened() as session:
+                await self._seed(session)
+                await session.judge(request, self.config.verify_seconds)
+        except SandboxOverrun:
+            return True
+        except TaskError:
+            pass
+        return False
 
 
 def shown(text: str) -> str:
@@ -177,13 +227,30 @@ def shown(text: str) -> str:
     return to_json(kept).decode()[:_RESULT_BYTES]
 
 
+def mcp_result(result: Any) -> CallToolResult:
+    """What the server's MCP route answered a call with, as the agent sees it.
+
+    Raises:
+        ToolError: it refused the call, or answered with what is no result.
+    """
+    fields = cast(dict[str, Any], result) if isinstance(result, dict) else dict[str, Any]()
+    parts = fields.get("content")
+    if not isinstance(parts, list):
+        raise ToolError("the call was refused")
+    texts = [str(cast(dict[str, Any], part).get("text", "")) for part in cast(list[Any], parts)]
+    text = shown("\n".join(texts))
+    if fields.get("isError"):
+        raise ToolError(text[:_ERROR_BYTES])
+    return text_result(text)
+
+
 def _folder(config: Any) -> Path:
     if not config.data:
         raise ConfigError("data = '': name the folder that `hub import nemo_gym SOURCE NAME -o DIR` wrote")
     return Path(config.data).absolute()
 
 
-def _program(folder: Path, record: ServerRecord) -> ForeignProgram:
+def _program(folder: Path, record: ServerRecord, isolation: str) -> ForeignProgram:
     """The program that runs the server; its dependencies are installed if missing."""
     try:
         lock = ForeignLock.read(folder / LOCK_FILE)
@@ -198,6 +265,8 @@ def _program(folder: Path, record: ServerRecord) -> ForeignProgram:
         "folder": str(own),
         "name": record.instance,
         "settings": record.settings,
+        "absent": list(record.absent),
+        "isolation": isolation,
         "entrypoint": str(record.settings.get("entrypoint", "app.py")),
         "globals": {
             "policy_base_url": "http://127.0.0.1:1/v1",
@@ -209,8 +278,9 @@ def _program(folder: Path, record: ServerRecord) -> ForeignProgram:
         name=f"NeMo Gym server {record.name!r}",
         python=python,
         module=DRIVER,
+        modules=MODULES,
         arguments=json.loads(json.dumps(arguments)),
         shown=(own,),
         path=(wheel,),
-        variables={"WANDB_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "HF_HUB_OFFLINE": "1"},
+        variables=_VARIABLES,
     )

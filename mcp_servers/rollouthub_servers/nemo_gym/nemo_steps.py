@@ -9,7 +9,7 @@ from mcp_types import CallToolResult
 from pydantic import JsonValue
 
 from rollouthub.environment import Environment
-from rollouthub.errors import ToolError, VerifierError
+from rollouthub.errors import SandboxOverrun, ToolError, VerifierError
 from rollouthub.messages import Message, ToolRequest, user
 from rollouthub.models.response_items import input_items
 from rollouthub.score import Score, Submission
@@ -26,6 +26,7 @@ class NemoGymSteps(NemoGym, Environment[NemoGymConfig]):
         super().__init__(task, config, seed)
         self._rewards: list[Any] = []
         self._is_done = False
+        self._broke: str | None = None
         self._opening: str | None = None
         self._calls = 0
 
@@ -74,7 +75,11 @@ class NemoGymSteps(NemoGym, Environment[NemoGymConfig]):
         assert self._session is not None
         params = self._row["responses_create_params"]
         request = {**seed_request(self._row), "response": whole_response({"output": output}, params)}
-        answer = await self._session.ask("step", request, self.config.call_seconds)
+        try:
+            answer = await self._session.step(request, self.config.call_seconds)
+        except SandboxOverrun as error:  # what was earned before stands, as where an agent stops
+            self._is_done, self._broke = True, str(error)
+            return {}
         self._rewards.append(answer.get("reward"))
         self._is_done = answer.get("terminated") is True or answer.get("truncated") is True
         return answer
@@ -88,4 +93,7 @@ class NemoGymSteps(NemoGym, Environment[NemoGymConfig]):
             if isinstance(each, bool) or not isinstance(each, int | float) or not isfinite(each):
                 raise VerifierError(f"step {number} of {len(self._rewards)} gave the reward {each!r:.80}, no number")
             reward += each
-        return Score(reward=reward, metrics={"steps": float(len(self._rewards)), "ended": float(self._is_done)})
+        suspect = None if self._broke is None else f"a step never ended: {self._broke}"
+        return Score(
+            reward=reward, suspect=suspect, metrics={"steps": float(len(self._rewards)), "ended": float(self._is_done)}
+        )

@@ -1,12 +1,13 @@
 """Reads a resources server's folder (configuration, rows, requirements) without running its code."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
+from packaging.utils import canonicalize_name
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError
@@ -20,6 +21,7 @@ _ASKED = re.compile(r"\$\{(?:oc\.select:)?([A-Za-z_]\w*)(?:\.[\w.]+)?\}")
 _REFERENCE = re.compile(r"\$\{(?:(oc\.env|oc\.select):)?([A-Za-z_][\w.]*)(?:,([^${}]*))?\}")
 """The innermost of nested references."""
 _OWN = re.compile(r"^-e\s+(nemo-gym(\[[\w,-]*\])?\s*@\s*)?\.\./\.\.(/)?")
+_HEAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NOT_DATA = ("rollouts", "metrics", "materialized")
 
 
@@ -82,8 +84,8 @@ class ServerFolder:
         """The files of recorded rollouts."""
         return [file for file in sorted(self.folder.glob("data/*rollouts*.jsonl")) if "materialized" not in file.stem]
 
-    def requirements(self) -> list[str]:
-        """The server's requirements besides NeMo Gym.
+    def requirements(self, without: Collection[str] = ()) -> list[str]:
+        """The server's requirements besides NeMo Gym, and besides some distributions.
 
         Raises:
             ConfigError: a line cannot be met by a published wheel.
@@ -96,6 +98,8 @@ class ServerFolder:
             # Some files lack the line break after their first line.
             text = _OWN.sub("", line.strip().removesuffix("-e nemo-gym[dev] @ ../../")).partition(" #")[0].strip()
             if not text or text.startswith("#"):
+                continue
+            if _named(text) in {canonicalize_name(name) for name in without}:
                 continue
             if text.startswith("-") or "git+" in text or "://" in text:
                 raise ConfigError(f"requirements.txt: {text[:120]!r} is no published wheel")
@@ -118,21 +122,32 @@ def missing_keys(settings: Mapping[str, JsonValue], given: Mapping[str, JsonValu
     return sorted(named - _POLICY.keys() - given.keys()) + unset
 
 
-def resolved(settings: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The settings with references replaced by their defaults."""
-    return {key: _resolved(value) for key, value in settings.items()}
+def resolved(settings: Mapping[str, JsonValue], given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The settings with references replaced by what is given, else by their defaults; `given` adds others, too."""
+    known = {**_POLICY, **{key: str(value) for key, value in given.items()}}
+    referred = {match[2] for text in _strings(settings) for match in _REFERENCE.finditer(text)}
+    more = {key: value for key, value in given.items() if key not in referred}
+    return {**{key: _resolved(value, known) for key, value in settings.items()}, **more}
 
 
-def _resolved(value: JsonValue) -> JsonValue:
+def _named(line: str) -> str:
+    """The name of the distribution that a line asks for: its own, or its repository's."""
+    if (found := _HEAD.match(line)) is not None and ("@ " in line or "://" not in line):
+        return canonicalize_name(found[0])
+    last = line.removeprefix("-e ").partition("#")[0].rstrip("/").rpartition("/")[2]
+    return canonicalize_name(re.sub(r"(\.git)?(@.*)?(\[.*)?$", "", last))
+
+
+def _resolved(value: JsonValue, known: Mapping[str, str]) -> JsonValue:
     if isinstance(value, dict):
-        return {key: _resolved(each) for key, each in value.items()}
+        return {key: _resolved(each, known) for key, each in value.items()}
     if isinstance(value, list):
-        return [_resolved(each) for each in value]
+        return [_resolved(each, known) for each in value]
     if not isinstance(value, str) or "${" not in value:
         return value
     text = value
     while (found := _REFERENCE.search(text)) is not None:
-        stands = found[3] if found[3] is not None else _POLICY.get(found[2], "")
+        stands = found[3] if found[3] is not None and found[2] not in known else known.get(found[2], "")
         if found[0] == text:
             # A whole value keeps its kind: a number, null, a quoted text.
             return cast(JsonValue, yaml.safe_load(stands)) if stands.strip() else ""

@@ -24,6 +24,8 @@ class ServerRecord(Frozen):
     splits: tuple[str, ...]
     steps: bool = False
     """Whether the server is gymnasium-style, with the routes `/reset` and `/step`."""
+    absent: tuple[str, ...] = ()
+    """Modules that could not be installed; using one fails."""
     folder: str | None = None
     """Folder of the server's code relative to the record; None if the code is in the wheel."""
 

@@ -6,9 +6,10 @@ import os
 import secrets
 import signal
 import socket
+import threading
+from pathlib import Path
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -19,6 +20,8 @@ from rollouthub_servers.foreign.serving import socket_path
 COOKIE = "ShapedServer___shaped"
 SESSIONS: dict[str, dict[str, Any]] = {}
 ASKED: dict[str, int] = {}
+NOTES: list[str] = []
+"""What a server keeps of every session, at the level of its module."""
 MODELS: dict[str, dict[str, dict[str, Any]]] = {
     "Asked": {"properties": {"responses_create_params": {}, "response": {}, "answer": {}}},
     "Answered": {"properties": {"responses_create_params": {}, "response": {}, "reward": {}, "extracted": {}}},
@@ -30,7 +33,11 @@ async def seed(request: Request) -> Response:
     name = secrets.token_hex(8)
     row = await request.json()
     SESSIONS[name] = {"row": row, "notes": [], "steps": 0}
-    answer = JSONResponse({"observation": "Guess.", "info": {}})
+    NOTES.append(str(row["answer"]))
+    told: dict[str, Any] = {"observation": "Guess.", "info": {}, "neighbours": len(NOTES) - 1}
+    if row.get("exposed"):
+        told["mcp"] = {"server_name": "shaped", "url_path": "/mcp", "headers": {"X-Token": name}}
+    answer = JSONResponse(told)
     answer.set_cookie(COOKIE, name)
     return answer
 
@@ -48,6 +55,11 @@ async def tool(request: Request) -> Response:
     if name == "note":
         session_of(request)["notes"].append(given["text"])
         return JSONResponse({"notes": session_of(request)["notes"], "reward": 1.0, "reward_components": {"a": 1.0}})
+    if name == "neighbours":
+        return JSONResponse({"answers": NOTES})
+    if name == "spin":
+        while True:
+            pass
     if name == "boom":
         return JSONResponse("ValueError('no such lemma')", status_code=500)
     if name == "die":
@@ -72,6 +84,8 @@ async def verify(request: Request) -> Response:
         return JSONResponse({**asked, "reward": 0.0, "mask_sample": True, "failure_reason": "no judge"})
     if said == "words":
         return JSONResponse({**asked, "reward": "much"})
+    while said == "spin":
+        pass
     if said == "fail":
         return JSONResponse("KeyError('answer')", status_code=500)
     notes = session_of(request)["notes"]
@@ -97,6 +111,19 @@ async def step(request: Request) -> Response:
     if said == "missing":
         del answer["reward"]
     return Response(json.dumps(answer), media_type="application/json")  # with NaN, as Python writes it
+
+
+async def mcp(request: Request) -> Response:
+    """Its tools over MCP."""
+    session, asked = SESSIONS[request.headers["X-Token"]], await request.json()
+    tools: list[dict[str, Any]] = [
+        {"name": name, "inputSchema": {"type": "object", "properties": {}}} for name in ("whisper", "verify")
+    ]
+    result: dict[str, Any] = {"tools": tools}
+    if asked["method"] == "tools/call":
+        text = json.dumps({"heard": asked["params"]["arguments"], "answer_is": session["row"]["question"], "reward": 1})
+        result = {"content": [{"type": "text", "text": text}], "isError": asked["params"]["arguments"] == {}}
+    return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], "result": result})
 
 
 async def openapi(request: Request) -> Response:
@@ -132,6 +159,7 @@ def speak_garbage() -> None:
 
 if __name__ == "__main__":
     from rollouthub_servers.foreign.serving import arguments
+    from rollouthub_servers.nemo_gym.gym_serving import serve_app
 
     if arguments() == "garbage":
         speak_garbage()
@@ -143,6 +171,9 @@ if __name__ == "__main__":
         Route("/reset", seed, methods=["POST"]),
         Route("/step", step, methods=["POST"]),
         Route("/verify", verify, methods=["POST"]),
+        Route("/mcp", mcp, methods=["POST"]),
         Route("/{name}", tool, methods=["POST"]),
     ]
-    uvicorn.run(Starlette(routes=routes), uds=socket_path(), log_level="warning")
+    if arguments() == "threads":
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+    serve_app(Starlette(routes=routes), Path.cwd(), is_shared=arguments() == "shared")

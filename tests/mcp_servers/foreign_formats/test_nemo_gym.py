@@ -24,9 +24,10 @@ from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.nemo_gym import NemoGym, NemoGymConfig, NemoGymSteps
 from rollouthub_servers.nemo_gym.gym_client import gym_session
 from rollouthub_servers.nemo_gym.gym_rows import read_rows
+from rollouthub_servers.nemo_gym.nemo_environment import MODULES
 from rollouthub_servers.nemo_gym.server_record import RECORD, ROWS, ServerRecord
 
-TOOLS = ("note", "boom", "die", "hang", "freeze")
+TOOLS = ("note", "boom", "die", "hang", "spin", "freeze", "neighbours")
 
 
 def row(question: str, answer: str, **more: Any) -> dict[str, Any]:
@@ -39,13 +40,19 @@ def row(question: str, answer: str, **more: Any) -> dict[str, Any]:
 
 
 ROWS_GIVEN = [row("What is 2 + 2?", "4", extracted="4"), row("And 3 + 3?", "6"), row("Twice?", "a"), row("Twice?", "b")]
+EXPOSED: dict[str, Any] = {
+    "responses_create_params": {"input": "By MCP?"},
+    "answer": "4",
+    "exposed": True,
+    "question": "4",
+}
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """What an import leaves of the shaped server, but for its lock: it runs on the hub's own interpreter."""
     (tmp_path / ROWS).mkdir()
-    (tmp_path / ROWS / "example.jsonl").write_text("".join(json.dumps(each) + "\n" for each in ROWS_GIVEN))
+    (tmp_path / ROWS / "example.jsonl").write_text("".join(json.dumps(each) + "\n" for each in [*ROWS_GIVEN, EXPOSED]))
     record = ServerRecord(name="shaped", instance="shaped", config="shaped.yaml", settings={}, splits=("example",))
     (tmp_path / RECORD).write_text(record.model_dump_json())
     return tmp_path
@@ -53,25 +60,26 @@ def folder(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def hosted(
-    folder: Path, environment: AnyEnvironment = NemoGym, habit: str | None = None
+    folder: Path, environment: AnyEnvironment = NemoGym, habit: str = "fork"
 ) -> AsyncGenerator[EnvironmentHost]:
     """The environment, its server running behind walls."""
     program = ForeignProgram(
         name="NeMo Gym server 'shaped'",
         python=Path(sys.executable),
         module="tests.mcp_servers.foreign_formats.shaped_server",
+        modules=MODULES,
         arguments=habit,
         ping_seconds=0.5,
         start_seconds=60,
     )
     runtime = ForeignRuntime(program)
     try:
-        await NemoGym.start(folder, runtime)
-        config = NemoGymConfig(data=str(folder), call_seconds=2.0, verify_seconds=5.0)
+        config = NemoGymConfig(data=str(folder), call_seconds=2.0, verify_seconds=2.0)
+        await NemoGym.start(config, runtime)
         async with open_in_process("shaped", environment, config) as host:
             yield host
     finally:
-        NemoGym.runtimes.pop(str(folder), None)
+        NemoGym.runtimes.pop(NemoGymConfig(data=str(folder)).key, None)
         runtime.close()
 
 
@@ -87,7 +95,7 @@ async def opened(host: EnvironmentHost, number: int = 0) -> AsyncGenerator[Episo
 
 async def asked_of(folder: Path) -> dict[str, int]:
     """How often each route of the server was asked."""
-    async with gym_session(await NemoGym.runtimes[str(folder)].shared()) as session:
+    async with gym_session(NemoGym.runtimes[NemoGymConfig(data=str(folder)).key]) as session:
         return json.loads((await session._ask("GET", "asked", None, 5.0)).text)  # pyright: ignore[reportPrivateUsage]
 
 
@@ -125,7 +133,7 @@ async def test_neither_answer_nor_reward_is_anywhere_an_agent_looks(folder: Path
              "verify?x=1", "%76erify", "asked", "openapi.json", "VERIFY", "verify/"],
 )  # fmt: skip
 async def test_a_call_of_a_control_route_gains_nothing(folder: Path, name: str) -> None:
-    async with hosted(folder) as host, opened(host) as episode:
+    async with hosted(folder, habit="shared") as host, opened(host) as episode:
         result = await episode.seats["agent"].call_tool(name, {"response": {"output": []}, "text": "x"})
         assert result.is_error
         assert "unknown tool" in str(result)
@@ -134,8 +142,8 @@ async def test_a_call_of_a_control_route_gains_nothing(folder: Path, name: str) 
 
 @pytest.mark.parametrize("name", ["../verify", "note/../verify", "verify?x=1", "note%2F..%2Fverify", "..", "."])
 async def test_the_name_of_a_route_is_never_a_way_to_another(folder: Path, name: str) -> None:
-    async with hosted(folder):
-        async with gym_session(await NemoGym.runtimes[str(folder)].shared()) as session:
+    async with hosted(folder, habit="shared"):
+        async with gym_session(NemoGym.runtimes[NemoGymConfig(data=str(folder)).key]) as session:
             await session.post("seed_session", ROWS_GIVEN[0], 5.0)
             answer = await session.post(name, {}, 5.0)
         assert answer.status in (404, 405)
@@ -181,6 +189,42 @@ async def test_a_verifier_that_gives_no_score_is_a_fault_and_never_zero(folder: 
             await episode.verify(said(text))
 
 
+async def test_an_episode_finds_nothing_that_another_left_in_the_servers_module(folder: Path) -> None:
+    async with hosted(folder) as host:
+        async with opened(host, 1):
+            pass
+        async with opened(host) as other, opened(host) as episode:
+            assert '{"answers":["4"]}' in str(await episode.seats["agent"].call_tool("neighbours", {}))
+            assert (await other.verify(said("4"))).reward == 1.0
+    async with hosted(folder, habit="threads") as host, opened(host, 1), opened(host) as episode:
+        assert '{"answers":["6","4"]}' in str(await episode.seats["agent"].call_tool("neighbours", {}))
+
+
+async def test_tools_that_are_named_over_mcp_alone_are_offered(folder: Path) -> None:
+    async with hosted(folder) as host, opened(host, len(ROWS_GIVEN)) as episode:
+        seat = episode.seats["agent"]
+        assert seat.task_tools == {"whisper"}
+        result = await seat.call_tool("whisper", {"to": "me"})
+        assert json.loads(result.content[0].text) == {"heard": {"to": "me"}, "answer_is": "4"}  # pyright: ignore
+        assert (await seat.call_tool("whisper", {})).is_error
+
+
+@pytest.mark.parametrize("name", ["die", "hang", "spin", "freeze"])
+async def test_a_call_that_ends_or_never_leaves_its_process_is_the_agents(folder: Path, name: str) -> None:
+    async with hosted(folder) as host, opened(host) as other:
+        async with opened(host) as episode:
+            assert BROKEN in str(await episode.seats["agent"].call_tool(name, {}))
+            score = await episode.conclude(said("4"))
+            assert score is not None and score.reward == 0.0
+            assert {fault.boundary for fault in episode.faults} == {"agent"}
+        assert (await other.verify(said("4"))).reward == 1.0
+
+
+async def test_words_that_the_verifier_never_ends_with_are_the_agents(folder: Path) -> None:
+    async with hosted(folder) as host, opened(host) as episode:
+        assert (await episode.verify(said("spin"))).reward == 0.0
+
+
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
@@ -189,10 +233,10 @@ async def test_a_verifier_that_gives_no_score_is_a_fault_and_never_zero(folder: 
         ("freeze", "did not answer /freeze within 2 s, nor anything else since"),
     ],
 )
-async def test_a_server_that_breaks_is_a_fault_and_the_next_episode_has_another(
+async def test_a_shared_server_that_breaks_is_a_fault_and_the_next_episode_has_another(
     folder: Path, name: str, problem: str
 ) -> None:
-    async with hosted(folder) as host:
+    async with hosted(folder, habit="shared") as host:
         async with opened(host) as episode:
             result = await episode.seats["agent"].call_tool(name, {})
             assert BROKEN in str(result)
