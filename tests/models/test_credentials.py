@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from rollouthub.engine.policy_model import with_default_model
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import CredentialError
+from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials, load_credentials
+from rollouthub.models.resolve import find_endpoint
 
 KEY = "hush-hush-hush"
 
@@ -251,3 +255,19 @@ def test_a_key_no_header_can_carry_is_refused_and_not_repeated(value: str) -> No
     with pytest.raises(CredentialError, match="X_API_KEY holds") as caught:
         Credentials({"X_API_KEY": value}).key("X_API_KEY")
     assert "sh" not in str(caught.value).replace("should", "")
+
+
+def test_the_model_of_nemo_gyms_file_keeps_its_address_to_its_own_key(tmp_path: Path) -> None:
+    text = f"policy_base_url: https://example.org/v1\npolicy_api_key: {KEY}\npolicy_model_name: tiny\n"
+    write(tmp_path / "env.yaml", text + "search: {top: 3}\n")
+    found = load_credentials({"OPENAI_API_KEY": "another-key"}, tmp_path)
+    endpoint = find_endpoint(ModelConfig(name="policy/tiny"), found)
+    assert endpoint is not None
+    assert (endpoint.served_name, endpoint.base_url, endpoint.api_key) == ("tiny", "https://example.org/v1", KEY)
+    asked = RunRequest(environments=("arithmetic",))
+    assert with_default_model(asked, found).model == "policy/tiny"
+    assert with_default_model(asked.model_copy(update={"agent": "oracle"}), found).model is None
+    assert with_default_model(asked.model_copy(update={"model": "mock/solver"}), found).model == "mock/solver"
+    elsewhere = load_credentials({"policy_api_key": "another-key"}, tmp_path)
+    with pytest.raises(CredentialError, match=r"policy_base_url of .* is not used with policy_api_key of the env"):
+        find_endpoint(ModelConfig(name="policy/tiny"), elsewhere)

@@ -3,6 +3,8 @@
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError
 from rollouthub.models.config import ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.provider_names import POLICY_NAME
 
 _OF_THE_MODEL = (
     "base_url",
@@ -33,6 +35,14 @@ def policy_model(request: RunRequest) -> ModelConfig | None:
         price_prompt=request.price_prompt,
         price_output=request.price_output,
     )
+
+
+def with_default_model(request: RunRequest, credentials: Credentials) -> RunRequest:
+    """The request with the model of NeMo Gym's `env.yaml`, where it names neither a model nor who plays."""
+    if request.model is not None or request.agent is not None or request.seats:
+        return request
+    name = credentials.get(POLICY_NAME)
+    return request if name is None else request.model_copy(update={"model": f"policy/{name}"})
 
 
 def check_policy_model(request: RunRequest) -> None:

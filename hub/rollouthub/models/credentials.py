@@ -23,6 +23,8 @@ _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$",
 _ADDRESS_NAME = re.compile(r"(?:BASE|URL|ENDPOINT|HOST)$", re.IGNORECASE)
 # Keys as providers write them: also one that a server echoes, partly starred out, without our having sent it so.
 _SECRET_VALUE = re.compile(r"\b(?:sk|hf|key|pk)[-_][A-Za-z0-9_*-]{8,}|(?<=Bearer )[^\s\"']{8,}")
+_POLICY = "policy_"
+"""The beginning of the names by which NeMo Gym's `env.yaml` names the model that plays."""
 _MASK = "[redacted]"
 # Masking shorter ones would garble any text, and they protect nothing.
 _MIN_SECRET = 6
@@ -176,7 +178,11 @@ def _from_yaml(path: Path, text: str) -> dict[str, str]:
     if not isinstance(loaded, dict):
         raise CredentialError(f"{path} is not a flat mapping of names to strings, like `OPENAI_API_KEY: …`")
     values: dict[str, str] = {}
-    for name, value in cast(dict[object, object], loaded).items():
+    fields = cast(dict[object, object], loaded)
+    is_gym = any(str(name).startswith(_POLICY) for name in fields)
+    for name, value in fields.items():
+        if is_gym and not isinstance(value, str):
+            continue  # NeMo Gym's own configuration, which is no credential
         if not isinstance(name, str) or not isinstance(value, str):
             raise CredentialError(f"{path}: the value of {name!r} is not a string; put it in quotes")
         values[name] = value

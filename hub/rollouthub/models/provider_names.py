@@ -27,8 +27,13 @@ class WireProvider:
 WIRE = {
     "hosted_vllm": WireProvider(("HOSTED_VLLM_API_BASE",), "HOSTED_VLLM_API_KEY"),
     "openai": WireProvider(("OPENAI_BASE_URL", "OPENAI_API_BASE"), "OPENAI_API_KEY"),
+    "policy": WireProvider(("policy_base_url",), "policy_api_key"),
 }
-"""The providers that the direct lane supports, with the variables that litellm uses."""
+"""The providers that the direct lane supports, with the variables that litellm uses; `policy` is the model that NeMo
+Gym's `env.yaml` names.
+"""
+POLICY_NAME = "policy_model_name"
+"""The variable with the name of that model."""
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 """The address of `openai/NAME` if no base URL is given."""

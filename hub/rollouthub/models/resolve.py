@@ -96,7 +96,9 @@ async def open_lane(config: ModelConfig, base_url: str | None, credentials: Cred
         identity = await identify(config.name, credentials, config.base_url)
         endpoint = _bare_endpoint(config, identity, credentials)
     else:
-        identity = ProviderModel(split_name(config.name)[0], endpoint.served_name, key_name=endpoint.key_name)
+        provider = split_name(config.name)[0]
+        known = "openai" if provider == "policy" else provider  # as litellm knows it
+        identity = ProviderModel(known, endpoint.served_name, key_name=endpoint.key_name)
     from rollouthub.models.litellm.lane import open_litellm  # which needs httpx
 
     address = config.base_url if endpoint is None else endpoint.base_url

@@ -21,6 +21,7 @@ from rollouthub.cli.run.action import INTERRUPTED, TerminalRun, request_of
 from rollouthub.cli.run.run_progress import LiveView
 from rollouthub.engine.foreign_run import refuse_named_code
 from rollouthub.engine.plan import Plan, make_plan
+from rollouthub.engine.policy_model import with_default_model
 from rollouthub.engine.run_request import as_toml
 from rollouthub.engine.sampling_plan import SamplePlan, choose_sample
 from rollouthub.errors import ConfigError
@@ -57,8 +58,8 @@ def estimate_command(
         refuse_named_code(request.environments, stored, "`hub estimate ENV --from RUN`")
     if output is None:
         request = request.model_copy(update={"track": ()})
-    plan = make_plan(request)
     credentials = load_credentials(os.environ, Path.cwd())
+    plan = make_plan(request if stored is not None else with_default_model(request, credentials))
     chosen = run_async(partial(choose_sample, plan, credentials, sample))
     with ExitStack() as stack:
         directory = stored or output

@@ -19,6 +19,7 @@ from rollouthub.cli.run.final_tables import print_summary, warn_of_unscored
 from rollouthub.cli.run.run_progress import LiveView
 from rollouthub.engine.directories import default_directory
 from rollouthub.engine.plan import Plan, make_plan
+from rollouthub.engine.policy_model import with_default_model
 from rollouthub.engine.run import collect
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest, as_toml, build_request, request_from_file
@@ -51,10 +52,11 @@ def collect_command(
 ) -> int:
     """Run the tasks and print the results; returns the exit code."""
     started, cpu = time.perf_counter(), cpu_seconds()
+    credentials = load_credentials(os.environ, Path.cwd())
     request = request_of(given, config, output, resume)
+    request = request if resume else with_default_model(request, credentials)
     plan = make_plan(request)
     directory = output or default_directory(plan)
-    credentials = load_credentials(os.environ, Path.cwd())
     view = LiveView(remarks(), plan, is_quiet=quiet, directory=directory)
     run = TerminalRun(plan, directory, as_toml(request), resume, credentials, view)
     models = [

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from rollouthub.engine.directories import default_directory
 from rollouthub.engine.plan import make_plan
+from rollouthub.engine.policy_model import with_default_model
 from rollouthub.engine.run import collect
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest, as_toml, build_request
@@ -108,6 +109,7 @@ async def aevaluate(
             "leave served and pool out, or put the class into a file and give its path"
         )
     own = load_credentials(os.environ, Path.cwd()) if credentials is None else credentials
+    request = request if resume else with_default_model(request, own)
     with held(classes):
         return await _played(request, None if directory is None else Path(directory), resume, progress, own)
 
