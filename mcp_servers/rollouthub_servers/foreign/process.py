@@ -17,6 +17,7 @@ from rollouthub_servers.mcp_server.scratch import make_scratch, remove
 _POLL_SECONDS = 0.01
 _END_SECONDS = 10.0
 _SHOWN = 1_500
+_SIGNALLED = 192
 
 
 class ForeignProcess:
@@ -122,4 +123,6 @@ def _listens(path: Path) -> bool:
 
 
 def _code(code: int) -> str:
+    if code > _SIGNALLED:  # the exit code of a guard in a container whose command a signal ended
+        code -= 256
     return f"signal {-code}" if code < 0 else f"signal {code - 128}" if code > 128 else f"exit code {code}"

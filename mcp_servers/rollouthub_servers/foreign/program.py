@@ -29,6 +29,8 @@ class _Walled(Protocol):
     def command(self) -> tuple[str, ...]: ...
     @property
     def walls(self) -> str: ...
+    @property
+    def grace_seconds(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -76,15 +78,23 @@ class ForeignProgram:
         shown = (*self.shown, *self.path, self.python.parent.parent)
         wall: Callable[..., _Walled] = component("foreign_walls")
         own = (scratch.root, scratch.workdir)
-        walled = wall(command, *own, _readable(shown), network=self.network, memory_bytes=self.memory_bytes)
+        variables = self._variables(scratch, kit)
+        walled = wall(
+            command,
+            *own,
+            _readable(shown),
+            network=self.network,
+            memory_bytes=self.memory_bytes,
+            variables=tuple(variables),
+        )
         try:
             process = subprocess.Popen(
-                guarded(walled.command),
+                guarded(walled.command, walled.grace_seconds),
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 cwd=scratch.workdir,
-                env=self._variables(scratch, kit),
+                env=variables,
                 start_new_session=True,  # Ctrl-C is the hub's to handle
             )
         except OSError as error:

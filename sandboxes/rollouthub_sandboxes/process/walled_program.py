@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal, get_args
 
+from rollouthub.errors import ConfigError
+from rollouthub_sandboxes.process.container_walls import GRACE_SECONDS, ContainerEngine, container_engine
 from rollouthub_sandboxes.process.process_isolation import (
-    Kind,
     missing_tools,
     new_user,
     root_options,
@@ -21,6 +23,8 @@ from rollouthub_sandboxes.process.visible_paths import this_machine
 
 logger = logging.getLogger(__name__)
 
+WALLS = "ROLLOUTHUB_FOREIGN_WALLS"
+ForeignWalls = Literal["namespaces", "container", "none"]
 PROCESSES = 1024
 """Most processes and threads of the program's user at a time."""
 FILE_BYTES = 4 << 30
@@ -33,30 +37,42 @@ class WalledProgram:
     """The command that starts a program, and the isolation it runs in."""
 
     command: tuple[str, ...]
-    walls: Kind
-    """`namespaces`, or `limits` where bubblewrap does not work on this machine."""
+    walls: ForeignWalls
+    grace_seconds: float = 0.0
+    """Seconds between the signal that asks it to end and the one that ends it."""
 
 
 def walled(
-    command: Sequence[str], folder: Path, workdir: Path, shown: Sequence[Path], *, network: bool, memory_bytes: int
+    command: Sequence[str],
+    folder: Path,
+    workdir: Path,
+    shown: Sequence[Path],
+    *,
+    network: bool,
+    memory_bytes: int,
+    variables: Sequence[str],
 ) -> WalledProgram:
     """The command that runs a program with the system and `shown` read-only, and `folder` as its only writable folder.
 
     The program starts in `workdir`, which is below `folder`. It has a network only with `network`, no capabilities, and
-    `memory_bytes` of address space for each process. It ends with the process that starts it. Where bubblewrap does not
-    work, only the resource limits apply, and a warning is logged. Where root runs the hub, the program gets a user id
-    of
-    its own, and `folder` is given to that user.
+    `memory_bytes` of address space for each process. It ends with the process that starts it, or when its stdin is
+    closed. Where root runs the hub, the program gets a user id of its own, and `folder` is given to that user.
+
+    Bubblewrap isolates it; where that does not work, a container, which gets the named `variables`. The variable
+    `ROLLOUTHUB_FOREIGN_WALLS` chooses one of them, or `none`: only the resource limits apply then.
+
+    Raises:
+        ConfigError: neither works here, or that which was chosen does not.
     """
     limits = (
         *("prlimit", f"--as={memory_bytes}:{memory_bytes}", f"--nproc={PROCESSES}:{PROCESSES}", "--core=0:0"),
         *(f"--fsize={FILE_BYTES}:{FILE_BYTES}", "setpriv", "--no-new-privs"),
     )
-    problem = _problem()
-    if problem is not None:
-        _warn(problem)
+    engine = _chosen_walls()
+    if engine == "none":
+        _warn()
         own = limits if not missing_tools("limits") else ()
-        return WalledProgram((*own, *command), "limits")
+        return WalledProgram((*own, *command), "none")
     uid = new_user() if os.geteuid() == 0 else None
     become: tuple[str, ...] = ()
     if uid is not None:
@@ -65,6 +81,18 @@ def walled(
             os.chown(path, uid, uid, follow_symlinks=False)
         for path in (folder, workdir):
             path.chmod(0o711)  # bubblewrap, without root's capabilities, has to get through
+    if isinstance(engine, ContainerEngine):
+        line = engine.command_line(
+            (*limits, *command),
+            folder,
+            workdir,
+            shown,
+            uid=uid,
+            network=network,
+            variables=variables,
+            processes=PROCESSES,
+        )
+        return WalledProgram(line, "container", GRACE_SECONDS)
     return WalledProgram(
         (*_bubblewrap(folder, workdir, shown, uid, network), "--", *limits, *become, *command), "namespaces"
     )
@@ -89,7 +117,7 @@ def _bubblewrap(folder: Path, workdir: Path, shown: Sequence[Path], uid: int | N
 
 
 @cache
-def _problem() -> str | None:
+def namespaces_problem() -> str | None:
     """Why namespaces do not work on this machine; None where they do."""
     if missing := missing_tools("namespaces"):
         return f"{' and '.join(missing)} cannot be found; install bubblewrap and util-linux"
@@ -104,11 +132,37 @@ def _problem() -> str | None:
     return None if done.returncode == 0 else f"bubblewrap says: {done.stderr.decode(errors='replace').strip()[:300]}"
 
 
+def _chosen_walls() -> "ContainerEngine | Literal['namespaces', 'none']":
+    """What isolates foreign programs here.
+
+    Raises:
+        ConfigError: neither bubblewrap nor a container engine works, or that which was chosen does not.
+    """
+    chosen = os.environ.get(WALLS) or "any"
+    if chosen not in ("any", *get_args(ForeignWalls)):
+        raise ConfigError(f"{WALLS}={chosen!r}: it is one of {', '.join(get_args(ForeignWalls))}")
+    if chosen == "none":
+        return "none"
+    problem = namespaces_problem() if chosen != "container" else None
+    if chosen != "container" and problem is None:
+        return "namespaces"
+    if chosen == "namespaces":
+        raise ConfigError(f"{WALLS}=namespaces: {problem}")
+    engine = container_engine()
+    if isinstance(engine, ContainerEngine):
+        return engine
+    if chosen == "container":
+        raise ConfigError(f"{WALLS}=container: {engine}")
+    raise ConfigError(
+        f"foreign code is not run without walls: {problem}; and in a container it cannot be run either: {engine}. If "
+        f"you trust it with what you can read and with the network, set {WALLS}=none"
+    )
+
+
 @cache
-def _warn(problem: str) -> None:
-    """Log once that foreign environments run without namespaces, and what that allows them."""
+def _warn() -> None:
+    """Log once that foreign environments run without walls, and what that allows them."""
     logger.warning(
-        "foreign environments run without namespaces, behind limits alone: they read what you read, and the network is "
-        "not cut (%s)",
-        problem,
+        "foreign environments run behind limits alone (%s=none): they read what you read, and the network is not cut",
+        WALLS,
     )

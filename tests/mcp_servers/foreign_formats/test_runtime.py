@@ -1,6 +1,7 @@
 """Foreign processes: what they may see and do, and what becomes of whoever meets their ends."""
 
 import os
+import re
 import select
 import socket
 import subprocess
@@ -12,8 +13,10 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
-from rollouthub.errors import TaskError
+from rollouthub.errors import ConfigError, TaskError
 from rollouthub.processes import PYTHON, descendants
+from rollouthub_sandboxes.process.container_walls import container_engine
+from rollouthub_sandboxes.process.walled_program import WALLS, namespaces_problem
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.foreign.session import ForeignRefusal, ForeignSession
@@ -23,7 +26,7 @@ DRIVER = "tests.mcp_servers.foreign_formats.odd_driver"
 PROGRAM = ForeignProgram(name="the odd one", python=Path(sys.executable), module=DRIVER, ping_seconds=0.5)
 MIB = 1 << 20
 
-Made = Callable[[JsonValue], ForeignRuntime]
+Made = Callable[..., ForeignRuntime]
 
 
 @pytest.fixture
@@ -148,8 +151,19 @@ async def test_a_driver_that_never_listens_is_given_up() -> None:
         await ForeignRuntime(program).shared()
 
 
+@pytest.fixture(params=["namespaces", "container"])
+def walls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each kind of walls that works here."""
+    if request.param == "namespaces" and namespaces_problem() is not None:
+        pytest.skip("bubblewrap does not work here")
+    if request.param == "container" and isinstance(problem := container_engine(), str):
+        pytest.skip(f"no container engine answers: {problem}")
+    monkeypatch.setenv(WALLS, request.param)
+    return request.param
+
+
 async def test_it_sees_no_network_no_files_no_variables_and_no_processes_of_the_machine(
-    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    walls: str, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     answers = tmp_path / "answers.json"
@@ -158,8 +172,7 @@ async def test_it_sees_no_network_no_files_no_variables_and_no_processes_of_the_
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         async with made(None).session() as session:
-            if session.process.walls != "namespaces":
-                pytest.skip("bubblewrap does not work here")
+            assert session.process.walls == walls
             for do, given in (
                 ("reach", {"port": listener.getsockname()[1]}),
                 ("read", {"path": str(answers)}),
@@ -191,7 +204,31 @@ async def test_a_cancelled_call_ends_nobody_else(made: Made) -> None:
         assert await other.ask("say", seconds=5, text="fine") == ["fine"]
 
 
-def test_it_ends_with_the_hub_whatever_ends_that() -> None:
+async def test_without_walls_it_is_not_run_unless_the_user_says_so(
+    made: Made, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
+    try:
+        for chosen, told in (
+            ("", f"you trust it with what you can read and with the network, set {WALLS}=none"),
+            ("container", f"{WALLS}=container: docker is not installed"),
+            ("namespaces", "install bubblewrap and util-linux"),
+            ("paper", "it is one of namespaces, container, none"),
+        ):
+            monkeypatch.setenv(WALLS, chosen)
+            namespaces_problem.cache_clear()
+            container_engine.cache_clear()
+            with pytest.raises(ConfigError, match=re.escape(told)):
+                await made().shared()
+        monkeypatch.setenv(WALLS, "none")
+        assert (await made().shared()).walls == "none"
+    finally:
+        namespaces_problem.cache_clear()
+        container_engine.cache_clear()
+
+
+def test_it_ends_with_the_hub_whatever_ends_that(walls: str) -> None:
     code = (
         "import anyio, sys\n"
         "from pathlib import Path\n"
