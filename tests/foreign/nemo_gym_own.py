@@ -15,9 +15,11 @@ EXPECTED = ("expected_answer", "answer", "expected", "ground_truth", "label", "r
 NOT_ASKED = {"response", "reward", "agent_ref", "_ng_task_index", "_ng_rollout_index", "_ng_rollout_id"}
 
 
-def probes(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Two answers to each row, in the form of recorded rollouts: one says nothing, one says what is expected."""
-    found: list[dict[str, Any]] = []
+def probes(rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Two answers to each row, in the form of recorded rollouts, each with its row: one says nothing, one says what is
+    expected.
+    """
+    found: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for row in rows:
         further: list[Any] = [row.get("verifier_metadata"), row.get("metadata")]
         places = [row, *(cast(dict[str, Any], each) for each in further if isinstance(each, dict))]
@@ -27,7 +29,7 @@ def probes(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             part: dict[str, Any] = {"type": "output_text", "text": text, "annotations": []}
             item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}
             if isinstance(params, dict) and "input" in params:
-                found.append({"responses_create_params": params, "response": {"output": [item]}})
+                found.append(({"responses_create_params": params, "response": {"output": [item]}}, row))
     return found
 
 
@@ -75,6 +77,10 @@ class OwnServer:
 
     async def verdict(self, line: dict[str, Any], row: dict[str, Any]) -> float | str:
         """What its verifier says of a line, in a session of its own, or why it says nothing."""
+        if "/verify" not in self._schema["paths"]:
+            return "it has no /verify"
+        if not isinstance(line.get("response"), dict):
+            return "it records no response"
         body, seed = self._request(line, row)
         route = "reset" if {"/reset", "/step"} <= set(self._schema["paths"]) else "seed_session"
         try:
@@ -93,6 +99,32 @@ class OwnServer:
                     return reward if isinstance(reward, int | float) else f"the reward {reward!r}"
         except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
             return f"{type(error).__name__}: {error}"
+
+    async def steps(self, row: dict[str, Any], text: str, most: int) -> float | str:
+        """The sum of the rewards of so many steps, each with the same words, in a session of its own."""
+        params = without_nulls(row["responses_create_params"])
+        part: dict[str, Any] = {"type": "output_text", "text": text, "annotations": []}
+        item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}
+        more = {"id": "r", "created_at": 0.0, "model": "m", "object": "response", "parallel_tool_calls": True}
+        response = {**more, "tool_choice": "auto", "tools": params.get("tools", []), "output": [item]}
+        seed = {key: value for key, value in row.items() if key not in NOT_ASKED}
+        total = 0.0
+        try:
+            async with _opened(self._runtime) as http:
+                async with http.post("http://server/reset", json=seed) as answer:
+                    if answer.status != 200:
+                        return f"reset answered {answer.status}"
+                for _ in range(most):
+                    async with http.post("http://server/step", json={**seed, "response": response}) as answer:
+                        if answer.status != 200:
+                            return f"step answered {answer.status}"
+                        value = await answer.json()
+                    total += value["reward"]
+                    if value.get("terminated") or value.get("truncated"):
+                        break
+        except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
+            return f"{type(error).__name__}: {error}"
+        return total
 
     async def calls(self, tool: str, given: dict[str, Any], seed: dict[str, Any], count: int) -> float:
         """CPU seconds, of all processes, of so many tool calls of one session."""
@@ -118,6 +150,9 @@ class OwnServer:
             del response["usage"]
         if (details := response.get("usage", {}).get("input_tokens_details")) is not None:
             details.setdefault("cache_write_tokens", 0)
+            details.setdefault("cached_tokens", 0)
+        if (details := response.get("usage", {}).get("output_tokens_details")) is not None:
+            details.setdefault("reasoning_tokens", 0)
         more = {"id": "r", "created_at": 0.0, "model": "m", "object": "response", "parallel_tool_calls": True}
         more |= {"tool_choice": params.get("tool_choice", "auto"), "tools": params.get("tools", [])}
         body = {key: value for key, value in row.items() if key not in NOT_ASKED | twice}

@@ -21,6 +21,11 @@ from rollouthub_servers.nemo_gym.gym_client import CONTROL_ROUTES
 RESERVED = CONTROL_ROUTES | HUB_TOOLS
 NOT_ASKED = frozenset({"response", "reward", "agent_ref", "_ng_task_index", "_ng_rollout_index", "_ng_rollout_id"})
 """Keys of a recorded row that are not part of the task."""
+_COUNTED = {
+    "input_tokens_details": ("cached_tokens", "cache_write_tokens"),
+    "output_tokens_details": ("reasoning_tokens",),
+}
+"""What a response's usage has to count, and recorded ones leave out."""
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -155,8 +160,9 @@ def whole_response(response: Mapping[str, Any], params: Mapping[str, Any]) -> di
         usage = cast(dict[str, Any], kept["usage"])
         if "input_tokens" not in usage:  # as chat completions count
             del kept["usage"]
-        elif isinstance(details := usage.get("input_tokens_details"), dict):
-            cast(dict[str, Any], details).setdefault("cache_write_tokens", 0)
+        for part, names in _COUNTED.items():
+            if isinstance(usage.get(part), dict):
+                usage[part] = dict.fromkeys(names, 0) | usage[part]
     filled = {
         "id": "resp-rollouthub",
         "created_at": 0.0,

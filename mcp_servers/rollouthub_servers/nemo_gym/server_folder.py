@@ -135,7 +135,7 @@ def _named(line: str) -> str:
     if (found := _HEAD.match(line)) is not None and ("@ " in line or "://" not in line):
         return canonicalize_name(found[0])
     last = line.removeprefix("-e ").partition("#")[0].rstrip("/").rpartition("/")[2]
-    return canonicalize_name(re.sub(r"(\.git)?(@.*)?(\[.*)?$", "", last))
+    return canonicalize_name(re.sub(r"(-[^-]+-[^-]+-[^-]+-[^-]+\.whl|\.git)?(@.*)?(\[.*)?$", "", last))
 
 
 def _resolved(value: JsonValue, known: Mapping[str, str]) -> JsonValue:

@@ -78,6 +78,10 @@ async def verify(request: Request) -> Response:
     asked = await request.json()
     if "extracted" in asked:
         return JSONResponse("multiple values for keyword argument", status_code=500)
+    if (usage := asked["response"].get("usage")) is not None:
+        counted = {**usage["input_tokens_details"], **usage["output_tokens_details"]}
+        if not {"cached_tokens", "cache_write_tokens", "reasoning_tokens"} <= counted.keys():
+            return JSONResponse({"detail": [{"type": "missing", "input": usage}]}, status_code=422)
     texts = [item["content"][0]["text"] for item in asked["response"]["output"] if item["type"] == "message"]
     said = texts[-1] if texts else ""
     if said == "judge":

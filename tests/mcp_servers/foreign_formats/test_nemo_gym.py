@@ -25,6 +25,7 @@ from rollouthub_servers.nemo_gym import NemoGym, NemoGymConfig, NemoGymSteps
 from rollouthub_servers.nemo_gym.gym_client import gym_session
 from rollouthub_servers.nemo_gym.gym_rows import read_rows
 from rollouthub_servers.nemo_gym.nemo_environment import MODULES
+from rollouthub_servers.nemo_gym.server_folder import ServerFolder
 from rollouthub_servers.nemo_gym.server_record import RECORD, ROWS, ServerRecord
 
 TOOLS = ("note", "boom", "die", "hang", "spin", "freeze", "neighbours")
@@ -259,7 +260,9 @@ async def test_recorded_rollouts_find_their_task_by_what_they_ask_and_are_scored
     reader = EntryReader()
     item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "6"}]}
     asked = [{"role": "user", "content": "And 3 + 3?", "type": "message", "status": None}]
-    recorded = {"responses_create_params": {"input": asked}, "response": {"output": [item]}, "reward": 0.5}
+    usage = {"input_tokens": 9, "output_tokens": 1, "input_tokens_details": {}, "output_tokens_details": {}}
+    response = {"output": [item], "usage": usage}
+    recorded = {"responses_create_params": {"input": asked}, "response": response, "reward": 0.5}
     async with hosted(folder) as host:
         index = TaskIndex(host, "example", 0, skip_bad=False)
         entry = reader.read(json.dumps(recorded).encode(), 1)
@@ -295,3 +298,13 @@ async def test_a_step_whose_reward_is_no_number_leaves_no_score(folder: Path, te
         await episode.seats["agent"].reply([assistant(text)])
         with pytest.raises(VerifierError, match=f"step 2 of 2 gave the reward {named}, no number"):
             await episode.verify(said("4"))
+
+
+def test_what_has_no_wheel_is_left_out_by_the_name_of_its_repository_or_file(tmp_path: Path) -> None:
+    lines = ("-e ./shell[pcre]", "git+https://a.example/b/tale-suite.git@dev#egg=tales", "numpy==2.4.6")
+    file = "https://a.example/en_core_web_sm-3.8.0/en_core_web_sm-3.8.0-py3-none-any.whl"
+    (tmp_path / "requirements.txt").write_text("\n".join((*lines, file)))
+    server = ServerFolder(tmp_path)
+    assert server.requirements(("shell", "tale_suite", "en-core-web-sm")) == ["numpy==2.4.6"]
+    with pytest.raises(ConfigError, match="en_core_web_sm"):
+        server.requirements(("shell", "tale_suite"))
