@@ -34,7 +34,12 @@ def lock_without(
             alone.append(foreign_home().wheel(_unmarked(each)))
             _apart(list(needs_of(alone[-1], each.extras, note)), absent, alone, rest, note)
     wanted = [text for text in rest if canonicalize_name(Requirement(text).name) not in absent]
-    return ForeignLock(python=PYTHON, dependencies=(*alone, *foreign_home().lock(wanted, note)))
+    chosen = foreign_home().lock(wanted, note)
+    names = {each.name for each in chosen}
+    if twice := [each for each in alone if each.name in names]:  # the rest needs them, too: in these versions
+        chosen = foreign_home().lock([*wanted, *(f"{each.name}=={each.version}" for each in twice)], note)
+        names = {each.name for each in chosen}
+    return ForeignLock(python=PYTHON, dependencies=(*(each for each in alone if each.name not in names), *chosen))
 
 
 def _apart(
