@@ -72,8 +72,8 @@ class ModelReply:
     retries: int = 0
     model: str | None = None
     """Name of the model that answered, if it is not the one that was asked; its token ids are then left out."""
-    response_id: str | None = None
-    """The server's id of the answer, if it gave one."""
+    response_id: str | None = field(default=None, compare=False)
+    """The server's id of the answer, if it gave one; answers are compared without it."""
 
 
 @runtime_checkable

@@ -46,6 +46,7 @@ from rollouthub_servers.swe.agent_changes import crossing
 from rollouthub_servers.swe.junit_report import passed_tests, sympy_passed
 from rollouthub_servers.terminal.git_programs import are_plain
 from rollouthub_servers.terminal.tests_folder import refused_hosts
+from rollouthub_servers.terminal.tests_output import shown
 from rollouthub_servers.visual.answers import find_answer as find_shown
 from tests.loop_holds import SECONDS
 from tests.yardstick import least_seconds
@@ -179,6 +180,10 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
         lambda text: are_plain(text[: 2**18].encode()),
         ("[a", '[a "', '[a "\\', "[core]\n", "a", "a = b\n", "\\\n"),
     ),
+    "terminal.shown": (
+        lambda text: shown(text, "/tmp/a"),
+        ("1 a", "1 a in 1", "= ", "Ran 1 ", "1 a in 1s\n", "/tmp/a"),
+    ),
     "swe.passed_tests": (
         lambda text: passed_tests(text[:AT_ONCE].encode()),
         ("<", "<a>", "<testcase/>", '<testcase name="', "&amp;", "\\x00"),
@@ -302,6 +307,7 @@ WITH_PATTERNS = {
     "mcp_servers/rollouthub_servers/terminal/program_settings.py": "a name of a file",
     "mcp_servers/rollouthub_servers/terminal/program_variables.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/terminal/tests_folder.py": "terminal.refused_hosts",
+    "mcp_servers/rollouthub_servers/terminal/tests_output.py": "terminal.shown",
     "mcp_servers/rollouthub_servers/verifiers/env_source.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/verifiers/verifiers_driver.py": _OTHERS,
     "mcp_servers/rollouthub_servers/visual/answers.py": "visual.find_answer",

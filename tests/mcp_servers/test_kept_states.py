@@ -112,7 +112,8 @@ mkdir tests/x; echo hidden > tests/x/test_y.py; git config core.fsmonitor /bin/f
 @pytest.mark.parametrize("edits", [EDITS, pytest.param("rm -r shapes; echo a file > shapes", marks=SOAK)])
 async def test_what_is_graded_is_kept_as_a_patch_that_makes_it_again(play: Open, tmp_path: Path, edits: str) -> None:
     config = rows(tmp_path)
-    look = "find . -path ./.git -prune -o -path ./tests -prune -o -type f -exec md5sum {} + | sort -k 2; ls -l ./-n*"
+    files = "find . -path ./.git -prune -o -path ./tests -prune -o -type f -exec md5sum {} + | sort -k 2"
+    look = f"{files}; ls -l --time-style=+ ./-n*"
     async with play(Swe, config) as player:
         await player.bash(edits)
         there = (await player.bash(look)).split("ls:")[0]

@@ -77,6 +77,7 @@ async def test_a_streamed_answer_is_exactly_the_unstreamed_one(script: str, is_v
                 whole = await model.generate(request)
                 reply, listener = await hear(model, request)
                 assert reply == whole
+                assert None not in {reply.response_id, whole.response_id}
                 assert listener.message == whole.message
                 assert (whole.output_token_ids is not None) is is_vllm
                 assert whole.cost

@@ -55,6 +55,7 @@ class Chunk(Struct, gc=False):
     usage: Counted | None = None
     prompt_token_ids: list[int] | None = None
     weight_version: int | str | None = None
+    id: Any = None
     error: Any = None
     object: str | None = None
     message: Any = None
@@ -109,6 +110,7 @@ class Assembly:
         self._prompt_ids: list[int] | None = None
         self._usage: Counted | None = None
         self._weight_version: int | str | None = None
+        self._id: Any = None
 
     def add(self, chunk: Chunk) -> Delta | None:
         """Add a chunk; returns the piece to show, or None.
@@ -119,6 +121,8 @@ class Assembly:
         if chunk.error is not None or chunk.object == "error":
             told = chunk.error if chunk.error is not None else {"message": chunk.message, "code": chunk.code}
             raise BadAnswer(f"the server broke off the answer: {error_words(told)}", told)
+        if chunk.id is not None:
+            self._id = chunk.id
         if chunk.usage is not None:
             self._usage = chunk.usage
         if chunk.prompt_token_ids is not None:
@@ -225,4 +229,10 @@ class Assembly:
         choice = Choice(
             said, self._finish_reason, None if logprobs is None else Logprobs(content=logprobs), token_ids=ids
         )
-        return Answer([choice], usage=usage, prompt_token_ids=self._prompt_ids, weight_version=self._weight_version)
+        return Answer(
+            [choice],
+            usage=usage,
+            prompt_token_ids=self._prompt_ids,
+            weight_version=self._weight_version,
+            id=self._id,
+        )

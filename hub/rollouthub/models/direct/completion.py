@@ -95,7 +95,7 @@ class Answer(Struct, gc=False):
     """The body of an answer, restricted to the fields that the hub uses."""
 
     choices: list[Choice] = []
-    id: str | None = None
+    id: Any = None
     usage: Counted | None = None
     prompt_token_ids: list[int] | None = None
     weight_version: int | str | None = None
@@ -224,7 +224,7 @@ def as_reply(
         output_logprobs=output_logprobs,
         policy_version=_version(version_header if version_header is not None else answer.weight_version),
         retries=retries,
-        response_id=answer.id,
+        response_id=answer.id if isinstance(answer.id, str) else None,
     )
     return reply, is_dropped
 
