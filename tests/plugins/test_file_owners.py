@@ -20,14 +20,17 @@ def rows(name: str) -> object:
     return RowSource(f"hf:{name}").splits()
 
 
+FINDERS: tuple[Callable[[str], object], ...] = (find_environment, rows, find_source)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-@pytest.mark.parametrize("owned", [".", "env.toml", ".."])
-@pytest.mark.parametrize("find", [find_environment, rows, find_source])
+@pytest.mark.parametrize(
+    ("find", "owned"),
+    [(find_environment, "env.toml"), *((each, owned) for each in FINDERS for owned in (".", ".."))],
+)
 def test_what_another_user_put_there_is_taken_only_for_a_path(
     find: Callable[[str], object], owned: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if owned == "env.toml" and find is not find_environment:
-        pytest.skip("only an environment has one")
     monkeypatch.chdir(tmp_path)
     thing = Path("lab/thing")
     thing.parent.mkdir()
