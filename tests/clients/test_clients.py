@@ -1,7 +1,7 @@
 """Agents and clients that this project did not write play, are scored, and leave records that can be trained on.
 
 Each runs unmodified behind walls, its two URLs its only way out, and asks a model that plays a script with the tools it
-shows. Between them they speak all three APIs of the model seam, streamed and not, and four versions of MCP: with no
+shows. Between them they speak all three dialects of the model API, streamed and not, and four versions of MCP: with no
 session, one session, and one for every call.
 """
 

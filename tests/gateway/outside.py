@@ -84,7 +84,7 @@ class Desk:
             return await Attempt(Sample(context, card, task, "group", "group-0", 0, 1, None), 0, 0.0, _unseen).play()
 
     async def chat(self, address: SeatAddress, said: str | list[dict[str, Any]] = "count", **more: Any) -> Any:
-        """Ask the seam for a chat completion; status and JSON."""
+        """Ask the model API for a chat completion; status and JSON."""
         messages = [{"role": "user", "content": said}] if isinstance(said, str) else said
         url, headers = f"{address.llm_url}/chat/completions", more.pop("headers", {})
         body = {"model": "any", "messages": messages, **more}

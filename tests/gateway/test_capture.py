@@ -194,7 +194,7 @@ async def test_a_limit_is_a_proper_error_of_the_api(limits: Limits, stop: Stop, 
     assert len(rollout.turns) == 1
 
 
-async def test_what_broke_behind_the_seam_is_on_the_record_and_not_for_the_agent() -> None:
+async def test_what_broke_behind_the_model_api_is_on_the_record_and_not_for_the_agent() -> None:
     secret = "http://10.1.2.3:8000 refused sk-provider-key"
     async with desk([ModelError(secret, retryable=True)]) as made:
         answers: list[Any] = []

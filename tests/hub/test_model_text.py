@@ -215,13 +215,13 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
         CROWDED,
     ),
     **{
-        f"seam.{path}, messages": (
+        f"model_api.{path}, messages": (
             lambda text, path=path: spoken(path)(f'{{"messages":[{text}1],"input":[{text}1],"max_tokens":9}}'),
             CROWDED,
         )
         for path in PATHS
     },
-    **{f"seam.{path}": (spoken(path), ("{", "[", '{"messages":[', '{"messages":[{"content":"')) for path in PATHS},
+    **{f"model_api.{path}": (spoken(path), ("{", "[", '{"messages":[', '{"messages":[{"content":"')) for path in PATHS},
 }
 FOLDERS = (
     "agents/rollouthub_agents",

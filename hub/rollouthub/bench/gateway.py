@@ -77,7 +77,7 @@ async def measure_gateway(calls: int, levels: Sequence[int], say: Callable[[str]
         level = min(32, max(levels))
         say("model calls on the direct lane alone …")
         direct = _run_cell({"leg": "direct", "url": url, "count": calls, "concurrency": level})["cpu_ms"]
-        say("model calls through the seam …")
+        say("model calls through the model API …")
         rows.append(await _model_calls(url, level, calls))
         say("first words of a stream …")
         delay = await _first_words(url)
@@ -146,7 +146,7 @@ def _asker(session: aiohttp.ClientSession, url: str, body: bytes) -> Callable[[]
         async with session.post(url, data=body, headers={"Content-Type": "application/json"}) as response:
             raw = await response.read()
             if response.status != 200:
-                raise HubError(f"the seam answered a call of the benchmark with {raw[:200]!r}")
+                raise HubError(f"the model API answered a call of the benchmark with {raw[:200]!r}")
 
     return ask
 

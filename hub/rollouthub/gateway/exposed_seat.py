@@ -12,7 +12,7 @@ from rollouthub.engine.abandoned_calls import AbandonableCall
 from rollouthub.engine.external_calls import OutsideCalls
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import EpisodeError, EpisodeStop
-from rollouthub.gateway.model_api.retry_cache import Deliveries
+from rollouthub.gateway.model_api.retry_cache import RetryCache
 from rollouthub.gateway.rate_limit import TokenBucket
 from rollouthub.hosting.local.hosted_episode import BROKEN, CLOSED
 from rollouthub.hosting.server.agent_plane import new_user
@@ -68,13 +68,13 @@ def stopped(stop: EpisodeStop) -> CallToolResult:
     return text_result(LIMITED.format(limit=stop.stop), is_error=True)
 
 
-class Exposure:
+class ExposedSeat:
     """One seat, reachable by its token."""
 
     def __init__(self, seat: EpisodeSeat, info: EnvironmentInfo, metrics: Metrics, close_seconds: float) -> None:
         self.seat, self.info = seat, info
         self.calls = OutsideCalls(seat)
-        self.deliveries = Deliveries()
+        self.retry_cache = RetryCache()
         self.model_calls = 0
         """How many calls of the model API are being served."""
         self.requests = 0

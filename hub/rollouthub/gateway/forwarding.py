@@ -18,7 +18,7 @@ from rollouthub.engine.external_calls import OutsideCall
 from rollouthub.engine.tool_arguments import DEEPEST, TOO_DEEP, is_shallow
 from rollouthub.errors import EpisodeStop, TaskError
 from rollouthub.event_loop import MOST_VALUES, is_crowded_message
-from rollouthub.gateway.exposed_seat import Exposure, stopped
+from rollouthub.gateway.exposed_seat import ExposedSeat, stopped
 from rollouthub.hosting.local.toolbox import SUBMIT
 from rollouthub.hosting.server.agent_plane import BUSY, MAX_BODY_BYTES, MOST_REQUESTS, NOT_FOUND, refusal_of
 from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, answer, read_message
@@ -98,28 +98,28 @@ class Forwarder:
     def __init__(self, pool: HttpPool) -> None:
         self._pool = pool
 
-    async def serve(self, exposure: Exposure, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(self, exposed: ExposedSeat, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request from a client that has this seat's token."""
         if scope["method"] not in ("POST", "DELETE"):
             await answer(send, 405, headers=[(b"allow", b"POST, DELETE")])
             return
-        if exposure.requests >= MOST_REQUESTS:
+        if exposed.requests >= MOST_REQUESTS:
             await answer(send, 429, BUSY, headers=[(b"retry-after", b"1")])
             return
-        exposure.requests += 1
+        exposed.requests += 1
         try:
             body = await read_message(scope, receive, MAX_BODY_BYTES) if scope["method"] == "POST" else b""
-            with exposure.while_open(scope):
-                await self._forward(exposure, scope, body, send)
+            with exposed.while_open(scope):
+                await self._forward(exposed, scope, body, send)
                 return
-            if exposure.is_over:
+            if exposed.is_over:
                 await answer(send, 404, NOT_FOUND)
         except TooLarge as error:
             await answer(send, 413, refusal_of(error))
         finally:
-            exposure.requests -= 1
+            exposed.requests -= 1
 
-    async def _forward(self, exposure: Exposure, scope: Scope, body: bytes, send: Send) -> None:
+    async def _forward(self, exposed: ExposedSeat, scope: Scope, body: bytes, send: Send) -> None:
         request = _read_request(body)
         if request is None and scope["method"] == "POST":
             # Other readers of JSON take more for it, NaN for one: a tool would run that no record tells of.
@@ -132,37 +132,37 @@ class Forwarder:
                 await answer(send, 200, _as_response(request, text_result(TOO_DEEP, is_error=True)))
                 return
             try:
-                call = exposure.calls.begin(str(params.name), params.given, len(body))
+                call = exposed.calls.begin(str(params.name), params.given, len(body))
             except EpisodeStop as stop:
                 await answer(send, 200, _as_response(request, stopped(stop)))
                 return
         passing = _Passing(send)
         try:
-            await self._exchange(exposure, scope, body, passing)
+            await self._exchange(exposed, scope, body, passing)
         except (NoAnswer, ValueError) as error:
             # Not the error's text: it may hold the address.
             fault = TaskError(f"the environment's server did not answer an agent: {type(error).__name__}")
             if call is not None:
-                exposure.calls.lose(call, fault)
+                exposed.calls.lose(call, fault)
             logger.warning("%s", fault)
             await passing.break_off()
             return
         except BaseException as error:
             if call is not None:
-                exposure.calls.lose(call, error)
+                exposed.calls.lose(call, error)
             raise
         if call is not None:
             result = await _result_of(passing.raw, request.id if request is not None else None)
-            self._record(exposure, call, result)
+            self._record(exposed, call, result)
         await passing.end()
 
-    async def _exchange(self, exposure: Exposure, scope: Scope, body: bytes, passing: "_Passing") -> None:
+    async def _exchange(self, exposed: ExposedSeat, scope: Scope, body: bytes, passing: "_Passing") -> None:
         """Send the request to the environment's server, and pass its answer on.
 
         Raises:
             NoAnswer: there is none, or it is too large.
         """
-        url = exposure.forward_url
+        url = exposed.forward_url
         assert url is not None
         headers = {
             name.decode("latin-1"): value.decode("latin-1")
@@ -174,14 +174,14 @@ class Forwarder:
         ) as response:
             await passing.take(response)
 
-    def _record(self, exposure: Exposure, call: OutsideCall, result: CallToolResult | None) -> None:
+    def _record(self, exposed: ExposedSeat, call: OutsideCall, result: CallToolResult | None) -> None:
         if result is None:
             # Refused before any tool ran: nothing to record, and the model's request stays open for another try.
-            exposure.calls.lose(call, ValueError("refused"))
+            exposed.calls.lose(call, ValueError("refused"))
             return
         if (call.name == SUBMIT and not result.is_error) or is_last(result):
-            exposure.note_submitted()
-        exposure.calls.end(call, result)
+            exposed.note_submitted()
+        exposed.calls.end(call, result)
 
 
 def _read_request(body: bytes) -> _Request | None:

@@ -11,10 +11,10 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.gateway.closed_seat import answer_late
-from rollouthub.gateway.exposed_seat import Exposure
+from rollouthub.gateway.exposed_seat import ExposedSeat
 from rollouthub.gateway.forwarding import Forwarder, open_forwarder
 from rollouthub.gateway.model_api.dialect import CallProblem
-from rollouthub.gateway.model_api.model_api import UNAUTHORIZED, refuse, serve_seam
+from rollouthub.gateway.model_api.model_api import UNAUTHORIZED, refuse, serve_model_api
 from rollouthub.gateway.rate_limit import TokenBucket
 from rollouthub.hosting.server.agent_plane import BUSY, NOT_FOUND, AgentPlaneApp, token_of
 from rollouthub.hosting.server.served_episode import token_digest
@@ -26,7 +26,7 @@ from rollouthub.protocols import EnvironmentInfo, SeatAddress
 
 REMEMBERED = 10_000
 """How many tokens of ended episodes are remembered, to answer late calls with "episode closed"."""
-_SEAM = "/llm/"
+_MODEL_API = "/llm/"
 _PRACTICE = "/practice/"
 
 
@@ -47,58 +47,58 @@ class Gateway:
         """The application that serves `/practice/…`; None without practice."""
         self._per_second = requests_per_second
         self._guard, self._forwarder, self._tasks = guard, forwarder, tasks
-        self._exposures: dict[bytes, Exposure] = {}
+        self._exposed_seats: dict[bytes, ExposedSeat] = {}
         """The exposed seats by the digest of their token."""
         self._over: OrderedDict[bytes, None] = OrderedDict()
         self._planes: dict[str, AgentPlaneApp] = {}
         self._opening = anyio.Lock()
 
     @property
-    def exposures(self) -> int:
+    def exposed_seats(self) -> int:
         """How many seats are exposed now."""
-        return len(self._exposures)
+        return len(self._exposed_seats)
 
     @asynccontextmanager
     async def expose(
         self, seat: EpisodeSeat, info: EnvironmentInfo, close_seconds: float
     ) -> AsyncGenerator[SeatAddress]:
         """Make a seat reachable from outside, within the context."""
-        exposure = Exposure(seat, info, self.metrics, close_seconds)
+        exposed = ExposedSeat(seat, info, self.metrics, close_seconds)
         if self._per_second is not None:
-            exposure.bucket = TokenBucket(self._per_second)
-        plane = await self.plane_of(info) if exposure.forward_url is None else None
+            exposed.bucket = TokenBucket(self._per_second)
+        plane = await self.plane_of(info) if exposed.forward_url is None else None
         try:
-            with self._at_its_token(exposure):
-                yield self.address_of(exposure)
+            with self._at_its_token(exposed):
+                yield self.address_of(exposed)
         finally:
             with anyio.CancelScope(shield=True):
-                await exposure.end()
+                await exposed.end()
                 if plane is not None:
-                    await exposure.served.episode.answered()
-                    exposure.served.episode.closed.set()
-                    await plane.retire(exposure.served.episode)
+                    await exposed.served.episode.answered()
+                    exposed.served.episode.closed.set()
+                    await plane.retire(exposed.served.episode)
 
-    def address_of(self, exposure: Exposure) -> SeatAddress:
+    def address_of(self, exposed: ExposedSeat) -> SeatAddress:
         """The URLs and the token of a seat."""
-        token, model = exposure.token, exposure.seat.model_name
+        token, model = exposed.token, exposed.seat.model_name
         return SeatAddress(
             agent_url=f"{self.base_url}/e/{token}/mcp",
-            llm_url=None if model is None else f"{self.base_url}{_SEAM}{token}/v1",
+            llm_url=None if model is None else f"{self.base_url}{_MODEL_API}{token}/v1",
             api_key=token,
             model=model,
-            over=exposure.seat.over,
+            over=exposed.seat.over,
         )
 
     @contextmanager
-    def _at_its_token(self, exposure: Exposure) -> Generator[None]:
-        digest = token_digest(exposure.token)
-        self._exposures[digest] = exposure
+    def _at_its_token(self, exposed: ExposedSeat) -> Generator[None]:
+        digest = token_digest(exposed.token)
+        self._exposed_seats[digest] = exposed
         self.metrics.opened += 1
         self.metrics.open += 1
         try:
             yield
         finally:
-            del self._exposures[digest]
+            del self._exposed_seats[digest]
             self.metrics.open -= 1
             self._over[digest] = None
             while len(self._over) > REMEMBERED:
@@ -122,7 +122,7 @@ class Gateway:
         path: str = scope["path"]
         if path == "/health":
             await answer(send, 200, b'{"status":"ok"}')
-        elif path.startswith(_SEAM):
+        elif path.startswith(_MODEL_API):
             await self._serve_model(path, scope, receive, send)
         elif self.practice is not None and path.startswith(_PRACTICE):
             refusal = self._guard.refusal(scope)
@@ -133,49 +133,49 @@ class Gateway:
     async def _serve_agent(self, scope: Scope, receive: Receive, send: Send) -> None:
         token = token_of(scope)
         digest = token_digest(token) if token else b""
-        exposure = self._exposures.get(digest)
-        if exposure is None:
+        exposed = self._exposed_seats.get(digest)
+        if exposed is None:
             if digest in self._over and self._guard.refusal(scope) is None:
                 await answer_late(scope, receive, send)
             else:
                 await answer(send, 404, NOT_FOUND)
             return
         note_holder(scope, digest)
-        if (seconds := exposure.wait_seconds()) > 0:
+        if (seconds := exposed.wait_seconds()) > 0:
             self.metrics.calls["refused"] += 1
             await answer(send, 429, BUSY, headers=[(b"retry-after", b"%d" % math.ceil(seconds))])
             return
-        if exposure.forward_url is None:
-            plane = await self.plane_of(exposure.info)
-            await plane.serve_seat(exposure.served, scope, receive, send)
+        if exposed.forward_url is None:
+            plane = await self.plane_of(exposed.info)
+            await plane.serve_seat(exposed.served, scope, receive, send)
             return
         refusal = self._guard.refusal(scope)
         if refusal is not None:
             await answer(send, refusal)
             return
-        await self._forwarder.serve(exposure, scope, receive, send)
+        await self._forwarder.serve(exposed, scope, receive, send)
 
     async def _serve_model(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-        token, _, rest = path.removeprefix(_SEAM).partition("/")
+        token, _, rest = path.removeprefix(_MODEL_API).partition("/")
         if token == "v1":  # the key alone says whose it is
             token, rest = _key_of(scope), f"v1/{rest}"
         digest = token_digest(token) if token else b""
-        exposure = self._exposures.get(digest)
+        exposed = self._exposed_seats.get(digest)
         # Some clients are given the base with `/v1`, and add their own.
         rest = rest.removeprefix("v1/").removeprefix("v1/")
         refusal = self._guard.refusal(scope)
-        if exposure is None:
+        if exposed is None:
             await refuse(rest, send, UNAUTHORIZED)
             return
         note_holder(scope, digest)
         if refusal is not None:
             await answer(send, refusal)
-        elif (seconds := exposure.wait_seconds()) > 0:
+        elif (seconds := exposed.wait_seconds()) > 0:
             await refuse(
                 rest, send, CallProblem("busy", 429, "too many requests", retry_after_seconds=math.ceil(seconds))
             )
         else:
-            await serve_seam(exposure, rest, scope, receive, send)
+            await serve_model_api(exposed, rest, scope, receive, send)
 
 
 def _key_of(scope: Scope) -> str:

@@ -168,7 +168,7 @@ async def besieged() -> AsyncGenerator[Stronghold]:
         for event in opened:
             episodes.start_soon(play)
             await event.wait()
-        while made.gateway.exposures > 2:
+        while made.gateway.exposed_seats > 2:
             await anyio.lowlevel.checkpoint()
         yield Stronghold(made, mine=seats[1], others=seats[2], over=seats[0])
         done.set()

@@ -37,7 +37,7 @@ FORGED: dict[str, Callable[[SeatAddress], str]] = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-@pytest.mark.parametrize("place", ["path", "bearer", "seam path", "seam key", "x-api-key"])
+@pytest.mark.parametrize("place", ["path", "bearer", "model API path", "model API key", "x-api-key"])
 async def test_a_forged_token_opens_nothing(hold: Stronghold, name: str, place: str) -> None:
     token = FORGED[name](hold.mine)
     match place:
@@ -45,9 +45,9 @@ async def test_a_forged_token_opens_nothing(hold: Stronghold, name: str, place: 
             request = hold.post(f"/e/{token}/mcp", LIST)
         case "bearer":
             request = hold.post("/mcp", LIST, Authorization=f"Bearer {token}")
-        case "seam path":
+        case "model API path":
             request = hold.post(f"/llm/{token}/v1/chat/completions", ASK)
-        case "seam key":
+        case "model API key":
             request = hold.post("/llm/v1/chat/completions", ASK, Authorization=f"Bearer {token}")
         case _:
             request = hold.post("/llm/v1/messages", ASK, x_api_key=token)
@@ -215,7 +215,7 @@ async def test_of_many_answers_handed_in_at_once_one_counts() -> None:
 
 async def test_a_thousand_requests_for_tokens_that_do_not_exist_leave_nothing_behind(hold: Stronghold) -> None:
     gateway = hold.desk.gateway
-    before = gateway.exposures
+    before = gateway.exposed_seats
 
     async def knock(number: int) -> None:
         for turn in range(100):
@@ -226,4 +226,4 @@ async def test_a_thousand_requests_for_tokens_that_do_not_exist_leave_nothing_be
     async with anyio.create_task_group() as tasks:
         for number in range(10):
             tasks.start_soon(knock, number)
-    assert gateway.exposures == before
+    assert gateway.exposed_seats == before

@@ -8,7 +8,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from rollouthub.gateway.model_api import model_api as seam
+from rollouthub.gateway.model_api import model_api
 from rollouthub.gateway.model_api.anthropic_messages import count_tokens
 from rollouthub.gateway.model_api.dialects import PATHS, dialect_of
 from rollouthub.gateway.model_api.request_bounds import MOST_MESSAGES, MOST_PARTS, MOST_TOKENS, MOST_TOOLS, MOST_VALUES
@@ -102,7 +102,7 @@ async def test_a_large_request_leaves_the_loop_to_others(monkeypatch: pytest.Mon
         async def play(address: SeatAddress) -> None:
             with monkeypatch.context() as patch:
                 patch.setattr(anyio.to_thread, "run_sync", noted)
-                for size in (1, seam.MOST_BYTES_READ_AT_ONCE):
+                for size in (1, model_api.MOST_BYTES_READ_AT_ONCE):
                     status, _ = await made.chat(address, "x" * size)
                     statuses.append(status)
                     statuses.append(read_in.count("bytes"))

@@ -1,4 +1,4 @@
-"""Practice has a fixed URL, deals one task after the other, and never gives a reward."""
+"""Practice has a fixed URL, assigns one task after the other, and never gives a reward."""
 
 import io
 from collections.abc import AsyncGenerator

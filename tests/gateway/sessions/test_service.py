@@ -38,13 +38,13 @@ async def test_an_episode_is_opened_played_scored_and_kept(tmp_path: Path) -> No
 async def test_tasks_are_dealt_in_order_by_name_and_at_random(tmp_path: Path) -> None:
     async with front(tmp_path / "run", limit=3, seed=5) as hub:
 
-        async def dealt(**request: object) -> str:
+        async def assigned(**request: object) -> str:
             session = await hub.open(EpisodeRequest.model_validate(request))
             return (await session.close()).task.id
 
-        assert [await dealt() for _ in range(4)] == ["test/0", "test/1", "test/2", "test/0"]
-        assert await dealt(task="test/7") == "test/7"
-        assert {await dealt(pick="random") for _ in range(4)} <= {"test/0", "test/1", "test/2"}
+        assert [await assigned() for _ in range(4)] == ["test/0", "test/1", "test/2", "test/0"]
+        assert await assigned(task="test/7") == "test/7"
+        assert {await assigned(pick="random") for _ in range(4)} <= {"test/0", "test/1", "test/2"}
         with pytest.raises(UnknownNameError):
             await hub.open(EpisodeRequest(split="nowhere"))
         with pytest.raises(UnknownNameError):

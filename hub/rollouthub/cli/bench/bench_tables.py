@@ -67,9 +67,9 @@ def print_gateway(console: Console, report: GatewayReport) -> None:
     for row in report.rows:
         table.add_row(row.work, str(row.episodes), f"{row.cpu_ms:.3f}", f"{row.per_second:,.0f}", f"{row.count:,}")
     console.print(table)
-    direct, seam = report.direct_cpu_ms_per_call, report.seam_cpu_ms_per_call
+    direct, model_api = report.direct_cpu_ms_per_call, report.seam_cpu_ms_per_call
     console.print(
-        f"\na model call: {direct:.3f} ms on the direct lane alone, the seam adds {seam:.3f}", highlight=False
+        f"\na model call: {direct:.3f} ms on the direct lane alone, the model API adds {model_api:.3f}", highlight=False
     )
     console.print(f"a stream's first words come {report.first_token_delay_ms:.1f} ms later", highlight=False)
     console.print(f"1,000 episodes that wait take {report.idle_episodes_mb:.1f} MB", highlight=False)

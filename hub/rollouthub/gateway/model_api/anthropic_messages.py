@@ -5,7 +5,7 @@ from typing import Any, cast
 import msgspec
 
 from rollouthub.gateway.model_api.answer_blocks import AnswerBlock, Blocks
-from rollouthub.gateway.model_api.argument_aliases import Spellings
+from rollouthub.gateway.model_api.argument_aliases import ArgumentAliases
 from rollouthub.gateway.model_api.chat_dialect import finish_reason
 from rollouthub.gateway.model_api.chat_request import ChatReader
 from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem
@@ -36,7 +36,7 @@ class AnthropicMessages:
     """Reads requests of the Messages API and writes their answers."""
 
     def __init__(self) -> None:
-        self._reader, self._spellings = ChatReader(), Spellings()
+        self._reader, self._aliases = ChatReader(), ArgumentAliases()
 
     def read(self, body: bytes, scope: bytes = b"") -> AnswerRequest:
         """Parse a request's body; `scope` identifies the conversation's owner.
@@ -45,17 +45,17 @@ class AnthropicMessages:
             ValueError: the body is invalid; says what is wrong.
             CallRefused: litellm, which translates the request, is not available.
         """
-        return read_messages(body, self._reader, self._spellings, scope)
+        return read_messages(body, self._reader, self._aliases, scope)
 
     def whole(self, asked: AnswerRequest, reply: ModelReply, number: str) -> bytes:
         """The whole answer as one JSON body."""
-        events = MessagesEvents(asked, number, self._spellings.of(asked.scope))
+        events = MessagesEvents(asked, number, self._aliases.of(asked.scope))
         events.end(reply)
         return encode(events.message)
 
     def events(self, asked: AnswerRequest, number: str) -> "MessagesEvents":
         """A writer for an answer that is streamed."""
-        return MessagesEvents(asked, number, self._spellings.of(asked.scope))
+        return MessagesEvents(asked, number, self._aliases.of(asked.scope))
 
     def problem(self, problem: CallProblem) -> bytes:
         """The body of an error answer."""
@@ -74,8 +74,8 @@ def count_tokens(body: bytes) -> bytes:
 class MessagesEvents:
     """Streams one answer as content blocks: each is opened, filled and closed before the next."""
 
-    def __init__(self, asked: AnswerRequest, number: str, spellings: Spellings) -> None:
-        self._spellings = spellings
+    def __init__(self, asked: AnswerRequest, number: str, aliases: ArgumentAliases) -> None:
+        self._aliases = aliases
         self._blocks = Blocks(self)
         self._content: list[dict[str, Any]] = []
         self.message: dict[str, Any] = {
@@ -154,7 +154,7 @@ class MessagesEvents:
         if not isinstance(given, dict):
             wrapped = {UNREADABLE: block.text}
             return wrapped, encode(wrapped).decode()
-        self._spellings.keep(block.call_id, cast(object, given), block.text)
+        self._aliases.keep(block.call_id, cast(object, given), block.text)
         return cast(dict[str, Any], given), block.text
 
 

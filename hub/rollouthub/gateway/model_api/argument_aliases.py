@@ -11,7 +11,7 @@ from typing import Any, cast
 from rollouthub.gateway.model_api.decode_cache import DecodeCache
 
 
-class Spellings:
+class ArgumentAliases:
     """Original texts of tool arguments, by conversation owner, call id and meaning."""
 
     def __init__(self, known: DecodeCache[str] | None = None, scope: bytes = b"") -> None:
@@ -19,9 +19,9 @@ class Spellings:
         # Ids of calls may be equal in two episodes: some servers name none, and ours are then counted.
         self._scope = hashlib.blake2b(scope, digest_size=16).digest()
 
-    def of(self, scope: bytes) -> "Spellings":
+    def of(self, scope: bytes) -> "ArgumentAliases":
         """A view for one scope, over the same memory."""
-        return Spellings(self._known, scope)
+        return ArgumentAliases(self._known, scope)
 
     def keep(self, call_id: str, said: object, written: str) -> None:
         """Remember the original text, unless it equals the default formatting."""

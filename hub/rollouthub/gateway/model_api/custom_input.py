@@ -4,10 +4,10 @@ from typing import Any, cast
 
 import msgspec
 
-from rollouthub.gateway.model_api.argument_aliases import Spellings
+from rollouthub.gateway.model_api.argument_aliases import ArgumentAliases
 
 
-def custom_input(call_id: str, arguments: str, spellings: Spellings) -> str:
+def custom_input(call_id: str, arguments: str, aliases: ArgumentAliases) -> str:
     """The plain text in a call's arguments. The original arguments are remembered for when the agent sends the call
     back.
     """
@@ -18,7 +18,7 @@ def custom_input(call_id: str, arguments: str, spellings: Spellings) -> str:
     content = cast(dict[str, Any], read).get("content") if isinstance(read, dict) else None
     # A model that leaves out the wrapping means the same.
     plain = content if isinstance(content, str) else arguments
-    spellings.keep(call_id, wrapped(plain), arguments)
+    aliases.keep(call_id, wrapped(plain), arguments)
     return plain
 
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from rollouthub.gateway.model_api.argument_aliases import Spellings
+from rollouthub.gateway.model_api.argument_aliases import ArgumentAliases
 from rollouthub.gateway.model_api.chat_request import ChatReader
 from rollouthub.gateway.model_api.dialect import AnswerRequest
 from rollouthub.gateway.model_api.json_body import decoded
@@ -41,7 +41,7 @@ _decode = msgspec.json.Decoder(MessagesRequest).decode
 _decode_any = msgspec.json.Decoder().decode
 
 
-def read_messages(body: bytes, reader: ChatReader, spellings: Spellings, scope: bytes = b"") -> AnswerRequest:
+def read_messages(body: bytes, reader: ChatReader, aliases: ArgumentAliases, scope: bytes = b"") -> AnswerRequest:
     """Parse a request's body.
 
     Raises:
@@ -66,19 +66,19 @@ def read_messages(body: bytes, reader: ChatReader, spellings: Spellings, scope: 
         "output_format": format_,
     }
     chat = chat_of_messages({"messages": messages, **{name: value for name, value in fields.items() if value}})
-    _put_calls_right(chat, messages, spellings.of(scope))
+    _put_calls_right(chat, messages, aliases.of(scope))
     _put_tools_right(chat, tools, request.tool_choice)
     body = msgspec.json.encode({**chat, "model": request.model, "stream": request.stream})
     return reader.read(body, scope=scope)
 
 
-def written(call_id: str, given: Any, spellings: Spellings) -> str:
+def written(call_id: str, given: Any, aliases: ArgumentAliases) -> str:
     """A call's arguments in the model's original text."""
     match given:
         case {"INVALID_JSON": str(text), **rest} if not rest:  # as UNREADABLE has it
             return text
         case _:
-            return spellings.find(call_id, cast(object, given))
+            return aliases.find(call_id, cast(object, given))
 
 
 def estimated_tokens(body: bytes) -> int:
@@ -194,7 +194,7 @@ def _document(block: dict[str, Any]) -> dict[str, Any]:
     raise ValueError("a document is read as text or as base64 (application/pdf); the hub fetches and keeps none")
 
 
-def _put_calls_right(chat: dict[str, Any], messages: list[dict[str, Any]], spellings: Spellings) -> None:
+def _put_calls_right(chat: dict[str, Any], messages: list[dict[str, Any]], aliases: ArgumentAliases) -> None:
     """Restore tool names and arguments to the model's original text: litellm truncates names to 64 characters and
     reformats arguments.
     """
@@ -209,7 +209,7 @@ def _put_calls_right(chat: dict[str, Any], messages: list[dict[str, Any]], spell
     if [call["id"] for call in calls] != [block["id"] for block in asked]:
         raise ValueError("the tool calls of the conversation are not understood")
     for call, block in zip(calls, asked, strict=True):
-        arguments = written(block["id"], block.get("input", {}), spellings)
+        arguments = written(block["id"], block.get("input", {}), aliases)
         call["function"] = {"name": block["name"], "arguments": arguments}
 
 

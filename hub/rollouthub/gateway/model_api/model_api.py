@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from rollouthub.engine.abandoned_calls import AbandonableCall
 from rollouthub.errors import AgentError, BudgetError, EpisodeError, EpisodeStop
-from rollouthub.gateway.exposed_seat import Exposure
+from rollouthub.gateway.exposed_seat import ExposedSeat
 from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem, CallRefused, Dialect, model_list
 from rollouthub.gateway.model_api.dialects import COUNT_TOKENS, counted_tokens, dialect_of, make_ready
 from rollouthub.gateway.model_api.retry_cache import PendingAnswer
@@ -66,16 +66,16 @@ async def refuse(path: str, send: Send, problem: CallProblem) -> None:
     await answer(send, problem.status, dialect.problem(problem), headers=headers)
 
 
-async def serve_seam(exposure: Exposure, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+async def serve_model_api(exposed: ExposedSeat, path: str, scope: Scope, receive: Receive, send: Send) -> None:
     """Serve one request to a seat's model API; `path` is the part after `…/v1/`."""
     try:
-        await _serve(exposure, path, scope, receive, send)
+        await _serve(exposed, path, scope, receive, send)
     except CallRefused as refused:
         await refuse(path, send, refused.problem)
 
 
-async def _serve(exposure: Exposure, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-    model = exposure.seat.model_name
+async def _serve(exposed: ExposedSeat, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+    model = exposed.seat.model_name
     if path == "models" and scope["method"] == "GET":
         await answer(send, 200, model_list([] if model is None else [model]))
         return
@@ -90,11 +90,11 @@ async def _serve(exposure: Exposure, path: str, scope: Scope, receive: Receive, 
         raise CallRefused(
             CallProblem("invalid", 404, "this run has no model; the agent brings its own", "model_not_found")
         )
-    if exposure.model_calls >= MOST_CALLS:
+    if exposed.model_calls >= MOST_CALLS:
         raise CallRefused(
             CallProblem("busy", 429, f"at most {MOST_CALLS} calls of a seat at once", retry_after_seconds=1)
         )
-    exposure.model_calls += 1
+    exposed.model_calls += 1
     try:
         try:
             body = await read_body(scope, receive, MAX_BODY_BYTES)
@@ -107,10 +107,10 @@ async def _serve(exposure: Exposure, path: str, scope: Scope, receive: Receive, 
             await answer(send, 200, await _read(counted_tokens, body))
             return
         assert dialect is not None
-        asked = await _read(partial(dialect.read, scope=exposure.token.encode()), body)
-        await _Call(exposure, dialect, asked, path, body, scope, send).answer()
+        asked = await _read(partial(dialect.read, scope=exposed.token.encode()), body)
+        await _Call(exposed, dialect, asked, path, body, scope, send).answer()
     finally:
-        exposure.model_calls -= 1
+        exposed.model_calls -= 1
 
 
 async def _read(read: Callable[[bytes], _Read], body: bytes) -> _Read:
@@ -137,7 +137,7 @@ class _Call:
 
     def __init__(
         self,
-        exposure: Exposure,
+        exposed: ExposedSeat,
         dialect: Dialect,
         asked: AnswerRequest,
         path: str,
@@ -145,7 +145,7 @@ class _Call:
         scope: Scope,
         send: Send,
     ) -> None:
-        self._exposure, self._dialect, self._scope, self._send = exposure, dialect, scope, send
+        self._exposed, self._dialect, self._scope, self._send = exposed, dialect, scope, send
         self._asked = asked
         named = header(scope, _KEY_HEADER)
         retries = header(scope, _RETRY_HEADER)
@@ -157,33 +157,33 @@ class _Call:
 
     async def answer(self) -> None:
         """Answer the call, with the answer of an earlier try if there is one."""
-        deliveries = self._exposure.deliveries
-        reply = await deliveries.earlier(self._key, is_retry=self._is_retry)
+        retry_cache = self._exposed.retry_cache
+        reply = await retry_cache.earlier(self._key, is_retry=self._is_retry)
         if reply is not None:
             await self._deliver(reply, None)
             return
         # Whoever hangs up wants no answer any more, and it may cost money.
-        with deliveries.on_the_way(self._key) as delivery, self._exposure.while_open(self._scope) as patience:
-            patience.left = partial(setattr, delivery, "reply")
-            await self._generate(delivery, patience)
+        with retry_cache.on_the_way(self._key) as pending, self._exposed.while_open(self._scope) as patience:
+            patience.left = partial(setattr, pending, "reply")
+            await self._generate(pending, patience)
             return
-        if self._exposure.is_over and not self._is_answering:
+        if self._exposed.is_over and not self._is_answering:
             if self._out is None or not self._out.has_begun:
                 raise CallRefused(CLOSED)
             await self._out.fail(CLOSED)
             return
-        if delivery.reply is not None:
-            deliveries.keep(self._key, delivery.reply, is_delivered=False)
+        if pending.reply is not None:
+            retry_cache.keep(self._key, pending.reply, is_delivered=False)
         logger.debug("an agent left before its model had answered")
 
-    async def _generate(self, delivery: PendingAnswer, patience: AbandonableCall) -> None:
-        exposure, asked = self._exposure, self._asked
-        if exposure.is_over:
+    async def _generate(self, pending: PendingAnswer, patience: AbandonableCall) -> None:
+        exposed, asked = self._exposed, self._asked
+        if exposed.is_over:
             raise CallRefused(CLOSED)
-        _take_media(exposure.seat.recorder.media, asked.media)
+        _take_media(exposed.seat.recorder.media, asked.media)
         out = self._out = _Stream(self._dialect, asked, self._number(), self._send) if asked.is_stream else None
         try:
-            reply = delivery.reply = await exposure.seat.ask(
+            reply = pending.reply = await exposed.seat.ask(
                 asked.messages,
                 asked.tools,
                 asked_for=_asked_for(asked),
@@ -196,9 +196,9 @@ class _Call:
                 raise CallRefused(problem) from None
             await out.fail(problem)
             return
-        exposure.deliveries.keep(self._key, reply, is_delivered=False)
+        exposed.retry_cache.keep(self._key, reply, is_delivered=False)
         await self._deliver(reply, out)
-        exposure.seat.look()
+        exposed.seat.look()
 
     async def _deliver(self, reply: ModelReply, out: "_Stream | None") -> None:
         asked = self._asked
@@ -209,10 +209,10 @@ class _Call:
         else:
             whole = partial(self._dialect.whole, asked, number=self._number())
             await answer(self._send, 200, await _written(whole, reply))
-        self._exposure.deliveries.keep(self._key, reply, is_delivered=True)
+        self._exposed.retry_cache.keep(self._key, reply, is_delivered=True)
 
     def _number(self) -> str:
-        return f"{self._key.hex()[:16]}{len(self._exposure.seat.recorder.turns):06x}"
+        return f"{self._key.hex()[:16]}{len(self._exposed.seat.recorder.turns):06x}"
 
 
 class _Stream:

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from rollouthub.gateway.model_api.answer_blocks import AnswerBlock, Blocks
-from rollouthub.gateway.model_api.argument_aliases import Spellings
+from rollouthub.gateway.model_api.argument_aliases import ArgumentAliases
 from rollouthub.gateway.model_api.chat_request import ChatReader
 from rollouthub.gateway.model_api.custom_input import custom_input
 from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem
@@ -24,7 +24,7 @@ class Responses:
     """Reads requests of the Responses API and writes their answers."""
 
     def __init__(self) -> None:
-        self._reader, self._spellings = ChatReader(), Spellings()
+        self._reader, self._aliases = ChatReader(), ArgumentAliases()
 
     def read(self, body: bytes, scope: bytes = b"") -> AnswerRequest:
         """Parse a request's body; `scope` identifies the conversation's owner.
@@ -33,17 +33,17 @@ class Responses:
             ValueError: the body is invalid; says what is wrong.
             CallRefused: litellm, which translates the request, is not available.
         """
-        return read_responses(body, self._reader, self._spellings, scope)
+        return read_responses(body, self._reader, self._aliases, scope)
 
     def whole(self, asked: AnswerRequest, reply: ModelReply, number: str) -> bytes:
         """The whole answer as one JSON body."""
-        events = ResponsesEvents(asked, number, self._spellings.of(asked.scope))
+        events = ResponsesEvents(asked, number, self._aliases.of(asked.scope))
         events.end(reply)
         return encode(events.response)
 
     def events(self, asked: AnswerRequest, number: str) -> "ResponsesEvents":
         """A writer for an answer that is streamed."""
-        return ResponsesEvents(asked, number, self._spellings.of(asked.scope))
+        return ResponsesEvents(asked, number, self._aliases.of(asked.scope))
 
     def problem(self, problem: CallProblem) -> bytes:
         """The body of an error answer."""
@@ -53,9 +53,9 @@ class Responses:
 class ResponsesEvents:
     """Streams one answer as items: each is opened, filled and closed before the next."""
 
-    def __init__(self, asked: AnswerRequest, number: str, spellings: Spellings) -> None:
+    def __init__(self, asked: AnswerRequest, number: str, aliases: ArgumentAliases) -> None:
         self._shape: ResponsesShape = asked.own
-        self._number, self._spellings = number, spellings
+        self._number, self._aliases = number, aliases
         self._blocks = Blocks(self)
         self._sequence = 0
         self._items: list[dict[str, Any]] = []
@@ -176,7 +176,7 @@ class ResponsesEvents:
             item["namespace"] = space
         if block.name in self._shape.custom:
             is_whole = status == "completed"
-            said = custom_input(block.call_id, block.text, self._spellings) if is_whole else ""
+            said = custom_input(block.call_id, block.text, self._aliases) if is_whole else ""
             return {"type": "custom_tool_call", **item, "input": said}
         return {"type": "function_call", **item, "arguments": block.text}
 

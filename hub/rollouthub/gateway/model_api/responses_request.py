@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from rollouthub.gateway.model_api.argument_aliases import Spellings
+from rollouthub.gateway.model_api.argument_aliases import ArgumentAliases
 from rollouthub.gateway.model_api.chat_request import ChatReader
 from rollouthub.gateway.model_api.dialect import AnswerRequest
 from rollouthub.gateway.model_api.json_body import decoded
@@ -57,7 +57,7 @@ class ResponsesShape:
 _decode = msgspec.json.Decoder(ResponsesRequest).decode
 
 
-def read_responses(body: bytes, reader: ChatReader, spellings: Spellings, scope: bytes = b"") -> AnswerRequest:
+def read_responses(body: bytes, reader: ChatReader, aliases: ArgumentAliases, scope: bytes = b"") -> AnswerRequest:
     """Parse a request's body.
 
     Raises:
@@ -81,7 +81,7 @@ def read_responses(body: bytes, reader: ChatReader, spellings: Spellings, scope:
     )
     names = _custom_names(tools)
     for message in chat["messages"]:
-        _put_right(message, thoughts, names, spellings.of(scope))
+        _put_right(message, thoughts, names, aliases.of(scope))
     _put_tools_right(chat)
     chat |= {"model": request.model, "stream": request.stream}
     shape = ResponsesShape(names, namespaces_of(tools), "reasoning.encrypted_content" in (request.include or ()))
@@ -238,7 +238,7 @@ def _choice(choice: str | dict[str, Any] | None) -> str | dict[str, Any] | None:
     return choice
 
 
-def _put_right(message: dict[str, Any], thoughts: list[str], custom: frozenset[str], spellings: Spellings) -> None:
+def _put_right(message: dict[str, Any], thoughts: list[str], custom: frozenset[str], aliases: ArgumentAliases) -> None:
     """Restore reasoning, text and custom tool arguments of a message to the model's original text."""
     if message.get("role") != "assistant":
         return
@@ -253,7 +253,7 @@ def _put_right(message: dict[str, Any], thoughts: list[str], custom: frozenset[s
     for call in message.get("tool_calls") or ():
         function = call["function"]
         if function["name"] in custom and (arguments := function["arguments"]):
-            function["arguments"] = spellings.find(call["id"], msgspec.json.decode(arguments))
+            function["arguments"] = aliases.find(call["id"], msgspec.json.decode(arguments))
 
 
 def _put_tools_right(chat: dict[str, Any]) -> None:

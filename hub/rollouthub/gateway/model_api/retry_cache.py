@@ -32,7 +32,7 @@ class PendingAnswer:
             self._over.set()
 
 
-class Deliveries:
+class RetryCache:
     """The answered model calls of one seat, kept so that a repeated request gets the same answer.
 
     A client whose connection broke repeats a request that was answered already. If a header marks it as a retry, or the
@@ -57,13 +57,13 @@ class Deliveries:
     @contextmanager
     def on_the_way(self, key: bytes) -> Generator[PendingAnswer]:
         """Register a call while it is being answered; the caller sets `reply` once there is one."""
-        delivery = self._on_the_way[key] = PendingAnswer()
+        pending = self._on_the_way[key] = PendingAnswer()
         try:
-            yield delivery
+            yield pending
         finally:
-            if self._on_the_way.get(key) is delivery:
+            if self._on_the_way.get(key) is pending:
                 del self._on_the_way[key]
-            delivery.end()
+            pending.end()
 
     def keep(self, key: bytes, reply: ModelReply, *, is_delivered: bool) -> None:
         """Keep an answer for a retry."""

@@ -109,7 +109,7 @@ class Table:
         """Empty: the table is found by its URL, without a token."""
         self._session: AgentSession | None = None
         self._plane: RecordedPlane | None = None
-        self._dealing = anyio.Lock()
+        self._opening = anyio.Lock()
         info = service.environment(environment).opened.host.info
         name = f"practice-{environment}-{key}"
         self.requests = 0
@@ -134,13 +134,13 @@ class Table:
         """Whether no task was ever opened here."""
         return self._session is None
 
-    async def deal(self) -> None:
+    async def open_next_task(self) -> None:
         """Open the next task if the last is over.
 
         Raises:
             HubError: no task can be opened.
         """
-        async with self._dealing:
+        async with self._opening:
             if self.is_over:
                 url = practice_url(self._service.gateway.base_url, self._environment)
                 session = await self._service.practise(self._environment, Unexposed(url))
@@ -169,9 +169,9 @@ class Table:
         """Call a tool of the task; once the task is over, `get_task` opens the next one."""
         if name == GET_TASK and self.is_over:
             try:
-                await self.deal()
+                await self.open_next_task()
             except HubError as error:
-                logger.warning("no practice task could be dealt: %s", error)
+                logger.warning("no practice task could be opened: %s", error)
                 return text_result("No task can be opened now; try again later.", is_error=True)
         if self.is_over or self._plane is None:
             return text_result(OVER, is_error=True)
@@ -235,9 +235,9 @@ class Practice:
             receive = again(body, receive)
             if table.is_new or (_method(body) in _DEALING and table.is_over):
                 try:
-                    await table.deal()
+                    await table.open_next_task()
                 except HubError as error:
-                    logger.warning("no practice task could be dealt: %s", error)
+                    logger.warning("no practice task could be opened: %s", error)
                     await answer(send, 503, _FULL, headers=[(b"retry-after", b"5")])
                     return
         await (await self._plane(name)).serve_seat(table.seat, scope, receive, send)

@@ -217,7 +217,7 @@ class HubService:
                 card = await served.practice.following(None)
                 sample = self._practice_sample(context, card, served.practice.seed)
             else:
-                card = await self._deal(request, served, again)
+                card = await self._assign(request, served, again)
                 sample = self._sample(context, card, request.seed, again)
             self._play(session, sample, 0 if again is None else again.attempt + 1, request, keyed)
             await session.opened()
@@ -257,13 +257,13 @@ class HubService:
             )
         return limits
 
-    async def _deal(self, request: EpisodeRequest, served: Served, again: Rollout | None) -> TaskCard:
+    async def _assign(self, request: EpisodeRequest, served: Served, again: Rollout | None) -> TaskCard:
         if again is not None:
             return await served.task_picker.find(again.task.split, again.task.id)
         if request.task is not None:
             return await served.task_picker.find(request.split, request.task)
-        deal = served.task_picker.any if request.pick == "random" else served.task_picker.following
-        return await deal(request.split)
+        assign = served.task_picker.any if request.pick == "random" else served.task_picker.following
+        return await assign(request.split)
 
     def _sample(self, context: SampleContext, card: TaskCard, seed: int | None, again: Rollout | None) -> Sample:
         """The next free sample of a task; or the sample of the earlier attempt `again`."""

@@ -165,7 +165,7 @@ class LitellmModel:
                 return await self._litellm.acompletion(**asked)
         except TimeoutError:
             raise TryFailed(f"no answer within the {left:.3g} s the call had left") from None
-        except Exception as error:  # the one seam to litellm, which raises its own and its providers' errors
+        except Exception as error:  # the only calls into litellm, which raises its own and its providers' errors
             raise self._failed_try(
                 self._litellm, error, self._identity.key_name, sent_key=self._sends_key, left_seconds=left
             ) from error

@@ -87,7 +87,7 @@ class HfChatFormat:
             )
         except ModelError:
             raise
-        except Exception as error:  # a seam: templates raise what they like
+        except Exception as error:  # templates raise any exception
             raise ModelError(f"the chat template refuses the conversation: {error}", retryable=False) from error
         assert isinstance(text, str), "a chat template that is not to tokenize gives text"
         return text

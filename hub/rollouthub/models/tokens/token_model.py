@@ -115,7 +115,7 @@ class TokenModel:
                 )
             except (HubError, TimeoutError):
                 raise
-            except Exception as error:  # a seam: engines are anyone's
+            except Exception as error:  # an engine may raise any exception
                 raise ModelError(f"{self._name}: the engine failed: {describe(error)}") from error
             sampled = sampled.and_then(more) if breaks else more
             if not sampled.is_broken_off:

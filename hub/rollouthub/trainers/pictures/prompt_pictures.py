@@ -56,7 +56,7 @@ class PromptPictures:
             )
         except ModelError:
             raise
-        except Exception as error:  # a seam: processors raise what they like
+        except Exception as error:  # processors raise any exception
             raise ModelError(f"the processor refuses a rollout's pictures: {error}", retryable=False) from error
         return dict(made)
 
@@ -81,7 +81,7 @@ class PromptPictures:
     def _encoded(self, text: str, pictures: Sequence[Any]) -> list[int]:
         try:
             inputs = self.inputs(text, pictures)
-        except Exception as error:  # a seam: processors raise what they like
+        except Exception as error:  # processors raise any exception
             raise ModelError(f"the processor refuses the conversation's pictures: {error}", retryable=False) from error
         ids: list[int] = inputs["input_ids"][0].tolist()
         shown = len(self.runs(ids))

@@ -96,7 +96,7 @@ class PolicyEngine:
         with anyio.CancelScope(shield=True):  # the others' answers do not go with the one who happens to sample
             try:
                 await anyio.to_thread.run_sync(self._run, batch)
-            except Exception as error:  # a seam: torch and the model raise what they like
+            except Exception as error:  # torch and the model raise any exception
                 for call in batch:
                     call.failure = ModelError(f"the policy failed: {describe(error)}", retryable=False)
         for call in batch:

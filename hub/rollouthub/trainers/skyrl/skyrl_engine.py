@@ -97,5 +97,5 @@ class SkyrlEngine:
             return
         try:
             await finish(session)
-        except Exception as error:  # a seam: a courtesy must not cost a rollout
+        except Exception as error:  # a courtesy must not cost a rollout
             logger.debug("SkyRL's client did not take the end of session %s: %s", session, error)

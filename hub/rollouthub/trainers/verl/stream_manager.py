@@ -115,7 +115,7 @@ def _worker_class() -> Any:
                         named = queueing.list_of_dict_to_tensordict([{"uid": uid} for _ in made])
                         await queue.async_kv_batch_put(keys=keys, fields=named, partition_id="train")
                 status = "finished"
-            except Exception:  # a seam: veRL replaces a group that failed, and waits for ever for one without an end
+            except Exception:  # veRL replaces a group that failed, and waits for ever for one without an end
                 logger.exception("the group %s of veRL's failed", row["uid"])
             await say(tag={"status": status})
 

@@ -29,7 +29,7 @@ _GUESSED = (
     "/%76%31/environment", "/v1/environment/", "/v1/environment%00", "/e/{token}/mcp;/v1/environment",
     "/llm/{token}/v1/../../../v1/environment", "/llm/{token}", "/llm/{token}/admin", "/episodes", "/live", "/metrics/",
 )  # fmt: skip
-_SEAM_PATHS = (
+_MODEL_API_PATHS = (
     "episodes", "verify", "environment", "tasks", "files", "fine_tuning/jobs", "embeddings", "assistants", "admin",
     "keys",
     "models/secret", "chat/completions/../../../v1/environment", "responses/resp_1", "batches", "../v1/episodes",
@@ -68,18 +68,18 @@ async def control_routes(context: AttackContext) -> str:
     return f"{context.wire.requests} requests for control routes get nothing"
 
 
-async def seam_routes(context: AttackContext) -> str:
+async def model_api_routes(context: AttackContext) -> str:
     """Below the model API's address there must be only models and completions."""
     async with context.episode("gateway") as opened:
         base = opened.place.llm_url
         if base is None:
-            raise NotTried("the gateway gives this seat no model seam")
-        for path in _SEAM_PATHS:
+            raise NotTried("the gateway gives this seat no model API")
+        for path in _MODEL_API_PATHS:
             for method in ("GET", "POST", "DELETE"):
-                where = f"{method} {path} at the seam"
+                where = f"{method} {path} at the model API"
                 answer = await context.wire.send(where, method, f"{base}/{path}", b"{}" if method == "POST" else None)
                 if _answers(answer):
-                    context.note(f"the seam answers {method} {path} with {answer.status}", answer)
+                    context.note(f"the model API answers {method} {path} with {answer.status}", answer)
         if await context.state_of(opened) != "open":
             context.note("after that, the episode is no longer open")
     return f"{context.wire.requests} requests beside the dialects get nothing"
@@ -133,7 +133,7 @@ def _answers(answer: RawExchange) -> bool:
 
 ATTACKS = (
     Attack("control-routes", "L3", "the agents' listeners have no control route, whoever asks", control_routes),
-    Attack("seam-routes", "L3", "the model seam answers for models and nothing else", seam_routes),
+    Attack("seam-routes", "L3", "the model API answers for models and nothing else", model_api_routes),
     Attack("verbs", "L3", "an MCP endpoint takes POST and DELETE alone", verbs),
     Attack("agent-token", "L3", "what an agent holds opens nothing of the control plane", control_with_agent_token),
 )

@@ -79,7 +79,7 @@ async def _knock(context: AttackContext, opened: OpenEpisode, what: str, token: 
     ]
     if opened.place.llm_url is not None:
         for path, headers in ((f"/llm/{token}/v1/models", {}), ("/llm/v1/models", bearer | {"X-Api-Key": plain})):
-            answers.append(await wire.send(f"{where}, at the seam", "GET", base + path, None, headers))
+            answers.append(await wire.send(f"{where}, at the model API", "GET", base + path, None, headers))
     return answers
 
 

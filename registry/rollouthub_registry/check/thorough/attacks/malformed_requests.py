@@ -16,7 +16,7 @@ from rollouthub_registry.check.thorough.attack_context import AttackContext
 from rollouthub_registry.check.thorough.raw_exchange import RawExchange
 
 OVERSIZE = 5 * 2**20
-SEAM_OVERSIZE = 40 * 2**20
+MODEL_API_OVERSIZE = 40 * 2**20
 _HANGING = 40
 _STILL_SECONDS = 5.0
 
@@ -114,7 +114,7 @@ async def oversize(context: AttackContext) -> str:
             )
             await _send_large(context, opened, "a body of 5 MiB", opened.place.url, body, headers)
             if opened.place.llm_url is not None:
-                talk = {"model": "any", "messages": [{"role": "user", "content": "y" * SEAM_OVERSIZE}]}
+                talk = {"model": "any", "messages": [{"role": "user", "content": "y" * MODEL_API_OVERSIZE}]}
                 url = f"{opened.place.llm_url}/chat/completions"
                 await _send_large(context, opened, "a talk of 40 MiB", url, json.dumps(talk).encode(), raw_mcp.ACCEPT)
             endless = _head(opened, "POST") + b"".join(b"X-%d: %s\r\n" % (number, b"y" * 1000) for number in range(400))
@@ -219,7 +219,7 @@ async def foreign_origin(context: AttackContext) -> str:
                     url = f"{opened.place.llm_url}/models"
                     answer = await context.wire.send(f"models with {headers}", "GET", url, None, headers)
                     if answer.is_granted:
-                        context.note(f"a request with {headers} is served at the seam", answer)
+                        context.note(f"a request with {headers} is served at the model API", answer)
     return "foreign names and origins are refused"
 
 

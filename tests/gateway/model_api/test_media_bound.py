@@ -5,13 +5,13 @@ import base64
 import pytest
 
 from rollouthub import Limits
-from rollouthub.gateway.model_api import model_api as seam
+from rollouthub.gateway.model_api import model_api
 from rollouthub.protocols import SeatAddress
 from tests.gateway.outside import desk
 
 
 async def test_media_of_an_episode_are_bounded_even_past_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seam, "MOST_MEDIA_BYTES", 2000)
+    monkeypatch.setattr(model_api, "MOST_MEDIA_BYTES", 2000)
     async with desk(["hello"]) as made:
         statuses: list[int] = []
 
