@@ -68,11 +68,11 @@ async def test_a_line_to_type_in_takes_what_is_typed_ahead_and_gives_the_keys_ba
         assert isinstance(screen, RunScreen)
         await burst(pilot, "2", "f", 'outcome == "scored" and turns > 0', "enter", "/arith", "enter", "jj", "x")
         pane = screen.query_one(RolloutsPane)
-        assert pane.wanted.where.text == 'outcome == "scored" and turns > 0'
-        assert pane.wanted.search == "arith"
+        assert pane.rollout_query.where.text == 'outcome == "scored" and turns > 0'
+        assert pane.rollout_query.search == "arith"
         assert (pilot.app.focused, pane.table.cursor) == (pane.table, 2)
         await burst(pilot, "/nonsense", "escape", "j")
-        assert (pane.wanted.search, pane.table.cursor) == ("arith", 1)
+        assert (pane.rollout_query.search, pane.table.cursor) == ("arith", 1)
 
 
 async def test_a_question_gets_the_keys_typed_after_the_one_that_asks_it(at_home: Path) -> None:
@@ -91,7 +91,7 @@ async def test_what_is_pasted_stays_between_the_keys_around_it(at_home: Path) ->
             pilot.app.post_message(event)
         await settled(pilot)
         pane = pilot.app.screen.query_one(RolloutsPane)
-        assert (pane.query_one(Input).value, pane.wanted.search, pane.table.cursor) == ("arith", "arith", 1)
+        assert (pane.query_one(Input).value, pane.rollout_query.search, pane.table.cursor) == ("arith", "arith", 1)
 
 
 async def test_a_paste_alone_is_taken_though_nothing_comes_after_it(at_home: Path) -> None:

@@ -16,7 +16,7 @@ from rollouthub_tui.widgets.rollouts import fields
 from rollouthub_tui.widgets.rollouts.fields import Shape, fit, next_sort, sort_words
 from rollouthub_tui.widgets.rollouts.in_flight import InFlight, columns_of
 from rollouthub_tui.widgets.rollouts.pane import RolloutsPane
-from rollouthub_tui.widgets.rollouts.rollout_query import Wanted
+from rollouthub_tui.widgets.rollouts.rollout_query import RolloutQuery
 from rollouthub_tui.widgets.rollouts.row_words import name_of, shortened
 from rollouthub_tui.widgets.rollouts.status_line import wrapped
 from tests.store.records import record, write
@@ -139,12 +139,12 @@ def state(number: int) -> LiveState:
 
 
 def test_what_is_in_flight_keeps_its_place_and_is_filtered_by_what_is_known() -> None:
-    flights, wanted = InFlight(), Wanted()
-    flights.take([state(1), state(0)], wanted, None)  # the one that moved last comes first
-    flights.take([state(0), state(2), state(1)], wanted, None)
+    flights, query = InFlight(), RolloutQuery()
+    flights.take([state(1), state(0)], query, None)  # the one that moved last comes first
+    flights.take([state(0), state(2), state(1)], query, None)
     assert [one.turn for one in flights.states] == [0, 1, 2]
-    wanted.sort = "output_tokens"
-    flights.take([state(0), state(2), state(1)], wanted, None)
+    query.sort = "output_tokens"
+    flights.take([state(0), state(2), state(1)], query, None)
     assert ([one.turn for one in flights.states], flights.row(("g2-0", 0))) == ([2, 1, 0], 0)
     columns = columns_of([state(0), state(1)])
     for text, holds in {
@@ -161,14 +161,14 @@ def test_what_is_in_flight_keeps_its_place_and_is_filtered_by_what_is_known() ->
 
 
 def test_what_was_wanted_last_is_taken_back_first() -> None:
-    wanted = Wanted()
-    assert wanted.take_back() is None
-    wanted.where, wanted.search, wanted.group = parse_filter("reward < 1"), "a", "g"
-    wanted.errors = wanted.attempts = True
-    wanted.pattern, wanted.matching = "x", {1}
+    query = RolloutQuery()
+    assert query.take_back() is None
+    query.where, query.search, query.group = parse_filter("reward < 1"), "a", "g"
+    query.errors = query.attempts = True
+    query.pattern, query.matching = "x", {1}
     for name in ("filter", "search", "task", "errors only", "all attempts", "transcripts"):
-        wanted.note(name, True)
-    said = wanted.words(lambda group: f"task of {group}")
+        query.note(name, True)
+    said = query.words(lambda group: f"task of {group}")
     assert said[1:] == [
         "filter reward < 1",
         "search “a”",
@@ -177,9 +177,9 @@ def test_what_was_wanted_last_is_taken_back_first() -> None:
         "all attempts",
         "transcripts /x/",
     ]
-    taken = [wanted.take_back() for _ in range(6)]
+    taken = [query.take_back() for _ in range(6)]
     assert taken == ["transcripts", "all attempts", "errors only", "task", "search", "filter"]
-    assert wanted == Wanted(where=wanted.where) and wanted.where.text == ""
+    assert query == RolloutQuery(where=query.where) and query.where.text == ""
 
 
 def test_a_sentence_is_broken_between_its_parts() -> None:

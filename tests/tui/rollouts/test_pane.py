@@ -66,7 +66,7 @@ async def test_rows_are_sorted_filtered_and_searched_by_keys(ended: Path, tmp_pa
         assert present == sorted(present, reverse=True) and rewards[len(present) :] == [None] * (96 - len(present))
         assert "▼reward" in lines(pane.table)[0]
         await pilot.press("S")
-        assert (pane.wanted.sort, pane.wanted.descending) == ("reward", False)
+        assert (pane.rollout_query.sort, pane.rollout_query.descending) == ("reward", False)
         assert (app.settings.sort, app.settings.is_descending) == ("reward", False)
         await pilot.press("s", "s")
         assert said(pane) == "1 of 96 · newest first"
@@ -157,9 +157,9 @@ async def test_a_click_selects_a_second_opens_and_one_on_a_title_sorts(ended: Pa
         assert [what[:1] for what in app.opened] == [("rollout",)]
         at = lines(table)[0].index("turns")
         await pilot.click(table, offset=(at, 0))
-        assert (pane.wanted.sort, pane.wanted.descending) == ("turns", True)
+        assert (pane.rollout_query.sort, pane.rollout_query.descending) == ("turns", True)
         await pilot.click(table, offset=(at + 1, 0))
-        assert (pane.wanted.sort, pane.wanted.descending) == ("turns", False)
+        assert (pane.rollout_query.sort, pane.rollout_query.descending) == ("turns", False)
     run.close()
 
 

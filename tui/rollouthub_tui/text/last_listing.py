@@ -11,7 +11,7 @@ from rollouthub_tui.text.rollout_words import live_words, record_words
 from rollouthub_tui.text.run_words import group_words
 from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.rollouts.in_flight import InFlight
-from rollouthub_tui.widgets.rollouts.rollout_query import Wanted
+from rollouthub_tui.widgets.rollouts.rollout_query import RolloutQuery
 from rollouthub_tui.widgets.rollouts.search_hits import Hits
 
 
@@ -56,12 +56,12 @@ class ShownRollouts:
     generation: int = field(default=0)
 
     @classmethod
-    def of(cls, run: WatchedRun, wanted: Wanted, hits: Hits | None = None) -> "ShownRollouts":
-        """List the rollouts selected by `wanted`: those in flight, then those with a record."""
-        line = run.feed.groups.find(wanted.group) if wanted.group else None
+    def of(cls, run: WatchedRun, query: RolloutQuery, hits: Hits | None = None) -> "ShownRollouts":
+        """List the rollouts selected by `query`: those in flight, then those with a record."""
+        line = run.feed.groups.find(query.group) if query.group else None
         flights = InFlight()
-        flights.take(run.feed.live, wanted, (line.environment, line.task_id or "") if line else None)
-        return cls(run, wanted.rollouts(run.feed), tuple(flights.states), hits, run.feed.columns.generation)
+        flights.take(run.feed.live, query, (line.environment, line.task_id or "") if line else None)
+        return cls(run, query.rollouts(run.feed), tuple(flights.states), hits, run.feed.columns.generation)
 
     def __len__(self) -> int:
         return len(self.flights) + len(self.found)

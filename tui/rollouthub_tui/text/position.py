@@ -17,7 +17,7 @@ from rollouthub_tui.text.output import Output
 from rollouthub_tui.text.pages import Pages
 from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.rollout.record_reader import ReadRecord, place_of, read_record
-from rollouthub_tui.widgets.rollouts.rollout_query import Wanted
+from rollouthub_tui.widgets.rollouts.rollout_query import RolloutQuery
 from rollouthub_tui.widgets.run_list.run_totals import Tallies
 
 _THIS = "this"
@@ -40,7 +40,7 @@ class Position:
         self.runs, self.tallies = RunsFeed(roots, environ), Tallies()
         self.run: WatchedRun | None = None
         self.shown: ShownRuns | ShownRollouts | ShownTasks | None = None
-        self.wanted = Wanted()
+        self.rollout_query = RolloutQuery()
         self.target: Target | None = None
         self.pages = Pages()
         self.ahead: str | None = None
@@ -110,7 +110,7 @@ class Position:
         if self.run is not None:
             self.run.close()
         self.run = self.shown = self.target = self._record = self._problem = None
-        self.wanted = Wanted()
+        self.rollout_query = RolloutQuery()
 
     async def look(self) -> None:
         """Refresh the open run; if that fails, warn once, and keep what was read before."""

@@ -15,7 +15,7 @@ from rollouthub_tui.text.position import Position, check_number
 from rollouthub_tui.text.run_words import flight_words, run_lines, seen_run_words, standing_line
 from rollouthub_tui.text.speakable_text import sentence
 from rollouthub_tui.widgets.machine_words import why_none
-from rollouthub_tui.widgets.rollouts.rollout_query import Wanted
+from rollouthub_tui.widgets.rollouts.rollout_query import RolloutQuery
 from rollouthub_tui.widgets.rollouts.search_hits import Hits
 
 
@@ -46,7 +46,7 @@ async def open_(session: Position, rest: str) -> None:
     if session.run is not None:
         if isinstance(shown, ShownTasks) and number is not None:
             check_number(number, len(shown.groups), "task")
-            await _list(session, Wanted(group=shown.groups[number - 1], latest=["task"]))
+            await _list(session, RolloutQuery(group=shown.groups[number - 1], latest=["task"]))
         else:
             await open_rollout(session, session.meant(rest))
     elif isinstance(shown, ShownRuns) and number is not None:
@@ -75,30 +75,30 @@ async def summary(session: Position, rest: str) -> None:
 
 async def rollouts(session: Position, rest: str) -> None:
     """List rollouts, all or those that match a filter."""
-    wanted = Wanted(where=parse_filter(rest))
-    wanted.note("filter", bool(rest))
-    await _list(session, wanted)
+    query = RolloutQuery(where=parse_filter(rest))
+    query.note("filter", bool(rest))
+    await _list(session, query)
 
 
 async def errors(session: Position, rest: str) -> None:
     """List rollouts that did not end scored, all or those that match a filter."""
-    wanted = Wanted(where=parse_filter(rest), errors=True)
-    wanted.note("filter", bool(rest))
-    wanted.note("errors only", True)
-    await _list(session, wanted)
+    query = RolloutQuery(where=parse_filter(rest), errors=True)
+    query.note("filter", bool(rest))
+    query.note("errors only", True)
+    await _list(session, query)
 
 
-async def _list(session: Position, wanted: Wanted, hits: Hits | None = None) -> None:
+async def _list(session: Position, query: RolloutQuery, hits: Hits | None = None) -> None:
     run = session.here
-    session.wanted, session.target = wanted, None
-    shown = session.shown = ShownRollouts.of(run, wanted, hits)
+    session.rollout_query, session.target = query, None
+    shown = session.shown = ShownRollouts.of(run, query, hits)
     said = count(len(shown), "rollout")
-    if wanted.narrows:
+    if query.narrows:
         said += f" of {run.feed.counts.effective + len(run.feed.live):,}"
     if shown.flights:
         word = "in flight" if run.feed.info.status == "running" else "left unfinished"
         said += f", {len(shown.flights):,} of them {word}"
-    session.output.say(", ".join([said, *wanted.words(lambda group: _task_of(session, group))]) + ".")
+    session.output.say(", ".join([said, *query.words(lambda group: _task_of(session, group))]) + ".")
     session.read(in_pages(shown.lines()))
 
 
@@ -114,9 +114,9 @@ async def search(session: Position, pattern: str) -> None:
     hits.settle(run.feed.columns)
     if hits.problem is not None:
         raise UsageError(hits.problem)
-    wanted = Wanted(pattern=pattern, matching=hits.by_place)
-    wanted.note("transcripts", True)
-    await _list(session, wanted, hits)
+    query = RolloutQuery(pattern=pattern, matching=hits.by_place)
+    query.note("transcripts", True)
+    await _list(session, query, hits)
 
 
 async def next_error(session: Position, rest: str) -> None:
@@ -154,7 +154,7 @@ def _listed(session: Position) -> ShownRollouts:
     """The last list of rollouts; if there is none, or the run was read anew, a new list."""
     shown = session.shown
     if not isinstance(shown, ShownRollouts) or not shown.is_current:
-        shown = session.shown = ShownRollouts.of(session.here, session.wanted)
+        shown = session.shown = ShownRollouts.of(session.here, session.rollout_query)
     return shown
 
 

@@ -81,7 +81,7 @@ def fit(shape: Shape, width: int) -> list[Column]:
     more = max(0, min(left, min(shape.task, 24) - widths["task"]))
     widths["task"] += more
     left -= more
-    for name in _wanted(shape):
+    for name in _candidates(shape):
         cells = 10 if name == "attempt" and shape.attempts else FIELDS[name].width
         if cells + GAP <= left:
             widths[name] = cells
@@ -100,8 +100,8 @@ def fit(shape: Shape, width: int) -> list[Column]:
     ]
 
 
-def _wanted(shape: Shape) -> list[str]:
-    wanted = [
+def _candidates(shape: Shape) -> list[str]:
+    candidates = [
         ("match", shape.matches),
         ("attempt", shape.attempts),
         ("environment", shape.environments),
@@ -116,7 +116,7 @@ def _wanted(shape: Shape) -> list[str]:
         ("id", True),
         ("prompt", True),
     ]
-    return [name for name, is_there in wanted if is_there]
+    return [name for name, is_there in candidates if is_there]
 
 
 def _title(field: Field, descending: bool) -> str:

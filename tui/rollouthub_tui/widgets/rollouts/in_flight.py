@@ -9,7 +9,7 @@ from rollouthub.live.follow.attempt_columns import KINDS, AttemptColumns
 from rollouthub.live.follow.fuzzy import closeness
 from rollouthub.store import LiveState
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
-from rollouthub_tui.widgets.rollouts.rollout_query import Wanted
+from rollouthub_tui.widgets.rollouts.rollout_query import RolloutQuery
 
 Flight = tuple[str, int]
 """A rollout's id and the number of the attempt."""
@@ -45,7 +45,7 @@ class InFlight:
         """The row of an attempt; None if it is not in flight or not listed."""
         return self._rows.get(flight)
 
-    def take(self, states: Sequence[LiveState], wanted: Wanted, task: tuple[str, str] | None) -> None:
+    def take(self, states: Sequence[LiveState], query: RolloutQuery, task: tuple[str, str] | None) -> None:
         """Replace the attempts by those in flight now; `task` limits them to one environment and task id."""
         arrived: dict[Flight, int] = {}
         for state in reversed(states):  # the one that moved last comes first: of several new ones it is the newest
@@ -55,23 +55,25 @@ class InFlight:
                 number = self._count = self._count + 1
             arrived[flight] = number
         self._arrived = arrived
-        kept = self._wanted(states, wanted, task)
+        kept = self._selected(states, query, task)
         kept.sort(key=lambda state: arrived[state.rollout_id, state.attempt])
-        if key := _NUMBERS.get(wanted.sort) or _WORDS.get(wanted.sort):
-            kept.sort(key=cast(Callable[[LiveState], Any], key), reverse=wanted.descending)
+        if key := _NUMBERS.get(query.sort) or _WORDS.get(query.sort):
+            kept.sort(key=cast(Callable[[LiveState], Any], key), reverse=query.descending)
         self.states = kept
         self._rows = {(state.rollout_id, state.attempt): row for row, state in enumerate(kept)}
 
-    def _wanted(self, states: Sequence[LiveState], wanted: Wanted, task: tuple[str, str] | None) -> list[LiveState]:
-        if not wanted.narrows:
+    def _selected(
+        self, states: Sequence[LiveState], query: RolloutQuery, task: tuple[str, str] | None
+    ) -> list[LiveState]:
+        if not query.narrows:
             return list(states)
-        if wanted.pattern is not None or wanted.errors:  # without a transcript yet, and without an ending
+        if query.pattern is not None or query.errors:  # without a transcript yet, and without an ending
             return []
         kept = [state for state in states if task is None or (state.environment, state.task_id) == task]
-        if wanted.search:
-            kept = [state for state in kept if _is_close(wanted.search, state)]
-        if wanted.where.text.strip() and kept:
-            holds = wanted.where.bind(columns_of(kept))
+        if query.search:
+            kept = [state for state in kept if _is_close(query.search, state)]
+        if query.where.text.strip() and kept:
+            holds = query.where.bind(columns_of(kept))
             kept = [state for place, state in enumerate(kept) if holds(place)]
         return kept
 

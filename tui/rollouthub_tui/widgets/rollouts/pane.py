@@ -67,7 +67,7 @@ class RolloutsPane(ListedRollouts):
         """Restore the stored sort order."""
         settings = navigator(self).settings
         if settings.sort in KINDS:
-            self.wanted.sort, self.wanted.descending = settings.sort, settings.is_descending
+            self.rollout_query.sort, self.rollout_query.descending = settings.sort, settings.is_descending
 
     def on_listing_opened(self, event: Listing.Opened) -> None:
         """Open the selected rollout."""
@@ -82,7 +82,7 @@ class RolloutsPane(ListedRollouts):
         by = FIELDS[event.name].sort
         if by is None:
             self._tell(f"there is no order by {FIELDS[event.name].title}")
-        elif by == self.wanted.sort:
+        elif by == self.rollout_query.sort:
             self.action_reverse()
         else:
             self._sort(by, KINDS[by] in ("real", "whole"))
@@ -90,41 +90,41 @@ class RolloutsPane(ListedRollouts):
     def action_sort(self) -> None:
         """Sort by the next column."""
         shown = [column.name for column in self.table.shown_columns]
-        by = next_sort(self.wanted.sort, shown)
+        by = next_sort(self.rollout_query.sort, shown)
         # Of numbers, the largest come first; of names, the first.
         self._sort(by, KINDS[by] in ("real", "whole"))
 
     def action_reverse(self) -> None:
         """Reverse the order."""
-        self._sort(self.wanted.sort, not self.wanted.descending)
+        self._sort(self.rollout_query.sort, not self.rollout_query.descending)
 
     def _sort(self, by: str, descending: bool) -> None:
-        self.wanted.sort, self.wanted.descending = by, descending
+        self.rollout_query.sort, self.rollout_query.descending = by, descending
         settings = navigator(self).settings
         settings.sort, settings.is_descending = by, descending
         self._list()
 
     def action_errors(self) -> None:
         """Show only rollouts that did not end scored; or all again."""
-        self.wanted.errors = not self.wanted.errors
-        self.wanted.note("errors only", self.wanted.errors)
+        self.rollout_query.errors = not self.rollout_query.errors
+        self.rollout_query.note("errors only", self.rollout_query.errors)
         self._list()
 
     def action_attempts(self) -> None:
         """Show replaced attempts, too; or hide them again."""
-        self.wanted.attempts = not self.wanted.attempts
-        self.wanted.note("all attempts", self.wanted.attempts)
+        self.rollout_query.attempts = not self.rollout_query.attempts
+        self.rollout_query.note("all attempts", self.rollout_query.attempts)
         self._list()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let Escape go back if there is nothing to undo; disable actions while a text is being entered."""
         if action == "take_back":
-            return bool(self.wanted.latest)
+            return bool(self.rollout_query.latest)
         return not (action == "ask" and self._entry.display)
 
     def action_take_back(self) -> None:
         """Remove the restriction (filter, search and so on) that was set last."""
-        if self.wanted.take_back() == "transcripts":
+        if self.rollout_query.take_back() == "transcripts":
             self._end_search()
         self._list()
 
@@ -138,7 +138,7 @@ class RolloutsPane(ListedRollouts):
         found, flights = table.found, len(table.flights)
         if found is None:
             return
-        if self.wanted.pattern is not None:
+        if self.rollout_query.pattern is not None:
             self._go((table.cursor + step) % table.count if table.count else None, "nothing matches")
             return
         at = table.cursor - flights
@@ -188,16 +188,16 @@ class RolloutsPane(ListedRollouts):
 
     def action_ask(self, asked: str) -> None:
         """Ask for a search text, a filter or a pattern."""
-        entry, wanted = self._entry, self.wanted
+        entry, query = self._entry, self.rollout_query
         match asked:
             case "search":
-                self._before_search = wanted.search
-                entry.ask(asked, "search", wanted.search, "letters of a task, an id or a fault")
+                self._before_search = query.search
+                entry.ask(asked, "search", query.search, "letters of a task, an id or a fault")
             case "filter":
                 hint = 'reward < 0.5 and outcome == "scored"'
-                entry.ask(asked, "filter", wanted.where.text, hint, parse_filter)
+                entry.ask(asked, "filter", query.where.text, hint, parse_filter)
             case _:
-                entry.ask(asked, "transcripts", wanted.pattern or "", "a regular expression", compile_pattern)
+                entry.ask(asked, "transcripts", query.pattern or "", "a regular expression", compile_pattern)
 
     def on_entry_changed(self, event: Entry.Changed) -> None:
         """Search while a person types; if a search takes long, once typing stops."""
@@ -214,13 +214,13 @@ class RolloutsPane(ListedRollouts):
     def on_entry_entered(self, event: Entry.Entered) -> None:
         """Apply the entered text."""
         event.stop()
-        text, wanted = event.text.strip(), self.wanted
+        text, query = event.text.strip(), self.rollout_query
         match event.asked:
             case "search":
                 self._search_letters(text)
             case "filter":
-                wanted.where = parse_filter(text)
-                wanted.note("filter", bool(text))
+                query.where = parse_filter(text)
+                query.note("filter", bool(text))
                 self._list()
             case _:
                 if text:
@@ -240,7 +240,7 @@ class RolloutsPane(ListedRollouts):
     def _search_letters(self, text: str) -> None:
         if self._typing is not None:
             self._typing.stop()
-        if text.strip() != self.wanted.search:
-            self.wanted.search = text.strip()
-            self.wanted.note("search", bool(self.wanted.search))
+        if text.strip() != self.rollout_query.search:
+            self.rollout_query.search = text.strip()
+            self.rollout_query.note("search", bool(self.rollout_query.search))
             self._list()

@@ -15,7 +15,7 @@ from rollouthub.live.follow.transcript_search import compile_pattern
 from rollouthub_tui.action_target import Target
 from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.rollouts.filter_input import Entry
-from rollouthub_tui.widgets.rollouts.rollout_query import Wanted
+from rollouthub_tui.widgets.rollouts.rollout_query import RolloutQuery
 from rollouthub_tui.widgets.rollouts.rollout_table import RolloutTable
 from rollouthub_tui.widgets.rollouts.search_hits import Hits
 from rollouthub_tui.widgets.rollouts.status_line import Standing
@@ -36,7 +36,7 @@ class ListedRollouts(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.wanted = Wanted()
+        self.rollout_query = RolloutQuery()
         self.hits: Hits | None = None
         self.table = RolloutTable()
         self._standing, self._entry = Standing(), Entry()
@@ -64,7 +64,7 @@ class ListedRollouts(Widget):
     @property
     def pattern(self) -> str | None:
         """The expression that transcripts are searched for; None without such a search."""
-        return self.wanted.pattern
+        return self.rollout_query.pattern
 
     @property
     def among(self) -> RolloutList | None:
@@ -93,8 +93,8 @@ class ListedRollouts(Widget):
 
     def only_group(self, group_id: str) -> None:
         """List the samples of one task's group."""
-        self.wanted.group = group_id
-        self.wanted.note("task", True)
+        self.rollout_query.group = group_id
+        self.rollout_query.note("task", True)
         self._list()
 
     def _begin(self, run: WatchedRun) -> None:
@@ -104,8 +104,8 @@ class ListedRollouts(Widget):
             if self._reader is not None:
                 self._reader.close()
             self._reader = ComponentsReader(run.directory)
-        if self.wanted.pattern is not None:
-            self._search(self.wanted.pattern)
+        if self.rollout_query.pattern is not None:
+            self._search(self.rollout_query.pattern)
         self.table.begin(run.feed)
         self._list(show=False)
 
@@ -114,7 +114,7 @@ class ListedRollouts(Widget):
         if self._run is None:
             return
         began = time.perf_counter()
-        self.table.found = self.wanted.rollouts(self._run.feed)
+        self.table.found = self.rollout_query.rollouts(self._run.feed)
         self._listed_at = time.perf_counter()
         self._listing_seconds = self._listed_at - began
         if show:
@@ -127,12 +127,12 @@ class ListedRollouts(Widget):
             return
         table.found.catch_up()
         table.hint = self._hint(run)
-        table.take(table.found, self.wanted, run.clock(), self._lone_task())
+        table.take(table.found, self.rollout_query, run.clock(), self._lone_task())
         self._say()
 
     def _lone_task(self) -> tuple[str, str] | None:
         """The environment and task id if the list is limited to one task's group."""
-        line = self._run.feed.groups.find(self.wanted.group) if self._run and self.wanted.group else None
+        line = self._run.feed.groups.find(self.rollout_query.group) if self._run and self.rollout_query.group else None
         return (line.environment, line.task_id or "") if line else None
 
     def _task_name(self, group_id: str) -> str:
@@ -140,8 +140,8 @@ class ListedRollouts(Widget):
         return task[1] if task else group_id
 
     def _hint(self, run: WatchedRun) -> str:
-        if self.wanted.latest:
-            return f"no rollout is like that; esc clears {self.wanted.latest[-1]}"
+        if self.rollout_query.latest:
+            return f"no rollout is like that; esc clears {self.rollout_query.latest[-1]}"
         return "no rollout is done yet" if run.feed.info.status == "running" else "this run has no rollouts"
 
     # What is said above the table.
@@ -150,19 +150,19 @@ class ListedRollouts(Widget):
         run, table = self._run, self.table
         assert run is not None
         listed, flights = table.count, len(table.flights)
-        total = len(run.feed.columns) if self.wanted.attempts else run.feed.counts.effective
+        total = len(run.feed.columns) if self.rollout_query.attempts else run.feed.counts.effective
         place = f"{min(table.cursor + 1, listed):,} of {listed:,}"
         parts = [self._note] if self._note else []
-        parts.append(f"{place}, filtered from {total + len(run.feed.live):,}" if self.wanted.narrows else place)
+        parts.append(f"{place}, filtered from {total + len(run.feed.live):,}" if self.rollout_query.narrows else place)
         if flights:
             parts.append(
                 f"{flights:,} in flight" if run.feed.info.status == "running" else f"{flights:,} left unfinished"
             )
-        parts += self.wanted.words(self._task_name)
+        parts += self.rollout_query.words(self._task_name)
         if self.hits is not None:
             parts.append(self.hits.words(len(run.feed.columns)))
-        if self.wanted.latest:
-            parts.append(f"esc clears {self.wanted.latest[-1]}")
+        if self.rollout_query.latest:
+            parts.append(f"esc clears {self.rollout_query.latest[-1]}")
         self._standing.say(parts)
 
     def _tell(self, note: str) -> None:
@@ -181,8 +181,8 @@ class ListedRollouts(Widget):
     def _search(self, pattern: str) -> None:
         assert self._run is not None
         self.hits = Hits(compile_pattern(pattern))
-        self.wanted.pattern, self.wanted.matching = pattern, self.hits.by_place
-        self.wanted.note("transcripts", True)
+        self.rollout_query.pattern, self.rollout_query.matching = pattern, self.hits.by_place
+        self.rollout_query.note("transcripts", True)
         self._run.pattern = pattern
         self.table.matches = self.hits.by_place
         self._listed_version = 0
@@ -199,8 +199,8 @@ class ListedRollouts(Widget):
         if self._searching is not None:
             self._searching.cancel()
         self.hits, self.table.matches = None, {}
-        self.wanted.pattern, self.wanted.matching = None, ()
-        self.wanted.note("transcripts", False)
+        self.rollout_query.pattern, self.rollout_query.matching = None, ()
+        self.rollout_query.note("transcripts", False)
         if self._run is not None:
             self._run.pattern = None
 

@@ -11,7 +11,7 @@ from rollouthub_tui.widgets.rollouts.fields import sort_words
 
 
 @dataclass
-class Wanted:
+class RolloutQuery:
     """The present restrictions and the order."""
 
     sort: str = "seq"
@@ -77,14 +77,14 @@ class Wanted:
 
     def binding(self) -> Binding:
         """All conditions on rows as one filter, except the search, which the list applies itself."""
-        wanted = [self.where.bind]
+        predicates = [self.where.bind]
         if self.group is not None:
-            wanted.append(text_is("group_id", "==", self.group))
+            predicates.append(text_is("group_id", "==", self.group))
         if self.errors:
-            wanted.append(text_is("outcome", "!=", "scored"))
+            predicates.append(text_is("outcome", "!=", "scored"))
         if self.pattern is not None:
-            wanted.append(self._matches)
-        return wanted[0] if len(wanted) == 1 else joined(wanted, is_any=False)
+            predicates.append(self._matches)
+        return predicates[0] if len(predicates) == 1 else joined(predicates, is_any=False)
 
     def _matches(self, columns: AttemptColumns) -> Predicate:
         return self.matching.__contains__

@@ -15,7 +15,7 @@ from rollouthub_tui.widgets.rollouts import fields
 from rollouthub_tui.widgets.rollouts.fields import Shape
 from rollouthub_tui.widgets.rollouts.in_flight import Flight, InFlight
 from rollouthub_tui.widgets.rollouts.live_table import LiveTable
-from rollouthub_tui.widgets.rollouts.rollout_query import Wanted
+from rollouthub_tui.widgets.rollouts.rollout_query import RolloutQuery
 from rollouthub_tui.widgets.rollouts.row_words import (
     components,
     done_cell,
@@ -60,20 +60,20 @@ class RolloutTable(LiveTable):
         self._shape = Shape()
         self.restart()
 
-    def take(self, found: RolloutList, wanted: Wanted, now: float, task: tuple[str, str] | None) -> None:
+    def take(self, found: RolloutList, query: RolloutQuery, now: float, task: tuple[str, str] | None) -> None:
         """Show a list of rollouts and those in flight now."""
         assert self._feed is not None
         feed, columns = self._feed, self._feed.columns
         self.found, self._now = found, now
         self._plays = feed.info.status == "running"
-        self.flights.take(feed.live, wanted, task)
-        shape = self._shaped(feed, columns, wanted)
+        self.flights.take(feed.live, query, task)
+        shape = self._shaped(feed, columns, query)
         if shape != self._shape:
             self._shape = shape
             self.remake()
         self.update_rows()
 
-    def _shaped(self, feed: RunFeed, columns: AttemptColumns, wanted: Wanted) -> Shape:
+    def _shaped(self, feed: RunFeed, columns: AttemptColumns, query: RolloutQuery) -> Shape:
         words, before = columns.words, self._shape
         task = before.task
         tasks = words["task_id"].vocabulary
@@ -90,13 +90,13 @@ class RolloutTable(LiveTable):
             environments=before.environments or len(named) > 1,
             samples=len(words["group_id"].vocabulary) < len(columns) or not columns,
             retried=bool(columns.withdrawn) or before.retried,
-            attempts=wanted.attempts,
+            attempts=query.attempts,
             components=before.components or any(self.parts.values()),
-            matches=wanted.pattern is not None,
+            matches=query.pattern is not None,
             faults=bool(words["fault"].vocabulary),
             costs=any(cost == cost for cost in columns.numbers["cost"][:8]),
-            sort=wanted.sort,
-            descending=wanted.descending,
+            sort=query.sort,
+            descending=query.descending,
         )
 
     @property
