@@ -266,7 +266,7 @@ async def test_who_asks_one_by_one_is_refused_when_it_opens(
         if system_name == "openrlhf":
             await openrlhf.execute("p", label, params, 64, ChatMl(), Engine())  # pyright: ignore[reportArgumentType]
         elif system_name == "roll":
-            await anyio.to_thread.run_sync(lambda: stage().resident)
+            await anyio.to_thread.run_sync(lambda: stage().thread_worker)
         elif system_name == "marti":
             await marti.workflow("p", label, [test_marti.agent("agent", 0)], None, "math", {}, max_length=64)
         elif system_name == "agent-lightning":

@@ -14,7 +14,7 @@ from rollouthub.trainers.stream.stream_rules import SupplyRules, bounds_of
 from tests.export import made
 
 from .conftest import all_of, settings, supplied
-from .test_desk import World
+from .test_group_tracker import World
 
 
 def group(*rewards: float) -> RolloutGroup:
@@ -48,16 +48,16 @@ def test_drops_are_counted_by_the_name_of_the_first_filter_against() -> None:
         return sum(group.rewards) % 2 == 1
 
     world = World(max_dropped=4)
-    world.desk.acceptance.filters = (RewardBand(0.1, 1.0), odd)
+    world.tracker.acceptance.filters = (RewardBand(0.1, 1.0), odd)
     for rewards in ((0.0, 0.0, 0.0), (1.0, 1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)):
         world.play(rewards)
-    taken = world.desk.take_at_once()
+    taken = world.tracker.take_at_once()
     assert taken is not None
     assert taken.rewards == (1.0, 0.0, 0.0)
-    assert world.desk.stats.filtered == {"RewardBand": 2, "odd": 1}
-    assert (world.desk.stats.dropped, [entry.fate for entry in world.entries]) == (3, ["filtered"] * 3)
+    assert world.tracker.stats.filtered == {"RewardBand": 2, "odd": 1}
+    assert (world.tracker.stats.dropped, [entry.fate for entry in world.entries]) == (3, ["filtered"] * 3)
     world.play((0.0, 0.0, 0.0))
-    assert "3 were against RewardBand, 1 were against odd" in str(world.desk.failure)
+    assert "3 were against RewardBand, 1 were against odd" in str(world.tracker.failure)
 
 
 def test_a_filter_that_breaks_ends_the_supply_and_says_which() -> None:
@@ -65,10 +65,10 @@ def test_a_filter_that_breaks_ends_the_supply_and_says_which() -> None:
         return group.rewards[9] > 0
 
     world = World()
-    world.desk.acceptance.filters = (broken,)
+    world.tracker.acceptance.filters = (broken,)
     world.play((1.0, 0.0, 0.0))
-    assert "group filter 'broken' broke on group task-0" in str(world.desk.failure)
-    assert isinstance(world.desk.failure, SupplyError)
+    assert "group filter 'broken' broke on group task-0" in str(world.tracker.failure)
+    assert isinstance(world.tracker.failure, SupplyError)
 
 
 async def test_filters_of_the_trainers_choose_among_real_groups(tmp_path: Path) -> None:
@@ -122,22 +122,22 @@ def test_what_the_next_version_would_make_stale_is_waited_for_where_that_is_aske
         straggler = world.begin()
         world.policy.advance(1)
         world.play((1.0, 0.0, 1.0))
-        early = world.desk.take_at_once()
+        early = world.tracker.take_at_once()
         assert (early is None) == waits
         world.end(straggler, (0.0, 1.0, 0.0))
-        taken = world.desk.take_at_once()
+        taken = world.tracker.take_at_once()
         assert taken is not None
         assert taken.rewards == (0.0, 1.0, 0.0), "the oldest comes first"
-        assert world.desk.stats.stale == 0
+        assert world.tracker.stats.stale == 0
 
 
 def test_a_supply_that_waits_hands_out_while_it_is_held() -> None:
     world = World(max_staleness=0, stale="wait")
     world.begin()
     world.play((1.0, 0.0, 1.0))
-    assert world.desk.take_at_once() is None
-    world.desk.is_held = True
-    assert world.desk.take_at_once() is not None
+    assert world.tracker.take_at_once() is None
+    world.tracker.is_held = True
+    assert world.tracker.take_at_once() is not None
 
 
 async def test_nothing_is_dropped_as_stale_of_a_trainer_that_lets_the_slow_come_first(tmp_path: Path) -> None:

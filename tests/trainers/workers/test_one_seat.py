@@ -36,7 +36,7 @@ async def test_a_seat_that_cannot_be_trained_alone_is_refused(
             elif system == "marti":
                 await marti.workflow("p", LABEL, [agent("giver", 0), agent("taker", 1)], max_length=64)
             elif system == "roll":
-                await anyio.to_thread.run_sync(lambda: stage().resident)
+                await anyio.to_thread.run_sync(lambda: stage().thread_worker)
             else:
                 HubEnvironmentManager(read_settings(), max_steps=2, group_size=1, batch_size=1)
     finally:

@@ -55,8 +55,8 @@ async def workflow(
     def worker() -> AbstractAsyncContextManager[RolloutWorker]:
         return _worker(settings, agents, kwargs.get("max_length"), loop)
 
-    resident = await THREAD_WORKERS.opened(_NAME, worker)
-    rollout = await play_learnable(resident, find_task(metadata, label), settings)
+    thread_worker = await THREAD_WORKERS.opened(_NAME, worker)
+    rollout = await play_learnable(thread_worker, find_task(metadata, label), settings)
     return result_of(
         rollout,
         prompt,

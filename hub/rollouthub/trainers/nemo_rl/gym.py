@@ -11,7 +11,7 @@ from rollouthub.errors import ConfigError
 from rollouthub.store.media import read_media
 from rollouthub.trainers.nemo_rl.row_player import Rows
 from rollouthub.trainers.systems import system_module
-from rollouthub.trainers.workers.in_thread import ResidentWorker
+from rollouthub.trainers.workers.in_thread import ThreadWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings, settings_of
 
 _MODULE = "nemo_rl.environments.nemo_gym"
@@ -34,7 +34,7 @@ class Running:
         given = settings.request.model_dump(exclude_unset=True)
         given = {"model": f"hosted_vllm/{model}", "base_url": tuple(base_urls), **given}
         request = build_request(given, f"env.nemo_gym.{KEY}")
-        self.worker = ResidentWorker(settings.model_copy(update={"request": request}).worker("nemo-rl", no_groups=None))
+        self.worker = ThreadWorker(settings.model_copy(update={"request": request}).worker("nemo-rl", no_groups=None))
 
     def media(self, digest: str) -> bytes:
         """The bytes of a picture that a rollout showed, by digest."""

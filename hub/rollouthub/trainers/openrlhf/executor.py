@@ -53,8 +53,8 @@ async def execute(
         engine = LoopEngine(llm_engine.generate, sampling_params, loop)
         return settings.worker(_NAME, settings.token_model(f"{_NAME}/policy", engine, hf_tokenizer, max_length))
 
-    resident = await THREAD_WORKERS.opened(_NAME, worker)
-    rollout = await play_learnable(resident, TaskReference.parse(label), settings, sampling_of(sampling_params))
+    thread_worker = await THREAD_WORKERS.opened(_NAME, worker)
+    rollout = await play_learnable(thread_worker, TaskReference.parse(label), settings, sampling_of(sampling_params))
     with_logprobs = sampling_params.logprobs is not None
     return response_of(rollout, prompt, label, with_logprobs=with_logprobs, seat=settings.training.seat)
 

@@ -11,7 +11,7 @@ from rollouthub.http.exchange import HttpPool, open_pool
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.roll.callers import CallersModel, asked_by
 from rollouthub.trainers.stream import RolloutWorker, SampleRequest
-from rollouthub.trainers.workers.in_thread import THREAD_WORKERS, ResidentWorker
+from rollouthub.trainers.workers.in_thread import THREAD_WORKERS, ThreadWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class SharedWorker:
         self._tasks: dict[tuple[str, str | None], Sequence[str]] = {}
 
     @property
-    def resident(self) -> ResidentWorker:
+    def thread_worker(self) -> ThreadWorker:
         """The worker, opened at first access."""
         return THREAD_WORKERS.get(_NAME, self._worker)
 
@@ -45,11 +45,11 @@ class SharedWorker:
 
     def task(self, seed: int, environment: str | None, split: str | None) -> TaskReference | None:
         """The task of a seed; None if the environment has no tasks."""
-        name = environment or self.resident.environments[0]
+        name = environment or self.thread_worker.environments[0]
         chosen = split or self.settings.request.split
         key = name, chosen
         if key not in self._tasks:
-            self._tasks[key] = [task.id for task in self.resident.tasks(name, chosen)]
+            self._tasks[key] = [task.id for task in self.thread_worker.tasks(name, chosen)]
         tasks = self._tasks[key]
         return TaskReference(name, chosen or "", tasks[seed % len(tasks)]) if tasks else None
 
@@ -63,7 +63,7 @@ class SharedWorker:
             environment=task.environment,
             split=task.split or None,
             group=group,
-            sample=self.resident.next_sample(task, group),
+            sample=self.thread_worker.next_sample(task, group),
             sampling=asked_by(caller),
         )
 

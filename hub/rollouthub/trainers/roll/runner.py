@@ -58,7 +58,7 @@ def played(at: SharedWorker, base_url: str, env_id: int, seed: int, params: dict
     assert pool is not None, "whoever listed the tasks opened the worker"
     caller = at.model.add(ProxyCaller(base_url, env_id, pool))
     try:
-        return at.resident.begin(at.wanted(task, seed, caller)).result()
+        return at.thread_worker.begin(at.wanted(task, seed, caller)).result()
     except SupplyError:  # a limit of the run
         return None
     finally:

@@ -27,7 +27,7 @@ class SteppedEpisode:
         self._events: queue.SimpleQueue[ModelRequest | Future[Rollout]] = queue.SimpleQueue()
         self._send, self._receive = anyio.create_memory_object_stream[Answer](1)
         self._caller = at.model.add(self._ask)
-        self._end = at.resident.begin(at.wanted(task, seed, self._caller))
+        self._end = at.thread_worker.begin(at.wanted(task, seed, self._caller))
         self._end.add_done_callback(self._over)
 
     def next(self) -> ModelRequest | Rollout:
@@ -54,7 +54,7 @@ class SteppedEpisode:
     def _tell(self, answer: Answer) -> None:
         # An episode that ended meanwhile, such as by its deadline, hears nothing; its end is the next event.
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.WouldBlock):
-            self._stage.resident.call(partial(self._send.send_nowait, answer))
+            self._stage.thread_worker.call(partial(self._send.send_nowait, answer))
 
     async def _ask(self, request: ModelRequest) -> ModelReply:
         self._seat = self._seat or request.seat

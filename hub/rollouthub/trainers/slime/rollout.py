@@ -16,7 +16,7 @@ from rollouthub.trainers.slime.group_hooks import flat, why_broken
 from rollouthub.trainers.slime.sample import SlimeSample, seeing_samples, task_of
 from rollouthub.trainers.slime.sglang_engine import SglangEngine, sampling_of
 from rollouthub.trainers.stream import RolloutWorker, SampleRequest
-from rollouthub.trainers.workers.in_thread import THREAD_WORKERS, ResidentWorker
+from rollouthub.trainers.workers.in_thread import THREAD_WORKERS, ThreadWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings
 
 logger = logging.getLogger(__name__)
@@ -34,17 +34,19 @@ async def generate(
         ConfigError: a setting is invalid, the sample names no task, or slime is set to replay data that rollouts do not
         record.
     """
-    resident = await THREAD_WORKERS.opened(_NAME, lambda: _worker(args))
-    wanted = _wanted(resident, sample, sampling_params, evaluation)
-    if resident.scores_groups(wanted.environment):
+    thread_worker = await THREAD_WORKERS.opened(_NAME, lambda: _worker(args))
+    wanted = _wanted(thread_worker, sample, sampling_params, evaluation)
+    if thread_worker.scores_groups(wanted.environment):
         raise ConfigError(
             f"environment {wanted.environment!r} scores all samples of a task together, and slime's own loop asks for "
             "them one by one; train with --rollout-function-path rollouthub.trainers.slime.generate_rollout, and "
             "evaluate with `hub run`"
         )
-    rollout, key = await resident.played(wanted), getattr(args, "reward_key", None)
+    rollout, key = await thread_worker.played(wanted), getattr(args, "reward_key", None)
     seat = _settings(args).training.seat
-    filled = await to_thread.run_sync(seeing_samples, rollout, sample, key, resident.directory, _pictures(args), seat)
+    filled = await to_thread.run_sync(
+        seeing_samples, rollout, sample, key, thread_worker.directory, _pictures(args), seat
+    )
     return filled[0] if len(filled) == 1 else filled
 
 
@@ -64,16 +66,16 @@ def generate_rollout(args: Any, rollout_id: int, data_source: Any, evaluation: b
     filters: Any = import_module("slime.rollout.filter_hub.base_types")
     path = getattr(args, "dynamic_sampling_filter_path", None)
     chosen = None if path is None else import_module("slime.utils.misc").load_function(path)
-    resident = THREAD_WORKERS.get(_NAME, lambda: _worker(args))
+    thread_worker = THREAD_WORKERS.get(_NAME, lambda: _worker(args))
     most = (_settings(args).training.max_dropped + 1) * args.rollout_batch_size
     gatherer, kept, played = filters.MetricGatherer(), list[Any](), 0
     while (missing := args.rollout_batch_size - len(kept)) > 0:
         if played >= most:
             raise SupplyError(
                 f"of {played} groups {len(kept)} were kept, and {args.rollout_batch_size} are a batch; the reasons: "
-                f"{gatherer.collect()}. Look at the run: hub show {resident.directory}"
+                f"{gatherer.collect()}. Look at the run: hub show {thread_worker.directory}"
             )
-        groups = _played(args, resident, data_source.get_samples(missing))
+        groups = _played(args, thread_worker, data_source.get_samples(missing))
         played += len(groups)
         for group in groups:
             output = filters.DynamicFilterOutput(keep=True)
@@ -88,15 +90,15 @@ def generate_rollout(args: Any, rollout_id: int, data_source: Any, evaluation: b
     return base.RolloutFnTrainOutput(samples=level(kept), metrics=gatherer.collect())
 
 
-def _played(args: Any, resident: ResidentWorker, groups: list[list[SlimeSample]]) -> list[list[Any]]:
+def _played(args: Any, thread_worker: ThreadWorker, groups: list[list[SlimeSample]]) -> list[list[Any]]:
     """Play all samples of the groups concurrently."""
     samples = flat(groups)
     params = _sampling_params(args)
-    rollouts = iter(resident.play_all([_wanted(resident, sample, params, False) for sample in samples]))
+    rollouts = iter(thread_worker.play_all([_wanted(thread_worker, sample, params, False) for sample in samples]))
     key, sees, seat = getattr(args, "reward_key", None), _pictures(args), _settings(args).training.seat
     played: list[list[Any]] = []
     for group in groups:
-        filled = [seeing_samples(next(rollouts), sample, key, resident.directory, sees, seat) for sample in group]
+        filled = [seeing_samples(next(rollouts), sample, key, thread_worker.directory, sees, seat) for sample in group]
         played.append([each if len(each) > 1 else each[0] for each in filled])
     return played
 
@@ -110,7 +112,9 @@ def level(groups: list[list[Any]]) -> list[list[Any]]:
     return [[each if isinstance(each, list) else [each] for each in group] for group in groups]
 
 
-def _wanted(resident: ResidentWorker, sample: SlimeSample, params: dict[str, Any], evaluation: bool) -> SampleRequest:
+def _wanted(
+    thread_worker: ThreadWorker, sample: SlimeSample, params: dict[str, Any], evaluation: bool
+) -> SampleRequest:
     """The sample request for slime's sample. Members of a group share its seed; a repeated request is a further
     sample.
     """
@@ -121,7 +125,7 @@ def _wanted(resident: ResidentWorker, sample: SlimeSample, params: dict[str, Any
         environment=task.environment,
         split=task.split,
         group=group,
-        sample=resident.next_sample(task, group),
+        sample=thread_worker.next_sample(task, group),
         sampling=sampling_of(params),
     )
 

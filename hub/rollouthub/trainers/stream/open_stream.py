@@ -160,31 +160,31 @@ async def _opened(
         writer = session.writer
         async with Ledger.open(directory, resume=writer.resumed) as ledger:
             policy = PolicyVersions(await _version(ledger, directory, rules, policy_version))
-            desk = GroupTracker(rules, bounds, policy, ledger.note, filters)
-            desk.note_rate = ledger.note_rate
-            session.on_commit.append(desk.committed)
+            tracker = GroupTracker(rules, bounds, policy, ledger.note, filters)
+            tracker.note_rate = ledger.note_rate
+            session.on_commit.append(tracker.committed)
             opened = session.opened
             gate, model = WeightSyncGate(policy), opened.model
             gated = opened if model is None else replace(opened, model=GatedModel(model, gate))
-            source = StreamSource(desk, session.stop)
+            source = StreamSource(tracker, session.stop)
             breaker = Breaker(session.live, source)
-            desk.break_off = breaker.break_off
+            tracker.break_off = breaker.break_off
             pool = session.pool(_no_more_players_than(bounds, opened))
             session.begin(pool)
             tasks = anyio.create_task_group()
             scoring = group_scoring(session, tasks)
-            feeder = Feeder(source, desk, gated, writer, ledger, directory, scoring)
-            sink = StampingSink(writer, session.live, session.bounds, desk, gate, scoring)
-            player = StreamPlayer(desk, source, feeder, pool, sink, session)
+            feeder = Feeder(source, tracker, gated, writer, ledger, directory, scoring)
+            sink = StampingSink(writer, session.live, session.bounds, tracker, gate, scoring)
+            player = StreamPlayer(tracker, source, feeder, pool, sink, session)
             async with tasks:
                 tasks.start_soon(player.run)
                 try:
-                    yield Supply(desk, feeder, gate, ledger, directory, control, breaker.discard)
-                    desk.acknowledge()
+                    yield Supply(tracker, feeder, gate, ledger, directory, control, breaker.discard)
+                    tracker.acknowledge()
                 except Exception as error:
                     problem = error  # raised below: the run is only interrupted by it, and it arrives as it is
                 finally:
-                    session.ending = "finished" if desk.is_finished else "interrupted"
+                    session.ending = "finished" if tracker.is_finished else "interrupted"
                     writer.set_status(session.ending)
                     tasks.cancel_scope.cancel()
             if player.bug is not None:

@@ -85,14 +85,14 @@ class StreamPlayer:
 
     def __init__(
         self,
-        desk: GroupTracker,
+        tracker: GroupTracker,
         source: StreamSource,
         feeder: Feeder,
         pool: Pool,
         sink: RunSink,
         session: Session,
     ) -> None:
-        self._desk, self._source, self._feeder, self._pool = desk, source, feeder, pool
+        self._tracker, self._source, self._feeder, self._pool = tracker, source, feeder, pool
         self._sink, self._session = sink, session
         self.bug: Exception | None = None
         """An unexpected exception that ended the run."""
@@ -110,11 +110,11 @@ class StreamPlayer:
             except BaseExceptionGroup as group:
                 raise first_error(group) from group
         except SupplyError as error:
-            self._desk.fail(error)
+            self._tracker.fail(error)
         except Exception as error:
             self.bug = error
-            self._desk.fail(error)
+            self._tracker.fail(error)
         else:
             if (reason := self._session.stop.reason) is not None:
-                self._desk.fail(SupplyError(f"the run has ended: {reason}"))
-        self._desk.abandon()
+                self._tracker.fail(SupplyError(f"the run has ended: {reason}"))
+        self._tracker.abandon()

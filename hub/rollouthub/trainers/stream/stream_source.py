@@ -27,8 +27,8 @@ EPOCHS_DONE = "epochs_done"
 class StreamSource:
     """The iterator from which a pool reads a supply's samples. `Feeder` fills it; reading never blocks."""
 
-    def __init__(self, desk: GroupTracker, stop: StopSignal) -> None:
-        self._desk, self._stop = desk, stop
+    def __init__(self, tracker: GroupTracker, stop: StopSignal) -> None:
+        self._tracker, self._stop = tracker, stop
         self._items: deque[Sample] = deque()
         self._again: set[str] = set()
         """Samples whose attempt is being cancelled, to be played again."""
@@ -52,10 +52,10 @@ class StreamSource:
             return
         if sample.rollout_id in self._again:
             self._again.discard(sample.rollout_id)
-            if self._desk.is_wanted_again(sample.rollout_id):
+            if self._tracker.is_wanted_again(sample.rollout_id):
                 self.put([sample])
                 return
-        self._desk.settled(sample.rollout_id)
+        self._tracker.settled(sample.rollout_id)
 
     def play_again(self, rollout_id: str) -> None:
         """Play the sample again after its attempt, which is being cancelled."""
@@ -93,7 +93,7 @@ class Feeder:
     def __init__(
         self,
         source: StreamSource,
-        desk: GroupTracker,
+        tracker: GroupTracker,
         opened: OpenPlan,
         writer: RunWriter,
         ledger: Ledger,
@@ -101,7 +101,7 @@ class Feeder:
         scoring: GroupScoring | None = None,
     ) -> None:
         """`scoring` scores groups, for environments that score whole groups; None if no environment does."""
-        self._source, self._desk, self._opened, self._scoring = source, desk, opened, scoring
+        self._source, self._tracker, self._opened, self._scoring = source, tracker, opened, scoring
         self._writer, self._ledger, self._directory = writer, ledger, directory
         self._contexts: Mapping[str, tuple[OpenEnvironment, SampleContext]] = {
             context.environment.name: (environment, context) for environment, context in opened.contexts(writer.run_id)
@@ -117,47 +117,47 @@ class Feeder:
             DataError: a row makes no task.
             ServerGone: an environment's server does not come back.
         """
-        desk = self._desk
+        tracker = self._tracker
         async with aclosing(self._tickets()) as passes:
             is_exhausted = False
-            while not desk.is_over:
-                is_dry = is_exhausted and not desk.again
-                if is_dry and not desk.room.outstanding:
+            while not tracker.is_over:
+                is_dry = is_exhausted and not tracker.again
+                if is_dry and not tracker.room.outstanding:
                     break
-                if self.is_held or is_dry or desk.room.left <= 0:
-                    await desk.wait()
+                if self.is_held or is_dry or tracker.room.left <= 0:
+                    await tracker.wait()
                     continue
-                ticket = desk.again.popleft() if desk.again else await anext(passes, None)
+                ticket = tracker.again.popleft() if tracker.again else await anext(passes, None)
                 if ticket is None:
                     is_exhausted = True
                 else:
                     await self._begin(ticket)
-        desk.end()
+        tracker.end()
         self._source.close()
 
     async def _tickets(self) -> AsyncGenerator[TaskPass]:
         """Passes over tasks in order, without those that were concluded before."""
-        desk, rules, ledger = self._desk, self._desk.rules, self._ledger
+        tracker, rules, ledger = self._tracker, self._tracker.rules, self._ledger
         for name, split, task_id, sample, epoch, pass_number in await ledger.to_be_played_again(MOST_PASSES - 1):
             if name in self._contexts:
                 context = self._contexts[name][1]
                 card = await context.host.find_task(split, task_id, self._opened.plan.seed)
                 yield TaskPass(context, card, epoch, pass_number, sample)
         for seen in await ledger.pass_rates():
-            desk.curriculum.learn(seen)
+            tracker.curriculum.learn(seen)
         epoch = await ledger.recall(EPOCHS_DONE) or 0
         while rules.epochs is None or epoch < rules.epochs:
-            desk.stats.epoch = epoch
+            tracker.stats.epoch = epoch
             concluded = await ledger.concluded(epoch)
             begun, rested, is_played = 0, 0, False
             async with aclosing(tickets(self._opened, self._contexts, epoch, shuffle=rules.shuffle)) as passes:
                 async for ticket in passes:
                     is_played = True
-                    if desk.is_set_aside(ticket):
+                    if tracker.is_set_aside(ticket):
                         continue
-                    if desk.curriculum.rests(ticket):
+                    if tracker.curriculum.rests(ticket):
                         rested += 1
-                        desk.stats.resting += 1
+                        tracker.stats.resting += 1
                         continue
                     for single in self._split(ticket):
                         if not concluded or self._id_of(single) not in concluded:
@@ -170,28 +170,28 @@ class Feeder:
                     else "there is no task to play"
                 )
             epoch += 1
-            ledger.remember(EPOCHS_DONE, desk.lowest_open(epoch))
+            ledger.remember(EPOCHS_DONE, tracker.lowest_open(epoch))
 
     def _split(self, ticket: TaskPass) -> list[TaskPass]:
         """The passes that each make one unit: the pass itself, or one for each sample."""
-        if self._desk.rules.groups:
+        if self._tracker.rules.groups:
             return [ticket]
         return [ticket.alone(number) for number in range(self._opened.plan.request.repeats)]
 
     def _id_of(self, ticket: TaskPass) -> str:
         first = next(ticket.items(self._opened, 1))
-        return first.group_id if self._desk.rules.groups else first.rollout_id
+        return first.group_id if self._tracker.rules.groups else first.rollout_id
 
     async def _begin(self, ticket: TaskPass) -> None:
         """Begin a unit; samples with a result in the store are not played again."""
-        desk, writer = self._desk, self._writer
-        items = list(ticket.items(self._opened, desk.bounds.samples))
-        unit = PendingGroup(ticket, items, is_group=desk.rules.groups, size=desk.bounds.size)
+        tracker, writer = self._tracker, self._writer
+        items = list(ticket.items(self._opened, tracker.bounds.samples))
+        unit = PendingGroup(ticket, items, is_group=tracker.rules.groups, size=tracker.bounds.size)
         done = {sample.rollout_id: sample for sample in unit.items if writer.is_done(sample.rollout_id)}
         waiting = [record for name in done if (record := writer.waiting_members.get(name)) is not None]
         kept = [name for name in done if name not in writer.waiting_members]
         records = await anyio.to_thread.run_sync(_read, self._directory, kept) if kept else []
-        desk.begin(unit)
+        tracker.begin(unit)
         for record in records:
             unit.committed(record)
             unit.settled(record.rollout_id)
@@ -207,7 +207,7 @@ class Feeder:
                 unit.settled(sample.rollout_id)
             left = []
         self._source.put(left)
-        desk.look_at(unit)
+        tracker.look_at(unit)
 
 
 def _read(directory: Path, rollout_ids: list[str]) -> list[Rollout]:

@@ -36,7 +36,7 @@ class Supply(Generic[Piece]):
 
     def __init__(
         self,
-        desk: GroupTracker,
+        tracker: GroupTracker,
         feeder: Feeder,
         gate: WeightSyncGate,
         ledger: Ledger,
@@ -46,7 +46,7 @@ class Supply(Generic[Piece]):
     ) -> None:
         """`discard` cancels the episodes in flight, and has their samples played again."""
         self._discard = discard
-        self._desk, self._feeder, self._gate, self._ledger = desk, feeder, gate, ledger
+        self._tracker, self._feeder, self._gate, self._ledger = tracker, feeder, gate, ledger
         self._control = control
         self._exchange = anyio.Lock()
         self._is_half_done = False
@@ -57,13 +57,13 @@ class Supply(Generic[Piece]):
     @property
     def policy_version(self) -> int:
         """The version of the weights that generate now."""
-        return self._desk.policy.version
+        return self._tracker.policy.version
 
     @property
     def stats(self) -> SupplyStats:
         """Counts of units begun, handed out and dropped so far."""
         return replace(
-            self._desk.stats,
+            self._tracker.stats,
             policy_version=self.policy_version,
             is_paused=self.is_paused,
             aborted_calls=self._gate.aborted,
@@ -85,16 +85,16 @@ class Supply(Generic[Piece]):
             allows.
             StoreError: the run can no longer be written.
         """
-        self._desk.acknowledge()
-        group = await self._desk.take()
+        self._tracker.acknowledge()
+        group = await self._tracker.take()
         if group is None:
             raise StopAsyncIteration
         return self._piece(group)
 
     def _piece(self, group: RolloutGroup) -> Piece:
-        if self._desk.rules.suspect:
+        if self._tracker.rules.suspect:
             group = trusted_group(group)
-        return cast("Piece", group if self._desk.rules.groups else group.rollouts[0])
+        return cast("Piece", group if self._tracker.rules.groups else group.rollouts[0])
 
     async def batch(self, size: int | None = None) -> list[Piece]:
         """The next `size` groups or rollouts (default: the supply's `batch`); fewer, or none, at the end.
@@ -102,10 +102,10 @@ class Supply(Generic[Piece]):
         Raises:
             SupplyError, StoreError: as in iteration; groups taken by this call come again with `resume`.
         """
-        self._desk.acknowledge()
+        self._tracker.acknowledge()
         pieces: list[Piece] = []
-        for _ in range(self._desk.bounds.batch if size is None else size):
-            group = await self._desk.take()
+        for _ in range(self._tracker.bounds.batch if size is None else size):
+            group = await self._tracker.take()
             if group is None:
                 break
             pieces.append(self._piece(group))
@@ -132,7 +132,7 @@ class Supply(Generic[Piece]):
             max_staleness=max_staleness,
             strategy=strategy,
             seed=seed,
-            is_group=self._desk.rules.groups,
+            is_group=self._tracker.rules.groups,
         )
         return [self._piece(group) for group in drawn]
 
@@ -152,7 +152,7 @@ class Supply(Generic[Piece]):
         Raises:
             SupplyError: a server could not be paused; generation stays held.
         """
-        self._feeder.is_held = self._desk.is_held = True
+        self._feeder.is_held = self._tracker.is_held = True
         self._gate.shut()
         if episodes == "discard":
             self._discard()
@@ -175,8 +175,8 @@ class Supply(Generic[Piece]):
         if self._control is not None:
             await self._control.resume()
         self._gate.open()
-        self._feeder.is_held = self._desk.is_held = self._is_half_done = False
-        self._desk.change()
+        self._feeder.is_held = self._tracker.is_held = self._is_half_done = False
+        self._tracker.change()
 
     @asynccontextmanager
     async def updating(
@@ -211,11 +211,11 @@ class Supply(Generic[Piece]):
             if self._control is not None:
                 await self._control.updated(version)
             self._is_half_done = False
-            self._desk.acknowledge()
-            self._desk.policy.advance(version)
-            self._desk.room.versions += 1
+            self._tracker.acknowledge()
+            self._tracker.policy.advance(version)
+            self._tracker.room.versions += 1
             self._ledger.remember(POLICY_VERSION, version)
-            self._desk.sweep()
+            self._tracker.sweep()
             if not was_paused:
                 await self.resume()
 

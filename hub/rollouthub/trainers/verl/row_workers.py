@@ -17,13 +17,13 @@ from rollouthub.trainers.pictures.picture_chat_format import PictureChatFormat
 from rollouthub.trainers.stream import RolloutWorker, SampleRequest
 from rollouthub.trainers.verl.verl_engine import VerlEngine
 from rollouthub.trainers.verl.verl_pictures import VerlPictures
-from rollouthub.trainers.workers.in_thread import ResidentWorker, ThreadWorkers
+from rollouthub.trainers.workers.in_thread import ThreadWorker, ThreadWorkers
 from rollouthub.trainers.workers.worker_settings import TrainingSettings
 
 _UNKNOWN = -1
 """The policy version where veRL reports none."""
 
-_residents = ThreadWorkers()
+_thread_workers = ThreadWorkers()
 _engines: dict[str, VerlEngine] = {}
 
 
@@ -46,7 +46,7 @@ class VerlPolicy:
 class Playing:
     """A worker of this process, for callers in another event loop."""
 
-    def __init__(self, worker: ResidentWorker, engine: VerlEngine | None) -> None:
+    def __init__(self, worker: ThreadWorker, engine: VerlEngine | None) -> None:
         self._worker, self._engine = worker, engine
 
     @property
@@ -136,7 +136,7 @@ async def playing_with(settings: TrainingSettings, policy: VerlPolicy) -> Playin
         _engines[name] = engine
         return settings.worker("verl", model, policy_version=_UNKNOWN, no_groups=None)
 
-    worker = await _residents.opened(name, make)
+    worker = await _thread_workers.opened(name, make)
     engine = _engines.get(name)
     if engine is not None:
         # hydra copies the client for every sample, and a caller without a loop of its own brings a new one each time.

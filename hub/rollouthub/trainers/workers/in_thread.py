@@ -26,7 +26,7 @@ from rollouthub.trainers.stream.blocking_worker import BlockingWorker
 logger = logging.getLogger(__name__)
 
 
-class ResidentWorker(BlockingWorker):
+class ThreadWorker(BlockingWorker):
     """A worker that stays open until `close`; any thread and any event loop may call it."""
 
     def __init__(self, worker: AbstractAsyncContextManager[RolloutWorker]) -> None:
@@ -66,11 +66,11 @@ class ThreadWorkers:
     """The workers of one process, by name."""
 
     def __init__(self) -> None:
-        self._workers: dict[str, ResidentWorker] = {}
+        self._workers: dict[str, ThreadWorker] = {}
         self._lock = threading.Lock()
         self._process = os.getpid()
 
-    def get(self, name: str, make: Callable[[], AbstractAsyncContextManager[RolloutWorker]]) -> ResidentWorker:
+    def get(self, name: str, make: Callable[[], AbstractAsyncContextManager[RolloutWorker]]) -> ThreadWorker:
         """The worker with that name; opened if necessary, which blocks.
 
         Raises:
@@ -84,10 +84,10 @@ class ThreadWorkers:
             if name not in self._workers:
                 if not self._workers:
                     atexit.register(self.close)
-                self._workers[name] = ResidentWorker(make())
+                self._workers[name] = ThreadWorker(make())
             return self._workers[name]
 
-    async def opened(self, name: str, make: Callable[[], AbstractAsyncContextManager[RolloutWorker]]) -> ResidentWorker:
+    async def opened(self, name: str, make: Callable[[], AbstractAsyncContextManager[RolloutWorker]]) -> ThreadWorker:
         """As `get`, without blocking the caller's event loop."""
         return await anyio.to_thread.run_sync(self.get, name, make)
 

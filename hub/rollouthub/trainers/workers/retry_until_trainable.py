@@ -6,14 +6,14 @@ from rollouthub.export import NotTrainable, RefusalReason, TaskReference, why_re
 from rollouthub.generation import Sampling
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.stream import SampleRequest
-from rollouthub.trainers.workers.in_thread import ResidentWorker
+from rollouthub.trainers.workers.in_thread import ThreadWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings
 
 logger = logging.getLogger(__name__)
 
 
 async def play_learnable(
-    resident: ResidentWorker, task: TaskReference, settings: TrainingSettings, sampling: Sampling | None = None
+    thread_worker: ThreadWorker, task: TaskReference, settings: TrainingSettings, sampling: Sampling | None = None
 ) -> Rollout:
     """Play a task for a trainer that does not say which member of which group it requests.
 
@@ -26,16 +26,16 @@ async def play_learnable(
         UsageError, SupplyError, StoreError: as `RolloutWorker.play`.
     """
     size = settings.request.repeats
-    group = str(resident.next_sample(task, "") // size) if size > 1 else "0"
+    group = str(thread_worker.next_sample(task, "") // size) if size > 1 else "0"
     refused: RefusalReason | None = None
     for _ in range(1 + settings.training.replays):
-        rollout = await resident.played(
+        rollout = await thread_worker.played(
             SampleRequest(
                 task.task_id,
                 environment=task.environment,
                 split=task.split,
                 group=group,
-                sample=resident.next_sample(task, group),
+                sample=thread_worker.next_sample(task, group),
                 sampling=sampling,
             )
         )

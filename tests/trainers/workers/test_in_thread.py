@@ -17,19 +17,19 @@ from rollouthub.trainers.workers.worker_settings import read_settings, settings_
 
 
 async def test_it_is_opened_once_played_from_any_loop_and_closed_in_order(tmp_path: Path) -> None:
-    residents = ThreadWorkers()
+    thread_workers = ThreadWorkers()
     make = partial(
         rollout_worker, environments=("arithmetic",), split="train", model="mock/solver", directory=tmp_path / "run"
     )
-    worker = await residents.opened("one", make)
-    assert residents.get("one", make) is worker
+    worker = await thread_workers.opened("one", make)
+    assert thread_workers.get("one", make) is worker
     task = TaskReference("arithmetic", "train", "train/0")
     passes = [worker.next_sample(task, group) for group in ("a", "a", "b")]
     assert passes == [0, 1, 0]
     rollout = await worker.played(SampleRequest("train/0", group="a"))
     [same] = worker.play_all([SampleRequest("train/0", group="a")])
     assert same.rollout_id == rollout.rollout_id
-    residents.close()
+    thread_workers.close()
     with open_run(tmp_path / "run") as run:
         assert run.info.status == "finished"
         assert [kept.rollout_id for kept in run.rollouts()] == [rollout.rollout_id]
@@ -56,12 +56,12 @@ def test_a_fork_leaves_its_parents_worker_alone_and_opens_its_own(tmp_path: Path
     program = (
         "import os\n"
         "from functools import partial\n"
-        "from rollouthub.trainers.stream import Wanted, rollout_worker\n"
+        "from rollouthub.trainers.stream import SampleRequest, rollout_worker\n"
         "from rollouthub.trainers.workers.in_thread import THREAD_WORKERS\n"
         "def play(name):\n"
         "    make = partial(rollout_worker, environments=('arithmetic',), split='train', model='mock/solver')\n"
         f"    worker = THREAD_WORKERS.get('one', partial(make, directory={str(tmp_path)!r} + '/' + name))\n"
-        "    print(worker.play_all([Wanted('train/0')])[0].outcome.value, flush=True)\n"
+        "    print(worker.play_all([SampleRequest('train/0')])[0].outcome.value, flush=True)\n"
         "play('parent')\n"
         "if not os.fork():\n"
         "    raise SystemExit\n"

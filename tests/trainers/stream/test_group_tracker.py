@@ -25,7 +25,7 @@ STEPS = st.lists(st.one_of(REWARDS, REWARDS, st.sampled_from(["publish", "take"]
 
 
 class _Card:
-    """A task as far as a desk looks at it."""
+    """A task as far as a tracker looks at it."""
 
     split = "test"
     digest = ""
@@ -35,7 +35,7 @@ class _Card:
 
 
 class World:
-    """A desk, and units that are played in no time."""
+    """A tracker, and units that are played in no time."""
 
     def __init__(self, **rules: Any) -> None:
         self.entries = list[LedgerEntry]()
@@ -49,7 +49,7 @@ class World:
             outstanding=1000,
             max_dropped=chosen.max_dropped or 1000,
         )
-        self.desk = GroupTracker(chosen, bounds, self.policy, self.entries.append)
+        self.tracker = GroupTracker(chosen, bounds, self.policy, self.entries.append)
         self._environment = EnvironmentRef(name="world", version="1", digest="")
 
     def play(self, rewards: tuple[Reward, ...]) -> None:
@@ -58,9 +58,9 @@ class World:
 
     def begin(self) -> PendingGroup:
         """A unit of a new task is under way."""
-        name = f"task-{self.desk.stats.begun}"
+        name = f"task-{self.tracker.stats.begun}"
         task = TaskRef(split="test", id=name, digest="")
-        # A desk asks a cast for nothing but its environment's name.
+        # A tracker asks a sample context for nothing but its environment's name.
         fields: dict[str, Any] = dict.fromkeys(SampleContext.__dataclass_fields__)
         fields["environment"] = self._environment
         held = SampleContext(**fields)
@@ -69,16 +69,16 @@ class World:
             for number in range(SAMPLES)
         ]
         unit = PendingGroup(TaskPass(held, cast("Any", _Card(name))), items, is_group=True)
-        self.desk.begin(unit)
+        self.tracker.begin(unit)
         return unit
 
     def end(self, unit: PendingGroup, rewards: tuple[Reward, ...]) -> None:
         """Its samples come to this."""
         for sample, reward in zip(unit.items, rewards, strict=True):
             record = self._record(sample, reward, unit.began)
-            self.desk.added(record)
-            self.desk.settled(sample.rollout_id)
-            self.desk.committed([record])
+            self.tracker.added(record)
+            self.tracker.settled(sample.rollout_id)
+            self.tracker.committed([record])
 
     def _record(self, sample: Sample, reward: Reward, version: int) -> Rollout:
         return Rollout(
@@ -101,17 +101,17 @@ def run(world: World, steps: list[Step]) -> list[RolloutGroup]:
     """Do these, then take what is left."""
     groups = list[RolloutGroup | None]()
     for step in steps:
-        if world.desk.failure is not None:
+        if world.tracker.failure is not None:
             break
         match step:
             case "publish":
                 world.policy.advance(world.policy.version + 1)
-                world.desk.sweep()
+                world.tracker.sweep()
             case "take":
-                groups.append(world.desk.take_at_once())
+                groups.append(world.tracker.take_at_once())
             case _:
                 world.play(cast("tuple[Reward, ...]", step))
-    while (group := world.desk.take_at_once()) is not None:
+    while (group := world.tracker.take_at_once()) is not None:
         groups.append(group)
     return [group for group in groups if group is not None]
 
@@ -133,13 +133,13 @@ def test_only_fresh_groups_of_enough_scored_members_that_differ_are_handed_out(
 def test_every_unit_ends_once_and_is_counted_once(steps: list[Step], drop_constant: bool) -> None:
     world = World(drop_constant=drop_constant)
     groups = run(world, steps)
-    world.desk.acknowledge()
-    stats = world.desk.stats
+    world.tracker.acknowledge()
+    stats = world.tracker.stats
     assert stats.begun == stats.handed_out + stats.dropped
     assert stats.handed_out == len(groups)
-    assert (stats.in_flight, stats.ready, world.desk.room.outstanding) == (0, 0, 0)
+    assert (stats.in_flight, stats.ready, world.tracker.room.outstanding) == (0, 0, 0)
     assert len({entry.unit_id for entry in world.entries}) == len(world.entries) == stats.begun
-    assert stats.requeued == stats.stale == len(world.desk.again)
+    assert stats.requeued == stats.stale == len(world.tracker.again)
 
 
 @given(st.lists(REWARDS, max_size=40), st.integers(1, 5))
@@ -147,13 +147,13 @@ def test_no_more_is_dropped_for_one_batch_than_may_be(rewards: list[tuple[Reward
     world = World(drop_constant=True, max_dropped=most)
     dropped = 0
     for each in rewards:
-        before = world.desk.stats.dropped
+        before = world.tracker.stats.dropped
         world.play(each)
-        dropped += world.desk.stats.dropped - before
-        assert (world.desk.failure is not None) == (dropped >= most)
-        if world.desk.failure is not None:
+        dropped += world.tracker.stats.dropped - before
+        assert (world.tracker.failure is not None) == (dropped >= most)
+        if world.tracker.failure is not None:
             return
-        if world.desk.take_at_once() is not None and world.desk.stats.handed_out % 2 == 0:
+        if world.tracker.take_at_once() is not None and world.tracker.stats.handed_out % 2 == 0:
             dropped = 0
 
 
@@ -171,16 +171,16 @@ def test_constant_groups_are_let_through_only_past_the_bound() -> None:
     world = World(drop_constant=True, max_dropped=2, when_dropped="yield")
     for _ in range(4):
         world.play((1.0, 1.0, 1.0))
-    assert (world.desk.stats.constant, world.desk.stats.ready, world.desk.failure) == (2, 2, None)
+    assert (world.tracker.stats.constant, world.tracker.stats.ready, world.tracker.failure) == (2, 2, None)
     assert [group.is_constant for group in run(world, [])] == [True, True]
     world.play((1.0, 1.0, 1.0))
-    assert world.desk.stats.constant == 3, "with a batch full, the next is held to the rules again"
+    assert world.tracker.stats.constant == 3, "with a batch full, the next is held to the rules again"
 
 
 async def test_a_supply_that_failed_says_so_after_what_is_ready() -> None:
     world = World(max_staleness=None)
     world.play((1.0, 0.0, 1.0))
-    world.desk.fail(SupplyError("enough"))
-    assert await world.desk.take() is not None
+    world.tracker.fail(SupplyError("enough"))
+    assert await world.tracker.take() is not None
     with pytest.raises(SupplyError, match="enough"):
-        await world.desk.take()
+        await world.tracker.take()
