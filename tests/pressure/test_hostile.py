@@ -84,10 +84,10 @@ async def test_a_server_that_dies_and_comes_back_costs_time_and_no_rollout(play:
     async def meddle(played: Played) -> None:
         await played.until(lambda: server.asked > 60, 60)
         await server.die()
-        await played.until(lambda: played.router.status()[0].is_cooling, 30)
+        await played.until(lambda: played.router.status()[0].is_paused, 30)
         seen.append(True)
         await server.rise()
-        await played.until(lambda: not played.router.status()[0].is_cooling, 60)
+        await played.until(lambda: not played.router.status()[0].is_paused, 60)
         seen.append(True)
 
     async with hostile_server() as server:

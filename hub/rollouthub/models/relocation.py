@@ -19,7 +19,7 @@ from rollouthub.models.router.open_router import OpenLane
 logger = logging.getLogger(__name__)
 
 
-class FollowedModel:
+class RelocatingModel:
     """A model at one registered server. When the server cannot be reached, its address is looked up again."""
 
     def __init__(
@@ -39,7 +39,7 @@ class FollowedModel:
         self._looking = anyio.Lock()
 
     def __repr__(self) -> str:
-        return f"FollowedModel({self.name!r} at {self._base_url})"
+        return f"RelocatingModel({self.name!r} at {self._base_url})"
 
     async def open(self) -> None:
         """Open the lane to the server's current address."""
@@ -90,11 +90,11 @@ class FollowedModel:
             await self.open()
 
 
-def following(open_lane: OpenLane) -> OpenLane:
+def relocating(open_lane: OpenLane) -> OpenLane:
     """A version of `open_lane` that follows registered servers to new addresses; other servers get a plain lane."""
 
     @asynccontextmanager
-    async def open_followed(
+    async def open_relocating(
         config: ModelConfig, base_url: str | None, credentials: Credentials
     ) -> AsyncGenerator[Model]:
         provider, name = split_name(config.name)
@@ -106,11 +106,11 @@ def following(open_lane: OpenLane) -> OpenLane:
                 yield lane
             return
         async with AsyncExitStack() as lanes:
-            model = FollowedModel(config, base_url, number, path, credentials, open_lane, lanes)
+            model = RelocatingModel(config, base_url, number, path, credentials, open_lane, lanes)
             await model.open()
             yield model
 
-    return open_followed
+    return open_relocating
 
 
 def _number_at(found: Registration, base_url: str) -> int | None:

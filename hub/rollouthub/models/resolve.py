@@ -26,10 +26,10 @@ async def open_model(config: ModelConfig, credentials: Credentials) -> AsyncGene
         async with open_lane(config, None, credentials) as model:
             yield model
         return
-    from rollouthub.models.relocation import following  # a bare mock needs none of it
+    from rollouthub.models.relocation import relocating  # a bare mock needs none of it
     from rollouthub.models.router import open_router
 
-    async with open_router(addressed(config, credentials), credentials, following(open_lane)) as model:
+    async with open_router(addressed(config, credentials), credentials, relocating(open_lane)) as model:
         yield model
 
 

@@ -13,7 +13,7 @@ from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.retry import Backoff
-from rollouthub.models.router import Cooling, Router, open_router
+from rollouthub.models.router import CircuitBreakerSettings, Router, open_router
 from rollouthub.rollout import Usage
 from rollouthub.values import Float32s, Int32s
 
@@ -91,7 +91,7 @@ def url(number: int) -> str:
 
 
 @asynccontextmanager
-async def routed(*lanes: Lane, cooling: Cooling | None = None, **config: Any) -> AsyncGenerator[Router]:
+async def routed(*lanes: Lane, breaker: CircuitBreakerSettings | None = None, **config: Any) -> AsyncGenerator[Router]:
     """A router over these lanes, by the clock of the event loop; fallbacks take `Lane`s by the name of their model."""
     stand_ins: dict[str, Lane] = config.pop("stand_ins", {})
 
@@ -103,6 +103,6 @@ async def routed(*lanes: Lane, cooling: Cooling | None = None, **config: Any) ->
     first, *others = [url(number) for number in range(len(lanes))]
     whole = ModelConfig(name="hosted_vllm/m", base_url=first, replicas=tuple(others), **config)
     async with open_router(
-        whole, Credentials(), open_lane, backoff=STEADY, cooling=cooling, now=anyio.current_time
+        whole, Credentials(), open_lane, backoff=STEADY, breaker=breaker, now=anyio.current_time
     ) as router:
         yield router

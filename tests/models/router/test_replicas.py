@@ -1,13 +1,13 @@
 """Which server takes a call: the least busy, in turn, unless one knows the conversation."""
 
-from rollouthub.models.router.circuit_breaker import Cooling
+from rollouthub.models.router.circuit_breaker import CircuitBreakerSettings
 from rollouthub.models.router.replica import ModelReplica
 from rollouthub.models.router.replicas import MAX_SESSIONS, Replicas
 from tests.models.router.lanes import Lane
 
 
 def servers(count: int) -> Replicas:
-    return Replicas([(Lane(), f"s{number}") for number in range(count)], Cooling(), lambda: 0.0)
+    return Replicas([(Lane(), f"s{number}") for number in range(count)], CircuitBreakerSettings(), lambda: 0.0)
 
 
 def take(replicas: Replicas, session: str = "", answers: bool = False) -> ModelReplica:

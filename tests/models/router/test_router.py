@@ -13,7 +13,7 @@ from rollouthub.errors import BudgetError, ConfigError, ContextLimitError, Crede
 from rollouthub.generation import Model, ModelReply, ModelRequest
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
-from rollouthub.models.router import Cooling, Router, open_router
+from rollouthub.models.router import CircuitBreakerSettings, Router, open_router
 from rollouthub.rollout import Usage
 from tests.models.router.lanes import Lane, fails, hangs, question, routed, says
 from tests.models.router.virtual_time import VIRTUAL
@@ -35,7 +35,7 @@ async def answers(router: Router, count: int, **asked: Any) -> list[str]:
 async def take_down(router: Router, lane: Lane) -> None:
     """Let a lane fail until it is out; the router must have another one."""
     lane.answer = fails(None)
-    while not any(status.is_cooling for status in router.status()):
+    while not any(status.is_paused for status in router.status()):
         await router.generate(question())
 
 
@@ -96,7 +96,7 @@ async def test_a_callers_fault_is_final_and_no_servers_problem(status: int) -> N
             with pytest.raises(ModelError) as caught:
                 await router.generate(question())
             assert caught.value.status == status
-        assert [(server.is_cooling, server.errors) for server in router.status()] == [(False, 0)] * 2
+        assert [(server.is_paused, server.errors) for server in router.status()] == [(False, 0)] * 2
     assert len(lanes[0].begun + lanes[1].begun) == 20
 
 
@@ -119,7 +119,7 @@ async def test_a_server_that_refuses_what_another_answers_is_taken_out_until_it_
     async with routed(misfit, good) as router:
         assert set(await answers(router, 20)) == {"good"}
         assert len(misfit.begun) == 1
-        assert [server.is_cooling for server in router.status()] == [True, False]
+        assert [server.is_paused for server in router.status()] == [True, False]
         misfit.problem, misfit.answer = None, says("mended")
         await anyio.sleep(20)
         assert "mended" in await answers(router, 2)
@@ -132,7 +132,7 @@ async def test_what_every_server_refuses_is_the_callers_to_mend() -> None:
             with pytest.raises(ModelError) as caught:
                 await router.generate(question())
             assert (caught.value.status, caught.value.retryable) == (404, False)
-        assert not any(server.is_cooling for server in router.status())
+        assert not any(server.is_paused for server in router.status())
 
 
 # --- outages ----------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ async def test_a_failing_server_is_left_alone_longer_each_time_and_one_call_lets
     async with routed(bad, good) as router:
         bad.problem = UsageError("gone")
         await take_down(router, bad)
-        assert len(bad.begun) == Cooling().failures
+        assert len(bad.begun) == CircuitBreakerSettings().failures
         await anyio.sleep(50)
         assert (bad.checks, len(bad.begun)) == (6, 5)  # after 1, 2, 4, 8, 15 and 15 seconds
         bad.problem = None
@@ -153,7 +153,7 @@ async def test_a_failing_server_is_left_alone_longer_each_time_and_one_call_lets
         assert len(bad.begun) == 6
         bad.answer = says("back")
         await anyio.sleep(20)
-        assert (await answers(router, 1), router.status()[0].is_cooling) == (["back"], False)
+        assert (await answers(router, 1), router.status()[0].is_paused) == (["back"], False)
 
 
 async def test_a_trial_takes_one_call_and_twice_as_many_with_time() -> None:
@@ -174,7 +174,7 @@ async def test_a_trial_takes_one_call_and_twice_as_many_with_time() -> None:
                 calls.start_soon(router.generate, question())
             await anyio.wait_all_tasks_blocked()
             assert len(bad.begun) - before == 2
-        assert not router.status()[0].is_cooling
+        assert not router.status()[0].is_paused
 
 
 async def test_calls_wait_out_an_outage_without_spending_their_tries() -> None:
@@ -246,7 +246,7 @@ async def test_failures_at_random_take_no_server_out() -> None:
                     calls.start_soon(router.generate, question())
                 await anyio.wait_all_tasks_blocked()
                 lane.answer = says("fine")
-        assert not router.status()[0].is_cooling
+        assert not router.status()[0].is_paused
         assert router.status()[0].errors == 80
 
 
@@ -255,7 +255,7 @@ async def test_a_call_without_time_says_nothing_about_its_server() -> None:
         for _ in range(8):
             with pytest.raises(ModelError):
                 await router.generate(question(timeout_seconds=0.5))
-        assert not router.status()[0].is_cooling
+        assert not router.status()[0].is_paused
 
 
 async def test_a_server_that_hangs_is_taken_out() -> None:
@@ -268,7 +268,7 @@ async def test_a_server_that_hangs_is_taken_out() -> None:
 
             for _ in range(5):
                 calls.start_soon(call)
-        assert router.status()[0].is_cooling
+        assert router.status()[0].is_paused
 
 
 # --- limits -----------------------------------------------------------------------------------------------------
@@ -421,7 +421,7 @@ async def test_during_an_outage_the_fallback_is_asked_at_once() -> None:
         async with anyio.create_task_group() as calls:
             for _ in range(20):
                 calls.start_soon(router.generate, question())
-        assert router.status()[0].is_cooling
+        assert router.status()[0].is_paused
         started, sent = anyio.current_time(), len(lane.begun)
         assert await answers(router, 10) == ["other"] * 10
         assert (anyio.current_time(), len(lane.begun)) == (started, sent)

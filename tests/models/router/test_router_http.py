@@ -21,12 +21,12 @@ from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import open_lane, open_model
-from rollouthub.models.router import Cooling, Router, open_router
+from rollouthub.models.router import CircuitBreakerSettings, Router, open_router
 from tests.models.servers import AT_ONCE, Handler, Script, ask, body, raw_server, say, serving
 from tests.ports import free_port
 
 HUB = Path(sys.executable).parent / "hub"
-QUICK = Cooling(base_seconds=0.02, cap_seconds=0.1, step_seconds=0.05)
+QUICK = CircuitBreakerSettings(base_seconds=0.02, cap_seconds=0.1, step_seconds=0.05)
 
 
 class Server(Script):
@@ -65,10 +65,10 @@ class Hold:
 
 
 @asynccontextmanager
-async def router(*urls: str, cooling: Cooling = QUICK, **config: Any) -> AsyncGenerator[Router]:
+async def router(*urls: str, breaker: CircuitBreakerSettings = QUICK, **config: Any) -> AsyncGenerator[Router]:
     """A router over these servers."""
     whole = ModelConfig(name="hosted_vllm/served", base_url=urls[0], replicas=urls[1:], **config)
-    async with open_router(whole, Credentials(), open_lane, backoff=AT_ONCE, cooling=cooling) as model:
+    async with open_router(whole, Credentials(), open_lane, backoff=AT_ONCE, breaker=breaker) as model:
         yield model
 
 
@@ -148,14 +148,14 @@ async def test_calls_that_break_at_one_server_are_answered_by_the_other(rude: by
         replies, errors = await together(model, 40)
         assert (len(replies), errors) == (40, [])
         assert len(good.asked) == 40
-        assert [status.is_cooling for status in model.status()] == [True, False]
+        assert [status.is_paused for status in model.status()] == [True, False]
 
 
 async def test_a_server_that_is_out_is_checked_and_spared_calls_until_it_is_well() -> None:
     sick, good = Server(body({}, 503)), Server(say("good"))
     sick.is_well = False
     async with sick.serve() as first, good.serve() as second, router(first, second) as model:
-        await until(lambda: model.status()[0].is_cooling, model)
+        await until(lambda: model.status()[0].is_paused, model)
         asked = len(sick.asked)
         await until(lambda: sick.checks >= 3, model)
         assert len(sick.asked) == asked == QUICK.failures
@@ -172,15 +172,15 @@ async def test_a_server_killed_in_mid_run_and_started_again_gets_its_share_back(
             config = ModelConfig(name="hosted_vllm/mock", base_url=address, max_tries=4)
             stand_in = ModelConfig(name="hosted_vllm/served", base_url=url)
             whole = config.model_copy(update={"fallbacks": (stand_in,)})
-            async with open_router(whole, Credentials(), open_lane, backoff=AT_ONCE, cooling=QUICK) as model:
+            async with open_router(whole, Credentials(), open_lane, backoff=AT_ONCE, breaker=QUICK) as model:
                 assert (await model.generate(ask())).message.text == "process"
                 process.kill()
                 replies, errors = await together(model, 50)
                 assert errors == []
                 assert {reply.message.text for reply in replies} == {"other"}
-                assert model.status()[0].is_cooling
+                assert model.status()[0].is_paused
                 with mock_process(port):
-                    await until(lambda: not model.status()[0].is_cooling, model)
+                    await until(lambda: not model.status()[0].is_paused, model)
                     replies, errors = await together(model, 50)
                     assert {reply.message.text for reply in replies} == {"process"}
 
@@ -189,7 +189,7 @@ async def test_calls_in_flight_wait_for_their_only_server_to_come_back() -> None
     port = free_port()
     with mock_process(port) as (process, address):
         config = ModelConfig(name="hosted_vllm/mock", base_url=address, max_tries=6)
-        async with open_router(config, Credentials(), open_lane, cooling=QUICK) as model:
+        async with open_router(config, Credentials(), open_lane, breaker=QUICK) as model:
             await model.generate(ask())
             process.kill()
             process.wait()
@@ -317,7 +317,7 @@ async def test_a_model_with_replicas_is_opened_as_a_router_and_checked_as_one() 
         async with open_model(config, Credentials()) as model:
             assert isinstance(model, Router)
             await preflight(model)
-            assert [status.is_cooling for status in model.status()] == [False, True]
+            assert [status.is_paused for status in model.status()] == [False, True]
         async with open_model(config.model_copy(update={"name": "hosted_vllm/other"}), Credentials()) as model:
             with pytest.raises(ConfigError, match="serves no model 'other'"):
                 await preflight(model)

@@ -11,7 +11,7 @@ from rollouthub.generation import ModelReply, ModelRequest
 from rollouthub.messages import Delta
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.retry import StreamCut
-from rollouthub.models.router import Cooling
+from rollouthub.models.router import CircuitBreakerSettings
 from rollouthub.models.router.replica import ModelReplica
 from tests.models.listening import Listener, hear
 from tests.models.router.lanes import Lane, fails, question, routed, says
@@ -85,14 +85,14 @@ async def test_nobody_stands_in_for_a_stand_in_that_began() -> None:
 
 @pytest.mark.parametrize("status", [None, 200, 503])
 def test_streams_that_are_cut_count_against_their_server(status: int | None) -> None:
-    replica = ModelReplica(Lane(), "http://a", Cooling(failures=2), lambda: 0.0, lambda: None)
+    replica = ModelReplica(Lane(), "http://a", CircuitBreakerSettings(failures=2), lambda: 0.0, lambda: None)
     for _ in range(2):
         replica.end_failed(replica.begin(), StreamCut("cut", status=status))
     assert (replica.errors, replica.health) == (2, "down")
 
 
 def test_a_listener_that_is_slow_does_not_count_against_the_server() -> None:
-    replica = ModelReplica(Lane(), "http://a", Cooling(failures=1), lambda: 0.0, lambda: None)
+    replica = ModelReplica(Lane(), "http://a", CircuitBreakerSettings(failures=1), lambda: 0.0, lambda: None)
     replica.end_failed(replica.begin(), ModelError("not taken", status=200, retryable=False))
     assert (replica.errors, replica.health) == (0, "up")
 

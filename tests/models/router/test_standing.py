@@ -4,7 +4,7 @@ import pytest
 
 from rollouthub import ModelError
 from rollouthub.models.latency import spread
-from rollouthub.models.router.circuit_breaker import Cooling
+from rollouthub.models.router.circuit_breaker import CircuitBreakerSettings
 from rollouthub.models.router.replica import ModelReplica
 from tests.models.router.lanes import Lane
 
@@ -27,7 +27,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def replica(clock: Clock) -> ModelReplica:
-    return ModelReplica(Lane(), "http://s/v1", Cooling(), clock, lambda: None, most_calls=8)
+    return ModelReplica(Lane(), "http://s/v1", CircuitBreakerSettings(), clock, lambda: None, most_calls=8)
 
 
 def stands(replica: ModelReplica) -> tuple[str, str | None]:
@@ -46,11 +46,11 @@ def test_a_fresh_server_is_up_and_has_no_latency(replica: ModelReplica) -> None:
 
 
 def test_a_server_that_fails_again_and_again_is_open_then_on_trial_then_up(replica: ModelReplica, clock: Clock) -> None:
-    for _ in range(Cooling().failures):
+    for _ in range(CircuitBreakerSettings().failures):
         replica.end_failed(replica.begin(), BROKEN)
     clock.now = 0.25
     assert stands(replica) == ("open", "looked at again in 0.8 s: HTTP 500")
-    assert replica.status("m").errors == Cooling().failures
+    assert replica.status("m").errors == CircuitBreakerSettings().failures
     replica.put_on_trial()
     assert stands(replica) == ("cooling", "on trial after an outage: HTTP 500")
     replica.begin()
@@ -58,7 +58,7 @@ def test_a_server_that_fails_again_and_again_is_open_then_on_trial_then_up(repli
     assert replica.status("m").standing == "up"
 
 
-def test_a_server_that_asked_for_a_pause_is_cooling_until_that_is_over(replica: ModelReplica, clock: Clock) -> None:
+def test_a_server_that_asked_for_a_pause_is_paused_until_that_is_over(replica: ModelReplica, clock: Clock) -> None:
     replica.end_failed(replica.begin(), ModelError("HTTP 429", status=429, retry_after_seconds=2.0))
     assert stands(replica) == ("cooling", "it asked for a pause, of 2.0 s more")
     assert replica.status("m").errors == 0

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Cooling:
+class CircuitBreakerSettings:
     """The settings of the circuit breaker."""
 
     failures: int = 5

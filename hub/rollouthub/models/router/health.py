@@ -19,7 +19,7 @@ async def watch(replicas: Replicas) -> None:
         async with anyio.create_task_group() as checks:
             for replica in down:
                 if replica.due <= replicas.now():
-                    checks.start_soon(_check, replica, replicas.cooling.check_seconds)
+                    checks.start_soon(_check, replica, replicas.breaker.check_seconds)
 
 
 async def _check(replica: ModelReplica, timeout_seconds: float) -> None:

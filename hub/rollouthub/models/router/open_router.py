@@ -14,7 +14,7 @@ from rollouthub.models.direct.http_pool import most_connections
 from rollouthub.models.prices import Price, find_price
 from rollouthub.models.retry import Backoff
 from rollouthub.models.router.budget import Budget
-from rollouthub.models.router.circuit_breaker import Cooling
+from rollouthub.models.router.circuit_breaker import CircuitBreakerSettings
 from rollouthub.models.router.gate import RateLimiter
 from rollouthub.models.router.health import watch
 from rollouthub.models.router.limit_control import steer
@@ -32,7 +32,7 @@ async def open_router(
     open_lane: OpenLane,
     *,
     backoff: Backoff | None = None,
-    cooling: Cooling | None = None,
+    breaker: CircuitBreakerSettings | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> AsyncGenerator[Router]:
     """Open a model with its servers and fallbacks; all are closed with the context.
@@ -44,7 +44,7 @@ async def open_router(
         ConfigError: a budget without a known price, a server given twice, or an error of `open_lane`.
         CredentialError: a key is missing.
     """
-    opening = _Opening(credentials, open_lane, backoff or Backoff(), cooling or Cooling(), now)
+    opening = _Opening(credentials, open_lane, backoff or Backoff(), breaker or CircuitBreakerSettings(), now)
     failure: BaseException | None = None
     async with opening.lanes:
         router = await opening.open(config, None)
@@ -75,12 +75,12 @@ class _Opening:
         credentials: Credentials,
         open_lane: OpenLane,
         backoff: Backoff,
-        cooling: Cooling,
+        breaker: CircuitBreakerSettings,
         now: Callable[[], float],
     ) -> None:
         self.lanes = AsyncExitStack()
         self._credentials, self._open_lane = credentials, open_lane
-        self._backoff, self._cooling, self._now = backoff, cooling, now
+        self._backoff, self._breaker, self._now = backoff, breaker, now
 
     async def open(self, config: ModelConfig, parent: Budget | None) -> Router:
         """Open a model's lanes and its fallbacks, whose costs count against its budget too."""
@@ -105,7 +105,7 @@ class _Opening:
         gate = RateLimiter(most, config.requests_per_minute, config.tokens_per_minute, self._now, config.name)
         return Router(
             config,
-            Replicas(lanes, self._cooling, self._now, most),
+            Replicas(lanes, self._breaker, self._now, most),
             gate,
             budget,
             price,

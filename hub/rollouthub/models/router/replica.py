@@ -12,7 +12,7 @@ from rollouthub.generation import Model
 from rollouthub.models.latency import LATEST, spread
 from rollouthub.models.quota import MeteredModel
 from rollouthub.models.retry import StreamCut
-from rollouthub.models.router.circuit_breaker import Cooling
+from rollouthub.models.router.circuit_breaker import CircuitBreakerSettings
 from rollouthub.models.router.limiter import Limiter
 from rollouthub.models.router.quota_watch import QuotaWatch
 
@@ -54,7 +54,7 @@ class ReplicaStatus:
     """Tries begun at this server."""
     errors: int
     """Tries that failed through the server's fault."""
-    is_cooling: bool
+    is_paused: bool
     """Whether the server is taken out, or on trial after an outage."""
     latency_seconds: float | None
     """The median of the latest answers in seconds; None before the first."""
@@ -77,7 +77,7 @@ class ModelReplica:
         self,
         lane: Model,
         place: str,
-        cooling: Cooling,
+        breaker: CircuitBreakerSettings,
         now: Callable[[], float],
         on_change: Callable[[], None],
         *,
@@ -98,7 +98,7 @@ class ModelReplica:
         """Clock time of the next health check while the server is down."""
         self.down_since = 0.0
         self.problem: ModelError | None = None
-        self._cooling, self._now, self._on_change, self._is_alone = cooling, now, on_change, is_alone
+        self._breaker, self._now, self._on_change, self._is_alone = breaker, now, on_change, is_alone
         self.limiter = Limiter(most_calls, now())
         self._metered = lane if isinstance(lane, MeteredModel) else None
         self._requests_watch = QuotaWatch(f"{place}: the provider's limit of requests")
@@ -142,7 +142,7 @@ class ModelReplica:
         """How many calls a trial may have had by now, and seconds until it may have more."""
         if self._trial_since is None:
             return 1, 0.0
-        step = self._cooling.step_seconds
+        step = self._breaker.step_seconds
         steps, elapsed = divmod(self._now() - self._trial_since, step)
         return 1 << min(int(steps), 30), step - elapsed
 
@@ -199,7 +199,7 @@ class ModelReplica:
         if epoch != self._epoch or not is_fair:
             return
         self._failures += 1
-        if self.health == "trial" or self._failures >= self._cooling.failures:
+        if self.health == "trial" or self._failures >= self._breaker.failures:
             self.take_out(error)
 
     def _read_quota(self, lane: MeteredModel) -> None:
@@ -228,7 +228,7 @@ class ModelReplica:
         if self._times_taken_out == 0:
             self.down_since = now
         self._times_taken_out += 1
-        seconds = self._cooling.rest_seconds(self._times_taken_out)
+        seconds = self._breaker.rest_seconds(self._times_taken_out)
         # Once an outage: a server that is gone for an hour is checked hundreds of times.
         level = logging.WARNING if self._times_taken_out == 1 else logging.DEBUG
         logger.log(level, "%s takes no calls for now: %s; looking again in %.3g s", self.place, error, seconds)
@@ -282,7 +282,7 @@ class ModelReplica:
             limit=self.limiter.admits and self.limiter.limit,
             calls=self.calls,
             errors=self.errors,
-            is_cooling=self.health != "up",
+            is_paused=self.health != "up",
             latency_seconds=None if latency is None else latency[0],
             latency_p95_seconds=None if latency is None else latency[1],
             problem=None if self.problem is None else str(self.problem),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 import anyio
 
 from rollouthub.generation import Model
-from rollouthub.models.router.circuit_breaker import Cooling
+from rollouthub.models.router.circuit_breaker import CircuitBreakerSettings
 from rollouthub.models.router.replica import UNBOUNDED, ModelReplica
 
 MAX_SESSIONS = 32_768
@@ -28,16 +28,16 @@ class Replicas:
     def __init__(
         self,
         lanes: Sequence[tuple[Model, str]],
-        cooling: Cooling,
+        breaker: CircuitBreakerSettings,
         now: Callable[[], float],
         most_calls: int = UNBOUNDED,
     ) -> None:
         """`most_calls` is the most calls in flight at each server."""
-        self.cooling = cooling
+        self.breaker = breaker
         self.now = now
         self._changed = anyio.Event()
         self.all = tuple(
-            ModelReplica(lane, place, cooling, now, self._on_change, most_calls=most_calls, is_alone=len(lanes) == 1)
+            ModelReplica(lane, place, breaker, now, self._on_change, most_calls=most_calls, is_alone=len(lanes) == 1)
             for lane, place in lanes
         )
         self.on_change: Callable[[], None] = _nobody
@@ -100,7 +100,7 @@ class Replicas:
     def patience_seconds(self) -> float:
         """How many seconds to wait during an outage."""
         has_answered = any(replica.has_answered for replica in self.all)
-        return self.cooling.patience_seconds if has_answered else self.cooling.first_patience_seconds
+        return self.breaker.patience_seconds if has_answered else self.breaker.first_patience_seconds
 
     async def wait_for_open(self, seconds: float) -> None:
         """Wait until a server may have begun to take calls, at most `seconds`."""

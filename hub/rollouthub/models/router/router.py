@@ -299,7 +299,7 @@ class Router:
             reply = await replica.lane.generate(request)
         except ModelError as error:
             seconds = self._now() - started
-            is_fair = seconds < request.timeout_seconds or seconds >= self.replicas.cooling.fair_seconds
+            is_fair = seconds < request.timeout_seconds or seconds >= self.replicas.breaker.fair_seconds
             replica.end_failed(epoch, error, is_fair=is_fair, is_late=is_fair and seconds >= request.timeout_seconds)
             if error.status is not None and error.status < 500 and not isinstance(error, StreamCut):
                 took = 0

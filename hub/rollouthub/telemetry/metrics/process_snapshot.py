@@ -156,7 +156,7 @@ def _backend(role: str, status: "ReplicaStatus") -> Backend:
         in_flight=status.in_flight,
         calls=status.calls,
         errors=status.errors,
-        is_up=not status.is_cooling,
+        is_up=not status.is_paused,
         latency_seconds=status.latency_seconds,
         limit=getattr(status, "limit", None),
         role=role,
