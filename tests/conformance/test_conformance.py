@@ -18,9 +18,9 @@ from rollouthub_servers.arithmetic import Arithmetic
 from tests.conformance import baseline, world
 from tests.conformance.installed import node_tools
 from tests.conformance.world import SuiteWorld
-from tests.gateway.outside import desk as gateway_desk
+from tests.gateway.outside import harness as gateway_harness
 from tests.hosting.local.worlds import host_of
-from tests.hosting.server.desk import Desk, served
+from tests.hosting.server.wire_client import WireClient, served
 
 pytestmark = pytest.mark.live
 
@@ -54,9 +54,9 @@ async def test_every_scored_scenario_passes_but_for_the_baseline(revision: str, 
 async def test_every_entry_of_the_baseline_is_needed(tmp_path: Path) -> None:
     tools = await node_tools()
     failing: set[str] = set()
-    async with served(SuiteWorld, seconds=SECONDS) as desk:
+    async with served(SuiteWorld, seconds=SECONDS) as wire:
         for revision in (LEGACY, MODERN):
-            await _run_suite(tools, (await desk.seat()).url, revision, tmp_path)
+            await _run_suite(tools, (await wire.seat()).url, revision, tmp_path)
     for scenario, checks in _checks(tmp_path).items():
         failed = {check["id"] for check in checks if check["status"] in ("FAILURE", "WARNING")}
         failing |= {f"{scenario}:{check}" for check in failed} | ({scenario} if failed else set())
@@ -65,8 +65,8 @@ async def test_every_entry_of_the_baseline_is_needed(tmp_path: Path) -> None:
 
 async def test_a_shipped_environment_holds_whatever_needs_no_fixtures() -> None:
     tools = await node_tools()
-    async with served(Arithmetic, seconds=SECONDS, size=3) as desk:
-        outcomes = await conformance_outcomes(tools, lambda: _seat_of(desk))
+    async with served(Arithmetic, seconds=SECONDS, size=3) as wire:
+        outcomes = await conformance_outcomes(tools, lambda: _seat_of(wire))
     assert [outcome.name for outcome in outcomes if outcome.state != "held"] == []
     assert len(outcomes) == sum(len(scenario.versions) for scenario in SCENARIOS)
 
@@ -92,8 +92,8 @@ async def test_a_server_that_never_answers_takes_no_longer_than_the_bound() -> N
 async def _through(door: Door, use: Callable[[str], Awaitable[None]]) -> None:
     """Open an episode of the suite's world behind one of the doors agents come by, and give its URL away."""
     if door == "environment server":
-        async with served(SuiteWorld, seconds=SECONDS) as desk:
-            await use((await desk.seat()).url)
+        async with served(SuiteWorld, seconds=SECONDS) as wire:
+            await use((await wire.seat()).url)
         return
 
     async def play(address: SeatAddress) -> None:
@@ -104,7 +104,7 @@ async def _through(door: Door, use: Callable[[str], Awaitable[None]]) -> None:
             host: EnvironmentHost = host_of(SuiteWorld)
         else:
             host = await stack.enter_async_context(open_served(world.__file__, {}))
-        made = await stack.enter_async_context(gateway_desk(host=host))
+        made = await stack.enter_async_context(gateway_harness(host=host))
         assert (await made.play(play, seconds=SECONDS)).outcome is Outcome.SCORED
 
 
@@ -126,10 +126,10 @@ def _checks(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 @asynccontextmanager
-async def _seat_of(desk: Desk) -> AsyncGenerator[str]:
+async def _seat_of(wire: WireClient) -> AsyncGenerator[str]:
     """A seat of an episode of its own."""
-    answer = await desk.control("GET", "/v1/tasks?split=test")
+    answer = await wire.control("GET", "/v1/tasks?split=test")
     card = answer.json["cards"][0]["public"]
-    episode = await desk.open(task={"id": card["id"], "split": "test"})
+    episode = await wire.open(task={"id": card["id"], "split": "test"})
     yield episode.seats[0].url
-    assert (await desk.control("DELETE", f"/v1/episodes/{episode.id}")).status == 200
+    assert (await wire.control("DELETE", f"/v1/episodes/{episode.id}")).status == 200

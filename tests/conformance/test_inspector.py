@@ -13,7 +13,7 @@ from rollouthub_servers.arithmetic import Arithmetic
 from rollouthub_servers.customer_service import CustomerService
 from tests.conformance.installed import node_tools
 from tests.conformance.world import SuiteWorld
-from tests.hosting.server.desk import Desk, served
+from tests.hosting.server.wire_client import WireClient, served
 
 pytestmark = pytest.mark.live
 
@@ -23,38 +23,38 @@ SECONDS = 240.0
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_inspector_finishes_a_sum(era: Era) -> None:
     tools = await node_tools()
-    async with served(Arithmetic, seconds=SECONDS, size=1) as desk:
-        episode = await _open(desk)
+    async with served(Arithmetic, seconds=SECONDS, size=1) as wire:
+        episode = await _open(wire)
         inspector = Inspector(tools, episode.seats[0].url, era)
         prompt = _words(await inspector.call("get_task", {}))
         expression = prompt[len("What is ") : prompt.index("?")]
         answer = _words(await inspector.call("calculate", {"expression": expression}))
         assert _words(await inspector.call("submit", {"answer": f"It is {answer}."})) == "Submitted."
         assert (await inspector.call("calculate", {"expression": "1+1"})).code == TOOL_ERROR
-        assert (await _verdict(desk, episode))["reward"] == 1.0
+        assert (await _verdict(wire, episode))["reward"] == 1.0
 
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_inspector_finishes_a_case_of_many_steps(era: Era) -> None:
     tools = await node_tools()
-    async with served(CustomerService, seconds=SECONDS, size=1, kind="simple") as desk:
-        episode = await _open(desk)
+    async with served(CustomerService, seconds=SECONDS, size=1, kind="simple") as wire:
+        episode = await _open(wire)
         inspector = Inspector(tools, episode.seats[0].url, era)
-        reference = await desk.control("GET", f"/v1/episodes/{episode.id}/reference")
+        reference = await wire.control("GET", f"/v1/episodes/{episode.id}/reference")
         script = [Message.model_validate(message) for message in reference.json["messages"]]
         for said in script:
             for request in said.tool_requests:
                 assert (await inspector.call(request.name, json.loads(request.arguments))).code == 0
             if not said.tool_requests:
                 assert (await inspector.call("reply", {"text": said.text})).code == 0
-        assert (await _verdict(desk, episode))["reward"] == 1.0
+        assert (await _verdict(wire, episode))["reward"] == 1.0
 
 
 async def test_every_schema_of_a_shipped_environment_is_portable() -> None:
     tools = await node_tools()
     for environment in (Arithmetic, CustomerService):
-        async with served(environment, seconds=SECONDS, size=1) as desk:
-            outcomes = await inspector_outcomes(tools, (await _open(desk)).seats[0].url)
+        async with served(environment, seconds=SECONDS, size=1) as wire:
+            outcomes = await inspector_outcomes(tools, (await _open(wire)).seats[0].url)
         assert [(outcome.name, outcome.state) for outcome in outcomes if outcome.state != "held"] == []
         assert len(outcomes) == 2 * len(ERAS)
 
@@ -69,8 +69,8 @@ async def test_what_the_inspector_finds_is_told() -> None:
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_tool_error_is_the_tools_and_not_the_inspectors(era: Era) -> None:
     tools = await node_tools()
-    async with served(SuiteWorld, seconds=SECONDS) as desk:
-        ended = await Inspector(tools, (await desk.seat()).url, era).call("test_error_handling", {})
+    async with served(SuiteWorld, seconds=SECONDS) as wire:
+        ended = await Inspector(tools, (await wire.seat()).url, era).call("test_error_handling", {})
     assert (ended.code, json.loads(ended.stdout)["isError"]) == (TOOL_ERROR, True)
 
 
@@ -79,12 +79,12 @@ def _words(ended: ProgramResult) -> str:
     return "\n".join(block["text"] for block in json.loads(ended.stdout)["content"])
 
 
-async def _open(desk: Desk) -> OpenedEpisode:
-    card = (await desk.control("GET", "/v1/tasks?split=test")).json["cards"][0]["public"]
-    return await desk.open(task={"id": card["id"], "split": "test"})
+async def _open(wire: WireClient) -> OpenedEpisode:
+    card = (await wire.control("GET", "/v1/tasks?split=test")).json["cards"][0]["public"]
+    return await wire.open(task={"id": card["id"], "split": "test"})
 
 
-async def _verdict(desk: Desk, episode: OpenedEpisode) -> dict[str, Any]:
-    verified = await desk.control("POST", f"/v1/episodes/{episode.id}/verify", {"unless_broken": True})
+async def _verdict(wire: WireClient, episode: OpenedEpisode) -> dict[str, Any]:
+    verified = await wire.control("POST", f"/v1/episodes/{episode.id}/verify", {"unless_broken": True})
     assert verified.status == 200, verified
     return verified.json["score"]

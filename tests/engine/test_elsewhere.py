@@ -15,7 +15,7 @@ from rollouthub.errors import ConfigError
 from rollouthub.models.credentials import Credentials
 from rollouthub.store import open_run
 from tests.engine.resuming import Watching, stored, summed_up
-from tests.hosting.server.desk import TOKEN, served
+from tests.hosting.server.wire_client import TOKEN, served
 
 
 class Doubtful(Environment[EnvironmentConfig]):
@@ -55,8 +55,8 @@ async def _play(url: str, directory: Path, **more: Any) -> None:
 async def test_the_server_names_who_plays_unless_the_caller_does(
     tmp_path: Path, given: dict[str, str], agent: str
 ) -> None:
-    async with served(Doubtful) as desk:
-        await _play(desk.control_url, tmp_path / "run", **given)
+    async with served(Doubtful) as wire:
+        await _play(wire.control_url, tmp_path / "run", **given)
     with open_run(tmp_path / "run") as run:
         (rollout,) = run.rollouts()
     assert stored(tmp_path / "run")[0]["agent"] == agent
@@ -64,11 +64,11 @@ async def test_the_server_names_who_plays_unless_the_caller_does(
 
 
 async def test_a_score_from_elsewhere_is_suspect(tmp_path: Path) -> None:
-    async with served(Doubtful) as desk:
-        opened = await desk.open()
-        said = await desk.control("POST", f"/v1/episodes/{opened.id}/verify", {"submission": {"stop": "finished"}})
+    async with served(Doubtful) as wire:
+        opened = await wire.open()
+        said = await wire.control("POST", f"/v1/episodes/{opened.id}/verify", {"submission": {"stop": "finished"}})
         assert said.json["score"]["suspect"] == "its test runner was replaced"
-        await _play(desk.control_url, tmp_path / "run")
+        await _play(wire.control_url, tmp_path / "run")
     with open_run(tmp_path / "run") as run:
         (rollout,) = run.rollouts()
     assert rollout.score is not None
@@ -78,7 +78,7 @@ async def test_a_score_from_elsewhere_is_suspect(tmp_path: Path) -> None:
 
 
 async def test_a_server_cannot_choose_any_agent(tmp_path: Path) -> None:
-    async with served(Pushing) as desk:
+    async with served(Pushing) as wire:
         with pytest.raises(ConfigError, match=r"names 'oracle' as its agent.*choose one yourself with -a"):
-            await _play(desk.control_url, tmp_path / "run")
-        await _play(desk.control_url, tmp_path / "run", agent="tool_loop")
+            await _play(wire.control_url, tmp_path / "run")
+        await _play(wire.control_url, tmp_path / "run", agent="tool_loop")

@@ -42,7 +42,7 @@ class Visitor:
 
 
 @dataclass
-class Desk:
+class GatewayHarness:
     """A gateway, and HTTP to talk to it."""
 
     gateway: Gateway
@@ -111,10 +111,10 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(replies: Sequence[Reply] = (), host: EnvironmentHost | None = None) -> AsyncGenerator[Desk]:
+async def harness(replies: Sequence[Reply] = (), host: EnvironmentHost | None = None) -> AsyncGenerator[GatewayHarness]:
     """A gateway for tests; `replies` are what the run's model says."""
     async with open_gateway() as gateway, aiohttp.ClientSession() as http:
-        made = Desk(gateway, http, TellModel(replies) if replies else None)
+        made = GatewayHarness(gateway, http, TellModel(replies) if replies else None)
         if host is not None:
             made.host = host
         yield made

@@ -13,14 +13,14 @@ from rollouthub.hosting.local.hosted_episode import CLOSED
 from rollouthub.hosting.open_host import open_served
 from rollouthub.messages import assistant
 from rollouthub.protocols import SeatAddress
-from tests.gateway.outside import desk, words
+from tests.gateway.outside import harness, words
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_an_environment_in_another_process_is_played_through_the_same_door(
     era: Literal["auto", "legacy"],
 ) -> None:
-    async with open_served("arithmetic", {}) as host, desk(host=host) as made:
+    async with open_served("arithmetic", {}) as host, harness(host=host) as made:
 
         async def play(address: SeatAddress) -> None:
             async with Client(address.agent_url, mode=era) as client:
@@ -39,7 +39,7 @@ async def test_an_environment_in_another_process_is_played_through_the_same_door
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_an_mcp_client_finishes_an_episode_and_its_calls_are_recorded(era: Literal["auto", "legacy"]) -> None:
-    async with desk() as made:
+    async with harness() as made:
 
         async def play(address: SeatAddress) -> None:
             async with Client(address.agent_url, mode=era) as client:
@@ -68,7 +68,7 @@ async def test_calls_that_a_model_asked_for_lie_on_its_turn() -> None:
         ToolRequest(id="a", name="mcp__counter__add", arguments='{"step": 2}'),
         ToolRequest(id="b", name="mcp__counter__add", arguments="{}"),
     )
-    async with desk([asked, "done"]) as made:
+    async with harness([asked, "done"]) as made:
 
         async def play(address: SeatAddress) -> None:
             await made.chat(address)
@@ -84,7 +84,7 @@ async def test_calls_that_a_model_asked_for_lie_on_its_turn() -> None:
 
 async def test_after_the_episode_its_token_opens_nothing() -> None:
     kept: list[SeatAddress] = []
-    async with desk(["hello"]) as made:
+    async with harness(["hello"]) as made:
 
         async def play(address: SeatAddress) -> None:
             kept.append(address)
@@ -99,7 +99,7 @@ async def test_after_the_episode_its_token_opens_nothing() -> None:
 
 
 async def test_a_limit_of_turns_ends_an_agent_that_only_calls_tools() -> None:
-    async with desk() as made:
+    async with harness() as made:
         said: list[str] = []
 
         async def play(address: SeatAddress) -> None:
@@ -115,7 +115,7 @@ async def test_a_limit_of_turns_ends_an_agent_that_only_calls_tools() -> None:
 
 
 async def test_arguments_too_deep_for_a_record_are_refused_in_words() -> None:
-    async with desk() as made:
+    async with harness() as made:
         said: list[str] = []
 
         async def play(address: SeatAddress) -> None:
@@ -137,7 +137,7 @@ async def test_a_line_that_is_cut_in_mid_call_ends_the_call_and_the_episode_goes
             source = Path(__file__).parents[1] / "engine" / "conftest.py"
             (tmp_path / "counter.py").write_text(source.read_text())
             host = await stack.enter_async_context(open_served(str(tmp_path / "counter.py"), {}))
-        made = await stack.enter_async_context(desk(host=host))
+        made = await stack.enter_async_context(harness(host=host))
 
         async def play(address: SeatAddress) -> None:
             with anyio.move_on_after(2):  # long enough to come to the tool

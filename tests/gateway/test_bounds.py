@@ -11,7 +11,7 @@ from rollouthub.gateway.rate_limit import TokenBucket
 from rollouthub.http import listener
 from rollouthub.http.redaction import RedactingFormatter, redact
 from rollouthub.protocols import SeatAddress
-from tests.gateway.outside import Desk, desk
+from tests.gateway.outside import GatewayHarness, harness
 
 
 def test_a_bucket_allows_a_burst_and_then_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,8 +24,8 @@ def test_a_bucket_allows_a_burst_and_then_its_rate(monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_token_that_asks_too_often_is_told_when_to_come_back() -> None:
-    async with open_gateway(requests_per_second=0.02) as gateway, desk(["hi"]) as made:
-        fast = Desk(gateway, made.http, model=made.model)
+    async with open_gateway(requests_per_second=0.02) as gateway, harness(["hi"]) as made:
+        fast = GatewayHarness(gateway, made.http, model=made.model)
 
         async def play(address: SeatAddress) -> None:
             assert (await fast.rpc(address.agent_url, "tools/list"))[0] == 200

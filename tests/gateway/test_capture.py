@@ -20,7 +20,7 @@ from rollouthub.plugins.agents import find_agent
 from rollouthub.plugins.environments import find_environment
 from rollouthub.protocols import SeatAddress
 from rollouthub.rollout import BROKEN_OFF, AgentRef, EnvironmentRef, TaskRef, Usage
-from tests.gateway.outside import Desk, desk, words
+from tests.gateway.outside import GatewayHarness, harness, words
 
 
 def told(answer: Any) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def told(answer: Any) -> dict[str, Any]:
     return answer["choices"][0]["message"]
 
 
-async def loop(made: Desk, address: SeatAddress, tools: list[dict[str, Any]]) -> None:
+async def loop(made: GatewayHarness, address: SeatAddress, tools: list[dict[str, Any]]) -> None:
     """A tool loop as anybody would write it, over the two URLs."""
     _, listed = await made.rpc(address.agent_url, "server/discover")
     messages: list[dict[str, Any]] = [{"role": "user", "content": listed["result"]["instructions"]}]
@@ -49,7 +49,10 @@ async def loop(made: Desk, address: SeatAddress, tools: list[dict[str, Any]]) ->
 async def test_a_captured_run_trains_on_what_our_own_loop_would() -> None:
     found = find_environment("arithmetic")
     model = MockModel(ModelConfig(name="mock/solver"))
-    async with open_in_process("arithmetic", found.environment, configured(found, {})) as host, desk(host=host) as made:
+    async with (
+        open_in_process("arithmetic", found.environment, configured(found, {})) as host,
+        harness(host=host) as made,
+    ):
         card = await anext(aiter(host.tasks("test" if "test" in host.info.splits else host.info.splits[0], 0)))
         assert not isinstance(card, BadRow)
         info = host.info
@@ -90,7 +93,7 @@ async def test_a_captured_run_trains_on_what_our_own_loop_would() -> None:
 
 
 async def test_a_call_that_is_tried_again_is_one_turn() -> None:
-    async with desk(["one", "two", "three"]) as made:
+    async with harness(["one", "two", "three"]) as made:
         said: list[str] = []
 
         async def play(address: SeatAddress) -> None:
@@ -121,7 +124,7 @@ class Waiting:
 
 async def test_who_hangs_up_ends_the_call_and_who_comes_back_is_one_turn() -> None:
     model = Waiting()
-    async with desk() as made:
+    async with harness() as made:
 
         async def play(address: SeatAddress) -> None:
             async with anyio.create_task_group() as tasks:
@@ -140,7 +143,7 @@ async def test_a_model_call_in_flight_ends_with_its_seat_and_leaves_a_turn_witho
     model = Waiting()
     answers: list[Any] = []
     ended: list[Rollout] = []
-    async with desk() as made, anyio.create_task_group() as tasks:
+    async with harness() as made, anyio.create_task_group() as tasks:
 
         async def ask(address: SeatAddress) -> None:
             answers.append(await made.chat(address))
@@ -158,7 +161,7 @@ async def test_a_model_call_in_flight_ends_with_its_seat_and_leaves_a_turn_witho
 
 
 async def test_a_sub_agent_and_a_compaction_are_branches() -> None:
-    async with desk(["a", "b", "c", "d"]) as made:
+    async with harness(["a", "b", "c", "d"]) as made:
 
         async def play(address: SeatAddress) -> None:
             main = [{"role": "user", "content": "task"}]
@@ -180,7 +183,7 @@ async def test_a_sub_agent_and_a_compaction_are_branches() -> None:
     ],
 )
 async def test_a_limit_is_a_proper_error_of_the_api(limits: Limits, stop: Stop, code: str) -> None:
-    async with desk(["one"]) as made:
+    async with harness(["one"]) as made:
         answers: list[Any] = []
 
         async def play(address: SeatAddress) -> None:
@@ -196,7 +199,7 @@ async def test_a_limit_is_a_proper_error_of_the_api(limits: Limits, stop: Stop, 
 
 async def test_what_broke_behind_the_model_api_is_on_the_record_and_not_for_the_agent() -> None:
     secret = "http://10.1.2.3:8000 refused sk-provider-key"
-    async with desk([ModelError(secret, retryable=True)]) as made:
+    async with harness([ModelError(secret, retryable=True)]) as made:
         answers: list[Any] = []
 
         async def play(address: SeatAddress) -> None:
@@ -211,7 +214,7 @@ async def test_what_broke_behind_the_model_api_is_on_the_record_and_not_for_the_
 
 
 async def test_a_conversation_that_does_not_fit_is_told_apart_and_the_agent_may_go_on() -> None:
-    async with desk([ContextLimitError("too long"), "shorter"]) as made:
+    async with harness([ContextLimitError("too long"), "shorter"]) as made:
         answers: list[Any] = []
 
         async def play(address: SeatAddress) -> None:
@@ -224,7 +227,7 @@ async def test_a_conversation_that_does_not_fit_is_told_apart_and_the_agent_may_
 
 
 async def test_sampling_is_the_runs_and_shape_is_the_agents() -> None:
-    async with desk(["one"]) as made:
+    async with harness(["one"]) as made:
 
         async def play(address: SeatAddress) -> None:
             await made.chat(
@@ -265,7 +268,7 @@ class Dictating:
 
 
 async def test_who_reads_a_stream_and_leaves_before_its_end_has_used_a_turn() -> None:
-    async with desk() as made:
+    async with harness() as made:
 
         async def play(address: SeatAddress) -> None:
             body = {"model": "m", "messages": [{"role": "user", "content": "x"}], "stream": True}
@@ -309,7 +312,7 @@ class Costly:
 )
 async def test_calls_side_by_side_do_not_outrun_a_limit(limits: Limits, stop: Stop) -> None:
     model = Costly()
-    async with desk() as made:
+    async with harness() as made:
 
         async def play(address: SeatAddress) -> None:
             async with anyio.create_task_group() as calls:
@@ -323,7 +326,7 @@ async def test_calls_side_by_side_do_not_outrun_a_limit(limits: Limits, stop: St
 
 async def test_who_hangs_up_again_and_again_reaches_the_limit() -> None:
     model = Waiting()
-    async with desk() as made:
+    async with harness() as made:
 
         async def play(address: SeatAddress) -> None:
             for number in range(3):
@@ -340,7 +343,7 @@ async def test_who_hangs_up_again_and_again_reaches_the_limit() -> None:
 
 
 async def test_a_request_that_the_model_refuses_is_the_agents_and_it_is_scored() -> None:
-    async with desk(["fine", ModelError("no such format", status=400, retryable=False)]) as made:
+    async with harness(["fine", ModelError("no such format", status=400, retryable=False)]) as made:
         answers: list[Any] = []
 
         async def play(address: SeatAddress) -> None:
@@ -352,7 +355,7 @@ async def test_a_request_that_the_model_refuses_is_the_agents_and_it_is_scored()
 
 
 async def test_after_a_limit_no_tool_runs_any_more() -> None:
-    async with desk(["one"]) as made:
+    async with harness(["one"]) as made:
 
         async def play(address: SeatAddress) -> None:
             await made.chat(address, "one")

@@ -30,8 +30,8 @@ from rollouthub.hosting.server.stdio_pipe import read_lines, write_line
 from rollouthub.models.credentials import load_credentials
 from rollouthub.store import find_runs, open_run
 from rollouthub.store.run_facts import RunInfo
-from tests.hosting.server.desk import LEGACY, META, said
 from tests.hosting.server.processes import HUB, Started, started
+from tests.hosting.server.wire_client import LEGACY, META, said
 
 HAGGLE = Path(__file__).parent / "sessions" / "haggle.py"
 WORLD = '''

@@ -17,8 +17,8 @@ NODE = (FOREIGN / "mcp-tools" / "node").resolve()
 HUB = Path(sys.executable).with_name("hub")
 
 
-class Desk:
-    """A home of its own, where an app finds no other settings."""
+class AppHarness:
+    """Runs an app with a home directory of its own, without other settings."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.store = folder, folder / "store"
@@ -46,44 +46,44 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def harness(tmp_path: Path) -> AppHarness:
     """A home, and the folder of a project."""
-    return Desk(tmp_path)
+    return AppHarness(tmp_path)
 
 
-def test_codex_reads_it(desk: Desk) -> None:
-    codex = desk.app("agents/codex", "codex")
-    (desk.folder / ".codex").mkdir()
-    (desk.folder / ".codex" / "config.toml").write_text(desk.printed("codex"))
-    read = json.loads(desk.run(codex, "mcp", "get", "arithmetic", "--json"))
+def test_codex_reads_it(harness: AppHarness) -> None:
+    codex = harness.app("agents/codex", "codex")
+    (harness.folder / ".codex").mkdir()
+    (harness.folder / ".codex" / "config.toml").write_text(harness.printed("codex"))
+    read = json.loads(harness.run(codex, "mcp", "get", "arithmetic", "--json"))
     assert read["enabled"]
     assert read["transport"]["type"] == "stdio"
     assert [read["transport"]["command"], *read["transport"]["args"]] == [
-        *(str(HUB), "connect", "arithmetic", "-o", str(desk.store))
+        *(str(HUB), "connect", "arithmetic", "-o", str(harness.store))
     ]
 
 
-def test_claude_code_takes_the_line_and_connects(desk: Desk) -> None:
-    claude = desk.app("agents/claude-code", "claude")
-    line = desk.printed("claude-code")
+def test_claude_code_takes_the_line_and_connects(harness: AppHarness) -> None:
+    claude = harness.app("agents/claude-code", "claude")
+    line = harness.printed("claude-code")
     assert line.startswith("claude mcp add ")
-    desk.run("bash", "-c", f"{claude}{line.removeprefix('claude')}")
-    assert "Connected" in desk.run("env", "MCP_TIMEOUT=60000", claude, "mcp", "list")
+    harness.run("bash", "-c", f"{claude}{line.removeprefix('claude')}")
+    assert "Connected" in harness.run("env", "MCP_TIMEOUT=60000", claude, "mcp", "list")
 
 
-def test_opencode_connects(desk: Desk) -> None:
-    opencode = desk.app("agents/opencode", "opencode")
-    (desk.folder / "opencode.json").write_text(desk.printed("opencode"))
-    assert "✓ arithmetic" in desk.run(opencode, "mcp", "list")
+def test_opencode_connects(harness: AppHarness) -> None:
+    opencode = harness.app("agents/opencode", "opencode")
+    (harness.folder / "opencode.json").write_text(harness.printed("opencode"))
+    assert "✓ arithmetic" in harness.run(opencode, "mcp", "list")
 
 
-def test_the_inspector_calls_a_tool_and_its_episode_is_scored(desk: Desk) -> None:
-    inspector = desk.app("mcp-tools", "mcp-inspector")
-    (desk.folder / "mcp.json").write_text(desk.printed("inspector"))
+def test_the_inspector_calls_a_tool_and_its_episode_is_scored(harness: AppHarness) -> None:
+    inspector = harness.app("mcp-tools", "mcp-inspector")
+    (harness.folder / "mcp.json").write_text(harness.printed("inspector"))
     asked = ("--method", "tools/call", "--tool-name", "calculate", "--tool-arg", "expression=6*7+0")
-    said = desk.run(inspector, "--cli", "--config", "mcp.json", "--server", "arithmetic", *asked)
+    said = harness.run(inspector, "--cli", "--config", "mcp.json", "--server", "arithmetic", *asked)
     assert json.loads(said)["content"][0]["text"] == "42"
-    [run] = find_runs(desk.store)
+    [run] = find_runs(harness.store)
     assert isinstance(run, RunInfo)
     with open_run(run.directory) as reader:
         [row] = reader.summaries()

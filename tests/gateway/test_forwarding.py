@@ -6,7 +6,7 @@ import pytest
 from rollouthub import Limits
 from rollouthub.hosting.open_host import open_served
 from rollouthub.protocols import SeatAddress
-from tests.gateway.outside import Desk, desk
+from tests.gateway.outside import GatewayHarness, harness
 
 _META = (
     b'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}'
@@ -21,7 +21,7 @@ _BODIES = {
 }
 
 
-async def _status(made: Desk, address: SeatAddress, body: bytes) -> tuple[int, str]:
+async def _status(made: GatewayHarness, address: SeatAddress, body: bytes) -> tuple[int, str]:
     headers = {
         "Content-Type": "application/json",
         "Accept": "application/json",
@@ -40,7 +40,7 @@ def anyio_backend() -> str:
 
 
 async def test_what_the_hub_cannot_read_does_not_reach_the_environment() -> None:
-    async with open_served("arithmetic", {}) as host, desk(host=host) as made:
+    async with open_served("arithmetic", {}) as host, harness(host=host) as made:
         answers: dict[str, tuple[int, str]] = {}
 
         async def play(address: SeatAddress) -> None:

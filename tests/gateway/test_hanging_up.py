@@ -12,7 +12,7 @@ from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.protocols import SeatAddress
 from rollouthub.rollout import BROKEN_OFF, Usage
-from tests.gateway.outside import Desk, desk
+from tests.gateway.outside import GatewayHarness, harness
 
 WORDS = 200
 LIMITS = Limits(max_cost=0.1)
@@ -32,7 +32,7 @@ def body_of(path: str, number: int) -> dict[str, Any]:
     return {"model": "m", "messages": said, "stream": True, **({"max_tokens": 4096} if path == "messages" else {})}
 
 
-async def ask(made: Desk, address: SeatAddress, path: str, *, reads_all: bool) -> int:
+async def ask(made: GatewayHarness, address: SeatAddress, path: str, *, reads_all: bool) -> int:
     """Call after call until one is refused; how many were answered. The end of a stream is read, or not."""
     for number in range(15):
         async with made.http.post(f"{address.llm_url}/{path}", json=body_of(path, number)) as response:
@@ -53,7 +53,7 @@ async def test_who_hangs_up_after_the_last_word_is_stopped_by_the_cost_limit_all
     path: str, reads_all: bool
 ) -> None:
     answered: list[int] = []
-    async with desk() as made:
+    async with harness() as made:
 
         async def play(address: SeatAddress) -> None:
             answered.append(await ask(made, address, path, reads_all=reads_all))
@@ -91,7 +91,7 @@ class Slow:
         raise AssertionError
 
 
-async def hang_up(model: Slow, made: Desk, *, at: bytes | None, stream: bool) -> Rollout:
+async def hang_up(model: Slow, made: GatewayHarness, *, at: bytes | None, stream: bool) -> Rollout:
     """Ask once, and go: before the first byte, or when this was read. Then ask until a limit."""
 
     async def play(address: SeatAddress) -> None:
@@ -118,7 +118,7 @@ async def hang_up(model: Slow, made: Desk, *, at: bytes | None, stream: bool) ->
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_who_hangs_up_before_the_first_byte_pays_for_what_the_model_said(stream: bool) -> None:
-    async with desk() as made:
+    async with harness() as made:
         rollout = await hang_up(Slow(ends=True), made, at=None, stream=stream)
     assert (rollout.outcome, rollout.stop) == (Outcome.SCORED, Stop.COST_LIMIT)
     assert "model_calls" in rollout.gaps
@@ -127,7 +127,7 @@ async def test_who_hangs_up_before_the_first_byte_pays_for_what_the_model_said(s
 
 
 async def test_what_does_not_end_is_broken_off_and_charged_by_estimate() -> None:
-    async with desk() as made:
+    async with harness() as made:
         rollout = await hang_up(Slow(ends=False), made, at=b"long", stream=True)
     assert (rollout.stop, rollout.gaps) == (Stop.COST_LIMIT, ("model_calls",))
     (turn,) = rollout.turns

@@ -8,7 +8,7 @@ import pytest
 
 from rollouthub import Outcome
 from rollouthub.protocols import SeatAddress
-from tests.gateway.outside import desk
+from tests.gateway.outside import harness
 from tests.loop_holds import SECONDS, SIZE, shortest_hold
 from tests.models.servers import direct, raw_server
 
@@ -80,7 +80,7 @@ CASES = [
 @pytest.mark.parametrize(("piece_size", "path", "kind"), CASES)
 async def test_an_answer_of_four_mebibytes_holds_up_nobody(piece_size: int | None, path: str, kind: str) -> None:
     said = whole(kind) if piece_size is None else streamed(kind, piece_size)
-    async with raw_server(said) as url, direct(url) as model, desk() as made:
+    async with raw_server(said) as url, direct(url) as model, harness() as made:
 
         async def ask(address: SeatAddress) -> None:
             body = {"model": "any", "stream": piece_size is not None, **ASKS[path]}

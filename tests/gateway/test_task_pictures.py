@@ -15,7 +15,7 @@ from rollouthub.hosting import InProcessHost
 from rollouthub.messages import digest_of, media_of
 from rollouthub.protocols import SeatAddress
 from tests.engine.picture_world import TASK, TOOL, PictureConfig, PictureWorld
-from tests.gateway.outside import desk
+from tests.gateway.outside import harness
 
 Shown = list[TextContent | ImageContent]
 Ask = Callable[[SeatAddress, Shown], Awaitable[None]]
@@ -76,7 +76,7 @@ async def test_a_picture_goes_through_an_mcp_client_and_a_dialect_to_the_model_a
             seen.append([block for block in looked.content if isinstance(block, ImageContent)])
 
     host = InProcessHost("pictures", PictureWorld, PictureConfig())
-    async with desk(["dark"], host) as made:
+    async with harness(["dark"], host) as made:
         rollout = await made.play(play)
         assert made.model is not None
         (request,) = made.model.requests

@@ -12,7 +12,7 @@ from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.local.episode_sandboxes import open_provider
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentHost, SeatAddress
-from tests.gateway.outside import Desk, desk
+from tests.gateway.outside import GatewayHarness, harness
 from tests.mcp_servers.test_leaks import (
     MALFORMED,
     Place,
@@ -43,7 +43,7 @@ async def hosted(place: Place) -> AsyncGenerator[EnvironmentHost]:  # noqa: F811
 class Ear:
     """Hears every byte that comes back."""
 
-    def __init__(self, made: Desk) -> None:
+    def __init__(self, made: GatewayHarness) -> None:
         self.heard: list[bytes] = []
         self._made = made
 
@@ -74,7 +74,7 @@ class Ear:
 
 async def test_no_byte_that_reaches_an_agent_holds_a_secret(place: Place, tmp_path: Path) -> None:  # noqa: F811
     replies = ["I do not know.", "Neither do I.", ModelError(f"{place.secrets[0]} broke", retryable=False)]
-    async with hosted(place) as host, desk(replies, host=host) as made:
+    async with hosted(place) as host, harness(replies, host=host) as made:
         made.split = place.split
         ear = Ear(made)
 

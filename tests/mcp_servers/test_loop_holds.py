@@ -19,7 +19,7 @@ from rollouthub.messages import Message, assistant
 from rollouthub.plugins.environments import find_environment
 from rollouthub.protocols import SeatAddress, TaskCard
 from rollouthub.rollout import AgentRef, EnvironmentRef, TaskRef
-from tests.gateway.outside import desk
+from tests.gateway.outside import harness
 from tests.loop_holds import SECONDS, SIZE, shortest_hold
 from tests.mcp_servers.foreign import hosted, make
 
@@ -165,7 +165,7 @@ async def test_four_mebibytes_over_mcp_hold_up_nobody(tmp_path: Path) -> None:
     answer = r"\boxed{1}" + " " * (SIZE - 40) + r"x\boxed{2}"
     params = {"name": "submit", "arguments": {"answer": answer}, "_meta": META}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
-    async with open_in_process("math", found.environment, config) as host, desk(host=host) as made:
+    async with open_in_process("math", found.environment, config) as host, harness(host=host) as made:
 
         async def submit(address: SeatAddress) -> None:
             headers = {"Content-Type": "application/json", "Accept": "application/json"} | VERSION

@@ -16,7 +16,7 @@ from rollouthub import Outcome
 from rollouthub.hosting.open_host import configured, open_in_process, open_served
 from rollouthub.plugins.environments import find_environment
 from rollouthub.protocols import EnvironmentHost, SeatAddress
-from tests.gateway.outside import Desk, desk, words
+from tests.gateway.outside import GatewayHarness, harness, words
 from tests.loop_holds import SECONDS, SIZE, shortest_hold
 from tests.mcp_servers.foreign import SERVER, call, hosted, make, opened, text
 
@@ -81,7 +81,7 @@ async def test_a_crowded_result_of_a_server_is_the_agents_to_hear_of(
 
 
 @asynccontextmanager
-async def sums(*, is_served: bool) -> AsyncGenerator[Desk]:
+async def sums(*, is_served: bool) -> AsyncGenerator[GatewayHarness]:
     """A gateway to a shipped environment, which is hosted here or in a process of its own."""
     found = find_environment("arithmetic")
     opening = (
@@ -89,7 +89,7 @@ async def sums(*, is_served: bool) -> AsyncGenerator[Desk]:
         if is_served
         else open_in_process("arithmetic", found.environment, configured(found, {}))
     )
-    async with opening as host, desk(host=host) as made:
+    async with opening as host, harness(host=host) as made:
         yield made
 
 
@@ -100,14 +100,14 @@ def submission(json_text: str) -> bytes:
     return whole.replace("[]", json_text).encode()
 
 
-async def post(made: Desk, address: SeatAddress, body: bytes, **headers: str) -> tuple[int, Any]:
+async def post(made: GatewayHarness, address: SeatAddress, body: bytes, **headers: str) -> tuple[int, Any]:
     """The status and JSON that answer a message."""
     told = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **headers}
     async with made.http.post(address.agent_url, data=BytesIO(body), headers=told) as response:
         return response.status, await response.json()
 
 
-async def held_by(made: Desk, send: Callable[[SeatAddress], Awaitable[None]]) -> float:
+async def held_by(made: GatewayHarness, send: Callable[[SeatAddress], Awaitable[None]]) -> float:
     """For how long an episode in which this is sent holds the loop."""
 
     async def play(longest: list[float]) -> None:

@@ -24,7 +24,7 @@ from rollouthub import (
 from rollouthub.hosting import InProcessHost
 from rollouthub.messages import assistant
 from rollouthub.protocols import SeatAddress
-from tests.gateway.outside import Desk, desk
+from tests.gateway.outside import GatewayHarness, harness
 
 CANARY = "canary-7d1f93c2b8"
 SECONDS = 10.0
@@ -79,7 +79,7 @@ class Answer:
 class Stronghold:
     """The gateway, two open episodes and one that is over."""
 
-    desk: Desk
+    harness: GatewayHarness
     mine: SeatAddress
     others: SeatAddress
     over: SeatAddress
@@ -88,7 +88,7 @@ class Stronghold:
     @property
     def port(self) -> int:
         """Where it listens."""
-        return int(self.desk.gateway.base_url.rpartition(":")[2])
+        return int(self.harness.gateway.base_url.rpartition(":")[2])
 
     async def send(self, request: bytes, *, ends: bool = False) -> Answer:
         """Send raw bytes; all that came back within a moment, or to the end of the connection."""
@@ -131,7 +131,7 @@ class Stronghold:
 
     async def assert_untouched(self) -> None:
         """The server answers, and the other episode is as it was."""
-        async with self.desk.http.get(f"{self.desk.gateway.base_url}/health") as response:
+        async with self.harness.http.get(f"{self.harness.gateway.base_url}/health") as response:
             assert response.status == 200
 
 
@@ -154,7 +154,7 @@ async def besieged() -> AsyncGenerator[Stronghold]:
     opened = [anyio.Event() for _ in range(3)]
     done = anyio.Event()
 
-    async with desk(["ok"], host=host) as made, anyio.create_task_group() as episodes:
+    async with harness(["ok"], host=host) as made, anyio.create_task_group() as episodes:
 
         async def hold(address: SeatAddress) -> None:
             seats.append(address)

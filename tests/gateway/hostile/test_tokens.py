@@ -214,13 +214,13 @@ async def test_of_many_answers_handed_in_at_once_one_counts() -> None:
 
 
 async def test_a_thousand_requests_for_tokens_that_do_not_exist_leave_nothing_behind(hold: Stronghold) -> None:
-    gateway = hold.desk.gateway
+    gateway = hold.harness.gateway
     before = gateway.exposed_seats
 
     async def knock(number: int) -> None:
         for turn in range(100):
             url = f"{gateway.base_url}/e/{number}-{turn}/mcp"
-            async with hold.desk.http.post(url, data=LIST) as response:
+            async with hold.harness.http.post(url, data=LIST) as response:
                 assert response.status == 404
 
     async with anyio.create_task_group() as tasks:

@@ -13,7 +13,7 @@ from rollouthub.gateway.model_api.anthropic_messages import count_tokens
 from rollouthub.gateway.model_api.dialects import PATHS, dialect_of
 from rollouthub.gateway.model_api.request_bounds import MOST_MESSAGES, MOST_PARTS, MOST_TOKENS, MOST_TOOLS, MOST_VALUES
 from rollouthub.protocols import SeatAddress
-from tests.gateway.outside import desk
+from tests.gateway.outside import harness
 
 GO: Any = {"role": "user", "content": "go"}
 
@@ -97,7 +97,7 @@ async def test_a_large_request_leaves_the_loop_to_others(monkeypatch: pytest.Mon
         return await run_sync(work, *given, **options)
 
     statuses: list[int] = []
-    async with desk(["hello", "hello"]) as made:
+    async with harness(["hello", "hello"]) as made:
 
         async def play(address: SeatAddress) -> None:
             with monkeypatch.context() as patch:
@@ -114,7 +114,7 @@ async def test_a_large_request_leaves_the_loop_to_others(monkeypatch: pytest.Mon
 async def test_too_many_tools_are_the_agents_fault() -> None:
     answers: list[Any] = []
     tool = {"type": "function", "function": {"name": "a"}}
-    async with desk(["hello"]) as made:
+    async with harness(["hello"]) as made:
 
         async def play(address: SeatAddress) -> None:
             answers.append(await made.chat(address, tools=[tool] * (MOST_TOOLS + 1)))

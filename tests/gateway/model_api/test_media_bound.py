@@ -7,12 +7,12 @@ import pytest
 from rollouthub import Limits
 from rollouthub.gateway.model_api import model_api
 from rollouthub.protocols import SeatAddress
-from tests.gateway.outside import desk
+from tests.gateway.outside import harness
 
 
 async def test_media_of_an_episode_are_bounded_even_past_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_api, "MOST_MEDIA_BYTES", 2000)
-    async with desk(["hello"]) as made:
+    async with harness(["hello"]) as made:
         statuses: list[int] = []
 
         async def play(address: SeatAddress) -> None:

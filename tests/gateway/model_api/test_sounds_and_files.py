@@ -19,7 +19,7 @@ from rollouthub import Outcome
 from rollouthub.messages import data_url, digest_of, media_of
 from rollouthub.protocols import SeatAddress
 from tests.engine.attached_world import PAPER, SOUND
-from tests.gateway.outside import desk
+from tests.gateway.outside import harness
 
 Ask = Callable[[SeatAddress], Awaitable[None]]
 ENCODED, HEARD = base64.b64encode(PAPER).decode(), base64.b64encode(SOUND).decode()
@@ -76,7 +76,7 @@ async def messages(address: SeatAddress) -> None:
     ids=["chat", "responses", "messages"],
 )
 async def test_sounds_and_documents_reach_the_model_and_the_record_as_they_are(ask: Ask, shown: list[bytes]) -> None:
-    async with desk(["read"]) as made:
+    async with harness(["read"]) as made:
         rollout = await made.play(ask)
         assert made.model is not None
         (request,) = made.model.requests

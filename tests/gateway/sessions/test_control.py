@@ -19,7 +19,7 @@ from tests.gateway.sessions.front import call, front, rpc
 TOKEN = "control-canary-77aa01"
 
 
-class Desk:
+class ServiceHarness:
     """A client of the control plane."""
 
     def __init__(self, hub: HubService, http: aiohttp.ClientSession, url: str) -> None:
@@ -42,17 +42,19 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(directory: Path, *, rules: ServiceRules | None = None, **request: Any) -> AsyncGenerator[Desk]:
+async def harness(
+    directory: Path, *, rules: ServiceRules | None = None, **request: Any
+) -> AsyncGenerator[ServiceHarness]:
     """A service with its control plane."""
     with control_socket("127.0.0.1:0") as (bound, url):
         async with front(directory, rules=rules, **request) as hub:
             control = ServiceControl(hub, TOKEN, control_guard(url))
             async with listening(control, bound), aiohttp.ClientSession() as http:
-                yield Desk(hub, http, url)
+                yield ServiceHarness(hub, http, url)
 
 
 async def test_an_episode_goes_from_open_to_verified(tmp_path: Path) -> None:
-    async with desk(tmp_path / "run", model="mock/say?text=hi") as made:
+    async with harness(tmp_path / "run", model="mock/say?text=hi") as made:
         ticket = await made.open(environment="tally", task="test/4", seed=3)
         assert (ticket["task"], ticket["seed"], ticket["model"]) == ("test/4", 3, "mock/say?text=hi")
         assert ticket["llm_url"].endswith(f"/llm/{ticket['api_key']}/v1")
@@ -81,7 +83,7 @@ async def test_an_episode_goes_from_open_to_verified(tmp_path: Path) -> None:
 
 
 async def test_events_tell_what_happens_to_the_end(tmp_path: Path) -> None:
-    async with desk(tmp_path / "run") as made:
+    async with harness(tmp_path / "run") as made:
         ticket = await made.open()
         where = f"/v1/episodes/{ticket['id']}"
         kinds: list[str] = []
@@ -102,7 +104,7 @@ async def test_events_tell_what_happens_to_the_end(tmp_path: Path) -> None:
 
 
 async def test_sealing_and_closing_end_an_episode(tmp_path: Path) -> None:
-    async with desk(tmp_path / "run") as made:
+    async with harness(tmp_path / "run") as made:
         first, second = await made.open(), await made.open()
         status, sealed = await made.ask("POST", f"/v1/episodes/{first['id']}/seal")
         assert (status, sealed["state"] in ("closing", "ended")) == (200, True)
@@ -111,7 +113,7 @@ async def test_sealing_and_closing_end_an_episode(tmp_path: Path) -> None:
 
 
 async def test_what_is_served_and_its_tasks_are_listed_without_their_secrets(tmp_path: Path) -> None:
-    async with desk(tmp_path / "run") as made:
+    async with harness(tmp_path / "run") as made:
         _, listed = await made.ask("GET", "/v1/environments")
         assert [(each["name"], each["split"]) for each in listed["environments"]] == [("tally", "test")]
         _, page = await made.ask("GET", "/v1/environments/tally/tasks?limit=2")
@@ -123,7 +125,7 @@ async def test_what_is_served_and_its_tasks_are_listed_without_their_secrets(tmp
 
 
 async def test_only_the_control_credential_opens_the_control_plane(tmp_path: Path) -> None:
-    async with desk(tmp_path / "run", model="mock/say?text=hi") as made:
+    async with harness(tmp_path / "run", model="mock/say?text=hi") as made:
         ticket = await made.open()
         for token in ("", ticket["api_key"], TOKEN[:-1]):
             for method, path in (("GET", "/v1/episodes"), ("POST", f"/v1/episodes/{ticket['id']}/verify")):
@@ -140,7 +142,7 @@ async def test_only_the_control_credential_opens_the_control_plane(tmp_path: Pat
 
 
 async def test_what_makes_no_sense_is_refused_with_its_reason(tmp_path: Path) -> None:
-    async with desk(tmp_path / "run", rules=ServiceRules(most_open=1)) as made:
+    async with harness(tmp_path / "run", rules=ServiceRules(most_open=1)) as made:
         for body, status in (
             ({"enviroment": "tally"}, 400),
             ({"environment": "chess"}, 404),
@@ -161,7 +163,7 @@ async def test_what_makes_no_sense_is_refused_with_its_reason(tmp_path: Path) ->
 
 
 async def test_metrics_count_episodes_and_calls(tmp_path: Path) -> None:
-    async with desk(tmp_path / "run") as made:
+    async with harness(tmp_path / "run") as made:
         ticket = await made.open()
         await call(ticket["agent_url"], "add")
         _, text = await made.ask("GET", "/metrics")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollouthub.hosting.server.agent_plane import MAX_BODY_BYTES
-from tests.hosting.server.desk import META, MODERN
+from tests.hosting.server.wire_client import META, MODERN
 
 PREFIX = "io.modelcontextprotocol/"
 WORD = "ä"

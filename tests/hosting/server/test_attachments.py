@@ -1,4 +1,4 @@
-"""A task's pictures, sounds and files as MCP resources, for its own seat's clients and nobody else."""
+"""A task's pictures, sounds and files as MCP resources, for its own seat's clients and no other seat's."""
 
 import base64
 import os
@@ -14,9 +14,9 @@ from rollouthub.messages import picture
 from rollouthub.protocols import SeatAddress
 from tests.engine.attached_world import ANSWER, PAPER, SOUND, Attached, AttachedConfig
 from tests.engine.picture_world import png
-from tests.gateway.outside import desk
-from tests.hosting.server.desk import client, served
+from tests.gateway.outside import harness
 from tests.hosting.server.processes import HUB
+from tests.hosting.server.wire_client import client, served
 
 TYPES = ["image/png", "audio/wav", "application/pdf"]
 
@@ -64,7 +64,7 @@ async def test_so_does_a_client_of_the_gateway() -> None:
         async with Client(address.agent_url) as agent:
             await read_all(agent)
 
-    async with desk(host=InProcessHost("attached", Attached, AttachedConfig())) as made:
+    async with harness(host=InProcessHost("attached", Attached, AttachedConfig())) as made:
         rollout = await made.play(play)
     assert rollout.outcome is Outcome.SCORED, rollout.faults
 

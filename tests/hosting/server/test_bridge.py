@@ -15,8 +15,8 @@ from mcp import Client, StdioServerParameters
 from rollouthub.hosting.local.hosted_episode import CLOSED
 from rollouthub.hosting.server.stdio_bridge import MAX_LINE_BYTES
 from tests.hosting.local.worlds import Workshop, world_of
-from tests.hosting.server.desk import LEGACY, META, said, served
 from tests.hosting.server.processes import HUB, Started, ended, started
+from tests.hosting.server.wire_client import LEGACY, META, said, served
 
 
 @asynccontextmanager
@@ -47,8 +47,8 @@ async def begin(bridge: Started) -> None:
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_a_stdio_client_finishes_an_episode(era: str) -> None:
-    async with served(Workshop) as desk:
-        seat = await desk.seat()
+    async with served(Workshop) as wire:
+        seat = await wire.seat()
         command = StdioServerParameters(
             command=HUB[0], args=[*HUB[1:], "serve", "stdio"], env={**os.environ, "ROLLOUTHUB_AGENT_URL": seat.url}
         )
@@ -66,9 +66,9 @@ async def test_a_stdio_client_finishes_an_episode(era: str) -> None:
 
 
 async def test_calls_are_answered_as_they_are_done() -> None:
-    async with served(Workshop) as desk:
-        opened = await desk.open()
-        world = world_of(desk.episode(opened.id), Workshop)
+    async with served(Workshop) as wire:
+        opened = await wire.open()
+        world = world_of(wire.episode(opened.id), Workshop)
         async with bridged(opened.seats[0].url) as bridge:
             await call(bridge, 1, "wait")
             await world.is_waiting.wait()
@@ -86,9 +86,9 @@ async def cleaned(world: Workshop) -> None:
 
 @pytest.mark.parametrize("how", ["hangs up", "is killed"])
 async def test_a_client_that_is_gone_cancels_its_calls(how: str) -> None:
-    async with served(Workshop) as desk:
-        opened = await desk.open()
-        world = world_of(desk.episode(opened.id), Workshop)
+    async with served(Workshop) as wire:
+        opened = await wire.open()
+        world = world_of(wire.episode(opened.id), Workshop)
         async with bridged(opened.seats[0].url) as bridge:
             await call(bridge, 1, "wait")
             await world.is_waiting.wait()
@@ -102,9 +102,9 @@ async def test_a_client_that_is_gone_cancels_its_calls(how: str) -> None:
 
 async def test_a_cancelled_request_is_cancelled_at_the_server() -> None:
     for is_modern in (True, False):
-        async with served(Workshop) as desk:
-            opened = await desk.open()
-            world = world_of(desk.episode(opened.id), Workshop)
+        async with served(Workshop) as wire:
+            opened = await wire.open()
+            world = world_of(wire.episode(opened.id), Workshop)
             async with bridged(opened.seats[0].url) as bridge:
                 if not is_modern:
                     await begin(bridge)
@@ -121,9 +121,9 @@ async def test_a_cancelled_request_is_cancelled_at_the_server() -> None:
 
 
 async def test_the_end_of_stdin_ends_the_session() -> None:
-    async with served(Workshop) as desk:
-        opened = await desk.open()
-        (seat,) = desk.serving.episodes.find(opened.id).seats.values()
+    async with served(Workshop) as wire:
+        opened = await wire.open()
+        (seat,) = wire.serving.episodes.find(opened.id).seats.values()
         async with bridged(opened.seats[0].url) as bridge:
             await begin(bridge)
             assert len(seat.sessions) == 1
@@ -132,9 +132,9 @@ async def test_the_end_of_stdin_ends_the_session() -> None:
         assert len(seat.sessions) == 0
 
 
-async def refusal(desk_url: str) -> dict[str, Any]:
+async def refusal(control_url: str) -> dict[str, Any]:
     """What a client is told that calls a tool through the bridge."""
-    async with bridged(desk_url) as bridge:
+    async with bridged(control_url) as bridge:
         await call(bridge, 3, "note", text="x")
         answer = await bridge.json()
         assert answer["id"] == 3
@@ -142,17 +142,17 @@ async def refusal(desk_url: str) -> dict[str, Any]:
 
 
 async def test_a_server_that_is_gone_is_an_error_and_no_wait() -> None:
-    async with served(Workshop) as desk:
-        url = (await desk.seat()).url
+    async with served(Workshop) as wire:
+        url = (await wire.seat()).url
     error = await refusal(url)
     assert "gone" in error["message"]
     assert url not in error["message"]
 
 
 async def test_a_closed_episode_is_an_error_with_the_requests_id() -> None:
-    async with served(Workshop) as desk:
-        opened = await desk.open()
-        await desk.control("DELETE", f"/v1/episodes/{opened.id}")
+    async with served(Workshop) as wire:
+        opened = await wire.open()
+        await wire.control("DELETE", f"/v1/episodes/{opened.id}")
         assert "message" in await refusal(opened.seats[0].url)
 
 
@@ -172,7 +172,7 @@ async def test_a_server_that_goes_in_mid_call_is_an_error() -> None:
     ("line", "code"), [(b"{", -32700), (b"hello", -32700), (b"[]", -32700), (b"x" * (MAX_LINE_BYTES + 1), -32600)]
 )
 async def test_a_line_that_is_no_message_is_refused_and_the_next_one_served(line: bytes, code: int) -> None:
-    async with served(Workshop) as desk, bridged((await desk.seat()).url) as bridge:
+    async with served(Workshop) as wire, bridged((await wire.seat()).url) as bridge:
         await bridge.send(line)
         answer = await bridge.json()
         assert (answer["id"], answer["error"]["code"]) == (None, code)
@@ -181,7 +181,7 @@ async def test_a_line_that_is_no_message_is_refused_and_the_next_one_served(line
 
 
 async def test_names_no_header_can_carry_reach_the_server() -> None:
-    async with served(Workshop) as desk, bridged((await desk.seat()).url) as bridge:
+    async with served(Workshop) as wire, bridged((await wire.seat()).url) as bridge:
         await call(bridge, 1, "nöte \n")
         assert "unknown tool" in (await bridge.json())["result"]["content"][0]["text"]
 

@@ -14,21 +14,23 @@ from rollouthub.hosting.control_wire import OpenedEpisode
 from rollouthub.hosting.local.hosted_episode import CLOSED
 from rollouthub.hosting.server.served_episode import MOST_CALLS, TOO_MANY
 from tests.hosting.local.worlds import Workshop, world_of
-from tests.hosting.server.desk import ACCEPT, META, MODERN, Desk, Session, client, said, served
+from tests.hosting.server.wire_client import ACCEPT, META, MODERN, Session, WireClient, client, said, served
 
 ERAS = ["modern", "legacy"]
 
 
 @asynccontextmanager
-async def waiting(desk: Desk, era: str) -> AsyncGenerator[tuple[OpenedEpisode, Workshop, TaskGroup, Session | None]]:
+async def waiting(
+    wire: WireClient, era: str
+) -> AsyncGenerator[tuple[OpenedEpisode, Workshop, TaskGroup, Session | None]]:
     """An episode with one call in flight; it ends with the context's task group, and takes its connection along."""
-    episode = await desk.open()
-    world = world_of(desk.episode(episode.id), Workshop)
+    episode = await wire.open()
+    world = world_of(wire.episode(episode.id), Workshop)
     url = episode.seats[0].url
-    session = await desk.begin(url) if era == "legacy" else None
+    session = await wire.begin(url) if era == "legacy" else None
 
     async def wait() -> None:
-        await (session.call("wait") if session else desk.call(url, "wait"))
+        await (session.call("wait") if session else wire.call(url, "wait"))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(wait)
@@ -38,10 +40,10 @@ async def waiting(desk: Desk, era: str) -> AsyncGenerator[tuple[OpenedEpisode, W
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_client_that_leaves_cancels_its_call(era: str) -> None:
-    async with served(Workshop) as desk:
-        async with waiting(desk, era) as (episode, world, tasks, _):
+    async with served(Workshop) as wire:
+        async with waiting(wire, era) as (episode, world, tasks, _):
             tasks.cancel_scope.cancel()
-        served_episode = desk.serving.episodes.find(episode.id)
+        served_episode = wire.serving.episodes.find(episode.id)
         await served_episode.settle()
         while served_episode.in_flight:
             await anyio.lowlevel.checkpoint()
@@ -50,15 +52,15 @@ async def test_a_client_that_leaves_cancels_its_call(era: str) -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_next_call_finds_the_left_ones_clean_up_done(era: str) -> None:
-    async with served(Workshop) as desk:
-        async with waiting(desk, era) as (episode, world, tasks, session):
+    async with served(Workshop) as wire:
+        async with waiting(wire, era) as (episode, world, tasks, session):
             world.may_clean = anyio.Event()
             tasks.cancel_scope.cancel()
         url = episode.seats[0].url
         answered = anyio.Event()
 
         async def call_again() -> None:
-            answer = await (session.call("note", text="next") if session else desk.call(url, "note", text="next"))
+            answer = await (session.call("note", text="next") if session else wire.call(url, "note", text="next"))
             assert answer.text == '["next"]'
             assert world.cleaned == 1
             answered.set()
@@ -74,9 +76,9 @@ async def test_the_next_call_finds_the_left_ones_clean_up_done(era: str) -> None
 
 async def test_a_client_that_times_out_cancels_its_call() -> None:
     for era in ("auto", "legacy"):
-        async with served(Workshop) as desk:
-            episode = await desk.open()
-            world = world_of(desk.episode(episode.id), Workshop)
+        async with served(Workshop) as wire:
+            episode = await wire.open()
+            world = world_of(wire.episode(episode.id), Workshop)
             async with client(episode.seats[0].url, era) as agent:
                 with pytest.raises(MCPError):
                     await agent.call_tool("wait", {}, read_timeout_seconds=1)
@@ -85,7 +87,7 @@ async def test_a_client_that_times_out_cancels_its_call() -> None:
 
 
 async def test_a_legacy_client_may_cancel_a_request_by_its_id() -> None:
-    async with served(Workshop) as desk, waiting(desk, "legacy") as (_, world, tasks, session):
+    async with served(Workshop) as wire, waiting(wire, "legacy") as (_, world, tasks, session):
         assert session is not None
         world.may_clean = anyio.Event()
         answered = anyio.Event()
@@ -105,8 +107,8 @@ async def test_a_legacy_client_may_cancel_a_request_by_its_id() -> None:
 
 
 async def test_one_session_cannot_cancel_anothers_request() -> None:
-    async with served(Workshop) as desk, waiting(desk, "legacy") as (episode, world, tasks, _):
-        other = await desk.begin(episode.seats[0].url)
+    async with served(Workshop) as wire, waiting(wire, "legacy") as (episode, world, tasks, _):
+        other = await wire.begin(episode.seats[0].url)
         await other.tell("notifications/cancelled", {"requestId": 2})
         assert (await other.call("note", text="next")).text == '["next"]'
         assert world.cleaned == 0
@@ -115,28 +117,28 @@ async def test_one_session_cannot_cancel_anothers_request() -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_seal_ends_a_call_in_flight(era: str) -> None:
-    async with served(Workshop) as desk:
-        episode = await desk.open()
+    async with served(Workshop) as wire:
+        episode = await wire.open()
         url = episode.seats[0].url
-        world = world_of(desk.episode(episode.id), Workshop)
-        session = await desk.begin(url) if era == "legacy" else None
+        world = world_of(wire.episode(episode.id), Workshop)
+        session = await wire.begin(url) if era == "legacy" else None
 
         async def wait() -> None:
-            answer = await (session.call("wait") if session else desk.call(url, "wait"))
+            answer = await (session.call("wait") if session else wire.call(url, "wait"))
             assert (answer.text, answer.is_error) == (CLOSED, True)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             await world.is_waiting.wait()
-            status = await desk.control("POST", f"/v1/episodes/{episode.id}/seal")
+            status = await wire.control("POST", f"/v1/episodes/{episode.id}/seal")
             assert (status.json["state"], world.cleaned) == ("sealed", 1)
 
 
 async def test_the_seal_ends_legacy_sessions() -> None:
-    async with served(Workshop) as desk:
-        episode = await desk.open()
-        seat = next(iter(desk.serving.episodes.find(episode.id).seats.values()))
-        session = await desk.begin(episode.seats[0].url)
+    async with served(Workshop) as wire:
+        episode = await wire.open()
+        seat = next(iter(wire.serving.episodes.find(episode.id).seats.values()))
+        session = await wire.begin(episode.seats[0].url)
         assert len(seat.sessions) == 1
         await session.call("submit", answer="yes")
         assert len(seat.sessions) == 0
@@ -145,23 +147,23 @@ async def test_the_seal_ends_legacy_sessions() -> None:
 
 
 async def test_too_many_calls_at_once_are_refused_as_a_tool_error() -> None:
-    async with served(Workshop) as desk:
-        episode = await desk.open()
+    async with served(Workshop) as wire:
+        episode = await wire.open()
         url = episode.seats[0].url
-        world = world_of(desk.episode(episode.id), Workshop)
+        world = world_of(wire.episode(episode.id), Workshop)
         async with anyio.create_task_group() as tasks:
             for _ in range(MOST_CALLS):
-                tasks.start_soon(desk.call, url, "wait")
+                tasks.start_soon(wire.call, url, "wait")
             while world.waiting < MOST_CALLS:
                 await anyio.lowlevel.checkpoint()
-            answer = await desk.call(url, "note", text="one more")
+            answer = await wire.call(url, "note", text="one more")
             assert (answer.text, answer.is_error) == (TOO_MANY, True)
             world.may_finish.set()
 
 
 async def test_calls_of_others_are_left_alone() -> None:
-    async with served(Workshop) as desk, waiting(desk, "modern") as (_, world, tasks, _):
-        async with waiting(desk, "modern") as (_, other, others, _):
+    async with served(Workshop) as wire, waiting(wire, "modern") as (_, world, tasks, _):
+        async with waiting(wire, "modern") as (_, other, others, _):
             others.cancel_scope.cancel()
         while not other.cleaned:
             await anyio.lowlevel.checkpoint()
@@ -170,9 +172,9 @@ async def test_calls_of_others_are_left_alone() -> None:
 
 
 async def test_a_client_that_leaves_after_a_large_message_is_noticed() -> None:
-    async with served(Workshop) as desk:
-        episode = await desk.open()
-        world = world_of(desk.episode(episode.id), Workshop)
+    async with served(Workshop) as wire:
+        episode = await wire.open()
+        world = world_of(wire.episode(episode.id), Workshop)
         params = {"name": "wait", "arguments": {}, "_meta": {**META, "padding": "x" * 3_000_000}}
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
         url = urlsplit(episode.seats[0].url)

@@ -15,8 +15,8 @@ import pytest
 from rollouthub.hosting.launch import RoleEndpoint, ServeOrder
 from rollouthub.models.mock.mock_server import serve_mock
 from tests.hosting.local.worlds import CANARY
-from tests.hosting.server.desk import MODERN, TOKEN, Answer
 from tests.hosting.server.processes import WORLDS, Started, ended, ordered, started
+from tests.hosting.server.wire_client import MODERN, TOKEN, Answer
 
 
 def names_in(folder: Path) -> list[str]:

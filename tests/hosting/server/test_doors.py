@@ -15,7 +15,7 @@ from rollouthub.hosting.server.serve import Service, serving_host
 from rollouthub.sandbox import Container, Sandbox, Snapshot
 from rollouthub_sandboxes.process import process_provider
 from rollouthub_sandboxes.process.provider import ProcessProvider
-from tests.hosting.server.desk import TOKEN, Desk
+from tests.hosting.server.wire_client import TOKEN, WireClient
 
 BOX = "rollouthub-canary-7"
 
@@ -83,42 +83,42 @@ class Boxes:
 
 
 @asynccontextmanager
-async def served() -> AsyncGenerator[Desk]:
+async def served() -> AsyncGenerator[WireClient]:
     """The yard, served."""
     service = Service(environment="yard", control_token=TOKEN, ttl_seconds=60.0, control="127.0.0.1:0")
     with anyio.fail_after(20):
         async with process_provider() as provider:
             host = InProcessHost("yard", Yard, SandboxedConfig(), sandboxes=CountedSandboxes(Boxes(provider)))
             async with serving_host(host, service) as serving, aiohttp.ClientSession() as http:
-                yield Desk(serving, http)
+                yield WireClient(serving, http)
 
 
 async def test_the_container_is_named_to_who_asks_for_doors_until_the_seal() -> None:
-    async with served() as desk:
-        opened = await desk.open()
+    async with served() as wire:
+        opened = await wire.open()
         path = f"/v1/episodes/{opened.id}/doors"
-        (door,) = OfferedShells.model_validate_json((await desk.control("GET", path)).body).doors
+        (door,) = OfferedShells.model_validate_json((await wire.control("GET", path)).body).doors
         assert door.container == Container(engine="docker", name=BOX)
-        await desk.control("POST", f"/v1/episodes/{opened.id}/seal")
-        sealed = OfferedShells.model_validate_json((await desk.control("GET", path)).body)
+        await wire.control("POST", f"/v1/episodes/{opened.id}/seal")
+        sealed = OfferedShells.model_validate_json((await wire.control("GET", path)).body)
         assert (sealed.doors, "being scored" in (sealed.why_none or "")) == ((), True)
 
 
 async def test_no_other_answer_of_either_plane_names_it() -> None:
-    async with served() as desk:
-        opened = await desk.open()
+    async with served() as wire:
+        opened = await wire.open()
         url = opened.seats[0].url
         answers = [
-            await desk.modern(url, "server/discover"),
-            await desk.modern(url, "tools/list"),
-            await desk.modern(url, "prompts/list"),
-            await desk.modern(url, "resources/list"),
-            await desk.call(url, "get_task"),
-            await desk.call(url, "shell", command="hostname; env; cat /proc/self/cgroup"),
-            await desk.control("GET", "/v1/environment"),
-            await desk.control("GET", "/v1/tasks?split=test&seed=0"),
-            await desk.control("GET", f"/v1/episodes/{opened.id}"),
-            await desk.call(url, "crash"),
+            await wire.modern(url, "server/discover"),
+            await wire.modern(url, "tools/list"),
+            await wire.modern(url, "prompts/list"),
+            await wire.modern(url, "resources/list"),
+            await wire.call(url, "get_task"),
+            await wire.call(url, "shell", command="hostname; env; cat /proc/self/cgroup"),
+            await wire.control("GET", "/v1/environment"),
+            await wire.control("GET", "/v1/tasks?split=test&seed=0"),
+            await wire.control("GET", f"/v1/episodes/{opened.id}"),
+            await wire.call(url, "crash"),
         ]
         told = b"".join(answer.body + repr(answer.headers).encode() for answer in answers)
         assert b"command" in told

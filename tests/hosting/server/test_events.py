@@ -9,7 +9,7 @@ from rollouthub.hosting.server import control_http
 from rollouthub.hosting.server import event_log as events
 from rollouthub.hosting.server.event_log import EventLog
 from tests.hosting.local.worlds import CANARY, Workshop
-from tests.hosting.server.desk import TOKEN, Desk, served
+from tests.hosting.server.wire_client import TOKEN, WireClient, served
 
 
 def parsed(stream: bytes) -> list[tuple[int, str, dict[str, object]]]:
@@ -22,28 +22,28 @@ def parsed(stream: bytes) -> list[tuple[int, str, dict[str, object]]]:
     return found
 
 
-async def stream(desk: Desk, episode_id: str, query: str = "") -> bytes:
+async def stream(wire: WireClient, episode_id: str, query: str = "") -> bytes:
     """The events to their end."""
-    answer = await desk.control("GET", f"/v1/episodes/{episode_id}/events{query}")
+    answer = await wire.control("GET", f"/v1/episodes/{episode_id}/events{query}")
     assert answer.headers["content-type"] == "text/event-stream"
     return answer.body
 
 
 async def test_a_watcher_sees_every_step_to_the_end() -> None:
-    async with served(Workshop) as desk:
-        opened = await desk.open()
+    async with served(Workshop) as wire:
+        opened = await wire.open()
         streams: list[bytes] = []
 
         async def watch() -> None:
-            streams.append(await stream(desk, opened.id))
+            streams.append(await stream(wire, opened.id))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
-            await desk.call(opened.seats[0].url, "note", text=CANARY)
-            await desk.call(opened.seats[0].url, "refuse")
-            await desk.call(opened.seats[0].url, "submit", answer="yes")
-            await desk.control("POST", f"/v1/episodes/{opened.id}/verify")
-            await desk.control("DELETE", f"/v1/episodes/{opened.id}")
+            await wire.call(opened.seats[0].url, "note", text=CANARY)
+            await wire.call(opened.seats[0].url, "refuse")
+            await wire.call(opened.seats[0].url, "submit", answer="yes")
+            await wire.control("POST", f"/v1/episodes/{opened.id}/verify")
+            await wire.control("DELETE", f"/v1/episodes/{opened.id}")
         told = parsed(streams[0])
         assert [kind for _, kind, _ in told] == [
             "opened",
@@ -60,19 +60,19 @@ async def test_a_watcher_sees_every_step_to_the_end() -> None:
 
 
 async def test_a_watcher_may_go_on_where_it_was() -> None:
-    async with served(Workshop) as desk:
-        opened = await desk.open()
-        await desk.call(opened.seats[0].url, "note", text="x")
+    async with served(Workshop) as wire:
+        opened = await wire.open()
+        await wire.call(opened.seats[0].url, "note", text="x")
         streams: list[bytes] = []
 
         async def watch() -> None:
-            streams.append(await stream(desk, opened.id, "?after=2"))
+            streams.append(await stream(wire, opened.id, "?after=2"))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
-            while not streams and not desk.serving.episodes.find(opened.id).events.is_watched:
+            while not streams and not wire.serving.episodes.find(opened.id).events.is_watched:
                 await anyio.lowlevel.checkpoint()
-            await desk.control("DELETE", f"/v1/episodes/{opened.id}")
+            await wire.control("DELETE", f"/v1/episodes/{opened.id}")
         assert [number for number, _, _ in parsed(streams[0])] == [3, 4, 5]
 
 
@@ -87,22 +87,22 @@ async def test_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_silence_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_http, "KEEP_ALIVE_SECONDS", 0.01)
-    async with served(Workshop) as desk:
-        opened = await desk.open()
-        url = f"{desk.control_url}/v1/episodes/{opened.id}/events"
-        async with desk.http.get(url, headers={"Authorization": f"Bearer {TOKEN}"}) as response:
+    async with served(Workshop) as wire:
+        opened = await wire.open()
+        url = f"{wire.control_url}/v1/episodes/{opened.id}/events"
+        async with wire.http.get(url, headers={"Authorization": f"Bearer {TOKEN}"}) as response:
             async for line in response.content:
                 if line.startswith(b": keep-alive"):
                     break
 
 
 async def test_a_watcher_that_leaves_is_forgotten() -> None:
-    async with served(Workshop) as desk:
-        opened = await desk.open()
-        url = f"{desk.control_url}/v1/episodes/{opened.id}/events"
-        async with desk.http.get(url, headers={"Authorization": f"Bearer {TOKEN}"}) as response:
+    async with served(Workshop) as wire:
+        opened = await wire.open()
+        url = f"{wire.control_url}/v1/episodes/{opened.id}/events"
+        async with wire.http.get(url, headers={"Authorization": f"Bearer {TOKEN}"}) as response:
             assert b"id: 1" in await response.content.readline()
-            log = desk.serving.episodes.find(opened.id).events
+            log = wire.serving.episodes.find(opened.id).events
             while not log.is_watched:
                 await anyio.lowlevel.checkpoint()
             response.close()

@@ -24,64 +24,64 @@ from rollouthub.protocols import EnvironmentHost
 from rollouthub.score import KeptArtifact, SubmittedTurn
 from tests.engine.picture_world import TASK, USER, PictureWorld, png
 from tests.hosting.client.stub import stub_server
-from tests.hosting.server.desk import TOKEN, Desk, served
+from tests.hosting.server.wire_client import TOKEN, WireClient, served
 
 OTHER = png(1) + b"1"
 """What the second task shows."""
 
 
-async def opened(desk: Desk, task_id: str = "test/0") -> OpenedEpisode:
-    answer = await desk.control("POST", "/v1/episodes", {"task": {"id": task_id, "split": "test"}})
+async def opened(wire: WireClient, task_id: str = "test/0") -> OpenedEpisode:
+    answer = await wire.control("POST", "/v1/episodes", {"task": {"id": task_id, "split": "test"}})
     assert answer.status == 200, answer
     return OpenedEpisode.model_validate_json(answer.body)
 
 
 async def test_the_hub_reads_an_episodes_own_media_and_no_others() -> None:
-    async with served(PictureWorld, count=2) as desk:
-        first, second = await opened(desk), await opened(desk, "test/1")
+    async with served(PictureWorld, count=2) as wire:
+        first, second = await opened(wire), await opened(wire, "test/1")
         path = f"/v1/episodes/{first.id}/media/"
-        answer = await desk.control("GET", path + digest_of(TASK))
+        answer = await wire.control("GET", path + digest_of(TASK))
         assert (answer.status, answer.body) == (200, TASK)
-        assert (await desk.control("GET", f"/v1/episodes/{second.id}/media/{digest_of(OTHER)}")).body == OTHER
-        assert (await desk.control("GET", path + digest_of(OTHER))).status == 404
-        assert (await desk.control("GET", path + digest_of(USER))).status == 404
-        said = await desk.control("POST", f"/v1/episodes/{first.id}/reply", {"seat": "agent", "messages": []})
+        assert (await wire.control("GET", f"/v1/episodes/{second.id}/media/{digest_of(OTHER)}")).body == OTHER
+        assert (await wire.control("GET", path + digest_of(OTHER))).status == 404
+        assert (await wire.control("GET", path + digest_of(USER))).status == 404
+        said = await wire.control("POST", f"/v1/episodes/{first.id}/reply", {"seat": "agent", "messages": []})
         (shown,) = media_of([Message.model_validate(said.json["messages"][0])])
         assert (shown.digest, shown.read()) == (digest_of(USER), None)
-        assert (await desk.control("GET", path + digest_of(USER))).body == USER
-        assert (await desk.control("POST", path + digest_of(TASK))).status == 405
-        await desk.control("DELETE", f"/v1/episodes/{first.id}")
-        assert (await desk.control("GET", path + digest_of(TASK))).status == 409
+        assert (await wire.control("GET", path + digest_of(USER))).body == USER
+        assert (await wire.control("POST", path + digest_of(TASK))).status == 405
+        await wire.control("DELETE", f"/v1/episodes/{first.id}")
+        assert (await wire.control("GET", path + digest_of(TASK))).status == 409
 
 
 @pytest.mark.parametrize(
     "name", ["..%2f..%2fetc%2fpasswd", "%2e%2e", "sha256:", "x" * 5000, digest_of(TASK)[:-1] + "%00"]
 )
 async def test_no_path_leads_out_of_the_episode(name: str) -> None:
-    async with served(PictureWorld) as desk:
-        episode = await opened(desk)
-        answer = await desk.control("GET", f"/v1/episodes/{episode.id}/media/{name}")
+    async with served(PictureWorld) as wire:
+        episode = await opened(wire)
+        answer = await wire.control("GET", f"/v1/episodes/{episode.id}/media/{name}")
         assert answer.status in (404, 414)
         assert TASK not in answer.body
 
 
 async def test_an_agent_reads_media_by_no_token_and_on_no_plane() -> None:
-    async with served(PictureWorld, count=2) as desk:
-        first, second = await opened(desk), await opened(desk, "test/1")
+    async with served(PictureWorld, count=2) as wire:
+        first, second = await opened(wire), await opened(wire, "test/1")
         token = second.seats[0].token
         for episode, digest in ((first, digest_of(TASK)), (second, digest_of(OTHER))):
             path = f"/v1/episodes/{episode.id}/media/{digest}"
-            assert (await desk.control("GET", path, token=token)).status == 401
-            assert (await desk.control("GET", path, token=None)).status == 401
+            assert (await wire.control("GET", path, token=token)).status == 401
+            assert (await wire.control("GET", path, token=None)).status == 401
             for key in (token, TOKEN):
-                asked = await desk.send("GET", desk.agent_url + path, headers={"Authorization": f"Bearer {key}"})
+                asked = await wire.send("GET", wire.agent_url + path, headers={"Authorization": f"Bearer {key}"})
                 assert asked.status == 404
 
 
 async def test_an_mcp_client_is_shown_the_picture_and_told_of_it() -> None:
-    async with served(PictureWorld) as desk:
-        (seat,) = (await opened(desk)).seats
-        session = await desk.begin(seat.url)
+    async with served(PictureWorld) as wire:
+        (seat,) = (await opened(wire)).seats
+        session = await wire.begin(seat.url)
         assert "shows 1 of pictures" in session.greeting["instructions"]
         words, shown, more = (await session.call("get_task")).json["result"]["content"]
         assert (words["text"], more["text"]) == ("Look:", "Which shade?")

@@ -60,8 +60,8 @@ class Answer:
         return self.json["result"]["isError"]
 
 
-class Desk:
-    """Where a test sits: before a served world, with a client of its own."""
+class WireClient:
+    """An HTTP client at both planes of a served world."""
 
     def __init__(self, serving: Serving, http: aiohttp.ClientSession) -> None:
         self.serving, self.http = serving, http
@@ -123,25 +123,25 @@ class Desk:
 class Session:
     """A legacy session, spoken by hand."""
 
-    def __init__(self, desk: Desk, url: str, headers: dict[str, str]) -> None:
-        self.desk, self.url, self.headers = desk, url, headers
+    def __init__(self, wire: WireClient, url: str, headers: dict[str, str]) -> None:
+        self.wire, self.url, self.headers = wire, url, headers
         self.greeting: dict[str, Any] = {}
         self._count = 0
 
     async def tell(self, method: str, params: Params = None) -> Answer:
         """Send a notification."""
         body = {"jsonrpc": "2.0", "method": method, "params": params or {}}
-        return await self.desk.send("POST", self.url, json.dumps(body).encode(), ACCEPT | self.headers)
+        return await self.wire.send("POST", self.url, json.dumps(body).encode(), ACCEPT | self.headers)
 
     async def ask(self, method: str, params: Params = None) -> Answer:
         """Send a request; their ids count from 1."""
         self._count += 1
         body = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params or {}}
-        return await self.desk.send("POST", self.url, json.dumps(body).encode(), ACCEPT | self.headers)
+        return await self.wire.send("POST", self.url, json.dumps(body).encode(), ACCEPT | self.headers)
 
     async def end(self) -> Answer:
         """Delete the session."""
-        return await self.desk.send("DELETE", self.url, headers=ACCEPT | self.headers)
+        return await self.wire.send("DELETE", self.url, headers=ACCEPT | self.headers)
 
     async def call(self, name: str, /, **arguments: object) -> Answer:
         """Call a tool."""
@@ -156,7 +156,7 @@ async def served(
     control: str = "127.0.0.1:0",
     seconds: float = 60.0,
     **config: Any,
-) -> AsyncGenerator[Desk]:
+) -> AsyncGenerator[WireClient]:
     """A world served on loopback, with a minute for everything: programs start in it, on a busy machine."""
     service = Service(environment="world", control_token=TOKEN, ttl_seconds=ttl_seconds, control=control)
     with anyio.fail_after(seconds):
@@ -165,7 +165,7 @@ async def served(
             if control.startswith("unix:"):
                 connector = aiohttp.UnixConnector(control.removeprefix("unix:"))
             async with aiohttp.ClientSession(connector=connector) as http:
-                yield Desk(serving, http)
+                yield WireClient(serving, http)
 
 
 def said(result: Any) -> str:
