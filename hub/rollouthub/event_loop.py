@@ -164,7 +164,7 @@ async def is_crowded_message(raw: bytes) -> bool:
 
 HELD_SECONDS = 0.05
 """Seconds that code must run without an `await` to be counted as blocking the event loop."""
-TOLD_SECONDS = 1.0
+REPORTED_SECONDS = 1.0
 """Seconds, in all, for which a method must have blocked the event loop to be reported."""
 THREADS = min(32, (os.cpu_count() or 1) + 4)
 """Most hooks that run in threads at a time; the default of Python's own thread pools."""
@@ -180,24 +180,24 @@ _in_threads: set[int] = set()
 class _Held:
     """How often and how long one method blocked the event loop."""
 
-    __slots__ = ("longest", "seconds", "times", "told")
+    __slots__ = ("longest", "reported_times", "seconds", "times")
 
     def __init__(self) -> None:
         self.times, self.seconds, self.longest = 0, 0.0, 0.0
-        self.told = 0
-        """How often it had blocked the loop when that was last told; 0 if it was not."""
+        self.reported_times = 0
+        """How often it had blocked the loop when that was last reported; 0 if it was not."""
 
 
 class LoopHolds:
     """Which methods blocked the event loop, how often and for how long.
 
-    Each is told of when it has done so for `TOLD_SECONDS`, since it can be mended while the run plays, and again at
-    the end.
+    A method is reported when it has blocked the loop for `REPORTED_SECONDS`, since it can be mended while the run
+    plays, and again at the end.
     """
 
-    def __init__(self, tell: Callable[[str], None], elsewhere: str = "") -> None:
+    def __init__(self, report: Callable[[str], None], elsewhere: str = "") -> None:
         self._by_name: dict[str, _Held] = {}
-        self._tell, self._elsewhere = tell, elsewhere
+        self._report, self._elsewhere = report, elsewhere
         self.noted = 0.0
         """Seconds noted for all methods together."""
 
@@ -208,20 +208,20 @@ class LoopHolds:
         held.seconds += seconds
         held.longest = max(held.longest, seconds)
         self.noted += seconds
-        if not held.told and held.seconds >= TOLD_SECONDS:
+        if not held.reported_times and held.seconds >= REPORTED_SECONDS:
             self._say("so far, ", name, held)
 
-    def tell(self) -> None:
-        """Tell of each method that blocked the loop for `TOLD_SECONDS` in all and of which not all is told, the longest
-        first.
+    def report(self) -> None:
+        """Report each method that blocked the loop for `REPORTED_SECONDS` in all and again since its last report, the
+        longest first.
         """
         for name, held in sorted(self._by_name.items(), key=lambda one: -one[1].seconds):
-            if held.seconds >= TOLD_SECONDS and held.times > held.told:
+            if held.seconds >= REPORTED_SECONDS and held.times > held.reported_times:
                 self._say("", name, held)
 
     def _say(self, when: str, name: str, held: _Held) -> None:
-        held.told = held.times
-        self._tell(f"{when}{_sentence(name, held, self._elsewhere)}")
+        held.reported_times = held.times
+        self._report(f"{when}{_sentence(name, held, self._elsewhere)}")
 
 
 def _sentence(name: str, held: _Held, elsewhere: str) -> str:
@@ -237,19 +237,19 @@ def _sentence(name: str, held: _Held, elsewhere: str) -> str:
 
 
 @contextmanager
-def watched_loop(tell: Callable[[str], None], *, elsewhere: str = "") -> Generator[None]:
+def watched_loop(report: Callable[[str], None], *, elsewhere: str = "") -> Generator[None]:
     """Time the hooks called inside the context, and pass a sentence on each one that blocked the loop to `tell`, as
     soon as that shows and at the end.
 
     `elsewhere` is advice on how to move a hook out of this process.
     """
-    holds = LoopHolds(tell, elsewhere)
+    holds = LoopHolds(report, elsewhere)
     token = _holds.set(holds)
     try:
         yield
     finally:
         _holds.reset(token)
-        holds.tell()
+        holds.report()
 
 
 def threads_left() -> int:

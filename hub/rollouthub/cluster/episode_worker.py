@@ -338,7 +338,7 @@ class Worker:
                 attempt.intervene(change.text)
 
 
-class _Untold:
+class _UnknownCard:
     """Placeholder for the card of a task that this node does not have; the record only needs the order's ids."""
 
 
@@ -346,7 +346,7 @@ def _sample(order: WorkOrder, context: SampleContext, card: TaskCard | None) -> 
     source = None if card is None else card.public.source
     return Sample(
         context,
-        _Untold() if card is None else card,  # pyright: ignore[reportArgumentType]  # never played
+        _UnknownCard() if card is None else card,  # pyright: ignore[reportArgumentType]  # never played
         TaskRef(split=order.split, id=order.task_id, digest=order.digest, source=source),
         order.group_id,
         order.rollout_id,

@@ -126,12 +126,12 @@ class WorkerHandle:
         if report is None:
             raise WorkerLost(f"{self._whereabouts} has said nothing for {self._patience.silence_seconds:g} s")
         self._pending = None
-        told = decode_report(report)
-        if told.problem:
-            for note in told.notes:
+        reply = decode_report(report)
+        if reply.problem:
+            for note in reply.notes:
                 self.say(note)
-            raise WorkerLost(f"{self._whereabouts} broke: {told.problem}")
-        return told
+            raise WorkerLost(f"{self._whereabouts} broke: {reply.problem}")
+        return reply
 
     def say(self, note: Note) -> None:
         """Write a record of the worker's log to the driver's log."""

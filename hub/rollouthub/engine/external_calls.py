@@ -86,8 +86,8 @@ class OutsideCalls:
         request_id = f"mcp-{self._count}"
         turn = seat.recorder.latest_turn(seat.name)
         if turn is None or turn.is_said or self._unasked.get(turn.index, 0) >= MOST_UNASKED:
-            told = _json(arguments) if self._bytes <= MOST_RECORDED_BYTES else "{}"
-            request = ToolRequest(id=request_id, name=name, arguments=told)
+            recorded = _json(arguments) if self._bytes <= MOST_RECORDED_BYTES else "{}"
+            request = ToolRequest(id=request_id, name=name, arguments=recorded)
             turn = seat.say_next(Message(role="assistant", tool_requests=(request,)))
         else:
             self._unasked[turn.index] = self._unasked.get(turn.index, 0) + 1

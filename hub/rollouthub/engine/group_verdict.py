@@ -44,8 +44,8 @@ async def group_verdict(
         raise TaskError(str(error), retryable=False) from error
     for rollout, score in zip(members, scores, strict=True):
         scored_again(rollout, score, host.info.seats)
-    told = _told(asked)
-    return [_merged(rollout.score, score, told) for rollout, score in zip(members, scores, strict=True)]
+    facts = _group_facts(asked)
+    return [_merged(rollout.score, score, facts) for rollout, score in zip(members, scores, strict=True)]
 
 
 def group_of(members: Sequence[Rollout], lost: Iterable[LostMember], info: EnvironmentInfo) -> SampleGroup:
@@ -79,7 +79,7 @@ def lost_member(rollout: Rollout) -> LostMember:
     return LostMember(sample=rollout.sample, outcome=rollout.outcome.value, reason=reason)
 
 
-def _told(group: SampleGroup) -> dict[str, JsonValue]:
+def _group_facts(group: SampleGroup) -> dict[str, JsonValue]:
     """What each member's record says about its group: the samples that were scored, and those that were lost."""
     return {
         "samples": [member.sample for member in group.members],

@@ -80,8 +80,8 @@ def with_earlier_players(request: RunRequest) -> RunRequest:
 def _earlier_player(seat: str, config: SeatConfig, directory: Path) -> SeatConfig:
     earlier = RunRequest.model_validate(request_from_file(directory / "resolved.json"))
     if earlier.seats or earlier.model is None:
-        told = "has a player for each seat" if earlier.seats else "was played without a model"
-        raise ConfigError(f"seat {seat!r}: the run {str(directory)!r} {told}; name the model itself")
+        reason = "has a player for each seat" if earlier.seats else "was played without a model"
+        raise ConfigError(f"seat {seat!r}: the run {str(directory)!r} {reason}; name the model itself")
     model = config.model or policy_model(earlier)
     if model is not None and config.model is None:
         refuse_named_servers([model], directory, "name model and base_url in the [seats] of a --config file")

@@ -13,7 +13,7 @@ class StopSignal:
         self.reason: str | None = None
         """Why the run stops, if the run itself decided to; else None."""
         self._event: anyio.Event | None = None
-        self._told: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], None]] = []
 
     def set(self, reason: str | None = None) -> None:
         """Set the signal; the first call's reason stays."""
@@ -22,12 +22,12 @@ class StopSignal:
         self.is_set, self.reason = True, reason
         if self._event is not None:
             self._event.set()
-        for told in self._told:
-            told()
+        for callback in self._callbacks:
+            callback()
 
-    def on_set(self, told: Callable[[], None]) -> None:
+    def on_set(self, callback: Callable[[], None]) -> None:
         """Call `told` when the signal is set."""
-        self._told.append(told)
+        self._callbacks.append(callback)
 
     async def wait(self) -> None:
         """Wait until the signal is set."""

@@ -40,7 +40,7 @@ class OnDemand(Protocol):
         """Whether the next read returns at once, with a sample or the end."""
         ...
 
-    def on_change(self, told: Callable[[], None]) -> None:
+    def on_change(self, callback: Callable[[], None]) -> None:
         """Call `told` whenever `has_next` becomes true."""
         ...
 

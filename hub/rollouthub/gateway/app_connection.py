@@ -98,11 +98,11 @@ class AppConnection:
 
         async with open_bridge(session.address.agent_url, write) as bridge, anyio.create_task_group() as tasks:
             tasks.start_soon(leave, tasks.cancel_scope)
-            tasks.start_soon(self._tell, session)
+            tasks.start_soon(self._report, session)
             await carry(partial(_take, session, bridge, memory, write), order.stdin)
             tasks.cancel_scope.cancel()
 
-    async def _tell(self, session: AgentSession) -> None:
+    async def _report(self, session: AgentSession) -> None:
         """Log for the app that the episode is over, without its score, because models may read logs."""
         rollout = await session.over()
         self._say(f"the episode is over ({rollout.stop.value}); hub show {self._order.directory} {rollout.rollout_id}")

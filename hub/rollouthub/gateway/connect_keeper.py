@@ -30,12 +30,12 @@ def outlive(work: Callable[[int], int]) -> int:
 
 def _stand_in(child: int) -> int:
     """Wait for the child process, and pass the first stop signal on to it."""
-    told = False
+    was_signalled = False
 
     def pass_on(number: int, frame: FrameType | None) -> None:
-        nonlocal told
-        if not told:  # a second one would have the child leave its work
-            told = True
+        nonlocal was_signalled
+        if not was_signalled:  # a second one would have the child leave its work
+            was_signalled = True
             os.kill(child, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

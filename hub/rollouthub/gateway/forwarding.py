@@ -197,10 +197,10 @@ async def _result_of(raw: bytes, request_id: object) -> CallToolResult | None:
     for piece in reversed(pieces):
         try:
             response = _responses.decode(piece)
-            if response.id == request_id and (told := bytes(response.result)):
-                if await is_crowded_message(told):
-                    return text_result(_UNKEPT, is_error=_errors.decode(told).is_error)
-                result = CallToolResult.model_validate_json(told)
+            if response.id == request_id and (body := bytes(response.result)):
+                if await is_crowded_message(body):
+                    return text_result(_UNKEPT, is_error=_errors.decode(body).is_error)
+                result = CallToolResult.model_validate_json(body)
                 if not is_last(result) and turn_mark(result) is None:
                     result.meta = None  # the protocol's own marks say nothing of the call
                 return result
@@ -211,8 +211,8 @@ async def _result_of(raw: bytes, request_id: object) -> CallToolResult | None:
 
 def _as_response(request: _Request, result: CallToolResult) -> bytes:
     """A tool result of the hub's own as a JSON-RPC response, valid in both MCP protocol versions."""
-    told = result.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return msgspec.json.encode({"jsonrpc": "2.0", "id": request.id, "result": {**told, "resultType": "complete"}})
+    body = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": request.id, "result": {**body, "resultType": "complete"}})
 
 
 class _Passing:

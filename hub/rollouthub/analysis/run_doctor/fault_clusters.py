@@ -35,13 +35,13 @@ def faults(run: RunRecord) -> Iterator[Symptom]:
             clusters.setdefault(key, _Cluster(boundary)).attempts.append(attempt)
     ordered = sorted(clusters.values(), key=lambda cluster: (len(cluster.lost), len(cluster.attempts)), reverse=True)
     for cluster in ordered[:MOST_CLUSTERS]:
-        yield _told(cluster, run)
+        yield _symptom(cluster, run)
     if rest := ordered[MOST_CLUSTERS:]:
         count = sum(len(cluster.attempts) for cluster in rest)
         yield Symptom("rarer faults", "remark", "run", f"{len(rest)} more kinds, in {count:,} attempts", count=count)
 
 
-def _told(cluster: _Cluster, run: RunRecord) -> Symptom:
+def _symptom(cluster: _Cluster, run: RunRecord) -> Symptom:
     first, lost = cluster.attempts[-1], cluster.lost
     cause = cause_of(cluster.boundary, first.fault_status, first.fault_message or "")
     is_cancelled = all(attempt.outcome == Outcome.CANCELLED for attempt in cluster.attempts)

@@ -205,8 +205,8 @@ def _load(name: str, device: str) -> _Weights:
             raise ConfigError(
                 f"{name!r} is a model of type {kind!r}; CLIP, PickScore and HPS in transformers are 'clip'"
             )
-        model, told = library.CLIPModel.from_pretrained(source, output_loading_info=True, **given)
-        if missing := sorted(told["missing_keys"]):
+        model, loading_info = library.CLIPModel.from_pretrained(source, output_loading_info=True, **given)
+        if missing := sorted(loading_info["missing_keys"]):
             raise ConfigError(f"the model {name!r} lacks {len(missing)} of its weights, such as {missing[0]!r}")
         # The processor that needs Pillow alone, which the first lines of version 5 call so.
         processing = getattr(library, "CLIPImageProcessorPil", None) or library.CLIPImageProcessor

@@ -37,8 +37,8 @@ def pictures_of(row: Row, column: str | None) -> tuple[Media, ...]:
     try:
         return tuple(_picture(row, each) for each in values)
     except (ValueError, OSError) as error:
-        told = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        raise row.error(f"column {column!r}: {told}") from None
+        problem = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        raise row.error(f"column {column!r}: {problem}") from None
 
 
 def illustrated(row: Row, text: str, pictures: Sequence[Media]) -> str | tuple[Message, ...]:

@@ -103,7 +103,7 @@ def print_examination(console: Console, examination: Examination) -> None:
     table.add_column(overflow="fold")
     for symptom in examination.symptoms:
         mark, style = _WEIGHTS[symptom.weight]
-        table.add_row(Text(mark, style=style), _told(symptom))
+        table.add_row(Text(mark, style=style), _symptom_text(symptom))
     if not examination.symptoms:
         table.add_row(Text("ok", style="green"), "nothing strange was found")
     console.print(table)
@@ -115,7 +115,7 @@ def print_examination(console: Console, examination: Examination) -> None:
             console.print(f"… and {left:,} more (--json lists all)", style="dim", highlight=False)
 
 
-def _told(symptom: Symptom) -> Text:
+def _symptom_text(symptom: Symptom) -> Text:
     text = Text.assemble((symptom.name, "bold"), f": {one_line(symptom.says)}")
     if symptom.cause:
         text.append(f"\ncause: {symptom.cause}")

@@ -56,7 +56,7 @@ def import_chosen(order: ImportOrder) -> int:
     importer, given = find_importer(order.format), assignments(list(order.settings), "--set")
     source = ImportSource.of(order.source, order.patterns)
     importer.about.check(source)
-    note = _silent if order.as_json else _tell
+    note = _silent if order.as_json else _print_step
     found = chosen_of(importer.look(source, given, note), order.patterns, importer.about.item)
     taken = [candidate.id for candidate in found if candidate.runs]
     written: Sequence[Path] = ()
@@ -100,7 +100,7 @@ def _silent(_: str) -> None:
     """Ignore progress messages, for `--json`."""
 
 
-def _tell(step: str) -> None:
+def _print_step(step: str) -> None:
     remarks().print(Text(step, style="dim"))
 
 

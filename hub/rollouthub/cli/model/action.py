@@ -88,7 +88,7 @@ class _Bringing:
         options: ServeModelOptions,
     ) -> None:
         self._fleet, self._spec, self._secrets, self._options = fleet, spec, secrets, options
-        self._told: dict[int, tuple[str, int]] = {}
+        self._reported: dict[int, tuple[str, int]] = {}
         self.is_up = self.was_interrupted = False
 
     async def end_on_signal(self, everything: anyio.CancelScope) -> None:
@@ -101,7 +101,7 @@ class _Bringing:
     async def run(self) -> None:
         """Start the servers and wait until the model is up; with --foreground, until its servers end."""
         started = time.monotonic()
-        async with self._fleet.up(self._spec, self._secrets, self._options.address, self._tell) as model:
+        async with self._fleet.up(self._spec, self._secrets, self._options.address, self._report_changes) as model:
             self.is_up = True
             found = await model.look()
             _note(f"{found.model} is up after {time.monotonic() - started:.0f} s")
@@ -124,17 +124,17 @@ class _Bringing:
         """
         while True:
             found = await model.look()
-            self._tell(found)
+            self._report_changes(found)
             if all(server.state == "failed" for server in found.servers):
                 raise HubError(f"every server of {found.model!r} has died too often; see what it wrote above")
             await anyio.sleep(_WATCH_SECONDS)
 
-    def _tell(self, found: Registration) -> None:
+    def _report_changes(self, found: Registration) -> None:
         """Print a line for each server whose state or number of restarts changed."""
         for server in found.servers:
-            if self._told.get(server.number) == (now := (server.state, server.restarts)):
+            if self._reported.get(server.number) == (now := (server.state, server.restarts)):
                 continue
-            self._told[server.number] = now
+            self._reported[server.number] = now
             where = f" at {server.base_url}" if server.base_url and server.state == "healthy" else ""
             log = f" (log: {server.log})" if server.state == "starting" and server.log else ""
             _note(f"replica {server.number}: {server.state}{where}{log}")

@@ -67,7 +67,7 @@ class _Leaving:
 
     def __init__(self) -> None:
         self._is_draining = False
-        self._is_told = False
+        self._is_stopping = False
         self._changed = anyio.Event()
 
     def interrupt(self) -> None:
@@ -77,7 +77,7 @@ class _Leaving:
 
     def cancel(self) -> None:
         """Stop now."""
-        self._is_told = True
+        self._is_stopping = True
         self._changed.set()
 
     async def wait(self, stopped: Callable[[], Awaitable[None]], service: HubService) -> None:
@@ -89,7 +89,7 @@ class _Leaving:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(heed)
-            while not self._is_told:
+            while not self._is_stopping:
                 self._changed = anyio.Event()
                 if self._is_draining:
                     tasks.start_soon(self._drain, service)

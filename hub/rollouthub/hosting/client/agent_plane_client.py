@@ -137,8 +137,8 @@ class RemotePlane:
             raise connection.fault(f"answered {what} (HTTP {status}) with no JSON: {error}") from None
         result = bytes(response.result)
         if not result:
-            told = (response.error or {}).get("message", raw[:200].decode(errors="replace"))
-            raise connection.fault(f"refused {what} (HTTP {status}): {told}")
+            message = (response.error or {}).get("message", raw[:200].decode(errors="replace"))
+            raise connection.fault(f"refused {what} (HTTP {status}): {message}")
         try:
             return _unmarked(CallToolResult.model_validate_json(result))
         except ValidationError as error:

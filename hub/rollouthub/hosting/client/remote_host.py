@@ -245,8 +245,8 @@ def _task(card: Card, seed: int) -> RemoteTask:
         public = RemotePublic.model_validate(card.public)
         return RemoteTask(public, card.split, card.digest, seed, card.has_reference)
     except ValidationError as error:
-        told = error.errors(include_url=False)[0]
-        raise ServerFault(f"the environment server listed what is no task: {told['loc']} {told['msg']}") from None
+        problem = error.errors(include_url=False)[0]
+        raise ServerFault(f"the environment server listed what is no task: {problem['loc']} {problem['msg']}") from None
 
 
 def _media_in(bodies: Sequence[MediaBody]) -> dict[str, bytes]:

@@ -87,10 +87,10 @@ class ServerConnection:
         except ValidationError as error:
             if status in (401, 403):
                 raise CredentialError(f"the environment server refused access ({what}, HTTP {status})") from None
-            told = error.errors(include_url=False, include_input=False)[0]
+            problem = error.errors(include_url=False, include_input=False)[0]
             raise self.fault(
                 f"answered {what} (HTTP {status}) with what is no {answer.__name__}: "
-                f"{'.'.join(map(str, told['loc']))} {told['msg']}"
+                f"{'.'.join(map(str, problem['loc']))} {problem['msg']}"
             ) from None
         raise error_of(failure.error)
 

@@ -160,8 +160,8 @@ class HostedEpisode:
             if name == SUBMIT:
                 return await self._submit(parsed["answer"])
             if name == GET_TASK:
-                told = () if self._turns is None else (user(TURNS_TOLD),)
-                result = shown_result((*self.seats[seat].messages, *told))
+                notice = () if self._turns is None else (user(TURNS_TOLD),)
+                result = shown_result((*self.seats[seat].messages, *notice))
             elif name in (REPLY, LISTEN):
                 result = await self._converse(seat, name, parsed)
             else:

@@ -207,9 +207,9 @@ class ControlPlane(ControlHttp):
         with until_gone(scope):
             seat, before = seats[request.seat], seats[request.seat].tools
             messages = await seat.reply(said)
-            told = None if messages is None else tuple(messages)
+            reply = None if messages is None else tuple(messages)
             own = None if seat.tools is before else tuple(tool for tool in seat.tools if tool.name in seat.task_tools)
-            return ReplyAnswer(messages=told, task_tools=own)
+            return ReplyAnswer(messages=reply, task_tools=own)
         raise TaskError("whoever asked for the reply has left")
 
     async def _leave(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:

@@ -149,8 +149,8 @@ def _listener(context: Context, params: CallToolRequestParams) -> ProgressListen
         if done <= furthest or seat.episode.is_sealed:
             return
         furthest = done
-        told = {"progressToken": token, "progress": done, "total": total, "message": message}
-        said = {key: value for key, value in told.items() if value is not None}
+        parameters = {"progressToken": token, "progress": done, "total": total, "message": message}
+        said = {key: value for key, value in parameters.items() if value is not None}
         await stream.say(to_json({"jsonrpc": "2.0", "method": "notifications/progress", "params": said}))
 
     return tell
@@ -193,8 +193,8 @@ async def _in_the_name_of_the_seat(ctx: Context, call_next: CallNext) -> Handler
     result = await call_next(ctx)
     if ctx.method in _GREETINGS and isinstance(result, dict):
         seat = _seat(ctx)
-        told = {**result, "instructions": seat.task_text}
+        response = {**result, "instructions": seat.task_text}
         if attachments(seat.plane.messages):
-            told["capabilities"] = {**result["capabilities"], "resources": {}}
-        return told
+            response["capabilities"] = {**result["capabilities"], "resources": {}}
+        return response
     return result

@@ -65,8 +65,10 @@ def _order(stdin: int) -> ServeOrder | None:
         return ServeOrder.model_validate_json(line)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False, include_context=False)
-        told = "; ".join(f"{'.'.join(map(str, problem['loc'])) or 'order'}: {problem['msg']}" for problem in problems)
-        raise ConfigError(f"the line on stdin orders nothing: {told}") from None
+        reasons = "; ".join(
+            f"{'.'.join(map(str, problem['loc'])) or 'order'}: {problem['msg']}" for problem in problems
+        )
+        raise ConfigError(f"the line on stdin orders nothing: {reasons}") from None
 
 
 async def _end_of(stdin: int) -> None:

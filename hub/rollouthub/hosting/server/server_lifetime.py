@@ -54,7 +54,7 @@ class _Ending:
         self.code = 0
         self.starting = anyio.CancelScope()
         self._is_up = False
-        self._told = anyio.Event()
+        self._stopping = anyio.Event()
 
     def once_up(self, ready: Callable[[ReadyT], None]) -> Callable[[ReadyT], None]:
         """From here on the server leaves in order."""
@@ -67,11 +67,11 @@ class _Ending:
 
     async def wait(self) -> None:
         """Wait until asked to stop."""
-        await self._told.wait()
+        await self._stopping.wait()
 
     def tell(self) -> None:
         """Leave."""
-        self._told.set()
+        self._stopping.set()
         if not self._is_up:
             self.starting.cancel()
 
@@ -85,7 +85,7 @@ class _Ending:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async for received in signals:
                 self.code = INTERRUPTED if received == signal.SIGINT else 0
-                if self._told.is_set():
+                if self._stopping.is_set():
                     self.leave_at_once()
                 self.tell()
 

@@ -215,8 +215,12 @@ def _failure(request_id: Id, code: int, message: str) -> bytes:
 
 
 def _refusal(status: int) -> str:
-    told = {404: "it knows no such episode; it may be over", 413: "the message is too large", 429: "too many at once"}
-    return f"the environment server refused the message: {told.get(status, f'HTTP {status}')}"
+    reasons = {
+        404: "it knows no such episode; it may be over",
+        413: "the message is too large",
+        429: "too many at once",
+    }
+    return f"the environment server refused the message: {reasons.get(status, f'HTTP {status}')}"
 
 
 def _field(value: str) -> str:

@@ -113,7 +113,7 @@ class Broadcast:
         """Send the event that an attempt started."""
         sample = attempt.sample
         self._seen[sample.rollout_id] = _Seen(attempt)
-        self._tell(
+        self._publish(
             StartedEvent(
                 rollout_id=sample.rollout_id,
                 environment=plain_name(sample.context.environment.name),
@@ -125,9 +125,9 @@ class Broadcast:
 
     def moved(self, attempt: InFlight) -> None:
         """Send the event of a new state, after the events of what the attempt did before."""
-        self._tell_turns(attempt, since=_OPEN_TURNS)
+        self._publish_turns(attempt, since=_OPEN_TURNS)
         recorder = attempt.recorder
-        self._tell(
+        self._publish(
             StateEvent(
                 rollout_id=attempt.sample.rollout_id,
                 state=attempt.state,
@@ -138,10 +138,10 @@ class Broadcast:
 
     def ended(self, attempt: InFlight, rollout: Rollout) -> None:
         """Send the event that an attempt is over."""
-        self._tell_turns(attempt, since=len(attempt.recorder.turns))
+        self._publish_turns(attempt, since=len(attempt.recorder.turns))
         self._seen.pop(rollout.rollout_id, None)
         fault = rollout.faults[0] if rollout.faults else None
-        self._tell(
+        self._publish(
             FinishedEvent(
                 rollout_id=rollout.rollout_id,
                 attempt=rollout.attempt,
@@ -157,16 +157,16 @@ class Broadcast:
 
     def run_ended(self, run_id: str, ending: RunEnding) -> None:
         """Send the last event."""
-        self._tell(RunEndedEvent(run_id=run_id, ending=ending), is_last=True)
+        self._publish(RunEndedEvent(run_id=run_id, ending=ending), is_last=True)
 
-    def _tell_turns(self, attempt: InFlight, since: int) -> None:
+    def _publish_turns(self, attempt: InFlight, since: int) -> None:
         """Send events of new turns, and of tool calls that have ended in the latest turns."""
         rollout_id, turns = attempt.sample.rollout_id, attempt.recorder.turns
         seen = self._seen[rollout_id].calls
         for turn in turns[max(0, min(len(seen), len(turns) - since)) :]:
             if turn.index >= len(seen):
                 seen.append(0)
-                self._tell(
+                self._publish(
                     TurnEvent(
                         rollout_id=rollout_id,
                         turn=turn.index,
@@ -178,7 +178,7 @@ class Broadcast:
                     )
                 )
             for call in turn.tool_calls[seen[turn.index] :]:
-                self._tell(
+                self._publish(
                     ToolEvent(
                         rollout_id=rollout_id,
                         turn=turn.index,
@@ -189,7 +189,7 @@ class Broadcast:
                 )
             seen[turn.index] = len(turn.tool_calls)
 
-    def _tell(self, event: Event, *, is_last: bool = False) -> None:
+    def _publish(self, event: Event, *, is_last: bool = False) -> None:
         line = _encoded(event)
         for follower in self._followers:
             follower.put(line, is_last=is_last)

@@ -119,8 +119,8 @@ class Assembly:
             BadAnswer: the server aborted the answer, or it has too many tool calls.
         """
         if chunk.error is not None or chunk.object == "error":
-            told = chunk.error if chunk.error is not None else {"message": chunk.message, "code": chunk.code}
-            raise BadAnswer(f"the server broke off the answer: {error_words(told)}", told)
+            sent_error = chunk.error if chunk.error is not None else {"message": chunk.message, "code": chunk.code}
+            raise BadAnswer(f"the server broke off the answer: {error_words(sent_error)}", sent_error)
         if chunk.id is not None:
             self._id = chunk.id
         if chunk.usage is not None:

@@ -123,12 +123,12 @@ _outlines = msgspec.json.Decoder(_Outline)
 class BadAnswer(Exception):
     """A body that is not a valid answer; the message says why.
 
-    `told` is the error object in the body, if the server sent one, whatever the HTTP status.
+    `sent_error` is the error object in the body, if the server sent one, whatever the HTTP status.
     """
 
-    def __init__(self, problem: str, told: Any = None) -> None:
+    def __init__(self, problem: str, sent_error: Any = None) -> None:
         super().__init__(problem)
-        self.told = told
+        self.sent_error = sent_error
 
 
 class TooLong(BadAnswer):
@@ -147,8 +147,8 @@ def parse_answer(body: bytes) -> Answer:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadAnswer(f"the answer is not a chat completion ({error})") from None
     if not answer.choices:
-        told = f": {error_words(answer.error)}" if answer.error is not None else ""
-        raise BadAnswer(f"the answer has no choices{told}", answer.error)
+        detail = f": {error_words(answer.error)}" if answer.error is not None else ""
+        raise BadAnswer(f"the answer has no choices{detail}", answer.error)
     if answer.choices[0].finish_reason in ("abort", "error"):
         raise BadAnswer("the server broke off the answer")
     return answer

@@ -54,15 +54,15 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, key_name: str,
     return TryFailed(f"HTTP {status}{said}", status=status, is_retryable=False)
 
 
-def bad_answer(problem: str, told: object, key_name: str, *, sent_key: bool) -> TryFailed:
+def bad_answer(problem: str, sent_error: object, key_name: str, *, sent_key: bool) -> TryFailed:
     """The `TryFailed` for an invalid answer of status 200, in which routers of several providers send errors.
 
     A status code in the error object is treated as the HTTP status, except 422, which litellm writes where there is
     none.
     """
-    code: object = told.get("code") if isinstance(told, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    code: object = sent_error.get("code") if isinstance(sent_error, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if isinstance(code, int) and 400 <= code < 600 and code != 422:
-        return refusal(code, {}, msgspec.json.encode({"error": told}), key_name, sent_key=sent_key)
+        return refusal(code, {}, msgspec.json.encode({"error": sent_error}), key_name, sent_key=sent_key)
     return TryFailed(problem, status=200)
 
 

@@ -72,7 +72,7 @@ class DirectModel:
             self._base |= {"logprobs": True, "return_token_ids": True}
         check_extra(config.sampling, _OURS)
         write_sampling(self._base, config.sampling, _OURS, self._max_tokens_field)
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self.quota: Quota | None = None
         """The provider's rate limits as reported with the last answer."""
 
@@ -143,23 +143,25 @@ class DirectModel:
         endpoint, stream = self.endpoint, request.stream
         try:
             async with self._pool.open("POST", self._url, body, headers, seconds=left) as response:
-                told = response.headers
-                self.quota = parse_quota(told)
+                headers = response.headers
+                self.quota = parse_quota(headers)
                 if response.status != 200:
                     words, sent_key = await response.beginning(MAX_REFUSAL_BYTES), endpoint.api_key is not None
-                    raise refusal(response.status, told, words, endpoint.key_name, sent_key=sent_key)
-                if stream is not None and is_event_stream(told):
+                    raise refusal(response.status, headers, words, endpoint.key_name, sent_key=sent_key)
+                if stream is not None and is_event_stream(headers):
                     assembly = await read_stream(response, stream, len(request.messages), deadline, MAX_ANSWER_BYTES)
                     answer = assembly.answer()
                     if assembly.has_lost_ids:
                         self._warn_once("leaves token ids out of its streams; those it gives there are dropped")
                 else:
                     answer = parse_answer(await response.read(MAX_ANSWER_BYTES))
-                return answer, told.get(_VERSION_KEY)
+                return answer, headers.get(_VERSION_KEY)
         except TooLong as error:
             raise OverlongAnswer(str(error)) from None
         except BadAnswer as error:
-            raise bad_answer(str(error), error.told, endpoint.key_name, sent_key=endpoint.api_key is not None) from None
+            raise bad_answer(
+                str(error), error.sent_error, endpoint.key_name, sent_key=endpoint.api_key is not None
+            ) from None
         except AnswerTooSlow as error:
             raise TryFailed(f"no answer within the {left:.3g} s the call had left") from error
         except NoAnswer as error:
@@ -179,8 +181,8 @@ class DirectModel:
         return reply
 
     def _warn_once(self, problem: str) -> None:
-        if problem not in self._told:
-            self._told.add(problem)
+        if problem not in self._logged:
+            self._logged.add(problem)
             logger.warning("%s %s", self.name, problem)
 
     async def check_sampling(self, sampling: Sampling) -> None:

@@ -34,7 +34,7 @@ UNBOUNDED = 2**31
 
 _PRESSURE = frozenset({429, 529})
 """HTTP statuses of an overloaded server: the usual one, and Anthropic's own."""
-_TOLD_AGAIN_SECONDS = 60.0
+_REPORT_AGAIN_SECONDS = 60.0
 """Fewest seconds between log messages that a server gets fewer calls."""
 _REST_SECONDS = 1.0
 """Seconds for which a server that answers 429 without `Retry-After` is avoided."""
@@ -104,7 +104,7 @@ class ModelReplica:
         self._requests_watch = QuotaWatch(f"{place}: the provider's limit of requests")
         self._tokens_watch = QuotaWatch(f"{place}: the provider's limit of tokens")
         self._is_reduced = False
-        self._told_at = -math.inf
+        self._reported_at = -math.inf
         self._failures = 0
         self._times_taken_out = 0
         # Calls begun before the last change of health say nothing about it if they fail.
@@ -259,8 +259,8 @@ class ModelReplica:
             if self._is_reduced:
                 self._is_reduced = False
                 logger.info("%s gets as many calls at a time as there are", self.place)
-        elif self.health == "up" and not self._is_reduced and now >= self._told_at + _TOLD_AGAIN_SECONDS:
-            self._is_reduced, self._told_at = True, now
+        elif self.health == "up" and not self._is_reduced and now >= self._reported_at + _REPORT_AGAIN_SECONDS:
+            self._is_reduced, self._reported_at = True, now
             level = logging.INFO if limiter.is_warming_up else logging.WARNING
             logger.log(level, "%s gets %d calls at a time for now: %s", self.place, limiter.limit, limiter.reason)
         return self.has_room

@@ -364,5 +364,5 @@ class Router:
                 policy_versions=None,
                 model=reply.model or fallback.name,
             )
-        told = "; ".join(["", *problems])
-        raise ModelError(f"{error}{told}", status=error.status, retryable=error.retryable) from error
+        reasons = "; ".join(["", *problems])
+        raise ModelError(f"{error}{reasons}", status=error.status, retryable=error.retryable) from error

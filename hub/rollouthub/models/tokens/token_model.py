@@ -53,7 +53,7 @@ class TokenModel:
         self._max_breaks = max_breaks
         self._sessions = Sessions(sessions)
         self._closing: list[int] | None = None
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -246,8 +246,8 @@ class TokenModel:
     def _versions(self, sampled: Sampled) -> tuple[int | None, Int32s | None]:
         """The policy version at the answer's start, and those of its tokens if they differ."""
         versions = sampled.versions
-        told = [versions] if isinstance(versions, int) else versions or ()
-        if not all(-_MOST_VERSION <= version <= _MOST_VERSION for version in told):
+        reported = [versions] if isinstance(versions, int) else versions or ()
+        if not all(-_MOST_VERSION <= version <= _MOST_VERSION for version in reported):
             self._warn_once("gives policy versions that do not fit 32 bits; they are dropped")
             return None, None
         if versions is None or isinstance(versions, int):
@@ -260,8 +260,8 @@ class TokenModel:
         return next(iter(versions), None), None
 
     def _warn_once(self, problem: str) -> None:
-        if problem not in self._told:
-            self._told.add(problem)
+        if problem not in self._logged:
+            self._logged.add(problem)
             logger.warning("%s %s", self._name, problem)
 
 

@@ -94,10 +94,10 @@ class VllmServer:
             async with self._pool.open("POST", URL(self._root + route), body, headers) as response:
                 if response.status == 200:
                     return await response.read(MAX_ANSWER_BYTES)
-                told, endpoint = await response.beginning(MAX_REFUSAL_BYTES), self.endpoint
+                body, endpoint = await response.beginning(MAX_REFUSAL_BYTES), self.endpoint
                 sent_key = endpoint.api_key is not None
-                raise _missing(route, response.status, told) or refusal(
-                    response.status, response.headers, told, endpoint.key_name, sent_key=sent_key
+                raise _missing(route, response.status, body) or refusal(
+                    response.status, response.headers, body, endpoint.key_name, sent_key=sent_key
                 )
         except NoAnswer as error:
             raise failed_try(error) from error
@@ -128,11 +128,11 @@ class VllmServer:
             logger.debug("%s: %s", self._owner, failed)  # a call will meet it too, and try again
 
 
-def _missing(route: str, status: int, told: bytes) -> RouteMissing | None:
+def _missing(route: str, status: int, body: bytes) -> RouteMissing | None:
     """The error if an answer means that the route does not exist: vLLM has it behind a flag, and older versions not
     at all.
     """
-    words = told[:300].decode(errors="replace")
+    words = body[:300].decode(errors="replace")
     if status == 403 and "scale" in words.lower():
         return RouteMissing(route, status, ": they are switched off")
     if status in (404, 405) and "model" not in words.lower():

@@ -35,7 +35,7 @@ class WorkerPool(Protocol):
 
 
 @runtime_checkable
-class TellingPool(Protocol):
+class ReportingPool(Protocol):
     """A pool whose workers send snapshots of themselves."""
 
     @property
@@ -92,7 +92,7 @@ class RunMonitor:
         )
         pool = None if parts is None else parts.pool
         staff = pool if isinstance(pool, WorkerPool) else None
-        others = tuple(pool.snapshots) if isinstance(pool, TellingPool) else ()
+        others = tuple(pool.snapshots) if isinstance(pool, ReportingPool) else ()
         figures = RunFigures(
             tally=msgspec.convert(msgspec.to_builtins(self.tally), RolloutTally),
             processes=(own, *others),

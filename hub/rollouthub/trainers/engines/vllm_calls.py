@@ -78,7 +78,7 @@ def sampled_of(output: RequestOutput | None) -> Sampled:
     ids = list(answer.token_ids)
     logprobs: list[float] | None = None
     if answer.logprobs is not None and len(answer.logprobs) == len(ids):
-        found = [told.get(token) for token, told in zip(ids, answer.logprobs, strict=True)]
+        found = [logprobs.get(token) for token, logprobs in zip(ids, answer.logprobs, strict=True)]
         known = [each.logprob for each in found if each is not None]
         logprobs = known if len(known) == len(ids) else None
     return Sampled(ids, logprobs, answer.finish_reason or "abort")

@@ -9,7 +9,7 @@ from typing import Any, cast
 from rollouthub.errors import VerifierError, describe
 from rollouthub.trainers.reward_server.reward_wire import ImageReply, finite_or_none
 
-_TOLD = 2000
+_MOST_CHARACTERS = 2000
 """Most characters of a scorer's error message in a reply."""
 
 
@@ -43,10 +43,12 @@ def laid_out(said: Any, places: Sequence[int], problems: list[str | None]) -> Im
 def failed(error: BaseException) -> VerifierError:
     """An exception of the scorer as a `VerifierError`, also if its own text cannot be read."""
     try:
-        told = describe(error)
+        problem = describe(error)
     except Exception:  # its class is anybody's, too
-        told = type(error).__name__
-    return VerifierError(f"the scorer of pictures failed: {told[:_TOLD].encode(errors='replace').decode()}")
+        problem = type(error).__name__
+    return VerifierError(
+        f"the scorer of pictures failed: {problem[:_MOST_CHARACTERS].encode(errors='replace').decode()}"
+    )
 
 
 def _listed(name: str, values: Any, count: int) -> list[Any]:

@@ -60,6 +60,6 @@ def _reasons(member: Any) -> list[str]:
     """The recorded reasons why a member's episode ended, by the proxy's manager or the manager of Gym environments."""
     found: list[str] = []
     for text in member.non_tensor_batch.get("trajectory_data", ()):
-        told: dict[str, Any] = json.loads(text) if text else {}
-        found += [str(told.get("finish_reason")), str(told.get("failure_info", {}).get("failure_mode"))]
+        result: dict[str, Any] = json.loads(text) if text else {}
+        found += [str(result.get("finish_reason")), str(result.get("failure_info", {}).get("failure_mode"))]
     return found

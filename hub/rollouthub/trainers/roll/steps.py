@@ -41,17 +41,17 @@ class SteppedEpisode:
 
     def answer(self, message: Message) -> None:
         """Answer the last model call."""
-        self._tell(message)
+        self._answer(message)
 
     def stop_for_length(self) -> None:
         """Report that the conversation is too long: the episode ends and is scored."""
-        self._tell(ContextLimitError("ROLL's limit of length or steps is reached"))
+        self._answer(ContextLimitError("ROLL's limit of length or steps is reached"))
 
     def abandon(self) -> None:
         """Fail the waiting model call: the episode ends unscored."""
-        self._tell(ModelError("ROLL left the episode", retryable=False))
+        self._answer(ModelError("ROLL left the episode", retryable=False))
 
-    def _tell(self, answer: Answer) -> None:
+    def _answer(self, answer: Answer) -> None:
         # An episode that ended meanwhile, such as by its deadline, hears nothing; its end is the next event.
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.WouldBlock):
             self._stage.thread_worker.call(partial(self._send.send_nowait, answer))

@@ -33,8 +33,8 @@ def _reward(sample: SlimeSample, verdict: Verdict, key: str | None) -> Any:
     score = verdict.score
     if score is None:
         sample.remove_sample = True
-        told = {"refused": Refusal.UNSCORED.value, "reason": verdict.problem}
-        sample.metadata = {**(sample.metadata or {}), KEY: told}
+        record = {"refused": Refusal.UNSCORED.value, "reason": verdict.problem}
+        sample.metadata = {**(sample.metadata or {}), KEY: record}
         return {key: 0.0} if key else 0.0
     if key is None:
         return score.reward

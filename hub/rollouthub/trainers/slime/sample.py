@@ -124,8 +124,8 @@ def _aborted(rollout: Rollout, sample: SlimeSample) -> SlimeSample:
 def _note(sample: SlimeSample, rollout: Rollout, **more: Any) -> None:
     times = rollout.timings
     sample.non_generation_time = times.setup + times.tool + times.verify
-    told = {"run_id": rollout.run_id, "rollout_id": rollout.rollout_id, "outcome": rollout.outcome.value, **more}
-    sample.metadata = {**(sample.metadata or {}), KEY: told}
+    record = {"run_id": rollout.run_id, "rollout_id": rollout.rollout_id, "outcome": rollout.outcome.value, **more}
+    sample.metadata = {**(sample.metadata or {}), KEY: record}
 
 
 def seat_of(sample: SlimeSample) -> str:

@@ -74,7 +74,7 @@ class SampleRequests:
         self._failure: Exception | None = None
         self.withdrawn: Callable[[Sample], None] = lambda sample: None
         """Called with a sample that no caller waits for any more, before any player has read it."""
-        self._told: Callable[[], None] = lambda: None
+        self._on_change: Callable[[], None] = lambda: None
 
     # --- from who asks ------------------------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class SampleRequests:
 
     def _play(self, unit: PendingGroup) -> None:
         self._items.extend(unit.items)
-        self._told()
+        self._on_change()
 
     def _give_up(self, order: PendingSample) -> None:
         if order.unit.is_settled:
@@ -163,9 +163,9 @@ class SampleRequests:
         """Whether a sample is ready to be read."""
         return bool(self._items)
 
-    def on_change(self, told: Callable[[], None]) -> None:
+    def on_change(self, callback: Callable[[], None]) -> None:
         """Set the function to call when a sample becomes ready."""
-        self._told = told
+        self._on_change = callback
 
     def __aiter__(self) -> "SampleRequests":
         return self
@@ -204,8 +204,8 @@ class SampleRequests:
                 return
         if order is not None:
             order.unit.settled(rollout_id)
-            for told in order.on_waiting if order.awaits_group else ():
-                told()
+            for callback in order.on_waiting if order.awaits_group else ():
+                callback()
             self._look_at(order)
 
     def _look_at(self, order: PendingSample) -> None:

@@ -33,16 +33,16 @@ class StreamSource:
         self._again: set[str] = set()
         """Samples whose attempt is being cancelled, to be played again."""
         self._is_closed = False
-        self._told: Callable[[], None] = lambda: None
+        self._on_change: Callable[[], None] = lambda: None
 
     @property
     def has_next(self) -> bool:
         """Whether a sample, or the end, is ready to be read."""
         return bool(self._items) or self._is_closed
 
-    def on_change(self, told: Callable[[], None]) -> None:
+    def on_change(self, callback: Callable[[], None]) -> None:
         """Set the function to call when a sample or the end becomes ready."""
-        self._told = told
+        self._on_change = callback
 
     def settled(self, sample: Sample) -> None:
         """Register that no further attempt at a sample follows. If the run is stopping, the sample is left
@@ -79,12 +79,12 @@ class StreamSource:
     def put(self, items: list[Sample]) -> None:
         """Add samples to be played."""
         self._items.extend(items)
-        self._told()
+        self._on_change()
 
     def close(self) -> None:
         """Signal that no more samples follow."""
         self._is_closed = True
-        self._told()
+        self._on_change()
 
 
 class Feeder:

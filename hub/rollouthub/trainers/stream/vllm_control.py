@@ -51,7 +51,7 @@ class VllmControl:
         Raises:
             SupplyError: a server did not pause.
         """
-        await self._tell_all("pause", {"mode": _MODES[in_flight]})
+        await self._send_all("pause", {"mode": _MODES[in_flight]})
 
     async def resume(self) -> None:
         """Generate again.
@@ -59,7 +59,7 @@ class VllmControl:
         Raises:
             SupplyError: a server did not resume.
         """
-        await self._tell_all("resume")
+        await self._send_all("resume")
 
     async def updated(self, version: int) -> None:
         """Clear the prefix cache of the old weights, and set the servers' weight version.
@@ -68,7 +68,7 @@ class VllmControl:
             SupplyError: a server refused.
         """
         await self.reset_prefix_cache()
-        await self._tell_all("update_weight_version", body={"new_version": str(version)})
+        await self._send_all("update_weight_version", body={"new_version": str(version)})
 
     # --- ways to bring weights in, for `update` -----------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ class VllmControl:
             SupplyError: a server refused.
         """
         body = {"method": method, "args": list(args), "kwargs": dict(kwargs or {})}
-        return await self._tell_all("collective_rpc", body=body)
+        return await self._send_all("collective_rpc", body=body)
 
     async def transfer(
         self,
@@ -103,7 +103,7 @@ class VllmControl:
         Raises:
             SupplyError: a server refused.
         """
-        await self._tell_all(step, body=dict(body or {}))
+        await self._send_all(step, body=dict(body or {}))
 
     async def sleep(self, level: Literal[0, 1, 2] = 1) -> None:
         """Free the servers' accelerator memory for the trainer; vLLM must run with `--enable-sleep-mode`.
@@ -111,7 +111,7 @@ class VllmControl:
         Raises:
             SupplyError: a server refused.
         """
-        await self._tell_all("sleep", {"level": str(level), "mode": "wait"})
+        await self._send_all("sleep", {"level": str(level), "mode": "wait"})
 
     async def wake_up(self, *tags: str) -> None:
         """Take the accelerator memory back: all, or by tag `weights` first and `kv_cache` later.
@@ -119,7 +119,7 @@ class VllmControl:
         Raises:
             SupplyError: a server refused.
         """
-        await self._tell_all("wake_up", [("tags", tag) for tag in tags])
+        await self._send_all("wake_up", [("tags", tag) for tag in tags])
 
     async def reset_prefix_cache(self) -> None:
         """Clear the prefix cache; running requests recompute their prefixes.
@@ -127,7 +127,7 @@ class VllmControl:
         Raises:
             SupplyError: a server refused.
         """
-        answers = await self._tell_all("reset_prefix_cache", {"reset_running_requests": "true"})
+        answers = await self._send_all("reset_prefix_cache", {"reset_running_requests": "true"})
         if refused := [root for root, answer in zip(self._roots, answers, strict=True) if answer != {"success": True}]:
             raise SupplyError(f"vLLM at {', '.join(refused)} did not forget its prefixes; pause it first")
 
@@ -137,7 +137,7 @@ class VllmControl:
         Raises:
             SupplyError: a server did not answer.
         """
-        answers = await self._tell_all("is_paused", verb="GET")
+        answers = await self._send_all("is_paused", verb="GET")
         return [isinstance(answer, dict) and answer.get("is_paused") is True for answer in answers]
 
     async def versions(self) -> list[str]:
@@ -146,12 +146,12 @@ class VllmControl:
         Raises:
             SupplyError: a server did not answer.
         """
-        answers = await self._tell_all("weight_info", verb="GET")
+        answers = await self._send_all("weight_info", verb="GET")
         return [str(answer.get("weight_version")) if isinstance(answer, dict) else "" for answer in answers]
 
     # --- the wire -----------------------------------------------------------------------------------------------------
 
-    async def _tell_all(
+    async def _send_all(
         self,
         route: str,
         query: Mapping[str, str] | Sequence[tuple[str, str]] = (),

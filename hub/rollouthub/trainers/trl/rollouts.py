@@ -146,7 +146,7 @@ def columns(rollouts: Sequence[Rollout], take: Take, end_id: int, seat: str | No
         row["rollout_id"] = rollout.rollout_id
         for key, values in found.items():
             values.append(row[key])
-    _tell(refusals, len(rollouts))
+    _log_refusals(refusals, len(rollouts))
     return found
 
 
@@ -184,7 +184,7 @@ def _masked(end_id: int, refused: RefusalReason) -> dict[str, Any]:
     }
 
 
-def _tell(refusals: Sequence[RefusalReason], count: int) -> None:
+def _log_refusals(refusals: Sequence[RefusalReason], count: int) -> None:
     """Log which rollouts are left out.
 
     Raises:

@@ -37,8 +37,8 @@ def group_rules(given: Mapping[str, Any]) -> GroupRules:
     try:
         return GroupRules.model_validate(dict(given))
     except ValidationError as error:
-        told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise ConfigError(f"veRL's `groups` does not hold: {told}") from None
+        problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise ConfigError(f"veRL's `groups` does not hold: {problems}") from None
 
 
 async def whole_group(play: Callable[[], Awaitable[list[Output]]], size: int, rules: GroupRules) -> list[list[Output]]:

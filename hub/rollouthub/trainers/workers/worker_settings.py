@@ -147,11 +147,11 @@ def settings_of(values: Mapping[str, Any], origin: str) -> TrainingSettings:
     try:
         return TrainingSettings(request=request, training=TrainingTable.model_validate(table))
     except ValidationError as error:
-        told = "; ".join(_told(each) for each in error.errors(include_url=False))
-        raise ConfigError(f"{origin}: [{TABLE}] does not hold: {told}") from None
+        problems = "; ".join(_problem_text(each) for each in error.errors(include_url=False))
+        raise ConfigError(f"{origin}: [{TABLE}] does not hold: {problems}") from None
 
 
-def _told(problem: ErrorDetails) -> str:
+def _problem_text(problem: ErrorDetails) -> str:
     key = ".".join(map(str, problem["loc"]))
     if problem["type"] == "extra_forbidden":
         return str(UnknownNameError("setting", key, TrainingTable.model_fields))

@@ -31,31 +31,32 @@ def transcripts(run: RunReport) -> Markup | None:
     return tag("section", tag("h2", "Transcripts"), parts)
 
 
-def _transcript(told: Transcript) -> Markup:
-    reward = "no reward" if told.reward is None else f"reward {number(told.reward)}"
-    mark = "bad" if told.reward is None or told.passed is False else "good" if told.passed else "warn"
+def _transcript(transcript: Transcript) -> Markup:
+    reward = "no reward" if transcript.reward is None else f"reward {number(transcript.reward)}"
+    mark = "bad" if transcript.reward is None or transcript.passed is False else "good" if transcript.passed else "warn"
     head = tag(
         "summary",
         tag("span", reward, class_=f"chip {mark}"),
         " ",
-        tag("b", told.task),
+        tag("b", transcript.task),
         tag(
             "span",
-            f" · sample {told.sample} · {told.outcome}, {told.stop} · {count(told.turns, 'turn')}",
+            f" · sample {transcript.sample} · {transcript.outcome}, {transcript.stop}"
+            f" · {count(transcript.turns, 'turn')}",
             class_="soft",
         ),
     )
     facts = [
-        ("rollout", told.rollout_id),
-        ("environment", told.environment),
-        ("took", f"{seconds(told.seconds)}, {told.output_tokens:,} output tokens"),
-        ("submitted", told.answer),
-        ("feedback", told.feedback),
-        ("fault", told.fault),
+        ("rollout", transcript.rollout_id),
+        ("environment", transcript.environment),
+        ("took", f"{seconds(transcript.seconds)}, {transcript.output_tokens:,} output tokens"),
+        ("submitted", transcript.answer),
+        ("feedback", transcript.feedback),
+        ("fault", transcript.fault),
     ]
     said = [join(tag("dt", term), tag("dd", value)) for term, value in facts if value]
-    parts = table(["component", "value × weight"], told.components.items()) if told.components else None
-    return tag("details", head, tag("dl", said), parts, [_block(block) for block in told.blocks], class_="task")
+    parts = table(["component", "value × weight"], transcript.components.items()) if transcript.components else None
+    return tag("details", head, tag("dl", said), parts, [_block(block) for block in transcript.blocks], class_="task")
 
 
 def _block(block: TranscriptBlock) -> Markup:

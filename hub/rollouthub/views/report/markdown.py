@@ -131,9 +131,11 @@ def _tasks(run: RunReport) -> Iterator[str]:
         for each in run.groups[:MOST_GROUPS]
     ]
     yield from _table(("task", "scored", "mean reward", "spread"), rows)
-    told = [[each.chosen, code(each.task), number(each.reward), code(each.rollout_id)] for each in run.transcripts]
-    if told:
-        yield from _table(("", "task", "reward", "rollout"), told, words=2)
+    transcripts = [
+        [each.chosen, code(each.task), number(each.reward), code(each.rollout_id)] for each in run.transcripts
+    ]
+    if transcripts:
+        yield from _table(("", "task", "reward", "rollout"), transcripts, words=2)
 
 
 def _side_by_side(runs: Iterable[RunReport]) -> Iterator[str]:

@@ -40,25 +40,25 @@ def choose(
 ) -> list[Transcript]:
     """The worst and the best rollouts by reward, one per task, and one unscored rollout per kind of fault."""
     found: list[Transcript] = []
-    told: set[int] = set()
+    seen: set[int] = set()
     low, high = connection.execute("SELECT min(reward), max(reward) FROM rollouts WHERE effective").fetchone()
     which: list[Chosen] = ["best", "unscored"] if low == high else ["worst", "best", "unscored"]
     for chosen in which:
         rows = connection.execute(_ROWS[chosen], (count,)).fetchall()
         for row_id in [row[0] for row in rows]:
-            if row_id not in told:
-                told.add(row_id)
-                found.append(_Teller(connection, pictures, plainness).tell(row_id, chosen))
+            if row_id not in seen:
+                seen.add(row_id)
+                found.append(_TranscriptReader(connection, pictures, plainness).read(row_id, chosen))
     return found
 
 
 @dataclass
-class _Teller:
+class _TranscriptReader:
     connection: sqlite3.Connection
     pictures: EmbeddedPictures
     plainness: Plainness
 
-    def tell(self, row_id: int, chosen: Chosen) -> Transcript:
+    def read(self, row_id: int, chosen: Chosen) -> Transcript:
         """Transcribe one rollout; if its record is too large or unreadable, only its summary columns are shown."""
         row = self.connection.execute(
             "SELECT rollout_id, environment, task_id, sample, outcome, stop, reward, passed, turns, output_tokens, "
