@@ -123,7 +123,7 @@ def test_a_strangers_run_names_no_server_and_no_program(
     ("arguments", "says"),
     [
         (["--seat", "buyr=mock/echo", "-m", "mock/echo"], "did you mean 'buyer'"),
-        (["--seat", "buyer=mock/echo"], "nobody plays seat 'seller'"),
+        (["--seat", "buyer=mock/echo"], "seat 'seller' of"),
         (["--seat", "buyer"], "is not SEAT=MODEL"),
         (["--seat", "buyer=mock/echo", "--seat", "buyer=mock/echo"], "names 'buyer' twice"),
         (["--seat", "buyer=run:nowhere", "-m", "mock/echo"], "nowhere"),

@@ -55,7 +55,7 @@ def test_without_ids_the_engine_s_count_is_the_length_and_no_count_is_too_long()
     assert Filters(max_tokens=29).rejects(of(prompt_tokens=20, output_tokens=10)) is not None
     rejected = Filters(max_tokens=10**9).rejects(of())
     assert rejected is not None
-    assert rejected[1] == "nobody counted its tokens"
+    assert rejected[1] == "its tokens were not counted"
 
 
 def test_a_group_s_spread_is_its_range_or_its_deviation() -> None:

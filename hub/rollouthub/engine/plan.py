@@ -262,7 +262,7 @@ def _check_attached(request: RunRequest) -> None:
         if given:
             raise ConfigError(
                 f"{option} are given ({', '.join(given)}), but the environment's server is already running; "
-                "give them to whoever starts it"
+                "give them to the command that starts it"
             )
 
 

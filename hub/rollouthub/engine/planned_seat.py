@@ -60,7 +60,7 @@ def check_seats(request: RunRequest, environment: str, seats: Sequence[str], *, 
         for seat in seats:
             if seat not in request.seats:
                 raise ConfigError(
-                    f"nobody plays seat {seat!r} of {environment}: --seat {seat}=MODEL, or -m for the rest"
+                    f"seat {seat!r} of {environment} has no player: give --seat {seat}=MODEL, or -m for all others"
                 )
 
 

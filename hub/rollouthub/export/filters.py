@@ -119,7 +119,7 @@ class Filters:
         ):
             return FilterName.TURNS, f"it has {count} turns"
         if self.max_tokens is not None and (length := longest_context(rollout.turns)) > self.max_tokens:
-            known = f"it came to {length:g} tokens" if math.isfinite(length) else "nobody counted its tokens"
+            known = f"it has {length:g} tokens" if math.isfinite(length) else "its tokens were not counted"
             return FilterName.TOKENS, known
         if self.trainable and not rollout.trainable:
             return FilterName.TRAINABLE, rollout.trainable_reason or "its record says it is not trainable"

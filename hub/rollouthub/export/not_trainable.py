@@ -85,7 +85,7 @@ def why_refused(
     if rollout.told:
         return refused(Refusal.HELPED, "a person told its agent something while it played")
     if not rollout.turns:
-        return refused(Refusal.NO_TURNS, "nobody said anything in it")
+        return refused(Refusal.NO_TURNS, "no agent said anything in it")
     if not rollout.trainable and (rollout.trainable_reason or "").startswith("played the reference"):
         return refused(Refusal.PRIVILEGED, "it played the reference solution")
     if need == "text":

@@ -159,7 +159,7 @@ def _check_tables(connection: sqlite3.Connection, directory: Path) -> None:
     if is_strange or any(_has_computed_columns(connection, name) for name in names):
         raise RunDirectoryError(
             f"{directory / DATABASE} holds views, triggers or computed columns, which no run of rollouthub has; "
-            "it is not read: ask whoever gave it to you"
+            "it is not read: ask its sender for a run directory as the hub wrote it"
         )
 
 

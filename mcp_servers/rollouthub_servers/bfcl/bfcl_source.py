@@ -143,4 +143,4 @@ def _declared(folder: Path) -> list[str]:
     for metadata in folder.glob("bfcl_eval-*.dist-info/METADATA"):
         lines = metadata.read_text(encoding="utf-8").splitlines()
         return [line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist: ")]
-    raise ConfigError(f"{folder} has neither pyproject.toml nor METADATA, so nobody knows what it needs")
+    raise ConfigError(f"{folder} has neither pyproject.toml nor METADATA, so its requirements are not known")

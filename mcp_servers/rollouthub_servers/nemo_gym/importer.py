@@ -198,7 +198,7 @@ def _look(server: ServerFolder, given: NemoGymImport) -> _Found:
             if configured.models and not without_judge:
                 reasons.append(_JUDGED)
             if missing := missing_keys(configured.settings, given.values):
-                reasons.append(f"{where}: nobody gives {', '.join(missing)}")
+                reasons.append(f"{where}: no setting gives {', '.join(missing)}")
         server.requirements(given.without)
         rows = server.rows()
         if not rows:

@@ -14,7 +14,7 @@ from rollouthub.values import Frozen
 
 ROWS, ABOUT = "rows.jsonl", "about.json"
 _JUDGED = "NL_ASSERTION"
-_UNJUDGED = "{id} is scored by assertions in words, and judge=none leaves nobody to judge them"
+_UNJUDGED = "{id} is scored by assertions in words, and with judge=none no judge scores them"
 Requestor = Literal["assistant", "user"]
 
 

@@ -67,7 +67,7 @@ class Tau2Importer:
                 reasons = refused if isinstance(row, Tau2Row) else (row,)
                 judged = isinstance(row, Tau2Row) and bool(row.assertions)
                 if judged and settings.get("judge") == "none":
-                    reasons = (*reasons, "evaluation_criteria.nl_assertions: judge=none leaves nobody to judge them")
+                    reasons = (*reasons, "evaluation_criteria.nl_assertions: with judge=none no judge scores them")
                 facts: dict[str, JsonValue] = {"domain": domain, "judge": judged}
                 found.append(Candidate(id=each.id, reasons=reasons, facts=facts))
         if not found:

@@ -89,7 +89,7 @@ def _read(file: Path) -> _File:
             if os.name == "posix" and (status.st_mode & 0o077 or status.st_uid != os.geteuid()):
                 raise CredentialError(
                     f"the tokens in {file} can be read by others, or belong to another user; run `chmod 600 {file}`, "
-                    "and get new ones if somebody may have read them"
+                    "and get new ones if another user may have read them"
                 )
             content = source.read(_MOST_BYTES)
         return _File.model_validate_json(content)

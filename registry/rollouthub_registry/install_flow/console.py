@@ -106,7 +106,7 @@ def _lines(done: InstallResult, run_as: str, environ: Mapping[str, str]) -> list
 
 def _signer(done: InstallResult) -> str:
     if done.locked.key_id is None:
-        return "nobody"
+        return "no key"
     namespace = done.locked.name.partition("/")[0]
     first = f", the first key of {namespace!r} here, and from now on its only one" if done.is_new_key else ""
     return f"{done.locked.key_id}{first}"

@@ -120,7 +120,7 @@ async def _brought(locked: LockedEnvironment, url: str | None, bringing: Retriev
             f"`hub install` and `hub lock`"
         )
     if locked.key_id is not None and brought.origin.key_id != locked.key_id:
-        signer = brought.origin.key_id or "nobody"
+        signer = brought.origin.key_id or "no key"
         raise NotAsLocked(f"the lock says that {release} is signed by {locked.key_id}, and it is by {signer}")
     return brought.held_to(locked)
 

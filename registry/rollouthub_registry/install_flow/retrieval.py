@@ -130,8 +130,8 @@ class Retrieval:
         except FileNotFoundError:
             if not self.consent.to_unsigned:
                 raise Unsigned(
-                    f"{argument.file} has no statement beside it ({argument.statement.name}), so nobody says who made "
-                    "it; to have it nevertheless, add --unsigned"
+                    f"{argument.file} has no statement beside it ({argument.statement.name}), so its publisher "
+                    "is not known; to install it nevertheless, add --unsigned"
                 ) from None
             return unsigned(bundle, argument.source, pins)
         except OSError as error:

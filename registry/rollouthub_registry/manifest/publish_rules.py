@@ -64,7 +64,7 @@ def _identity(manifest: Manifest) -> Iterator[tuple[str, str]]:
     elif "\n" in description:
         yield "description", "it has several lines; say in one what it is about"
     if manifest.license is None:
-        yield "license", "nobody may use it without one; give an SPDX expression, such as MIT or Apache-2.0"
+        yield "license", "without one no other person may use it; give an SPDX expression, such as MIT or Apache-2.0"
 
 
 def _pins(manifest: Manifest) -> Iterator[tuple[str, str]]:

@@ -26,7 +26,7 @@ def owners_of(layout: Layout, namespace: str) -> Namespace | None:
     """A namespace's owners; None if it has none yet.
 
     Raises:
-        StoreError: its file cannot be read; nobody can publish in it then.
+        StoreError: its file cannot be read; no publication is accepted then.
     """
     return _read(layout.owners(namespace))
 
@@ -113,4 +113,6 @@ def _read(path: Path) -> Namespace | None:
     except FileNotFoundError:
         return None
     except (OSError, ValidationError) as error:
-        raise StoreError(f"{path} cannot be read, and nobody can publish there until it can: {error}") from error
+        raise StoreError(
+            f"{path} cannot be read, and no publication is accepted there until it can: {error}"
+        ) from error

@@ -116,7 +116,7 @@ def _read(file: Path) -> Ed25519PrivateKey:
         if os.name == "posix" and (status.st_mode & 0o077 or status.st_uid != os.geteuid()):
             raise CredentialError(
                 f"the key {file} can be read by others, or belongs to another user; run `chmod 600 {file}`, "
-                "or make a new one if somebody may have read it"
+                "or make a new one if another user may have read it"
             )
         content = source.read(10_000)
     try:

@@ -39,7 +39,7 @@ async def supervisor_volume(engine: Engine, image: Image, payload: bytes) -> str
     except TimeoutError as error:
         raise SandboxError(
             f"the volume {volume} could not be filled within {FILL_SECONDS + STALE_SECONDS:g} s; "
-            f"is there a container {volume}-fill that nobody removes?"
+            f"is there a container {volume}-fill that is never removed?"
         ) from error
     return volume
 

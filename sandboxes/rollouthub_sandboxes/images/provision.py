@@ -231,7 +231,7 @@ def _reference(had: _Had, replaced: dict[str, str]) -> ImageRef:
 
 
 def _gone(name: str) -> _Had:
-    raise SandboxError(f"the image {name!r} was there a moment ago and is gone; did somebody prune images?")
+    raise SandboxError(f"the image {name!r} was there a moment ago and is gone; were images pruned meanwhile?")
 
 
 def _silent(_: str) -> None:

@@ -91,7 +91,7 @@ class SupervisedSandbox:
             NotOffered: no shell can be opened in this sandbox.
         """
         if self._way_in is None:
-            raise NotOffered("nobody said how to get into it")
+            raise NotOffered("its provider offers no way into it")
         return self._way_in()
 
     async def exec(

@@ -114,7 +114,7 @@ UNREADABLE = [
     ('{"right": "true"}', "'right' must be true or false, not 'true'"),
     ('{"right": 1}', "'right' must be true or false, not 1"),
     ('{"right": {"right": true}}', "'right' must be true or false, not an object"),
-    ('{"right": true, "score": 1}', "keys nobody asked for: 'score'"),
+    ('{"right": true, "score": 1}', "unknown keys: 'score'"),
     ('{"right": false, "right": true}', "one key twice"),
     ('{"right": NaN}', "NaN is no JSON"),
     ('{"right": true, "reasoning": 7}', "'reasoning' must be text"),

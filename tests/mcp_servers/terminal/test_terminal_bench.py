@@ -67,7 +67,7 @@ def test_a_task_is_written_as_harbors(tmp_path: Path) -> None:
         ({"ports": ["80:80"]}, 'ports = ["80:80"] is not offered'),
         ({"volumes": ["/var/run/docker.sock:/var/run/docker.sock"]}, "volumes = "),
         ({"command": ["nginx"]}, "command = "),
-        ({"environment": ["KEY=${KEY}"]}, "environment.KEY is taken from whoever starts the container"),
+        ({"environment": ["KEY=${KEY}"]}, "environment.KEY is a variable of the command that starts the container"),
         ({"build": {"context": ".."}}, "build.context leads out of the task"),
         ({"build": {"args": {"A": 1}}}, "build.args is not offered"),
     ],

@@ -68,7 +68,7 @@ def test_secrets_that_are_not_set_are_named(user: Machine, tmp_path: Path) -> No
     folder = declared(tmp_path / "words", more='secrets = ["WORDS_KEY", "OTHER_KEY"]')
     done = user.hub("install", str(folder), OTHER_KEY="x")
     assert "WORDS_KEY, OTHER_KEY (not set: WORDS_KEY)" in done.out
-    assert "signed by nobody" in done.out
+    assert "signed by no key" in done.out
 
 
 def test_a_folder_is_installed_and_its_bytes_change_only_when_told(user: Machine, tmp_path: Path) -> None:

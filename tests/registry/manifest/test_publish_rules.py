@@ -72,7 +72,7 @@ def test_a_whole_manifest_can_be_published(folder: Path) -> None:
         ("1.2.0-rc.1", "1.02.0", "2: version: '1.02.0' is no version"),
         ("Notes.", " ", "3: description: say in one line"),
         ("Notes.", r"Notes.\nAnd more.", "3: description: it has several lines"),
-        ('license = "MIT"\n', "", "1: license: nobody may use it without one"),
+        ('license = "MIT"\n', "", "1: license: without one no other person may use it"),
         (f"notes@{DIGEST}", "notes:latest", "7: server.image: 'notes:latest' may change; name it by digest"),
         (f"notes@{DIGEST}", "notes@sha256:0", "7: server.image: 'notes@sha256:0' may change"),
         (f"debian@{DIGEST}", "debian", "17: sandbox.images: 'debian' may change"),

@@ -29,7 +29,7 @@ def test_in_a_run_that_plays_its_rollouts_and_itself_can_be_steered(action: Acti
             "it plays on far; its hub can be reached only there",
         ),
         ("message", replace(PLAYING, rollout_id=None), "there is no rollout here"),
-        ("message", replace(PLAYING, in_flight="setup"), "g1-0 is not set up yet: nobody is there to be told"),
+        ("message", replace(PLAYING, in_flight="setup"), "g1-0 is not set up yet: it has no agent to message"),
         ("interrupt", replace(PLAYING, in_flight="verify"), "the agent's time is over: g1-0 is being scored"),
         ("interrupt", replace(PLAYING, in_flight=None, ending="agent_failure"), "g1-0 is over: agent failure"),
         ("cancel", replace(PLAYING, in_flight=None), "g1-0 is not in flight any more"),

@@ -142,7 +142,7 @@ def _no_rollout(action: Action, now: Situation) -> str | None:
     if action != "cancel" and now.in_flight in ("verify", "close"):
         return f"the agent's time is over: {name} is being {'scored' if now.in_flight == 'verify' else 'closed'}"
     if action == "message" and now.in_flight in ("queued", "setup"):
-        return f"{name} is not set up yet: nobody is there to be told"
+        return f"{name} is not set up yet: it has no agent to message"
     return None
 
 

@@ -49,7 +49,9 @@ async def serve(serving: Serving) -> int:
     """Serve until Ctrl-C; returns the exit code."""
     async with served(serving) as rooms:
         guard = rooms.guard
-        sys.stdout.write(f"hub watch is at {guard.address}\nThe address lets in whoever has it. Ctrl-C ends it.\n")
+        sys.stdout.write(
+            f"hub watch is at {guard.address}\nEveryone who has the address can steer your runs. Ctrl-C ends it.\n"
+        )
         sys.stdout.flush()
         signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         with _opened(guard, serving), anyio.open_signal_receiver(*signals) as told:

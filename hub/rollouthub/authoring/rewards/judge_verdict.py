@@ -158,7 +158,7 @@ class JudgedObject:
         """
         expected = {*keys, *optional}
         if odd := [key for key in self.values if key not in expected]:
-            raise ValueError(f"it has keys nobody asked for: {', '.join(map(repr, odd))[:200]}")
+            raise ValueError(f"it has unknown keys: {', '.join(map(repr, odd))[:200]}")
         if missing := [key for key in keys if key not in self.values]:
             raise ValueError(f"it lacks {', '.join(map(repr, missing))[:200]}")
         return dict(self.values)

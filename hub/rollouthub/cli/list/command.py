@@ -66,7 +66,7 @@ def _show(
     if installed:
         table = Table("installed", "version", "from", "signed by", "what it is", box=None, pad_edge=False)
         for row in installed:
-            signer = (row["key_id"] or "nobody")[:12]
+            signer = (row["key_id"] or "no key")[:12]
             cells = (row["name"], row["version"], row["source"] or "", signer, row["summary"])
             # What publishers and registries wrote drives no terminal.
             table.add_row(*(Text(one_line(str(cell))) for cell in cells))

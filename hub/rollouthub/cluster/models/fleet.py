@@ -129,7 +129,7 @@ class Fleet:
         from rollouthub.cluster.models import actors  # which imports Ray
 
         if actors.find_keeper(spec.name) is not None:
-            raise UsageError(f"the cluster at {address} serves {spec.name!r} already, for somebody else")
+            raise UsageError(f"the cluster at {address} serves {spec.name!r} already, for another process")
         return RunningModel(self, spec, actors.start_keeper(spec, secrets, is_alone=len(nodes) == 1))
 
     async def down(self, registration: Registration) -> None:

@@ -62,7 +62,7 @@ class Atif:
                 left_out.add(Refusal.CORRUPT.value, rollout.rollout_id, str(error))
                 continue
             if trajectory is None:
-                left_out.add(Refusal.NO_TURNS.value, rollout.rollout_id, "nobody said anything in it")
+                left_out.add(Refusal.NO_TURNS.value, rollout.rollout_id, "no agent said anything in it")
                 continue
             yield {
                 TRAJECTORY: trajectory,

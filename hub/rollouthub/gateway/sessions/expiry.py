@@ -51,6 +51,6 @@ class SessionExpiry:
                         boundary="hub",
                         phase="agent",
                         type="Expired",
-                        message=f"nobody had ended the episode after {session.ttl_seconds:g} s, its time to live",
+                        message=f"no client had ended the episode after {session.ttl_seconds:g} s, its time to live",
                     )
                 )

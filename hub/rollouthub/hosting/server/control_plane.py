@@ -174,7 +174,7 @@ class ControlPlane(ControlHttp):
         request = await body_of(scope, receive, OpenEpisode)
         with until_gone(scope):
             return json_of(await self._episodes.open(request))
-        raise TaskError("whoever asked for the episode has left")
+        raise TaskError("the client that asked for the episode has disconnected")
 
     async def _act(self, episode_id: str, verb: str, scope: Scope, receive: Receive) -> bytes:
         act = _ACTIONS.get((scope["method"], verb))
@@ -210,7 +210,7 @@ class ControlPlane(ControlHttp):
             reply = None if messages is None else tuple(messages)
             own = None if seat.tools is before else tuple(tool for tool in seat.tools if tool.name in seat.task_tools)
             return ReplyAnswer(messages=reply, task_tools=own)
-        raise TaskError("whoever asked for the reply has left")
+        raise TaskError("the client that asked for the reply has disconnected")
 
     async def _leave(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
         request = await body_of(scope, receive, LeaveRequest)
@@ -290,7 +290,7 @@ class ControlPlane(ControlHttp):
                 if request.media is None:
                     return GroupVerdict(scores=scores)
                 return ShownGroupVerdict(scores=scores, media=await to_thread.run_sync(_shown_to_judges, scores, given))
-            raise TaskError("whoever asked for the verdict has left")
+            raise TaskError("the client that asked for the verdict has disconnected")
         except HubError as error:
             outcome = type(error).__name__
             raise

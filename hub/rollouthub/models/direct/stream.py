@@ -40,7 +40,7 @@ async def hand_on(stream: ReplyStream, delta: Delta, deadline: float) -> None:
         except Exception as error:  # whatever it is, it is not the model's
             raise ListenerFailed(error) from error
     if scope.cancelled_caught:
-        raise TryFailed("whoever reads the answer did not take it in the call's time", status=200, is_retryable=False)
+        raise TryFailed("the client did not read the answer within the call's time", status=200, is_retryable=False)
 
 
 async def read_stream(response: Exchange, stream: ReplyStream, turn: int, deadline: float, most_bytes: int) -> Assembly:

@@ -36,7 +36,7 @@ class TaskSource(Frozen, defer_build=True):
         if self.sha256 is not None and self.hf is not None:
             raise ValueError("`sha256` is for a `file` or a `url`; a data set is pinned by its `revision`")
         if self.url is not None and self.sha256 is None:
-            raise ValueError("`url` needs the `sha256` of the file, so that nobody can put other tasks in its place")
+            raise ValueError("`url` needs the `sha256` of the file, so that the file cannot be replaced by other tasks")
         return self
 
     @property

@@ -47,7 +47,7 @@ class CallersModel:
         """
         caller = self._callers.get(str(request.sampling.extra.get(FIELD)))
         if caller is None:
-            raise ModelError("whoever asked for the episode is gone", retryable=False)
+            raise ModelError("the caller that asked for the episode is gone", retryable=False)
         return await caller(request)
 
 

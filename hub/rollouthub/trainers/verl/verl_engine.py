@@ -86,7 +86,7 @@ class VerlEngine:
         if self._pictures is None:
             raise ModelError(
                 "the conversation has pictures or sounds, and veRL's policy is played as one of words: its model has "
-                "no processor, or whoever asks takes none",
+                "no processor, or the caller takes none",
                 retryable=False,
             )
         shown: dict[str, Any] = {"image_data": await self._pictures.opened(media.values())}

@@ -165,7 +165,8 @@ def _notices(info: RunInfo, tables: Tables, plainness: Plainness) -> list[str]:
             found.append(f"This run is on: {of} there so far, and the figures will change.")
         case "dead":
             found.append(
-                f"Whoever played this run is gone before its end: {of} there. `hub run --resume` plays the rest."
+                f"The process that played this run ended before the run did: {of} there. "
+                "`hub run --resume` plays the rest."
             )
         case "interrupted":
             found.append(f"This run was interrupted: {of} there. `hub run --resume` plays the rest.")

@@ -37,7 +37,7 @@ def heading(run: RunReport) -> str:
     environments = list(dict.fromkeys(each.name for each in run.identity.environments))
     who = run.identity.models or tuple(agent.name for agent in run.identity.agents)
     what = ", ".join(environments[:4]) + (" …" if len(environments) > 4 else "")
-    return f"{', '.join(who[:3]) or 'nobody yet'} on {what or 'no environment yet'}"
+    return f"{', '.join(who[:3]) or 'no agent yet'} on {what or 'no environment yet'}"
 
 
 def sentence(run: RunReport) -> str:
@@ -50,7 +50,7 @@ def sentence(run: RunReport) -> str:
     seed = "no seed" if identity.seed is None else f"seed {identity.seed}"
     return (
         f"{count(identity.tasks, 'task')} of {'; '.join(names) or 'no environment yet'}{samples}, "
-        f"played by {', '.join(agents) or 'nobody yet'}{models}, {seed}."
+        f"played by {', '.join(agents) or 'no agent yet'}{models}, {seed}."
     )
 
 

@@ -157,7 +157,10 @@ def _build(place: Path, service: Mapping[str, Any]) -> tuple[Path | None, Path]:
     build: Any = service.get("build", None if "image" in service and not (place / "Dockerfile").is_file() else ".")
     if build is None:
         if "${" in str(service["image"]):
-            raise NotConverted("docker-compose.yaml: image is given by whoever starts the container, and no Dockerfile")
+            raise NotConverted(
+                "docker-compose.yaml: the image is a variable of the command that starts the container, and there is "
+                "no Dockerfile"
+            )
         return None, place
     told = cast(dict[str, Any], build) if isinstance(build, dict) else {"context": build}
     if unknown := [key for key in told if key not in ("context", "dockerfile")]:
@@ -205,7 +208,9 @@ def _variables(service: Mapping[str, Any]) -> dict[str, str]:
     variables = {str(name): str(value) for name, value in entries if str(name) not in _OWN_VARIABLES}
     for name, value in variables.items():
         if "${" in value or value == "None" or not value:
-            raise NotConverted(f"docker-compose.yaml: environment.{name} is taken from whoever starts the container")
+            raise NotConverted(
+                f"docker-compose.yaml: environment.{name} is a variable of the command that starts the container"
+            )
     return variables
 
 

@@ -29,7 +29,7 @@ LEAKS: dict[Leak, str] = {
     "L12": "the agent's code run in the server's process",
     "calls": "what is no proper call of a tool",
     "protocol": "what is no proper request, and clients of every kind",
-    "endings": "clients that are killed, and episodes nobody ends",
+    "endings": "clients that are killed, and episodes that no client ends",
 }
 
 

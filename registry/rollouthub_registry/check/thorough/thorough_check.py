@@ -118,7 +118,7 @@ async def _run(asked: ThoroughCheckRequest, attacks: Sequence[Attack], report: R
     if asked.check.only:
         report.no_findings = "attacks were chosen with --only"
     elif is_address(asked.target):
-        report.no_findings = "its class is not here: the server is somebody else's"
+        report.no_findings = "its class is not installed here: the server runs elsewhere"
     else:
         screen.say("quick checks")
         roles = {role: str(name) for role, name in asked.check.roles.items()}

@@ -32,7 +32,7 @@ def login(
 
     url, folder = registry_url(url), config_folder(os.environ)
     if folder_of(url) is not None:
-        raise ConfigError(f"{url} needs no token: whoever can write the folder publishes in it")
+        raise ConfigError(f"{url} needs no token: every user who can write the folder can publish in it")
     if logout:
         was_there = forget_token(url, folder)
         said = f"the token for {url} is forgotten" if was_there else f"there was no token for {url}"
@@ -59,5 +59,5 @@ def _asked(url: str, from_stdin: bool) -> str:
     if from_stdin:
         return sys.stdin.read(1000).strip()
     if not sys.stdin.isatty():
-        raise ConfigError("there is nobody to ask for the token; pipe it in with --token-stdin")
+        raise ConfigError("stdin is no terminal, so the token cannot be asked for; pipe it in with --token-stdin")
     return str(typer.prompt(f"token for {url}", hide_input=True, err=True)).strip()

@@ -138,6 +138,8 @@ async def nothing_left(context: AttackContext) -> str:
 
 ATTACKS = (
     Attack("killed-clients", "endings", "a client that is killed frees its call at once", killed),
-    Attack("forgotten-episodes", "endings", "an episode that nobody ends is closed when its time is over", forgotten),
+    Attack(
+        "forgotten-episodes", "endings", "an episode that no client ends is closed when its time is over", forgotten
+    ),
     Attack("nothing-left", "endings", "no episode is left open", nothing_left),
 )

@@ -132,7 +132,7 @@ def _answers(answer: RawExchange) -> bool:
 
 
 ATTACKS = (
-    Attack("control-routes", "L3", "the agents' listeners have no control route, whoever asks", control_routes),
+    Attack("control-routes", "L3", "the agents' listeners serve no control route, with any token", control_routes),
     Attack("seam-routes", "L3", "the model API answers for models and nothing else", model_api_routes),
     Attack("verbs", "L3", "an MCP endpoint takes POST and DELETE alone", verbs),
     Attack("agent-token", "L3", "what an agent holds opens nothing of the control plane", control_with_agent_token),

@@ -107,7 +107,7 @@ async def silent_submit(context: AttackContext) -> str:
             raise NotTried("its tasks ask for no answer to hand in")
         right = answer_of(await context.reference(opened))
     if right is None:
-        raise NotTried("its tasks have no reference solution, so nobody here knows a right answer")
+        raise NotTried("its tasks have no reference solution, so no right answer is known")
     for access_point in context.access_points:
         said: list[list[str]] = []
         for answer in (right, "certainly-not-this"):

@@ -227,6 +227,6 @@ ATTACKS = (
     Attack("malformed", "protocol", "what is no request is refused, and breaks nothing", malformed),
     Attack("oversize", "protocol", "what is too large is refused, and not kept", oversize),
     Attack("smuggled", "protocol", "what could be read in two ways is refused", smuggled),
-    Attack("slow-clients", "protocol", "who does not go on holds up nobody else", slow),
+    Attack("slow-clients", "protocol", "a client that does not go on delays no other client", slow),
     Attack("foreign-origin", "protocol", "pages and names from elsewhere are refused", foreign_origin),
 )
