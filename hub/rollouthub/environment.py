@@ -86,8 +86,8 @@ class Environment(Generic[ConfigT, PublicT, SecretT]):
     """
     config_type: ClassVar[type[EnvironmentConfig]] = EnvironmentConfig
     checks_arguments: ClassVar[bool] = True
-    """Whether the hub checks the arguments of `more_tools` against their schemas; False if whoever runs the tools
-    does.
+    """Whether the hub checks the arguments of `more_tools` against their schemas; False if the program that runs the
+    tools does.
     """
     is_over = False
     """Whether `end_episode` was called."""

@@ -108,7 +108,7 @@ class AttendedAgent(Protocol):
     """An agent played by a person at the terminal, whom Ctrl-C must ask what to end."""
 
     def interrupt(self) -> bool:
-        """Handle a Ctrl-C; False if nobody plays now, so that it interrupts the run."""
+        """Handle a Ctrl-C; False if no agent plays now, so that it interrupts the run."""
         ...
 
 

@@ -126,7 +126,7 @@ class ForwardedTool:
 
     definition: Tool
     problems: Callable[[dict[str, Any]], list[str]] | None = None
-    """Lists what is wrong with arguments by the tool's schema; None if whoever runs the tool checks them."""
+    """Lists what is wrong with arguments by the tool's schema; None if the program that runs the tool checks them."""
     seats: tuple[str, ...] | None = None
 
     def parse(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -336,7 +336,7 @@ _ENDED = "rollouthub/episode-ended"
 
 
 def ended(result: CallToolResult) -> CallToolResult:
-    """The result, marked as the episode's last: whoever passes it on then knows that the episode is sealed."""
+    """The result, marked as the episode's last, so that a server that passes it on knows that the episode is sealed."""
     return result.model_copy(update={"meta": {**(result.meta or {}), _ENDED: True}})
 
 

@@ -183,7 +183,7 @@ class _Worker:
         self._process.wait()
 
     def close(self) -> None:
-        """Kill the process and close its pipes; only while nobody waits for its reply."""
+        """Kill the process and close its pipes; only while no session waits for its reply."""
         self.kill()
         for stream in (self._process.stdin, self._process.stdout, self._errors):
             assert stream is not None

@@ -97,7 +97,7 @@ class WarmPool(Generic[Key, Thing]):
 
     @asynccontextmanager
     async def acquire(self, key: Key) -> AsyncGenerator[Thing]:
-        """A started thing that nobody has used; leaving the context returns at once, and the pool ends the thing.
+        """A started thing that is unused; leaving the context returns at once, and the pool ends the thing.
 
         Raises:
             SandboxError: the pool is closed, or the thing was not ready in time; or `make` raised it.

@@ -98,5 +98,5 @@ class KeyStock(Generic[Key, Thing]):
 
     @property
     def is_bare(self) -> bool:
-        """Whether the stock holds nothing, starts nothing, and nobody waits for it."""
+        """Whether the stock holds nothing, starts nothing, and has no waiting episode."""
         return not (self.warm or self.making or self.waiting or self.live)

@@ -50,8 +50,8 @@ class Conversation:
                 self.talk.leave(seat)
 
     A seat has `rounds` turns at the most, and `most_characters` in each; what is longer is cut. It hears what others
-    have said since its last turn, a message each, beginning with who said it, all further lines indented: nobody can
-    speak in another's name. Of a message that was for somebody else it never hears.
+    have said since its last turn, a message each, beginning with the speaker's name, all further lines indented: no
+    seat can speak in another's name. A seat never gets a message addressed to another.
     """
 
     def __init__(

@@ -75,8 +75,8 @@ def _address(stdout: IO[bytes], errors: IO[bytes]) -> str:
 def require_token() -> None:
     """Have clusters that are started here ask for a token, unless the user decided otherwise.
 
-    A cluster listens on all networks of the machine, and whoever reaches it has his code run. The token is Ray's own:
-    where there is none yet, one is made that only this user can read.
+    A cluster listens on all networks of the machine, and every client that reaches it can run code. The token is Ray's
+    own: where there is none yet, one is made that only this user can read.
 
     Raises:
         UsageError: it cannot be written.

@@ -15,7 +15,7 @@ time is recorded with the server's own token count, a longer one with an estimat
 
 
 class AbandonableCall:
-    """How long an external agent waits for its model call: whoever sees the agent disconnect calls `cancel`."""
+    """How long an external agent waits for its model call; `cancel` is called when the agent disconnects."""
 
     def __init__(self, scope: anyio.CancelScope) -> None:
         self._scope = scope

@@ -54,7 +54,7 @@ class PlannedEnvironment:
 
     @property
     def is_attached(self) -> bool:
-        """Whether the environment is a server that somebody else started and configured."""
+        """Whether the environment is a server that the hub neither started nor configured."""
         return is_address(self.target)
 
 

@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue
 from rollouthub.values import Frozen
 
 TOKEN_VARIABLE = "ROLLOUTHUB_CONTROL_TOKEN"
-"""Environment variable with the control credential of a server that somebody else started."""
+"""Environment variable with the control credential of a server that the hub did not start."""
 
 
 def is_address(target: str) -> bool:

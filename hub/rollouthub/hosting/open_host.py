@@ -1,4 +1,4 @@
-"""Opening the host of an environment: in this process, in a process of its own, or at somebody else's address."""
+"""Opening the host of an environment: in this process, in another process, or at the address of a running server."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -125,7 +125,7 @@ async def open_installed(
 
 @asynccontextmanager
 async def open_attached(address: str, token: str | None) -> AsyncGenerator[EnvironmentHost]:
-    """Use an environment that somebody else serves, in whatever language, at `http://HOST:PORT` or `unix:PATH`.
+    """Use an environment that a running server offers, in any language, at `http://HOST:PORT` or `unix:PATH`.
 
     Several addresses, with commas between them, are servers of one environment.
 

@@ -10,7 +10,7 @@ from rollouthub.http.no_answer import BrokenExchange, NoAnswer
 MAX_HEADER_BYTES = 64 * 2**10
 """Maximum bytes of a response's headers."""
 _MOST_WAITING = 256 * 2**10
-"""Bytes of a body that nobody has taken yet, beyond which the server is not read from."""
+"""Bytes of a body that were not taken yet, beyond which the server is not read from."""
 _SENT_TOGETHER = 64 * 2**10
 """Maximum bytes of a body that is copied behind its headers, to be sent with them."""
 

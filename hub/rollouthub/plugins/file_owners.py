@@ -21,7 +21,7 @@ def refuse_strangers(name: str, *files: str) -> None:
     `files` are names of files below it that matter, too.
 
     Raises:
-        ConfigError: another user put it there, so that somebody else's name would mean it.
+        ConfigError: a plain name means something that another user put there.
     """
     if name.startswith((".", "/", "~")) or name.endswith("/"):
         return

@@ -33,7 +33,7 @@ class AgentWorldModelConfig(EnvironmentConfig):
     data: str
     """The folder that an import wrote."""
     idle_processes: int = Field(default=4, ge=0)
-    """Maximum number of scenario processes that keep running while nobody plays them."""
+    """Maximum number of scenario processes that keep running while they are not played."""
     call_seconds: float = Field(default=10.0, gt=0)
     """Longest time for one tool call; an agent whose call computes for longer has lost the episode."""
 

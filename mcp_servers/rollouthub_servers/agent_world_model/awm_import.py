@@ -25,7 +25,7 @@ _README = """\
 hub run {module}.py --model MODEL
 ```
 
-Code and verifiers were written by models and are run behind walls; nobody has examined each of them. A verifier
+Code and verifiers were written by models and are run behind walls; not each of them was examined. A verifier
 that fails leaves no score.
 """
 

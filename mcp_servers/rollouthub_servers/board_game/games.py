@@ -112,7 +112,7 @@ class _Grid:
         return Position(board[:place] + MARKS[position.player] + board[place + 1 :], 1 - position.player)
 
     def _played(self, random: Random, moves: int) -> Position:
-        """A position after random moves in which nobody has won."""
+        """A position after random moves in which no seat has won."""
         while True:
             position = Position(EMPTY * (self.width * self.height))
             for _ in range(moves):

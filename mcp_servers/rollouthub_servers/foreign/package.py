@@ -20,7 +20,7 @@ from rollouthub.plugins.importers import Identity
 from rollouthub.plugins.manifest import parse_manifest
 
 UNSTATED = "LicenseRef-unstated"
-"""The licence of a package whose licence nobody named: it says that it is unknown; the publisher has to find out."""
+"""The licence of a package without a named licence: it says that it is unknown; the publisher has to find out."""
 _MOST_LINES = 40
 _MODULE = '''"""{title}, from {source}."""
 

@@ -21,7 +21,7 @@ class ForeignRefusal(HubError):
 
 
 class _GarbageError(Exception):
-    """A line from the driver is no answer: foreign code wrote it, or a driver that answers nobody."""
+    """A line from the driver is no answer: foreign code wrote it, or a driver that answers no session."""
 
 
 class ForeignSession:

@@ -30,13 +30,13 @@ class OpenEnvRecord(AppRecord):
     action: dict[str, Any] = {}
     """The JSON schema of an action."""
     shown: tuple[str, ...] = ()
-    """Fields of an observation that an agent sees where nobody chose others."""
+    """Fields of an observation that an agent sees unless others were chosen."""
     withheld: tuple[str, ...] = ()
     """Fields of an observation that agents do not see unless the user names them, and those that tell not even then; a
     field in neither list is an error.
     """
     tools: tuple[str, ...] = ()
-    """The tools of its MCP mode that are offered where nobody chose others."""
+    """The tools of its MCP mode that are offered unless others were chosen."""
     judging: tuple[str, ...] = ()
     """The tools that are offered only where the user names them."""
     headers: dict[str, str] = {}

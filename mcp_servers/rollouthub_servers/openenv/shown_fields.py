@@ -55,7 +55,7 @@ def is_telling(name: str) -> bool:
 
 
 def is_harmless(name: str) -> bool:
-    """Whether a field of this name is shown where nobody chose the fields."""
+    """Whether a field of this name is shown unless the fields were chosen."""
     return not is_telling(name) and _words(name) <= _HARMLESS
 
 

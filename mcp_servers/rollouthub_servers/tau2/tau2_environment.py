@@ -57,7 +57,7 @@ class Tau2Config(EnvironmentConfig):
     """`model`: the run's `--role user=…` plays the user from τ²-bench's own instructions; `scripted`: a user without a
     model, who says why they call, does their part of the solution when spoken to, and then hangs up."""
     judge: Literal["model", "none"] = "model"
-    """Who judges assertions in natural language: the run's `--role judge=…`; or nobody, in which case tasks that
+    """What judges assertions in natural language: the run's `--role judge=…`; or nothing, in which case tasks that
     need a judge are refused.
     """
     retrieval: Literal["bm25_grep", "bm25", "grep_only", "full_kb", "golden_retrieval", "no_knowledge"] = "bm25_grep"

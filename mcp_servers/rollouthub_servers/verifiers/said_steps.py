@@ -11,7 +11,7 @@ def taken(stepped: "Sequence[Any]", at: int, message: "dict[str, Any]") -> int:
     """How many steps, from one on, are those of a message: its words, or as many of its calls as were made.
 
     A call that the hub itself answered, as it was malformed or of no tool, was no step; nor is one that a transcript
-    claims and nobody made.
+    claims and that were never made.
     """
     calls = [_plain(call["name"], call["arguments"]) for call in message.get("tool_calls") or ()]
     count = 0

@@ -23,7 +23,7 @@ class Left(vf.Error):
 
 
 class Asked(vf.Client):
-    """A model that waits for whoever plays: holds what it was asked last."""
+    """A model that waits for the playing agent: holds what it was asked last."""
 
     def __init__(self) -> None:
         super().__init__(object())

@@ -73,7 +73,7 @@ class LoadedEnv:
         return found
 
     def rollout(self) -> Rollout:
-        """One rollout, not begun, with pools of its own: those of before the fork are all sessions' or nobody's."""
+        """One rollout, not begun, with pools of its own: those of before the fork belong to all sessions or to none."""
         envs = all_envs(self.env)
         for each in (*envs, *(rubric for env in (self.env, *envs) for rubric in all_rubrics(env.rubric))):
             for name, value in list(vars(each).items()):

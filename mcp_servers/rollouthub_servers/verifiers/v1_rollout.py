@@ -1,4 +1,4 @@
-"""`TaskRollout`: an episode by the library's own `Env.run`, whose agent is whoever plays.
+"""`TaskRollout`: an episode by the library's own `Env.run`, whose agent is the one that plays.
 
 The library's rollout runs as it is, with its hooks, stops, limits and scoring; in place of a program in a box that asks
 an endpoint, there is a harness that asks the hub, and calls tools in this process.
@@ -43,7 +43,7 @@ PLAYED: "list[TaskRollout]" = []
 
 
 class HubHarness(NullHarness):
-    """Asks whoever plays."""
+    """Asks the playing agent."""
 
     async def setup(self, runtime: Any) -> None:
         """There is no program to install."""
@@ -60,7 +60,7 @@ class HubHarness(NullHarness):
 
 
 class _Conversation(HarnessSession):
-    """A conversation with whoever plays."""
+    """A conversation with the playing agent."""
 
     rollout: "TaskRollout"
 
@@ -221,7 +221,7 @@ class TaskRollout:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody is asked any more."""
+        """Whether no agent is asked any more."""
         return self._asked is None
 
     def _seen(self) -> "dict[str, Any]":
@@ -317,6 +317,6 @@ async def _no_servers(toolsets: Any, runtime: Any, **_: Any) -> AsyncGenerator[A
 
 
 def take_over() -> None:
-    """Have the library's rollouts ask whoever plays."""
+    """Have the library's rollouts ask the playing agent."""
     library_rollout.serve_interception, library_rollout.serve_tools = _no_endpoint, _no_servers
     loaders.load_harness = HubHarness

@@ -18,7 +18,7 @@ from rollouthub_servers.foreign.forked_serving import seed_all, serve_forked, st
 from rollouthub_servers.foreign.serving import Session, arguments
 
 _KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "PRIME_API_KEY")
-"""What stands there without a judge, so that clients which ask nobody can be made."""
+"""What stands there without a judge, so that clients can be made that are never asked."""
 _UNREACHED = re.compile(r"Couldn't reach '([^']{1,100})'")
 _SHOWN = 300
 

@@ -111,7 +111,7 @@ class CheckedEnvironment:
     ) -> AsyncGenerator[Episode]:
         """An episode of a task, with the seed that it would have in a run.
 
-        With `is_alone`, where seats take turns, all seats but the first leave, so that the first waits for nobody.
+        With `is_alone`, where seats take turns, all seats but the first leave, so that it waits for no other seat.
         """
         host = host or self.host_of([task])
         async for card in host.tasks(self.split, self.seed):

@@ -57,7 +57,7 @@ class RepositoryFault(HubError):
 async def check_out(argument: GitArgument, scratch: Path) -> Path:
     """Write the files of a commit to a folder below `scratch`; returns the environment's folder in it.
 
-    Hooks, filters and submodules are not run, and nobody is asked for a password.
+    Hooks, filters and submodules are not run, and no password is asked for.
 
     Raises:
         BundleRefused: there is no program `git`, the commit is too large, or the folder is not in it.

@@ -55,7 +55,7 @@ for folder in /proc/[0-9]*; do
 done
 echo $count
 """
-"""Counts living processes except the first one and the counting shell; zombies, which nobody reaps here, do not
+"""Counts living processes except the first one and the counting shell; zombies, which are not reaped here, do not
 count.
 """
 NO_LIMITS = CommandLimits()

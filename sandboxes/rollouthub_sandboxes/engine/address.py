@@ -26,7 +26,7 @@ class Address:
         """Open a connection to the engine.
 
         Raises:
-            OSError: nobody listens there.
+            OSError: no process listens there.
         """
         parts = urlsplit(self.url)
         if parts.scheme == "unix":

@@ -23,7 +23,7 @@ class CommandInput(Protocol):
         ...
 
     async def answer(self, question: str) -> str | None:
-        """The answer to a question; None if nobody can answer."""
+        """The answer to a question; None if it cannot be answered."""
         ...
 
     async def interruption(self) -> str | None:
@@ -85,5 +85,5 @@ class Given:
         return self.next()
 
     async def interruption(self) -> str | None:
-        """Never returns a line, since nobody types."""
+        """Never returns a line, since there is no input."""
         await anyio.sleep_forever()

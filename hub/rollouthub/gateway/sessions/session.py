@@ -69,7 +69,7 @@ class AgentSession:
     @property
     def sample(self) -> Sample:
         """The sample that is played."""
-        assert self.attempt is not None, "a session is known by nobody before it is played"
+        assert self.attempt is not None, "a session has no client before it is played"
         return self.attempt.sample
 
     @property

@@ -1,4 +1,4 @@
-"""Uses environment servers that somebody else runs, at their addresses."""
+"""Uses environment servers that the hub did not start, at their addresses."""
 
 import logging
 from collections.abc import AsyncGenerator, Sequence
@@ -25,7 +25,7 @@ _PAUSE_SECONDS = 0.5
 
 
 class Attached:
-    """A server that somebody else runs: checked when a call fails, and waited for when it does not answer."""
+    """A server that the hub did not start: checked when a call fails, and waited for when it does not answer."""
 
     def __init__(self, address: str, patience_seconds: float) -> None:
         self._address, self._patience_seconds = address, patience_seconds

@@ -1,4 +1,4 @@
-"""The agent plane: nothing but MCP, for whoever holds a seat's token."""
+"""The agent plane: MCP alone, for clients that hold a seat's token."""
 
 from collections.abc import AsyncGenerator, MutableMapping
 from contextlib import asynccontextmanager
@@ -122,7 +122,7 @@ class AgentPlaneApp:
             await self.serve_seat(seat, scope, receive, send)
 
     async def serve_seat(self, seat: ServedSeat, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request of whoever holds this seat's token."""
+        """Serve one request of a client that holds this seat's token."""
         refusal = self._guard.refusal(scope)
         if refusal is not None:
             await answer(send, refusal)

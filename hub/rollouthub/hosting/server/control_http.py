@@ -94,7 +94,7 @@ class ControlHttp:
         return hmac.compare_digest(header(scope, b"authorization") or b"", self._credential)
 
     async def serve(self, parts: list[str], scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request of whoever holds the credential; `parts` are those of its path.
+        """Serve a request of a client that holds the credential; `parts` are those of its path.
 
         Raises:
             HubError: answered with its status.

@@ -1,4 +1,4 @@
-"""What happens in an episode, step by step, for whoever watches: a bounded history and what comes after it."""
+"""What happens in an episode, step by step, for watching clients: a bounded history and what comes after it."""
 
 import time
 from collections import deque

@@ -72,7 +72,7 @@ def _order(stdin: int) -> ServeOrder | None:
 
 
 async def _end_of(stdin: int) -> None:
-    """Until whoever holds the other end has closed it, or is gone."""
+    """Wait until the process at the other end has closed it, or has ended."""
     try:
         while True:
             await anyio.wait_readable(stdin)

@@ -73,7 +73,7 @@ class ServedSeat:
                 call.scope.cancel()
 
     async def call(self, name: str, arguments: Mapping[str, Any], call: Call) -> CallToolResult:
-        """Call a tool; the caller cancels `call.scope` when nobody waits for the result any more."""
+        """Call a tool; the caller cancels `call.scope` when no client waits for the result any more."""
         episode = self.episode
         if episode.is_sealed:
             episode.metrics.calls["closed"] += 1
@@ -142,7 +142,7 @@ class ServedEpisode:
         return seat
 
     def opened(self, base_url: str) -> OpenedEpisode:
-        """The answer to whoever opened it: seats with their tokens, URLs, tools and opening messages."""
+        """The answer to the client that opened it: seats with their tokens, URLs, tools and opening messages."""
         seats = tuple(
             OpenedSeat(
                 name=seat.name,
@@ -205,7 +205,7 @@ class ServedEpisode:
             logger.warning("a cancelled tool call of episode %s did not end", self.episode.id)
 
     def note_seal(self) -> None:
-        """Note the seal, whoever made it, once."""
+        """Note the seal once, from any source."""
         if not self._is_sealed and self.episode.is_sealed:
             self._is_sealed = True
             self.events.add("sealed")

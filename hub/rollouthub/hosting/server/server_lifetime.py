@@ -1,4 +1,4 @@
-"""Serving until a signal, or until whoever started the server has gone."""
+"""Serving until a signal, or until the process that started the server has ended."""
 
 import os
 import signal

@@ -29,7 +29,7 @@ async def observed(
     """Draw and expose a run as it asks for, while it is played within; what is yielded observes it.
 
     `note` hears what is going on, `warn` what is wrong, a line at a time; `elsewhere` is
-    the advice to whoever blocks the event loop.
+    the advice to the author of a method that blocks the event loop.
 
     Raises:
         UsageError: a tracker is unknown or not installed, or the address of the metrics cannot be had.

@@ -89,7 +89,7 @@ def import_quietly(module: str) -> Any:
 
 
 def _loaded() -> Any:
-    """litellm, if it was prepared; somebody else, such as an environment, may have imported it as it is."""
+    """litellm, if it was prepared; other code, such as an environment, may have imported it unprepared."""
     return sys.modules.get("litellm") if _prepared.cache_info().currsize else None
 
 

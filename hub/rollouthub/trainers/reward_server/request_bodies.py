@@ -41,7 +41,7 @@ class Arrivals:
     """Receives the bodies of requests.
 
     If number or memory is exhausted, the body that has been arriving for longest is dropped, so that clients that send
-    slowly, or stop, block nobody else.
+    slowly, or stop, block no other client.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ def played(at: SharedWorker, base_url: str, env_id: int, seed: int, params: dict
     if task is None:
         return None
     pool = at.pool
-    assert pool is not None, "whoever listed the tasks opened the worker"
+    assert pool is not None, "the caller that listed the tasks opened the worker"
     caller = at.model.add(ProxyCaller(base_url, env_id, pool))
     try:
         return at.thread_worker.begin(at.wanted(task, seed, caller)).result()

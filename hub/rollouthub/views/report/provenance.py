@@ -1,4 +1,4 @@
-"""The provenance of a run's figures: what somebody else needs to reproduce them."""
+"""The provenance of a run's figures: what another person needs to reproduce them."""
 
 import json
 from collections.abc import Iterator

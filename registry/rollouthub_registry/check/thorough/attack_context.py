@@ -67,7 +67,7 @@ class AttackContext:
     tools: Tools = field(default_factory=Tools)
     access_points: tuple[AccessPoint, ...] = ACCESS_POINTS
     is_own: bool = True
-    """Whether the server was started for this check, so that nobody else uses it."""
+    """Whether the server was started for this check, so that no other client uses it."""
     is_local: bool = True
     """Whether the server runs on this machine."""
     wire: Wire = field(init=False)

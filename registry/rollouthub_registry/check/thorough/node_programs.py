@@ -111,7 +111,7 @@ class NodeTools:
 async def find_node_tools(folder: Path | None, variables: Mapping[str, str]) -> NodeTools:
     """The programs in the given folder, else in that of `$ROLLOUTHUB_NODE_TOOLS`.
 
-    The working folder is not searched: whoever put files there would choose the programs.
+    The working folder is not searched: files that were put there would choose the programs.
 
     Raises:
         NoNodeTools: no folder is named, they are not installed in it, or there is no Node.js that is new enough.

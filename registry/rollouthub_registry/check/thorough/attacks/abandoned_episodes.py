@@ -96,7 +96,7 @@ async def _nothing_runs(context: AttackContext, opened: OpenEpisode, shell: Shel
 
 
 async def forgotten(context: AttackContext) -> str:
-    """An episode that nobody ends must be closed by its server at its deadline, and its token must stop working."""
+    """An episode that no client ends must be closed by its server at its deadline, and its token must stop working."""
     opened = await context.open_raw(ttl_seconds=TTL_SECONDS)
     url = opened.seats[0].url
     session = raw_mcp.Session(context.wire, "of a forgotten episode", url)
