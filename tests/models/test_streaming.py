@@ -308,7 +308,7 @@ async def test_a_listener_that_never_takes_a_piece_has_the_calls_time() -> None:
 
     script = Script(streaming(chunk({"content": "hi"}, "stop"), DONE))
     async with script.serve() as url, direct(url) as model:
-        with anyio.fail_after(20), pytest.raises(ModelError, match="did not take it") as caught:
+        with anyio.fail_after(20), pytest.raises(ModelError, match="did not read the answer") as caught:
             await model.generate(streamed(ask(timeout_seconds=1), Listener(never)))
     assert (caught.value.retryable, len(script.asked)) == (False, 1)
 

@@ -60,7 +60,7 @@ async def test_every_turn_and_seat_gets_its_credit_and_words() -> None:
         ({"team": {"credit": True, "words": ""}}, "from -1 to 1"),
         ({"team": {"credit": 1}}, "lacks 'words'"),
         ({"team": {"credit": 1, "words": "x" * 2001}}, "at most 2,000"),
-        ({"winner": "buyer"}, "nobody asked for"),
+        ({"winner": "buyer"}, "unknown keys"),
     ],
 )
 async def test_an_answer_that_does_not_hold_is_sent_back_with_the_reason(more: dict[str, Any], complaint: str) -> None:
