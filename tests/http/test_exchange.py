@@ -233,6 +233,11 @@ async def test_a_small_answer_that_unpacks_to_a_large_one_is_refused() -> None:
         await ask(packed(gzip.compress(b" " * 2**20)))
 
 
+async def test_an_answer_packed_in_parts_that_hold_nothing_is_refused() -> None:
+    with pytest.raises(BrokenExchange, match="parts that hold nothing"):
+        await ask(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"") * 10_000, requests_each=1)
+
+
 async def test_endless_headers_behind_a_body_end_the_exchange() -> None:
     body = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nw\r\n0\r\n"
     with pytest.raises(BrokenExchange, match="headers are larger"):

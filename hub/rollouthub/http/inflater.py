@@ -7,6 +7,8 @@ from rollouthub.http.no_answer import BrokenExchange
 ENCODINGS = frozenset({"gzip", "x-gzip", "deflate"})
 """Values of `Content-Encoding` that can be unpacked."""
 _MOST_AT_ONCE = 256 * 2**10
+_MOST_EMPTY = 100
+"""Most parts without a byte in them, one after another: each takes time, and adds nothing to any bound."""
 _GZIP_OR_ZLIB, _BARE = 32 + zlib.MAX_WBITS, -zlib.MAX_WBITS
 
 
@@ -18,6 +20,7 @@ class Inflater:
         self._has_more = False
         """Whether the last piece was as large as allowed, so that more of it may wait inside zlib."""
         self._is_begun = False
+        self._empty_parts = 0
         self._state = zlib.decompressobj(_GZIP_OR_ZLIB)
 
     def feed(self, packed: bytes) -> None:
@@ -39,7 +42,11 @@ class Inflater:
                 self._packed = self._state.unconsumed_tail or self._state.unused_data
                 self._has_more = len(piece) == _MOST_AT_ONCE and not self._state.eof
                 if piece:
+                    self._empty_parts = 0
                     return piece
+                self._empty_parts += self._state.eof
+                if self._empty_parts > _MOST_EMPTY:
+                    raise BrokenExchange("the answer is packed in parts that hold nothing")
         except zlib.error as error:
             raise BrokenExchange(f"the answer cannot be unpacked: {error}") from None
         return b""

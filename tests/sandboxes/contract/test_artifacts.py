@@ -151,6 +151,16 @@ async def test_a_state_that_unpacks_without_end_is_refused(sandbox: Sandbox) -> 
             await bring_back(sandbox, bomb)
 
 
+async def test_a_state_with_a_file_of_holes_is_refused(sandbox: Sandbox) -> None:
+    archive, hollow = io.BytesIO(), tarfile.TarInfo("hollow")
+    size = str(100 << 40)
+    hollow.pax_headers = {"GNU.sparse.name": "hollow", "GNU.sparse.size": size, "GNU.sparse.map": "0,0"}
+    with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as packed:
+        packed.addfile(hollow)
+    with pytest.raises(ValueError, match="'hollow' is a sparse file"):
+        await bring_back(sandbox, state(archive.getvalue()))
+
+
 @pytest.mark.parametrize("name", ["../up", "/etc/x", "a/../../up"])
 async def test_a_state_places_nothing_by_a_path_that_leaves_the_sandbox(sandbox: Sandbox, name: str) -> None:
     archive = io.BytesIO()
