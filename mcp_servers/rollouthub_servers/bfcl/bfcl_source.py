@@ -1,6 +1,5 @@
 """Locates BFCL (a published wheel, or a folder with `bfcl_eval`), its requirements, and the program that runs it."""
 
-import shutil
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from packaging.utils import canonicalize_name
 
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.importers import ImportSource, Note
+from rollouthub_servers.foreign.copied_folder import copy_folder
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home, lock_requirements
 
@@ -80,10 +80,11 @@ class BfclSource:
     def keep(self, data: Path, lock: ForeignLock) -> None:
         """Write the lock into a package's folder and, for a checkout, copy BFCL's code there."""
         if lock.wheel is None:
-            shutil.copytree(
+            copy_folder(
                 self.folder / PACKAGE,
                 data / CODE / PACKAGE,
-                ignore=lambda folder, names: [name for name in names if not _is_code(Path(folder, name))],
+                lambda folder, names: [name for name in names if not _is_code(Path(folder, name))],
+                within=self.folder,
             )
         lock.write(data, CODE)
 

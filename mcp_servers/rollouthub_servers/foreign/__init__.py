@@ -22,6 +22,8 @@ From the bottom up:
                   episodes, `alone()` for those that hold one.
 `session`         `ForeignSession`: one connection; `ask("do", seconds=…, key=value)`, faults typed.
 `package`         `ImportedPackage`: the folder with `env.toml`, module and files that an import writes.
+`copied_folder`   `copy_folder`: how an import copies, so that no link brings in a file of this machine.
+`yaml_text`       `read_yaml`: YAML of strangers, whose aliases may not repeat it without bound.
 
 The agent never meets any of this: tools are the environment class's, which decides what of an answer is shown.
 """

@@ -18,11 +18,13 @@ from rollouthub.errors import ConfigError
 from rollouthub.plugins.env_toml import FILE_NAME
 from rollouthub.plugins.importers import Identity
 from rollouthub.plugins.manifest import parse_manifest
+from rollouthub.text import one_line
 
 UNSTATED = "LicenseRef-unstated"
 """The licence of a package without a named licence: it says that it is unknown; the publisher has to find out."""
 _MOST_LINES = 40
-_MODULE = '''"""{title}, from {source}."""
+_PART = re.compile(r"\w[\w.+-]{0,99}")
+_MODULE = '''"""{about}"""
 
 from pathlib import Path
 from typing import Any
@@ -47,7 +49,7 @@ class ImportedConfig({config}):
 
 
 class Imported({environment}, Environment[ImportedConfig]):
-    """{title}, from {source}."""
+    """{about}"""
 
     version = "{version}"
 '''
@@ -156,8 +158,7 @@ class ImportedPackage:
         """
         module, _, environment = self.base.partition(":")
         names = {
-            "source": self.source,
-            "title": self.title,
+            "about": _quoted(f"{self.title}, from {self.source}."),
             "folder": self.folder,
             "version": self.version,
             "environment": environment,
@@ -175,6 +176,16 @@ class ImportedPackage:
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
         return folder / f"{self.module}.py"
+
+
+def is_part(name: object) -> bool:
+    """Whether a name that foreign code or files chose can be that of a file or a folder, wherever that stands."""
+    return isinstance(name, str) and _PART.fullmatch(name) is not None
+
+
+def _quoted(text: str) -> str:
+    """A text of strangers on one line, for the inside of a docstring, which it cannot end."""
+    return one_line(text).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def package_name(identity: Identity, folder: str) -> str:

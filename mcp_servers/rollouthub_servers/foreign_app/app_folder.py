@@ -12,6 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from rollouthub.errors import ConfigError
+from rollouthub_servers.foreign.copied_folder import copy_folder
 from rollouthub_servers.foreign.partial_lock import lock_without
 from rollouthub_servers.foreign.requirements import PYTHON, ForeignLock, foreign_home
 
@@ -61,14 +62,7 @@ class AppFolder:
         Raises:
             ConfigError: it is too large, or holds a link that leads out of it.
         """
-        total = 0
-        for file in self.folder.rglob("*"):
-            if file.is_symlink() and not file.resolve().is_relative_to(self.folder.resolve()):
-                raise ConfigError(f"{self.name}: {file.relative_to(self.folder)} is a link that leads out of it")
-            total += file.stat().st_size if file.is_file() else 0
-            if total > MOST_BYTES:
-                raise ConfigError(f"{self.name}: it is larger than {MOST_BYTES:,} bytes")
-        shutil.copytree(self.folder, target, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+        copy_folder(self.folder, target, shutil.ignore_patterns(*_LEFT_OUT), most_bytes=MOST_BYTES)
 
 
 def lock_app(

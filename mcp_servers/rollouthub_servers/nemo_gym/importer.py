@@ -27,6 +27,7 @@ from rollouthub.plugins.importers import (
 from rollouthub.plugins.lock import LockedDependency
 from rollouthub.task import Task
 from rollouthub.values import Frozen
+from rollouthub_servers.foreign.copied_folder import check_links, copy_file, copy_folder
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
 from rollouthub_servers.foreign.partial_lock import lock_without
 from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
@@ -66,6 +67,7 @@ BASE = (
 """The dependencies of NeMo Gym that a server's process imports, without trackers and test tools."""
 _JUDGED = "it asks a model itself, such as a judge, and none is given to it here"
 _FEW, _FEW_SHOWN, _SHOWN = 50, 3, 600
+_LEFT_OUT = shutil.ignore_patterns("__pycache__", ".venv")
 _README = """\
 The resources server `{name}` of NeMo Gym, configured as in `{config}`: {count} tasks.
 
@@ -189,6 +191,7 @@ def _look(server: ServerFolder, given: NemoGymImport) -> _Found:
     configured: Configured | None = None
     count = bad = 0
     try:
+        check_links(server.folder, _LEFT_OUT)
         all_configured = server.configured()
         if not all_configured:
             reasons.append("configs/: no file configures it")
@@ -242,12 +245,10 @@ def _write(
     (data / ROWS).mkdir(parents=True)
     splits = server.rows()
     for split, file in splits.items():
-        shutil.copy(file, data / ROWS / f"{split}.jsonl")
+        copy_file(file, data / ROWS / f"{split}.jsonl", server.folder)
     own = None if is_wheel else f"server/resources_servers/{server.name}"
     if own is not None:
-        shutil.copytree(
-            server.folder, data / own, symlinks=False, ignore=shutil.ignore_patterns("__pycache__", ".venv")
-        )
+        copy_folder(server.folder, data / own, _LEFT_OUT)
     needed = (*server.requirements(given.without), *given.requirements)
     lock = _lock(needed, given.without).model_copy(update={"wheel": wheel})
     lock.write(data, "server")

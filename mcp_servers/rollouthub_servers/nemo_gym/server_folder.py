@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import yaml
 from packaging.utils import canonicalize_name
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError
+from rollouthub_servers.foreign.yaml_text import read_yaml
 
 SERVERS = "resources_servers"
 _YAML_BYTES = 1 << 20
@@ -112,7 +112,12 @@ def find_servers(root: Path) -> list[ServerFolder]:
     if (root / "app.py").is_file():
         return [ServerFolder(root.resolve())]
     base = root / SERVERS if (root / SERVERS).is_dir() else root
-    return [ServerFolder(each.resolve()) for each in sorted(base.iterdir()) if (each / "app.py").is_file()]
+    return [ServerFolder(each.resolve()) for each in sorted(base.iterdir()) if _holds_server(each)]
+
+
+def _holds_server(folder: Path) -> bool:
+    # A link of a repository may lead to any folder of this machine.
+    return not folder.is_symlink() and (folder / "app.py").is_file()
 
 
 def missing_keys(settings: Mapping[str, JsonValue], given: Mapping[str, JsonValue]) -> list[str]:
@@ -150,7 +155,10 @@ def _resolved(value: JsonValue, known: Mapping[str, str]) -> JsonValue:
         stands = found[3] if found[3] is not None and found[2] not in known else known.get(found[2], "")
         if found[0] == text:
             # A whole value keeps its kind: a number, null, a quoted text.
-            return cast(JsonValue, yaml.safe_load(stands)) if stands.strip() else ""
+            try:
+                return cast(JsonValue, read_yaml(stands)) if stands.strip() else ""
+            except ValueError as error:
+                raise ConfigError(f"{found[0][:120]!r} has no value: {str(error)[:300]}") from error
         text = text[: found.start()] + stands + text[found.end() :]
     return text
 
@@ -159,8 +167,8 @@ def _document(file: Path) -> dict[str, Any]:
     try:
         if file.stat().st_size > _YAML_BYTES:
             raise ConfigError(f"{file} is larger than {_YAML_BYTES:,} bytes")
-        document = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        document = read_yaml(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{file} is no configuration: {str(error)[:300]}") from error
     return cast(dict[str, Any], document) if isinstance(document, dict) else {}
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import anyio
-import yaml
 from mcp_types import Tool
 from pydantic import Field, JsonValue
 
@@ -28,6 +27,7 @@ from rollouthub.text import plain
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
 from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
+from rollouthub_servers.foreign.yaml_text import read_yaml
 from rollouthub_servers.foreign_app.app_folder import AppFolder
 from rollouthub_servers.foreign_app.app_source import (
     SOURCES,
@@ -157,7 +157,11 @@ def _split(settings: Mapping[str, JsonValue]) -> tuple[OpenEnvImport, dict[str, 
 def _found(source: ImportSource, note: Note) -> list[_OpenEnvFolder]:
     root, needs = source_folder(source, note)
     places = (
-        [root] if _serves(root) else [each for each in sorted((*root.glob("*"), *root.glob("envs/*"))) if _serves(each)]
+        [root]
+        if _serves(root)
+        else [
+            each for each in sorted((*root.glob("*"), *root.glob("envs/*"))) if not each.is_symlink() and _serves(each)
+        ]
     )
     if not places:
         raise ConfigError(f"there is no environment in {source.text!r}: no folder with server/app.py or openenv.yaml")
@@ -173,8 +177,8 @@ def _serves(folder: Path) -> str:
     if not file.is_file() or file.stat().st_size > _YAML_BYTES:
         return APP if is_server else ""
     try:
-        document: Any = yaml.safe_load(file.read_text(encoding="utf-8", errors="replace"))
-    except (yaml.YAMLError, RecursionError):
+        document = read_yaml(file.read_text(encoding="utf-8", errors="replace"))
+    except ValueError:
         return APP if is_server else ""
     app = cast("dict[str, Any]", document).get("app") if isinstance(document, dict) else None
     return app if isinstance(app, str) and ":" in app else APP if is_server else ""

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.importers import NO_SNAPSHOT, Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub.text import plain
-from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
+from rollouthub_servers.foreign.package import ImportedPackage, is_part, new_folder, package_name
 from rollouthub_servers.foreign.requirements import foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.foreign_app.app_folder import AppFolder
@@ -158,9 +158,12 @@ async def described(runtime: ForeignRuntime) -> tuple[dict[str, dict[str, Any]],
     """
     try:
         async with runtime.session() as session:
-            offered = {each["name"]: each for each in await session.ask("describe", seconds=BEGIN_SECONDS)}
+            offers: list[dict[str, Any]] = await session.ask("describe", seconds=BEGIN_SECONDS)
             libraries: list[str] = await session.ask("libraries", seconds=BEGIN_SECONDS)
+        offered: dict[str, dict[str, Any]] = {str(each["name"]): each | {"name": str(each["name"])} for each in offers}
         for name, offer in offered.items():
+            if not is_part(name):  # it names a folder
+                offer["refused"] = "its name is none that a folder can have"
             if "refused" in offer:
                 continue
             split = next((split for split, count in offer["splits"].items() if count), None)

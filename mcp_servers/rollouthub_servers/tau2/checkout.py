@@ -1,7 +1,6 @@
 """`Checkout`: τ²-bench on this machine: its domains, their tasks, what it needs, and the program that runs it."""
 
 import json
-import shutil
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from packaging.utils import canonicalize_name
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError
+from rollouthub_servers.foreign.copied_folder import copy_file, copy_folder
 from rollouthub_servers.foreign.program import ForeignProgram
 
 CODE = "code"
@@ -133,12 +133,12 @@ class Checkout:
         data.
         """
         code = data / CODE
-        shutil.copytree(self.root / _PACKAGE, code / _PACKAGE, ignore=_but_python)
-        shutil.copytree(self.root / _SIMULATOR, code / _SIMULATOR)
+        copy_folder(self.root / _PACKAGE, code / _PACKAGE, _but_python, within=self.root)
+        copy_folder(self.root / _SIMULATOR, code / _SIMULATOR, within=self.root)
         for domain in domains:
-            shutil.copytree(self.root / _DOMAINS / domain, code / _DOMAINS / domain, ignore=_but_worlds)
+            copy_folder(self.root / _DOMAINS / domain, code / _DOMAINS / domain, _but_worlds, within=self.root)
         if (self.root / "LICENSE").is_file():
-            shutil.copy(self.root / "LICENSE", code / "LICENSE")
+            copy_file(self.root / "LICENSE", code / "LICENSE", self.root)
 
 
 def program_of(

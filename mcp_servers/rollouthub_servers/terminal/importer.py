@@ -1,7 +1,6 @@
 """`HarborImporter`: lists which Harbor tasks of a folder can be run here, and writes an environment of them."""
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from rollouthub.errors import ConfigError, DataError
 from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub.sandbox import Build
+from rollouthub_servers.foreign.copied_folder import copy_folder
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
 from rollouthub_servers.terminal.config import TerminalConfig
 from rollouthub_servers.terminal.containers import agent_spec
@@ -70,7 +70,7 @@ class HarborImporter:
         with new_folder(out) as partial:
             for task_id, place in find_tasks(str(folder)):
                 if task_id in runs:
-                    shutil.copytree(place, partial / TASKS / task_id)
+                    copy_folder(place, partial / TASKS / task_id)
             file = package.write(partial)
         return [out / file.name]
 

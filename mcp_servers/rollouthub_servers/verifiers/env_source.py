@@ -11,6 +11,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from rollouthub.errors import ConfigError
+from rollouthub_servers.foreign.package import is_part
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
 from rollouthub_servers.verifiers.env_record import CODE, EnvRecord, Kind
@@ -60,7 +61,7 @@ class EnvFolder:
         Raises:
             ConfigError: it has none, or no module of its name.
         """
-        if not _NAME.fullmatch(self.module):
+        if not _NAME.fullmatch(self.module) or not is_part(self.name):  # it names a folder, too
             raise ConfigError(f"pyproject.toml: {self.name[:80]!r} names no module")
         text = "\n".join(self._sources())
         if not text:

@@ -19,7 +19,7 @@ from rollouthub.plugins.components import component
 from rollouthub.plugins.importers import NO_SNAPSHOT, Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub.plugins.lock import LockedDependency
 from rollouthub.text import plain
-from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
+from rollouthub_servers.foreign.package import ImportedPackage, is_part, new_folder, package_name
 from rollouthub_servers.foreign.partial_lock import lock_without
 from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
@@ -201,6 +201,8 @@ def _examined(env: EnvFolder, wheel: LockedDependency | None, given: VerifiersIm
     splits = {split: count for split, count in splits.items() if count}
     if not splits:
         reasons.append("it has no rows")
+    if bad := [split for split in splits if not is_part(split)]:  # each names a file
+        reasons.append(f"no file can be named as its split {plain(bad[0], 80)!r}")
     facts: dict[str, JsonValue] = {
         "kind": kind,
         "class": answer["type"],

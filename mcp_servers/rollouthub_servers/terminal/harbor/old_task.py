@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import tomli_w
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from rollouthub_servers.foreign.yaml_text import read_yaml
 from rollouthub_servers.terminal.harbor.dataset import OLD_FILE, TASK_FILE
 from rollouthub_servers.terminal.harbor.task_files import folder_files
 
@@ -72,6 +72,12 @@ def convert(place: Path, out: Path) -> None:
         reasons += _answers_in_image(dockerfile)
     if not (place / TESTS_SCRIPT).is_file():
         reasons.append(f"{TESTS_SCRIPT} is missing")
+    own = (OLD_FILE, *COMPOSE, TESTS_SCRIPT, "solution.sh")
+    reasons += [
+        f"{name} is a link that leads out of the task"
+        for name in own
+        if not (place / name).resolve().is_relative_to(place.resolve())
+    ]
     if reasons:
         raise NotConverted(*reasons)
     environment = out / "environment"
@@ -121,8 +127,8 @@ def _yaml(file: Path) -> dict[str, Any]:
     try:
         if file.stat().st_size > MOST_BYTES:
             raise NotConverted(f"{file.name} is longer than {MOST_BYTES:,} bytes")
-        found = yaml.safe_load(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        found = read_yaml(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
         raise NotConverted(f"{file.name} cannot be read: {str(error).splitlines()[0]:.200}") from None
     if not isinstance(found, dict):
         raise NotConverted(f"{file.name} holds no table")
