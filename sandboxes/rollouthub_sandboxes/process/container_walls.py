@@ -3,6 +3,8 @@
 The container's image is only what the system's programs are laid over, read-only, as bubblewrap lays them.
 """
 
+import csv
+import io
 import os
 import shutil
 import subprocess
@@ -63,15 +65,22 @@ class ContainerEngine:
         options += ["--tmpfs", "/tmp:rw,mode=1777,size=1g"]
         options += _open_parents(folder, (folder, guard, *machine.folders, *machine.hidden, *shown))
         for path in (*machine.folders, *machine.files, guard, *shown):
-            options += ["--mount", f"type=bind,source={path},target={path},readonly"]
+            options += _mount(path, path, "readonly")
         for path in machine.hidden:
             if not any(each.is_relative_to(path) or path.is_relative_to(each) for each in (*shown, guard)):
                 options += ["--tmpfs", f"{path}:ro,size=4k"]
-        options += ["--mount", f"type=bind,source={folder},target={folder}", "--workdir", str(workdir)]
+        options += [*_mount(folder, folder), "--workdir", str(workdir)]
         for name in variables:
             options += ["--env", name]
         interpreter = str(Path(sys.executable).resolve())
         return (*self.command, *options, "--entrypoint", interpreter, self.image, *guarded(command)[1:])
+
+
+def _mount(source: Path, target: Path, *more: str) -> list[str]:
+    """The option that mounts a path. It is a line of CSV: a comma in a name would end the name, and begin an option."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(["type=bind", f"source={source}", f"target={target}", *more])
+    return ["--mount", line.getvalue()]
 
 
 def _open_parents(folder: Path, mounted: Sequence[Path]) -> list[str]:
@@ -88,7 +97,7 @@ def _open_parents(folder: Path, mounted: Sequence[Path]) -> list[str]:
                     place.mkdir(exist_ok=True, mode=0o755)
                 else:
                     place.touch()
-        options += ["--mount", f"type=bind,source={empty},target=/{top}"]
+        options += _mount(empty, Path("/", top))
     return options
 
 

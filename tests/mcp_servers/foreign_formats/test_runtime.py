@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -226,6 +227,19 @@ async def test_without_walls_it_is_not_run_unless_the_user_says_so(
     finally:
         namespaces_problem.cache_clear()
         container_engine.cache_clear()
+
+
+async def test_no_name_of_a_folder_mounts_something_else(walls: str, tmp_path: Path) -> None:
+    folder = tmp_path / 'a,type=volume,source=other "b"'
+    folder.mkdir()
+    (folder / "own").write_text("own")
+    runtime = ForeignRuntime(replace(PROGRAM, shown=(folder,)))
+    try:
+        async with runtime.session() as session:
+            assert session.process.walls == walls
+            assert await session.ask("read", seconds=10, path=str(folder / "own")) == "own"
+    finally:
+        runtime.close()
 
 
 def test_it_ends_with_the_hub_whatever_ends_that(walls: str) -> None:
