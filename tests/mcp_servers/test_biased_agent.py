@@ -98,7 +98,15 @@ async def _play_functions(name: str, rows: Sequence[Mapping[str, str]], sandbox:
     _gains_nothing(_functions(rows), folder, words)
 
 
-@pytest.mark.parametrize("sandbox", ["process", pytest.param("docker", marks=pytest.mark.soak)])
+@pytest.fixture
+def sandbox(request: pytest.FixtureRequest) -> str:
+    """What is broken; processes alone behind walls, since without them this machine would be broken."""
+    if request.param == "process":
+        request.getfixturevalue("namespaces")
+    return request.param
+
+
+@pytest.mark.parametrize("sandbox", ["process", pytest.param("docker", marks=pytest.mark.soak)], indirect=True)
 async def test_who_breaks_the_sandbox_of_a_function_it_does_not_know_gains_nothing(
     sandbox: str, tmp_path: Path
 ) -> None:
@@ -106,7 +114,7 @@ async def test_who_breaks_the_sandbox_of_a_function_it_does_not_know_gains_nothi
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("sandbox", ["process", "docker"])
+@pytest.mark.parametrize("sandbox", ["process", "docker"], indirect=True)
 async def test_who_breaks_the_sandbox_of_a_humaneval_task_gains_nothing(
     sandbox: str, tmp_path: Path, real_data: Path
 ) -> None:

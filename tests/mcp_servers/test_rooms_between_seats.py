@@ -73,6 +73,8 @@ def place(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.soak)])
 def sandbox(request: pytest.FixtureRequest) -> str:
+    if request.param == "process":  # without walls, a seat's `kill -9 -1` would end who tests, too
+        request.getfixturevalue("namespaces")
     return request.param
 
 
