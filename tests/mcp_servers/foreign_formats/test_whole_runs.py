@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,9 @@ class Killer:
         self.asked += 1
         if self.asked == TASKS // 2:
             self.killed = [pid for pid in descendants(os.getpid()) if _is_driver(pid)]
-            os.kill(self.killed[0], signal.SIGKILL)
+            for pid in self.killed:  # the guard that watches it comes first, where it has no other walls
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         is_first = all(message.role != "tool" for message in request.messages)
         call = ToolRequest(id="call-1", name="verify", arguments='{"x": {"word": "right"}}')
         message = assistant("", call) if is_first else assistant("Done.")
