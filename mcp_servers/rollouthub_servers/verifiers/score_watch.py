@@ -26,12 +26,12 @@ class _Heard(logging.Handler):
         error, told = sys.exc_info()[1], record.getMessage()
         if error is not None and "reward function" in told:
             said = f"{type(error).__name__}: {error}"[:_SHOWN]
-            self.failed.append({"said": said, "outside": _is_outside(error)})
+            self.failed.append({"said": said, "outside": is_outside(error)})
         elif any(words in told for words in _SWALLOWED):
             self.failed.append({"said": told[:_SHOWN], "outside": False})
 
 
-def _is_outside(error: "BaseException | None") -> bool:
+def is_outside(error: "BaseException | None") -> bool:
     """Whether the network or a service is among a failure's causes."""
     seen = 0
     while error is not None and seen < 20:

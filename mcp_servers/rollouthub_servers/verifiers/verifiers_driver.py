@@ -15,7 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rollouthub_servers.foreign.forked_serving import seed_all, serve_forked, stand_in
-from rollouthub_servers.foreign.serving import Session, arguments
+from rollouthub_servers.foreign.serving import Refused, Session, arguments
+from rollouthub_servers.verifiers.score_watch import is_outside
 
 _KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "PRIME_API_KEY")
 """What stands there without a judge, so that clients can be made that are never asked."""
@@ -55,6 +56,23 @@ def reason_of(error: BaseException) -> str:
     return said
 
 
+def _acted(act: "Callable[..., Any]") -> "Callable[..., Any]":
+    """The function, which returns what the environment's code failed at, unless a service was missing."""
+
+    def answer(**given: Any) -> Any:
+        try:
+            return act(**given)
+        except Refused:
+            raise
+        except Exception as error:
+            if is_outside(error):
+                raise
+            traceback.print_exc()
+            return {"broke": f"{type(error).__name__}: {error}"[:_SHOWN]}
+
+    return answer
+
+
 def open_session(world: Any) -> Session:
     """A session's functions: those of the world, and of the one rollout that is played in it."""
     rollout = world.rollout()
@@ -74,8 +92,8 @@ def open_session(world: Any) -> Session:
         "describe": describe,
         "rows": world.rows,
         "begin": begin,
-        "call": rollout.call,
-        "answer": rollout.answer,
+        "call": _acted(rollout.call),
+        "answer": _acted(rollout.answer),
         "score": rollout.score,
         "score_group": world.score_group,
     }

@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from rollouthub.environment import Environment, EnvironmentConfig
 from rollouthub.errors import ConfigError, SandboxOverrun, TaskError, ToolError, VerifierError
 from rollouthub.limits import Limits
-from rollouthub.messages import Message
+from rollouthub.messages import Message, assistant
 from rollouthub.score import Score, Submission
 from rollouthub.task import BadRow, Public, Secret, Task
 from rollouthub.tools import shown_result, text_result
@@ -61,6 +61,7 @@ class Verifiers(Environment[VerifiersConfig]):
         self._tools: list[Tool] = []
         self._is_over = False
         self._calls = 0
+        self._steps: list[tuple[str, dict[str, Any]]] = []
 
     @classmethod
     def splits(cls, config: Any) -> tuple[str, ...]:
@@ -142,6 +143,13 @@ class Verifiers(Environment[VerifiersConfig]):
         assert self._session is not None
         ask = self._session.ask if do == "begin" else partial(self._session.act, what="what the agent did")
         answer = await ask(do, seconds=seconds, **given)
+        if isinstance(answer, dict) and "broke" in answer:
+            self._is_over = True
+            said = f"the environment's code failed at what the agent did: {answer['broke']}"
+            if await self._fails_anyway():
+                raise TaskError(f"{self._session.process.program.name} fails at an empty answer, too: {said}")
+            raise SandboxOverrun(said)
+        self._steps.append((do, given))
         try:
             seen = Seen.model_validate(answer)
         except ValidationError as error:
@@ -200,6 +208,17 @@ class Verifiers(Environment[VerifiersConfig]):
             if await self._hangs_anyway():
                 raise VerifierError(f"the rubric gives no score, whatever was said: {error}") from error
             raise
+
+    async def _fails_anyway(self) -> bool:
+        """Whether an empty answer in this place makes the environment's code fail, too."""
+        answer: Any = None
+        try:
+            async with self._runtime.session() as session:
+                for do, given in (*self._steps, ("answer", {"message": said_of(assistant(""))})):
+                    answer = await session.ask(do, seconds=self.config.call_seconds, **given)
+        except (TaskError, ForeignRefusal):
+            return True
+        return isinstance(answer, dict) and "broke" in answer
 
     async def _hangs_anyway(self) -> bool:
         """Whether scoring ends a session even if nothing was said."""

@@ -223,12 +223,23 @@ async def test_words_that_end_or_never_leave_the_rollouts_process_are_the_agents
             assert await another.seats["agent"].reply([assistant("2")]) == [user("Are you sure?")]
 
 
-async def test_code_that_fails_is_a_fault_of_that_episode_alone(folder: Path) -> None:
+async def test_words_that_make_the_environments_code_fail_are_the_agents(folder: Path) -> None:
     async with hosted(folder, "talk") as host, opened(host) as other:
         async with opened(host) as episode:
-            with pytest.raises(TaskError, match="KeyError"):
+            await episode.seats["agent"].reply([assistant("2")])
+            with pytest.raises(SandboxOverrun, match="KeyError"):
                 await episode.seats["agent"].reply([assistant("fail")])
+            score = await episode.conclude(Submission(stop=Stop.FINISHED))
+            assert score is not None and score.reward == 0.0
+            assert {fault.boundary for fault in episode.faults} == {"agent"}
         assert await other.seats["agent"].reply([assistant("2")]) == [user("Are you sure?")]
+
+
+@pytest.mark.parametrize("kind", ["fails", "offline"])
+async def test_code_that_fails_whatever_is_said_or_for_want_of_a_service_is_a_fault(folder: Path, kind: str) -> None:
+    async with hosted(folder, kind) as host, opened(host) as episode:
+        with pytest.raises(TaskError):
+            await episode.seats["agent"].reply([assistant("2")])
 
 
 async def asked(kind: str, do: str, judge: str = "refuse", **given: Any) -> Any:

@@ -64,6 +64,22 @@ class Talk(vf.MultiTurnEnv):
         state["client"] = self.client
 
 
+class Failing(Talk):
+    """Fails whatever is said, or lacks a service where something is said."""
+
+    def __init__(self, *args: Any, offline: bool, **given: Any) -> None:
+        super().__init__(*args, **given)
+        self.offline = offline
+
+    async def env_response(self, messages: Any, state: Any) -> Any:
+        """Fail."""
+        if not self.offline:
+            raise KeyError("whatever")
+        if messages[-1].content:
+            raise ConnectionRefusedError("no service")
+        return await super().env_response(messages, state)
+
+
 def count(state: Any, x: int = 0) -> int:
     """Count calls, in this rollout and in the process."""
     state["count"] = state.get("count", 0) + x
@@ -111,4 +127,6 @@ def load_environment(kind: str = "talk") -> Any:
         return vf.MultiTurnEnv(rows(), vf.Rubric(broken if kind == "broken" else judged), max_turns=1)
     if kind == "judge":
         return vf.MultiTurnEnv(rows(), vf.JudgeRubric(exact), max_turns=1)
+    if kind in ("fails", "offline"):
+        return Failing(rows(), vf.Rubric(exact), max_turns=3, offline=kind == "offline")
     return Talk(rows(), vf.Rubric(exact, turns), max_turns=3)
