@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -210,23 +210,28 @@ def _examined(env: EnvFolder, wheel: LockedDependency | None, given: VerifiersIm
         "tools": ", ".join(answer["tools"]),
         "judges": ", ".join(answer["judges"]),
     }
-    unpromised: list[str] = list(answer.get("unpromised", ()))
-    if answer["judges"]:
-        unpromised.append("a score where its judge would be asked: that is a fault of the verifier")
-    unpromised += [
-        f"more than the first {splits[split]:,} of {'endless' if count is None else f'{count:,}'} rows of {split}"
-        for split, count in counts.items()
-        if count is None or count > given.rows
-    ]
     candidate = Candidate(
         id=env.name,
         reasons=tuple(reasons),
         lifted_by=("judge=none",) if reasons == [_JUDGED] else (),
         facts=facts,
-        unpromised=tuple(unpromised),
+        unpromised=tuple(_unpromised(answer, counts, splits)),
     )
     record = record.model_copy(update={"splits": splits, "max_turns": answer["max_turns"]})
     return _Found(env, candidate, record, lock, bool(answer["group"]))
+
+
+def _unpromised(
+    answer: Mapping[str, Any], counts: Mapping[str, int | None], splits: Mapping[str, int]
+) -> Iterator[str]:
+    """What its card says cannot be promised."""
+    yield from answer.get("unpromised", ())
+    if answer["judges"]:
+        yield "a score where its judge would be asked: that is a fault of the verifier"
+    for split, kept in splits.items():
+        count = counts[split]
+        if count is None or count > kept:
+            yield f"more than the first {kept:,} of {'endless' if count is None else f'{count:,}'} rows of {split}"
 
 
 def _lay(env: EnvFolder, record: EnvRecord, given: VerifiersImport, data: Path) -> None:

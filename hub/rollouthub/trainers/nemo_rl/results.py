@@ -8,6 +8,7 @@ from mcp_types import Tool
 from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference, check_one_seat, training_rows
 from rollouthub.export.shown_tools import shown_tools
 from rollouthub.export.task_rows import COLUMN
+from rollouthub.export.training_row import TrainingRow
 from rollouthub.models.response_items import Bytes, input_items, tool_params, words
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.nemo_rl.response_items import TOKEN_FIELDS, output_items, usage_of
@@ -39,16 +40,10 @@ def gym_result(
         NotTrainable: the rollout must not be trained on, makes several rows, or has only masked tokens; or several
         seats are trained, and `seat` names none.
     """
-    rows = training_rows(rollout, seat=seat)
-    if seat is None:
-        check_one_seat(rollout, "a result of NeMo Gym's")
-    if len(rows) > 1:
-        reason = f"it makes {len(rows)} rows, and a result of NeMo Gym is one conversation"
-        raise NotTrainable(RefusalReason(Refusal.FORKED, reason, rollout.rollout_id))
-    segment = rows[0].segment
+    row = _only_row(rollout, seat)
     known = {turn.index: turn for turn in rollout.turns}
-    turns = [known[index] for index in rows[0].turns]
-    output = output_items(turns, segment, media)
+    turns = [known[index] for index in row.turns]
+    output = output_items(turns, row.segment, media)
     if not any(TOKEN_FIELDS[0] in item for item in output):
         raise NotTrainable(RefusalReason(Refusal.FILTERED, "all that it sampled is masked", rollout.rollout_id))
     shown = shown_tools(rollout, turns, tools) if tools else ()
@@ -67,7 +62,7 @@ def gym_result(
             "tools": params["tools"],
             "usage": usage_of(rollout),
         },
-        "reward": rows[0].reward,
+        "reward": row.reward,
         "agent_ref": {"type": "responses_api_agents", "name": agent},
         "_ng_task_index": task_index,
         "_ng_rollout_index": rollout_index,
@@ -75,7 +70,7 @@ def gym_result(
         "rollout_id": rollout.rollout_id,
         "policy_version_min": rollout.policy_version_min,
         "policy_version_max": rollout.policy_version_max,
-        "truncated": rows[0].is_truncated,
+        "truncated": row.is_truncated,
     }
     assert rollout.score is not None
     if rollout.score.components:
@@ -83,6 +78,21 @@ def gym_result(
         parts = rollout.score.components.items()
         result["reward_components"] = {name: part.value * part.weight for name, part in parts}
     return result
+
+
+def _only_row(rollout: Rollout, seat: str | None) -> TrainingRow:
+    """The one row that a rollout makes.
+
+    Raises:
+        NotTrainable: it must not be trained on, makes several rows, or several seats are trained and `seat` names none.
+    """
+    rows = training_rows(rollout, seat=seat)
+    if seat is None:
+        check_one_seat(rollout, "a result of NeMo Gym's")
+    if len(rows) > 1:
+        reason = f"it makes {len(rows)} rows, and a result of NeMo Gym is one conversation"
+        raise NotTrainable(RefusalReason(Refusal.FORKED, reason, rollout.rollout_id))
+    return rows[0]
 
 
 def first_tokens(rollout: Rollout, seat: str | None = None) -> FirstTokens | None:

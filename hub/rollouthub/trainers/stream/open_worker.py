@@ -11,6 +11,7 @@ from typing import Any, cast
 import anyio
 
 from rollouthub.engine.group_scoring import group_scoring
+from rollouthub.engine.open_plan import OpenPlan
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.pool import Pool
 from rollouthub.engine.run_control import LiveRun
@@ -68,25 +69,21 @@ async def rollout_worker(
         scores_groups=True,
     ) as session:
         _check_groups(session, no_groups)
-        opened, writer, live = session.opened, session.writer, session.live
+        writer, live = session.writer, session.live
         orders = SampleRequests(PolicyVersions(policy_version), partial(_cancel, live))
         session.on_commit.append(orders.committed)
         gate = WeightSyncGate(orders.policy)
-        gated = opened if opened.model is None else replace(opened, model=GatedModel(opened.model, gate))
+        gated = _gated(session.opened, gate)
         pool = session.pool(gated)
         session.begin(pool, gated)
         is_whole = False
         async with anyio.create_task_group() as tasks:
-            scoring = group_scoring(session, tasks)
-            if scoring is not None:
+            if (scoring := group_scoring(session, tasks)) is not None:
                 orders.withdrawn = scoring.withdrawn
             sink = StampingSink(writer, live, session.bounds, orders, gate, scoring)
             tasks.start_soon(_play, pool, orders, sink, session)
             try:
-                contexts = gated.contexts(writer.run_id)
-                yield RolloutWorker(
-                    session.directory, gated, writer, orders, gate, contexts, suspect=suspect, scoring=scoring
-                )
+                yield RolloutWorker(session, gated, orders, gate, suspect=suspect, scoring=scoring)
                 is_whole = orders.is_idle and not session.stop.is_set
             except Exception as error:
                 problem = error  # raised below: the run is only interrupted by it, and it arrives as it is
@@ -97,6 +94,11 @@ async def rollout_worker(
                 tasks.cancel_scope.cancel()
     if problem is not None:
         raise problem
+
+
+def _gated(opened: OpenPlan, gate: WeightSyncGate) -> OpenPlan:
+    """What is played, with the model's calls held while a trainer changes its weights."""
+    return opened if opened.model is None else replace(opened, model=GatedModel(opened.model, gate))
 
 
 def _check_groups(session: Session, no_groups: str | None) -> None:

@@ -4,7 +4,6 @@ import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -13,11 +12,11 @@ from rollouthub.engine.group_scoring import GroupScoring
 from rollouthub.engine.open_environment import OpenEnvironment
 from rollouthub.engine.open_plan import OpenPlan
 from rollouthub.engine.sample import SampleContext
+from rollouthub.engine.session import Session
 from rollouthub.errors import ConfigError, UnknownNameError, first_error
 from rollouthub.generation import Sampling
 from rollouthub.protocols import TaskCard
 from rollouthub.rollout import Rollout
-from rollouthub.store import RunWriter
 from rollouthub.task import BadRow, Public
 from rollouthub.trainers.stream.pending_group import PendingGroup, TaskPass, seed_of
 from rollouthub.trainers.stream.requested_groups import RequestedGroups, read_stored
@@ -53,22 +52,21 @@ class RolloutWorker:
 
     def __init__(
         self,
-        directory: Path,
+        session: Session,
         opened: OpenPlan,
-        writer: RunWriter,
         orders: SampleRequests,
         gate: WeightSyncGate,
-        contexts: Iterable[tuple[OpenEnvironment, SampleContext]],
         *,
         suspect: bool = False,
         scoring: GroupScoring | None = None,
     ) -> None:
         """`scoring` scores groups, for environments that score whole groups; None if no environment does."""
-        self.directory = directory
+        writer, contexts = session.writer, opened.contexts(session.writer.run_id)
+        self.directory = session.directory
         """The run's directory, which holds every record."""
         self._opened, self._writer, self._orders, self._gate = opened, writer, orders, gate
         self._suspect = suspect
-        self._groups = None if scoring is None else RequestedGroups(scoring, writer, orders, directory)
+        self._groups = None if scoring is None else RequestedGroups(scoring, writer, orders, session.directory)
         self._contexts: Mapping[str, tuple[OpenEnvironment, SampleContext]] = {
             context.environment.name: (each, context) for each, context in contexts
         }

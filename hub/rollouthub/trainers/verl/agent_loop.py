@@ -4,11 +4,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, get_args
 
 from rollouthub.errors import ConfigError
 from rollouthub.export import NotTrainable, Refusal, RefusalReason, check_one_seat, training_rows, why_refused
 from rollouthub.export.not_trainable import Need
+from rollouthub.export.training_row import TrainingRow
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.pictures.shown_pictures import shows_media
 from rollouthub.trainers.systems import system_module
@@ -122,9 +124,8 @@ async def played(
         if seat is None and not takes_seats:
             check_one_seat(rollout, "an agent loop of veRL's")
         if shows_media(rollout):
-            for output, row in zip(outputs, training_rows(rollout, need=need, seat=seat), strict=True):
-                pictures = await pictures_of(rollout, row.turns[-1], playing.directory, policy.pictures)
-                output["multi_modal_data"] = {"images": pictures} if pictures else None
+            rows = training_rows(rollout, need=need, seat=seat)
+            await _add_pictures(outputs, rollout, rows, playing.directory, policy)
         if len(outputs) == 1 or takes_several:
             return outputs
         refused = RefusalReason(
@@ -138,6 +139,14 @@ async def played(
     logger.warning("rollout %s is masked (%s): %s", rollout.rollout_id, refused.refusal.value, why)
     pad = getattr(policy.tokenizer, "pad_token_id", None) or 0
     return [masked_output(rollout, refused, pad_token_id=pad, reward=_comparable(rollout, seat), **asked)]
+
+
+async def _add_pictures(
+    outputs: Sequence[Output], rollout: Rollout, rows: Sequence[TrainingRow], directory: Path, policy: VerlPolicy
+) -> None:
+    for output, row in zip(outputs, rows, strict=True):
+        pictures = await pictures_of(rollout, row.turns[-1], directory, policy.pictures)
+        output["multi_modal_data"] = {"images": pictures} if pictures else None
 
 
 def _comparable(rollout: Rollout, seat: str | None) -> float | None:

@@ -19,7 +19,7 @@ from rollouthub.trainers.verl.agent_loop import LoopSettings, played, token_outp
 from rollouthub.trainers.verl.agent_loop_entry import read_entry
 from rollouthub.trainers.verl.outputs import Output
 from rollouthub.trainers.verl.row_workers import Playing, playing_with
-from rollouthub.trainers.verl.whole_groups import ANY, group_rules, whole_group
+from rollouthub.trainers.verl.whole_groups import ANY, GroupRules, group_rules, whole_group
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,21 @@ def sessions(group: Sequence[Sequence[Output]], *, by_seat: bool) -> Iterator[tu
             last = outputs[-1]
             verdict = last["reward_score"] if len(seats) == 1 else last["extra_fields"]["extras"]["team_reward"]
             yield ONLY_SEAT, [{**output, "reward_score": verdict, "token_rewards": None} for output in outputs]
+
+
+def _check_rules(rules: GroupRules, playing: Playing) -> None:
+    if rules.redundancy and playing.scores_groups():
+        raise ConfigError(
+            f"`groups` has redundancy = {rules.redundancy}, and an environment scores all samples of a task together, "
+            "so that none can be broken off; leave redundancy out"
+        )
+
+
+async def _name_group(queueing: Any, prompt: str, session: int, count: int, uid: str) -> None:
+    """Compare the rows of a session by another name; their keys keep the prompt's, by which veRL finds them."""
+    keys = [f"{prompt}_{session}_{place}" for place in range(count)]
+    named = queueing.list_of_dict_to_tensordict([{"uid": uid} for _ in keys])
+    await queueing.tq.async_kv_batch_put(keys=keys, fields=named, partition_id="train")
 
 
 def _worker_class() -> Any:
@@ -77,11 +92,7 @@ def _worker_class() -> Any:
             Raises:
                 ConfigError: members are to be cancelled of a group that is scored as a whole.
             """
-            if self._rules.redundancy and playing.scores_groups():
-                raise ConfigError(
-                    f"`groups` has redundancy = {self._rules.redundancy}, and an environment scores all samples of a "
-                    "task together, so that none can be broken off; leave redundancy out"
-                )
+            _check_rules(self._rules, playing)
 
         async def _run_prompt(
             self,
@@ -110,10 +121,7 @@ def _worker_class() -> Any:
                     made = [token_output()(**output) for output in outputs]
                     await self._agent_loop_postprocess(made, is_validation, session_id=session, **row)
                     if (uid := seat_id(row["uid"], seat)) != row["uid"]:
-                        # The key keeps the prompt's name, by which veRL finds the rows of its groups.
-                        keys = [f"{row['uid']}_{session}_{place}" for place in range(len(made))]
-                        named = queueing.list_of_dict_to_tensordict([{"uid": uid} for _ in made])
-                        await queue.async_kv_batch_put(keys=keys, fields=named, partition_id="train")
+                        await _name_group(queueing, row["uid"], session, len(made), uid)
                 status = "finished"
             except Exception:  # veRL replaces a group that failed, and waits for ever for one without an end
                 logger.exception("the group %s of veRL's failed", row["uid"])
