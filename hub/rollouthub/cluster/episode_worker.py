@@ -72,9 +72,7 @@ class Worker:
         folder: str | None,
         variables: dict[str, str],
     ) -> None:
-        """`folder`: the driver's working directory, which relative paths refer to. `variables`: environment variables
-        that the cluster, which the driver started, has not got.
-        """
+        """`folder`: the driver's working directory, for relative paths; `variables`: those that the cluster lacks."""
         os.environ.update(variables)
         hide_secrets()
         self._request, self._run_id, self._folder = request, run_id, folder
