@@ -46,6 +46,10 @@ SLOW = (
     ),
     "tests/sandboxes/contract/test_commands.py::test_a_thousand_commands_leave_nothing_behind[limits]",
     "tests/mcp_servers/test_overruns.py::test_tests_that_go_over_their_bounds_on_the_image_too_are_a_fault[fresh]",
+    (
+        "tests/mcp_servers/test_overruns.py"
+        "::test_work_that_takes_all_the_time_where_untouched_containers_do_not_scores_nothing"
+    ),
     "tests/mcp_servers/test_overruns.py::test_a_repositorys_tests_that_go_over_their_bounds_themselves_are_a_fault",
     "tests/plugins/test_export_formats.py::test_memory_does_not_grow_with_the_run[kto]",
     "tests/plugins/test_export_formats.py::test_memory_does_not_grow_with_the_run[dpo]",

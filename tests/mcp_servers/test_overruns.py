@@ -178,28 +178,28 @@ async def test_a_container_that_cannot_be_sealed_below_its_bounds_is_nobodys_zer
 
 
 @asynccontextmanager
-async def killing_graders(player: Player) -> AsyncGenerator[None]:
-    """Kill each container with the agent's work in it that starts, from outside, as a failing machine does."""
+async def breaking_graders(player: Player, how: str) -> AsyncGenerator[None]:
+    """Kill or pause each container with the agent's work in it that starts, from outside."""
     own = player.episode.environment.sandbox.id
     run = own.split("-")[1]
 
-    async def kill(engine: Engine) -> None:
+    async def break_them(engine: Engine) -> None:
         image = (await engine.call_again(engine.api.inspect_container, own))["Image"]
         while True:
             for found in await engine.call_again(engine.api.containers, filters={"label": [f"{RUN}={run}"]}):
                 if found["ImageID"] != image:
                     with suppress(EngineError):
-                        await engine.call(engine.api.kill, found["Id"])
+                        await engine.call(getattr(engine.api, how), found["Id"])
             await checkpoint()
 
     async with connect_engine() as engine, anyio.create_task_group() as group:
-        group.start_soon(kill, engine)
+        group.start_soon(break_them, engine)
         yield
         group.cancel_scope.cancel()
 
 
 async def test_tests_whose_containers_fail_twice_are_nobodys_zero(play: Open, tmp_path: Path) -> None:
-    async with play(Terminal, task(tmp_path, f"sleep 2; {REWARD}")) as player, killing_graders(player):
+    async with play(Terminal, task(tmp_path, f"sleep 2; {REWARD}")) as player, breaking_graders(player, "kill"):
         with pytest.raises(SandboxError) as caught:
             await player.episode.conclude(Submission())
     assert not isinstance(caught.value, SandboxOverrun)
@@ -215,6 +215,19 @@ async def test_an_engine_that_is_slow_with_every_container_is_nobodys_zero(
         with pytest.raises(VerifierError, match="an untouched container's took longer") as caught:
             await player.end()
     assert caught.value.retryable
+
+
+async def test_work_that_takes_all_the_time_where_untouched_containers_do_not_scores_nothing(
+    play: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rollouthub_servers.terminal.timeouts.AROUND_TESTS", 6 - MOST_RUNS * 60)
+    monkeypatch.setattr("rollouthub_servers.terminal.grader._QUICK", 0.9)
+    async with play(Terminal, task(tmp_path, f"sleep 1; {REWARD}")) as player:
+        await player.bash("touch work")
+        async with breaking_graders(player, "pause"):
+            score = await player.end()
+    assert score.reward == 0.0
+    assert "paths that the agent left could not be graded within 6 s" in (score.feedback or "")
 
 
 async def test_more_files_than_can_be_graded_score_nothing(

@@ -43,8 +43,8 @@ logger = logging.getLogger(__name__)
 
 MOST_CHANGED = 200_000
 """Most paths that an agent may change, since each is examined and copied."""
-_MANY_CHANGED = 20_000
-"""With more changed paths than this, or more to be restored, it is their number that takes long."""
+_MOST_RESTORED = 20_000
+"""Most paths whose state in the image is restored before the tests run."""
 _MOST_PLANTED = 1_000
 """Most files that are examined one by one before the tests run."""
 _QUICK = 0.1
@@ -93,10 +93,10 @@ class Grader:
             raise VerifierError(str(error), retryable=False) from error
 
     async def _within_time(self, step: Step, agent: Sandbox) -> Grade:
-        """Grade the agent's work; work of so many files that there is no time for it is a 0.
+        """Grade the agent's work; work that cannot be graded in time is a 0.
 
         Raises:
-            VerifierError: few files took too long, or the engine is slow with an untouched container, too.
+            VerifierError: the engine is slow with an untouched container, too.
         """
         crossed = "artifacts" if self._takes_artifacts(step) else "snapshot"
         work: StepWork | None = None
@@ -112,8 +112,6 @@ class Grader:
                 await work.discard()
         many = "the files" if work is None else f"{len(work.changed):,} changed paths"
         why = f"{many} that the agent left could not be graded within {seconds:g} s"
-        if work is not None and len(work.changed) <= _MANY_CHANGED:
-            raise VerifierError(why)
         await self._see_that_the_engine_keeps_up(step, seconds * _QUICK, why)
         return await self._nothing(step, why, crossed)
 
@@ -173,7 +171,7 @@ class Grader:
         wanted = () if work.snapshot is not None else declared(self._task, step, agent.workdir)
         quiet, loud = await programs_changed(await self._protected(step), agent, changed, wanted)
         planted = sum(is_suspect(path) for path in changed)
-        if planted > _MOST_PLANTED or len(topmost([*quiet, *loud])) > _MANY_CHANGED:
+        if planted > _MOST_PLANTED or len(topmost([*quiet, *loud])) > _MOST_RESTORED:
             return await self._nothing(step, "too many of the changed files could affect the tests", work.crossed)
         if not (quiet or loud):
             return await self._tried(step, work)
