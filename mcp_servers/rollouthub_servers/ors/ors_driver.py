@@ -76,10 +76,11 @@ class OrsEpisode:
             try:
                 tools = self._get(f"/{name}/tools")
                 splits = {each["name"]: self._count(name, each["name"]) for each in self._get(f"/{name}/splits")}
+                found.append({"name": name, "splits": splits, "tools": tools["tools"], **_abilities(tools)})
             except AsgiFailure as error:
                 found.append({"name": name, "refused": str(error)})
-                continue
-            found.append({"name": name, "splits": splits, "tools": tools["tools"], **_abilities(tools)})
+            except (AttributeError, KeyError, TypeError) as error:
+                found.append({"name": name, "refused": f"its routes answer in no shape of ORS: {error!r}"})
         return found
 
     def begin(self, name: str, split: str, index: int, seed: int) -> dict[str, Any]:

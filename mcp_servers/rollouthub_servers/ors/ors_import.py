@@ -7,10 +7,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import anyio
-from pydantic import JsonValue
+from pydantic import JsonValue, NonNegativeInt, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.importers import NO_SNAPSHOT, Candidate, ForeignFormat, Identity, ImportSource, Note, silent
@@ -52,6 +53,21 @@ in `{data}/foreign.lock.json`. Rewards, tasks and what tools say beside their an
 {unpromised}
 Licence and description stand in `env.toml`: see that they are true before you publish.
 """
+
+
+class _OfferedTool(TypedDict):
+    name: str
+
+
+class _Offer(TypedDict):
+    name: str
+    refused: NotRequired[str]
+    splits: NotRequired[dict[str, NonNegativeInt]]
+    tools: NotRequired[list[_OfferedTool]]
+    groups: NotRequired[bool]
+
+
+_OFFER = TypeAdapter(_Offer)
 
 
 class OrsImport(AppImport):
@@ -155,12 +171,13 @@ async def described(runtime: ForeignRuntime) -> tuple[dict[str, dict[str, Any]],
 
     Raises:
         TaskError: it does not start, or fails.
+        ConfigError: it lists no environment.
     """
     try:
         async with runtime.session() as session:
             offers: list[dict[str, Any]] = await session.ask("describe", seconds=BEGIN_SECONDS)
             libraries: list[str] = await session.ask("libraries", seconds=BEGIN_SECONDS)
-        offered: dict[str, dict[str, Any]] = {str(each["name"]): each | {"name": str(each["name"])} for each in offers}
+        offered = {offer["name"]: offer for offer in map(_checked, offers)}
         for name, offer in offered.items():
             if not is_part(name):  # it names a folder
                 offer["refused"] = "its name is none that a folder can have"
@@ -181,6 +198,17 @@ async def described(runtime: ForeignRuntime) -> tuple[dict[str, dict[str, Any]],
     if not offered:
         raise ConfigError("the server lists no environment")
     return offered, libraries
+
+
+def _checked(offer: Any) -> dict[str, Any]:
+    """What the driver says of an environment; where that has not the standard's shape, why it cannot be imported."""
+    try:
+        return dict(_OFFER.validate_python(offer, strict=True))
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in wrong["loc"])
+        name = offer.get("name") if isinstance(offer, dict) else offer
+        return {"name": str(name), "refused": f"its server describes it badly: {where}: {wrong['msg']}"}
 
 
 def _split(settings: Mapping[str, JsonValue]) -> tuple[OrsImport, dict[str, JsonValue]]:

@@ -198,6 +198,29 @@ async def test_an_import_lists_what_the_server_offers(runtime: ForeignRuntime) -
 
 
 @pytest.mark.parametrize(
+    ("route", "answer", "problem"),
+    [
+        ("/list_environments", '[1, "sums"]', "its server describes it badly: name"),
+        ("/empty/tools", '["say"]', "its routes answer in no shape of ORS"),
+        ("/empty/tools", '{"tools": ["say"]}', "its server describes it badly: tools.0"),
+        ("/empty/splits", '[{"title": "test"}]', "its routes answer in no shape of ORS"),
+    ],
+)
+async def test_an_environment_that_is_described_badly_is_refused_alone(
+    route: str, answer: str, problem: str, tmp_path: Path
+) -> None:
+    code = tmp_path / CODE / SHAPED.name
+    AppFolder(SHAPED).copy(code)
+    text = (code / "server.py").read_text()
+    changed = re.sub(rf'(        "{route}": ).*(?=,\n)', lambda found: found[1] + answer, text)
+    assert changed != text
+    (code / "server.py").write_text(changed)
+    offered, _ = await described(ForeignRuntime(SUMS.program(tmp_path, Path(sys.executable))))
+    assert "refused" not in offered["sums"]
+    assert [each for each in offered.values() if problem in each.get("refused", "")]
+
+
+@pytest.mark.parametrize(
     ("files", "settings", "problem"),
     [
         ({}, {}, "no server.py serves"),
