@@ -191,6 +191,56 @@ SLOW = (
     "tests/cli/test_artifacts.py::test_a_declared_link_is_not_followed_and_leaves_a_gap[a link to a file]",
     "tests/cli/test_group_pictures.py::test_a_verdict_on_a_group_sees_every_seats_pictures[here]",
     "tests/cli/test_group_pictures.py::test_a_verdict_of_a_resumed_run_sees_the_pictures_that_were_played_before[served]",
+    "tests/mcp_servers/test_kept_states.py::test_a_run_that_is_scored_again_has_the_same_scores[swe]",
+    (
+        "tests/mcp_servers/terminal/test_harbor_tasks.py"
+        "::test_the_oracle_solves_every_task_and_nothing_solves_none[oracle-1.0]"
+    ),
+    "tests/mcp_servers/test_kept_states.py::test_the_same_actions_after_a_restore_come_to_the_same",
+    (
+        "tests/cli/test_key_protection.py"
+        "::test_no_process_of_a_run_shows_the_key_that_it_was_started_with[hub run --pool ray --served]"
+    ),
+    "tests/mcp_servers/test_loop_holds.py::test_four_mebibytes_hold_up_nobody[reasoning_gym-submit]",
+    (
+        "tests/mcp_servers/terminal/test_steps.py"
+        "::test_an_agent_that_keeps_a_later_step_from_beginning_gets_nothing_for_it[0]"
+    ),
+    (
+        "tests/mcp_servers/terminal/test_terminal.py"
+        "::test_an_agent_that_removed_its_shell_is_told_so[rm -f /bin/sh /bin/bash]"
+    ),
+    "tests/mcp_servers/test_leaks.py::test_nothing_secret_is_logged[terminal]",
+    (
+        "tests/sandboxes/docker/test_resource_bounds.py"
+        "::test_who_used_up_a_container_that_does_not_answer_has_ended_it[docker-a fork bomb]"
+    ),
+    "tests/registry/thorough/test_attacks.py::test_seats_that_wait_for_each_other_hold_and_hold_nothing_up",
+    "tests/mcp_servers/test_kept_states.py::test_a_system_that_the_agent_broke_is_the_agents_or_the_same[rm /bin/sh]",
+    "tests/mcp_servers/test_kept_states.py::test_no_file_of_a_state_is_written_through_a_link_of_it",
+    "tests/mcp_servers/test_overruns.py::test_code_that_has_a_repositorys_tests_go_over_their_bounds_scores_nothing",
+    (
+        "tests/cli/test_litellm_of_environments.py"
+        "::test_an_environment_that_imports_litellm_says_nothing_and_asks_no_network"
+    ),
+    "tests/engine/test_task_sounds.py::test_sounds_and_papers_reach_the_model_as_they_are[litellm]",
+    "tests/sandboxes/contract/test_faults.py::test_folders_deeper_than_any_path_end_with_their_sandbox[limits]",
+    "tests/sandboxes/contract/test_faults.py::test_a_forged_end_is_no_success[limits]",
+    (
+        "tests/mcp_servers/terminal/test_in_place.py"
+        "::test_tests_that_need_a_network_whatever_they_run_on_are_a_fault_that_names_the_host"
+    ),
+    "tests/mcp_servers/test_math.py::test_every_reference_answer_passes_its_own_verifier[gsm8k]",
+    "tests/mcp_servers/test_oversized_answers.py::test_a_long_text_of_such_marks_is_read_as_any_other[passed on]",
+    "tests/mcp_servers/test_code_attacks.py::test_values_that_break_the_tests_process_fail[process]",
+    (
+        "tests/sandboxes/contract/test_kills.py"
+        "::test_a_command_at_its_deadline_is_dead_with_all_it_started[limits-deaf daemon]"
+    ),
+    "tests/registry/test_check.py::test_what_doing_nothing_earns_may_be_declared",
+    "tests/engine/test_refused_resume.py::test_a_refused_resume_leaves_a_run_as_it_is[finished-change4-nosuch]",
+    "tests/mcp_servers/test_leaks_between_seats.py::test_l2_nobody_calls_or_speaks_as_another[served-left-right]",
+    "tests/plugins/test_export_formats.py::test_memory_does_not_grow_with_the_run[nemo_gym]",
 )
 """Ids of tests; without the brackets of a parameter, all of its parameters."""
 

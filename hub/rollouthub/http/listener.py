@@ -155,12 +155,30 @@ class _Protocol(HttpToolsProtocol):
 
 
 class _Server(Server):
-    """A uvicorn server that installs no signal handlers."""
+    """A uvicorn server that installs no signal handlers, and stops at once when nobody is connected."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.leaving = asyncio.Event()
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         """Install no signal handlers; the owner of the process handles signals."""
         yield
+
+    async def main_loop(self) -> None:
+        """Serve until `leaving` is set; uvicorn looks ten times a second."""
+        await self.leaving.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close idle connections; wait for the others as uvicorn does, and only if there are any."""
+        for each in (*self.servers, *(sockets or ())):
+            each.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        await asyncio.sleep(0)
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)
 
 
 def bind_tcp(host: str, port: int) -> socket.socket:
@@ -245,4 +263,4 @@ async def listening(application: Application, bound: socket.socket) -> AsyncGene
         try:
             yield
         finally:
-            server.should_exit = True
+            server.leaving.set()
