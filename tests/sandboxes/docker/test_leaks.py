@@ -104,6 +104,22 @@ async def test_a_sweep_removes_what_dead_hubs_left_and_nothing_else(engine: Engi
             await engine.call(engine.api.remove_container, name, v=True, force=True)
 
 
+async def held_network(engine: Engine, name: str, marks: dict[str, str], holder: str) -> dict[str, Any]:
+    """A running container in a network; another test's sweep may remove the network before the container starts."""
+    api: Any = engine.api
+    config = {"Image": IMAGE, "Cmd": ["sleep", "1000"], "HostConfig": {"NetworkMode": name}}
+    while True:
+        await engine.call(api.create_network, name, labels=marks)
+        container = await engine.call(engine.api.create_container_from_config, config, holder)
+        try:
+            await engine.call(api.start, container["Id"])
+            return container
+        except EngineError as error:
+            await engine.call(engine.api.remove_container, container["Id"], v=True, force=True)
+            if error.status != 404:
+                raise
+
+
 async def test_a_sweep_removes_networks_and_images_and_says_which_it_could_not(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,12 +128,9 @@ async def test_a_sweep_removes_networks_and_images_and_says_which_it_could_not(
     api: Any = engine.api  # what a sweep never calls is not in its protocol
     run = f"test-{time.time_ns():x}"
     late = labels(this_process(), run, time.time() - 1)
-    for kind in ("free", "held"):
-        await engine.call(api.create_network, f"{run}-{kind}", labels=late)
-    config = {"Image": IMAGE, "Cmd": ["sleep", "1000"], "HostConfig": {"NetworkMode": f"{run}-held"}}
-    container = await engine.call(engine.api.create_container_from_config, config, f"{run}-foreign")
+    await engine.call(api.create_network, f"{run}-free", labels=late)
+    container = await held_network(engine, f"{run}-held", late, f"{run}-foreign")
     try:
-        await engine.call(api.start, container["Id"])
         image = await engine.call(api.commit, container["Id"], conf={"Labels": late})
         swept = await sweep(engine)
         named = [network["Name"] for network in await engine.call(api.networks) if network["Name"].startswith(run)]
