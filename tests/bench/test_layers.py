@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from rollouthub.bench.bottleneck import BottleneckVerdict, MeasuredRun, judge
+from rollouthub.bench.cell import mock_server
 from rollouthub.bench.layer import Alone, Reach, Setup
 from rollouthub.bench.layers import measure_layers
 from rollouthub.bench.layers_cell import alone
 from rollouthub.bench.layers_run import play
-from rollouthub.bench.overhead import mock_server
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError, HubError
 from rollouthub.models.credentials import Credentials

@@ -5,17 +5,14 @@ has a fresh process. Memory that depends on the run's size shows as growth of pe
 large one.
 """
 
-import json
-import subprocess
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rollouthub.bench.export_cell import ABSENT, FILES, conversions
+from rollouthub.bench.cell import run_cell
+from rollouthub.bench.export_cell import FILES, conversions
 from rollouthub.bench.export_run import GROUP, TURNS, synthetic_run
-from rollouthub.errors import HubError
-from rollouthub.processes import PYTHON
 from rollouthub.store import open_run
 
 ROLLOUTS, QUICK_ROLLOUTS = 25_000, 2_500
@@ -74,7 +71,7 @@ def measure_export(rollouts: int, say: Callable[[str], None], folder: Path | Non
     absent: dict[str, str] = {}
     for name in (*FILES, *conversions()):
         say(f"{name} …")
-        found = [_cell(run, name) for run in runs]
+        found = [run_cell("export_cell", run, name, what=f"the cell {name!r}", seconds=_CELL_SECONDS) for run in runs]
         less, more = found
         if "absent" in more:
             absent[name] = more["absent"]
@@ -95,11 +92,3 @@ def measure_export(rollouts: int, say: Callable[[str], None], folder: Path | Non
             )
         )
     return ExportReport(rollouts * TURNS, round(content / 1e6, 1), rows, absent)
-
-
-def _cell(run: Path, name: str) -> dict[str, Any]:
-    command = [*PYTHON, "-m", "rollouthub.bench.export_cell", str(run), name]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_CELL_SECONDS, check=False)
-    if done.returncode not in (0, ABSENT):
-        raise HubError(f"the cell {name!r} failed:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])

@@ -21,8 +21,6 @@ from rollouthub.telemetry.memory import resident_bytes
 from rollouthub.trainers.trainer_adapter import ConvertingAdapter, trainer_adapters
 
 Convert = Callable[[Sequence[Rollout]], object]
-ABSENT = 3
-"""Exit code of a process whose trainer adapter, or a package it needs, is not installed."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +126,8 @@ def main() -> None:
     run, name = sys.argv[1:]
     try:
         figures = measure(Path(run), name)
-    except ImportError as error:
-        sys.stdout.write(json.dumps({"absent": str(error)}) + "\n")
-        sys.exit(ABSENT)
+    except ImportError as error:  # of a trainer's package
+        figures = {"absent": str(error)}
     sys.stdout.write(json.dumps(figures) + "\n")
 
 

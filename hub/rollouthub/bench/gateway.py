@@ -17,9 +17,9 @@ import aiohttp
 import anyio
 import msgspec
 
+from rollouthub.bench.cell import mock_server, run_cell
 from rollouthub.bench.env_server import open_caller, spread
 from rollouthub.bench.gateway_cell import PROMPT
-from rollouthub.bench.overhead import mock_server
 from rollouthub.errors import HubError
 from rollouthub.processes import PYTHON
 from rollouthub.telemetry.cpu import process_cpu_seconds
@@ -76,7 +76,8 @@ async def measure_gateway(calls: int, levels: Sequence[int], say: Callable[[str]
     with mock_server() as url:
         level = min(32, max(levels))
         say("model calls on the direct lane alone …")
-        direct = _run_cell({"leg": "direct", "url": url, "count": calls, "concurrency": level})["cpu_ms"]
+        order = {"leg": "direct", "url": url, "count": calls, "concurrency": level}
+        direct: float = run_cell("gateway_cell", json.dumps(order), what="the direct lane")["cpu_ms"]
         say("model calls through the model API …")
         rows.append(await _model_calls(url, level, calls))
         say("first words of a stream …")
@@ -119,11 +120,6 @@ def _cell(order: dict[str, Any]) -> Generator[tuple[int, dict[str, Any]]]:
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
-
-
-def _run_cell(order: dict[str, Any]) -> dict[str, float]:
-    with _cell(order) as (_, said):
-        return said
 
 
 async def _tool_calls(leg: str, episodes: int, calls: int) -> GatewayRow:

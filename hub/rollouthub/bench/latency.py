@@ -5,16 +5,12 @@ to that rate is the hub's own time. The whole run counts, with its start and end
 separate fresh processes.
 """
 
-import json
 import math
-import subprocess
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rollouthub.bench.overhead import mock_server
-from rollouthub.errors import HubError
-from rollouthub.processes import PYTHON
+from rollouthub.bench.cell import mock_server, run_cell
 
 CALLS_PER_ROLLOUT = 2
 FEWEST_ROUNDS = 4
@@ -74,15 +70,8 @@ def measure_latency(
     ideal = rounds * CALLS_PER_ROLLOUT * latency_seconds
     say(f"{count:,} rollouts, {concurrency:,} in flight, {latency_seconds:g} s a call: {ideal:.0f} s at best …")
     with mock_server(f"mock/solver?latency={latency_seconds:g}") as url:
-        command = [*PYTHON, "-m", "rollouthub.bench.latency_cell", url, str(concurrency), str(count)]
         limit = START_SECONDS + 3 * ideal
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
-        except subprocess.TimeoutExpired:
-            raise HubError(f"the run was not over after {limit:.0f} s, where {ideal:.0f} would do") from None
-    if done.returncode:
-        raise HubError(f"the run failed:\n{done.stderr[-2000:]}")
-    figures = json.loads(done.stdout.splitlines()[-1])
+        figures = run_cell("latency_cell", url, concurrency, count, what=f"the run of {ideal:.0f} s", seconds=limit)
     return LatencyReport(
         concurrency=concurrency,
         latency_seconds=latency_seconds,

@@ -4,23 +4,20 @@ Every measurement has a fresh process. The mock model server is a further proces
 """
 
 import importlib.util
-import json
 import math
 import os
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from rollouthub.bench.bottleneck import BottleneckVerdict, MeasuredRun, judge
+from rollouthub.bench.cell import mock_process, run_cell
 from rollouthub.bench.layer import Alone, Layer, LayerRun, Reach, Setup, Way
-from rollouthub.bench.overhead import CELL_SECONDS, mock_process
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError, HubError, UsageError
 from rollouthub.hosting.launch import is_address
 from rollouthub.plugins.extras import pip_install
-from rollouthub.processes import PYTHON
 
 MOCK = "mock/solver"
 LAYER_SECONDS, RUN_SECONDS = 2.0, 10.0
@@ -242,16 +239,7 @@ class _Session:
 
     def _cell(self, what: str, request: RunRequest, backend: MeasuredModel, *, reach: Reach = "all") -> dict[str, Any]:
         setup = Setup(request=request, seconds=self._layer_seconds, reach=reach, model_pid=backend.pid)
-        command = [*PYTHON, "-m", "rollouthub.bench.layers_cell", what, setup.model_dump_json()]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=CELL_SECONDS, check=False)
-        except subprocess.TimeoutExpired:
-            raise HubError(
-                f"{what} with {backend.name} was not over after {CELL_SECONDS} s; ask for fewer rollouts (--rollouts)"
-            ) from None
-        if done.returncode:
-            raise HubError(f"{what} with {backend.name} failed:\n{done.stderr[-2000:]}")
-        said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        said = run_cell("layers_cell", what, setup.model_dump_json(), what=f"{what} with {backend.name}")
         if "error" in said:
             raise (UsageError if said["is_usage"] else HubError)(said["error"])
         return said

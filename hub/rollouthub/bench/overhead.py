@@ -5,20 +5,14 @@ server's. Floor and lanes alternate, and the best of three is shown, because oth
 the rest.
 """
 
-import json
-import re
-import subprocess
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rollouthub.errors import HubError, UnknownNameError
-from rollouthub.processes import HUB, PYTHON
+from rollouthub.bench.cell import mock_server, run_cell
+from rollouthub.errors import UnknownNameError
 
 REPETITIONS = 3
-START_SECONDS = 30
-CELL_SECONDS = 900
 LANES = {
     "floor": "a bare aiohttp loop: the same calls, a record, a commit",
     "direct": "the hub, environment in its process, calls on the direct lane",
@@ -109,37 +103,5 @@ def measure_overhead(
     return OverheadReport(rows, parts, growth)
 
 
-@contextmanager
-def mock_server(model: str = "mock/solver") -> Generator[str]:
-    """Start a mock model server in its own process, without latency unless its name sets one; yields its address."""
-    with mock_process(model) as (url, _):
-        yield url
-
-
-@contextmanager
-def mock_process(model: str) -> Generator[tuple[str, int]]:
-    """Start a mock model server in its own process; yields its address and process id.
-
-    Raises:
-        HubError: the server did not start.
-    """
-    command = [*HUB, "serve", "mock", model]
-    with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None
-            line = server.stdout.readline()
-            address = re.search(r"http://\S+", line)
-            if address is None:
-                raise HubError(f"the mock server did not come up; it said {line!r}")
-            yield address[0], server.pid
-        finally:
-            server.terminate()
-            server.wait(START_SECONDS)
-
-
 def _cell(lane: str, url: str, concurrency: int, rollouts: int) -> dict[str, float]:
-    command = [*PYTHON, "-m", "rollouthub.bench.overhead_cell", lane, url, str(concurrency), str(rollouts)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=CELL_SECONDS, check=False)
-    if done.returncode:
-        raise HubError(f"the {lane} cell failed:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    return run_cell("overhead_cell", lane, url, concurrency, rollouts, what=f"the {lane} cell")

@@ -1,16 +1,13 @@
 """`hub bench ray`: CPU of a run's driver and workers on Ray, beside the same run in one process."""
 
-import json
 import os
-import subprocess
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rollouthub.bench.overhead import CELL_SECONDS, mock_server
+from rollouthub.bench.cell import mock_server, run_cell
 from rollouthub.errors import ConfigError, HubError
 from rollouthub.plugins.extras import pip_install
-from rollouthub.processes import PYTHON
 
 REPETITIONS = 2
 """Tries of each pool, alternating; the best counts, because other programs disturb the rest."""
@@ -89,10 +86,9 @@ def measure_ray(rollouts: int, concurrency: int, workers: int, say: Callable[[st
 
 
 def _cell(pool: str, url: str, concurrency: int, rollouts: int, workers: int) -> dict[str, float]:
-    command = [*PYTHON, "-m", "rollouthub.bench.ray_cell", pool, url, *map(str, (concurrency, rollouts, workers))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=CELL_SECONDS, check=False)
-    if done.returncode:
-        if "the Ray pool needs Ray" in done.stderr:
-            raise ConfigError(f"`hub bench ray` needs Ray: {pip_install('ray')}")
-        raise HubError(f"the {pool} cell failed:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    try:
+        return run_cell("ray_cell", pool, url, concurrency, rollouts, workers, what=f"the {pool} cell")
+    except HubError as error:
+        if "the Ray pool needs Ray" in str(error):
+            raise ConfigError(f"`hub bench ray` needs Ray: {pip_install('ray')}") from error
+        raise
