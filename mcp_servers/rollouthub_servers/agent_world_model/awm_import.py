@@ -80,7 +80,6 @@ class AgentWorldModelImporter:
             write_scenarios(source.folder, scenarios, data)
             lock.write(data, SCENARIOS)
             name, count = package_name(identity, out.resolve().name), sum(len(each.playable) for each in scenarios)
-            about = {"tasks": f"{count:,}", "scenarios": f"{len(scenarios):,}", "source": source.name}
             package = ImportedPackage(
                 name=name,
                 license=identity.license,
@@ -89,11 +88,9 @@ class AgentWorldModelImporter:
                 base="rollouthub_servers.agent_world_model:AgentWorldModel",
                 config="AgentWorldModelConfig",
                 settings=kept,
-                readme=_README.format(module=f"{name.partition('/')[2].replace('-', '_')}_tasks", **about),
                 tags=("tools", "databases", "agent-world-model"),
-                determinism="none",
                 source_license="CC-BY-4.0",
                 unpromised=self.about.unpromised,
-            )
+            ).with_readme(_README, tasks=f"{count:,}", scenarios=f"{len(scenarios):,}")
             file = package.write(partial)
         return [out / file.name]

@@ -12,6 +12,7 @@ from pydantic import JsonValue, ValidationError
 from rollouthub import BadRow, Public, Secret, Task
 from rollouthub.errors import ConfigError, DataError
 from rollouthub.values import Frozen
+from rollouthub_servers.foreign.imported_file import read_lines
 
 TASKS, SCENARIOS = "tasks.jsonl", "scenarios"
 VERIFIERS = ("gen_verifier.pure_code.jsonl", "gen_verifier.jsonl")
@@ -135,19 +136,15 @@ def read_tasks(data: Path) -> Iterator[Task[Public, AwmSecret] | BadRow]:
         ConfigError: the folder holds no import.
     """
     file = data / TASKS
-    try:
-        with file.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                try:
-                    row = ScenarioTasks.model_validate_json(line)
-                except ValidationError as error:
-                    yield BadRow(DataError(f"{error.errors()[0]['msg']}; import it again", file, number))
-                    continue
-                for task in row.tasks:
-                    public = Public(id=f"{row.scenario}/{task.index}", prompt=task.text, source=row.scenario)
-                    yield Task(public, AwmSecret(scenario=row.scenario, verifier=task.verifier))
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror or error}; give data=FOLDER of an import") from error
+    for number, line in read_lines(file, "give data=FOLDER of an import"):
+        try:
+            row = ScenarioTasks.model_validate_json(line)
+        except ValidationError as error:
+            yield BadRow(DataError(f"{error.errors()[0]['msg']}; import it again", file, number))
+            continue
+        for task in row.tasks:
+            public = Public(id=f"{row.scenario}/{task.index}", prompt=task.text, source=row.scenario)
+            yield Task(public, AwmSecret(scenario=row.scenario, verifier=task.verifier))
 
 
 def _is_whole(part: str, row: dict[str, Any]) -> bool:

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import anyio.from_thread
@@ -183,7 +182,9 @@ def _package(
     failing: Mapping[str, str],
 ) -> ImportedPackage:
     total = sum(counts.values())
-    package = ImportedPackage(
+    table = "\n".join(f"| `{category}` | {count:,} |" for category, count in counts.items())
+    named = "\n".join(f"- `{row}`: {why[:200]}" for row, why in failing.items())
+    return ImportedPackage(
         name=name,
         license=terms,
         source=source.name,
@@ -191,20 +192,9 @@ def _package(
         base="rollouthub_servers.bfcl:Bfcl",
         config="BfclConfig",
         settings=kept,
-        readme="",
         tags=("tools", "function-calling", "bfcl"),
         determinism="full",
         revision=revision,
         source_license="Apache-2.0",
         unpromised=BfclImporter.about.unpromised,
-    )
-    table = "\n".join(f"| `{category}` | {count:,} |" for category, count in counts.items())
-    named = "\n".join(f"- `{row}`: {why[:200]}" for row, why in failing.items())
-    readme = _README.format(
-        count=f"{total:,}",
-        source=source.name,
-        module=package.module,
-        table=table,
-        failing=f"{_FAILING}{named}\n" if failing else "",
-    )
-    return replace(package, readme=readme)
+    ).with_readme(_README, count=f"{total:,}", table=table, failing=f"{_FAILING}{named}\n" if failing else "")

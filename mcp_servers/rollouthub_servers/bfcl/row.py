@@ -11,8 +11,9 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import from_json, to_json
 
 from rollouthub import BadRow, Message, Public, Secret, Task
-from rollouthub.errors import ConfigError, DataError
+from rollouthub.errors import DataError
 from rollouthub.values import Frozen
+from rollouthub_servers.foreign.imported_file import read_imported, read_lines
 
 ROWS, SHARED = "rows.jsonl", "shared.json"
 Call = dict[str, dict[str, JsonValue]]
@@ -93,23 +94,13 @@ def read_rows(folder: Path, split: str) -> Iterator[Task[Public, BfclSecret] | B
         ConfigError: the folder holds no import.
     """
     file, shared = folder / ROWS, _read_shared(folder)
-    try:
-        with file.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if split == "test" or f'"category": "{split}"' in line:
-                    yield _task(line, shared, file, number)
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror or error}; import it again") from error
+    for number, line in read_lines(file):
+        if split == "test" or f'"category": "{split}"' in line:
+            yield _task(line, shared, file, number)
 
 
 def _read_shared(folder: Path) -> "SharedParts":
-    file = folder / SHARED
-    try:
-        return SharedParts.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror or error}; give data=FOLDER of an import") from error
-    except ValidationError as error:
-        raise ConfigError(f"{file} is damaged: {error.errors()[0]['msg']}; import it again") from error
+    return read_imported(SharedParts, folder / SHARED, "give data=FOLDER of an import")
 
 
 def _task(line: str, shared: "SharedParts", file: Path, number: int) -> Task[Public, BfclSecret] | BadRow:

@@ -21,7 +21,10 @@ From the bottom up:
 `runtime`         `ForeignRuntime`: the processes of a program. `shared()` for formats whose process holds many
                   episodes, `alone()` for those that hold one.
 `session`         `ForeignSession`: one connection; `ask("do", seconds=…, key=value)`, faults typed.
+`imported_file`   `read_imported`, `read_lines`: the files of an import, and what is said of those that are damaged.
+`import_settings` `split_settings`: the settings of an import, and those of the environment.
 `package`         `ImportedPackage`: the folder with `env.toml`, module and files that an import writes.
+`packages`        `write_packages`: one such folder for each chosen environment of a source.
 `copied_folder`   `copy_folder`: how an import copies, so that no link brings in a file of this machine.
 `yaml_text`       `read_yaml`: YAML of strangers, whose aliases may not repeat it without bound.
 

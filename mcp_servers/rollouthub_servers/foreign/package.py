@@ -7,7 +7,7 @@ import secrets
 import shutil
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,7 @@ class ImportedPackage:
     """Name of the base class's config class, in the same module."""
     settings: Mapping[str, JsonValue]
     """Further settings that were given at the import."""
-    readme: str
+    readme: str = ""
     """Text of the README below its title."""
     folder: str = "data"
     """Name of the folder of the package's files, beside the module."""
@@ -151,6 +151,11 @@ class ImportedPackage:
                 "adopted_from": adopted,
             }
         )
+
+    def with_readme(self, template: str, **values: object) -> "ImportedPackage":
+        """The same package with a README whose template may name its `source`, `module` and data `folder`, too."""
+        known = {"source": self.source, "module": self.module, "folder": self.folder}
+        return replace(self, readme=template.format(**(known | values)))
 
     def write(self, folder: Path) -> Path:
         """Write everything but the package's files into an existing folder; return the path of the module, which

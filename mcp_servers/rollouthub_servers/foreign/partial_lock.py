@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from email.parser import BytesHeaderParser
+from functools import lru_cache
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rollouthub.errors import UsageError
+from rollouthub.plugins.importers import silent
 from rollouthub.plugins.lock import LockedDependency
 from rollouthub_servers.foreign.requirements import PYTHON, ForeignLock, foreign_home, lock_requirements
 
@@ -40,6 +42,12 @@ def lock_without(
         chosen = foreign_home().lock([*wanted, *(f"{each.name}=={each.version}" for each in twice)], note)
         names = {each.name for each in chosen}
     return ForeignLock(python=PYTHON, dependencies=(*(each for each in alone if each.name not in names), *chosen))
+
+
+@lru_cache(maxsize=256)
+def lock_once(requirements: tuple[str, ...], without: tuple[str, ...], beside: tuple[str, ...] = ()) -> ForeignLock:
+    """Choose as `lock_without` does, once in an import: many environments of a source need the same."""
+    return lock_without(requirements, without, silent, beside)
 
 
 def _apart(

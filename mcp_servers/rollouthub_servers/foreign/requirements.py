@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from pydantic import ValidationError
-
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.components import component
 from rollouthub.plugins.lock import LockedDependency
 from rollouthub.values import Frozen
 from rollouthub_servers.foreign.folder_digest import digest_of_folder
+from rollouthub_servers.foreign.imported_file import read_imported
 
 LOCK_FILE = "foreign.lock.json"
 PYTHON = ".".join(platform.python_version_tuple()[:2])
@@ -49,12 +48,7 @@ class ForeignLock(Frozen):
         Raises:
             ConfigError: the file cannot be read, is for another Python version, or code beside it was changed.
         """
-        try:
-            lock = cls.model_validate_json(file.read_bytes())
-        except OSError as error:
-            raise ConfigError(f"{file} cannot be read: {error.strerror or error}; import it again") from error
-        except ValidationError as error:
-            raise ConfigError(f"{file} is damaged, or of a newer hub: {error.errors()[0]['msg']}") from error
+        lock = read_imported(cls, file)
         if lock.python != PYTHON:
             raise ConfigError(
                 f"{file} was made for Python {lock.python}, and this hub runs on {PYTHON}; import it again here"

@@ -4,11 +4,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError
 from rollouthub.values import Frozen
 from rollouthub_servers.foreign.folder_digest import digest_of_folder
+from rollouthub_servers.foreign.imported_file import read_imported
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
 
@@ -95,10 +96,4 @@ def read_record(record: type[RecordT], data: Path) -> RecordT:
     Raises:
         ConfigError: there is none, or it is damaged.
     """
-    file = data / record.file
-    try:
-        return record.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror or error}; import it again") from error
-    except ValidationError as error:
-        raise ConfigError(f"{file} is damaged, or of a newer hub: {error.errors()[0]['msg']}") from error
+    return read_imported(record, data / record.file)

@@ -1,14 +1,12 @@
 """Where an application is imported from: the folder of a source, and what its distribution says that it needs."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
 from rollouthub.errors import ConfigError
-from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.components import component
 from rollouthub.plugins.importers import ImportSource, Note, SourceKind
 from rollouthub_servers.foreign.folder_digest import digest_of_folder
@@ -49,20 +47,6 @@ class AppKit:
     """The framework's dependencies that a server's own process imports."""
     met: tuple[str, ...]
     """Names of applications' requirements that are met in another way."""
-
-
-def split_settings(
-    settings: Mapping[str, JsonValue], own: type[BaseModel], config: type[BaseModel]
-) -> tuple[BaseModel, dict[str, JsonValue]]:
-    """Settings of the import, and those of the environment as they were given.
-
-    Raises:
-        ConfigError: one is of neither, or does not hold.
-    """
-    mine = {name: value for name, value in settings.items() if name in own.model_fields}
-    kept = {name: value for name, value in settings.items() if name not in mine and name != "data"}
-    check_config(config, {"data": ".", **kept}, "the environment", "--set")
-    return check_config(own, mine, "the import", "--set"), kept
 
 
 def source_folder(source: ImportSource, note: Note) -> tuple[Path, tuple[str, ...]]:

@@ -4,15 +4,15 @@ here.
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 from pydantic import JsonValue
 
-from rollouthub.errors import ConfigError, UsageError
+from rollouthub.errors import ConfigError
 from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.importers import (
     NO_SNAPSHOT,
@@ -21,16 +21,16 @@ from rollouthub.plugins.importers import (
     Identity,
     ImportSource,
     Note,
-    Written,
     silent,
 )
 from rollouthub.plugins.lock import LockedDependency
 from rollouthub.task import Task
 from rollouthub.values import Frozen
 from rollouthub_servers.foreign.copied_folder import check_links, copy_file, copy_folder
-from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
-from rollouthub_servers.foreign.partial_lock import lock_without
-from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
+from rollouthub_servers.foreign.package import ImportedPackage
+from rollouthub_servers.foreign.packages import write_packages
+from rollouthub_servers.foreign.partial_lock import lock_once
+from rollouthub_servers.foreign.requirements import foreign_home
 from rollouthub_servers.nemo_gym.gym_rows import read_rows
 from rollouthub_servers.nemo_gym.server_folder import Configured, ServerFolder, find_servers, missing_keys, resolved
 from rollouthub_servers.nemo_gym.server_record import RECORD, ROWS, ServerRecord
@@ -66,7 +66,7 @@ BASE = (
 )
 """The dependencies of NeMo Gym that a server's process imports, without trackers and test tools."""
 _JUDGED = "it asks a model itself, such as a judge, and none is given to it here"
-_FEW, _FEW_SHOWN, _SHOWN = 50, 3, 600
+_FEW = 50
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".venv")
 _README = """\
 The resources server `{name}` of NeMo Gym, configured as in `{config}`: {count} tasks.
@@ -141,34 +141,17 @@ class NemoGymImporter:
         are several.
         """
         given = _given(settings)
-        found = _found(source, given, note)
-        taken = [each for each in found if each.candidate.runs and each.candidate.id in chosen]
-        if not taken:
-            raise ConfigError(f"none of the servers of {source.text!r} that were chosen runs here; nothing is written")
-        if len(taken) > 1 and identity.name is not None:
-            raise ConfigError(f"--name names one environment, and {len(taken)} servers were chosen")
-        wheel = foreign_home().wheel(source.text if source.kind == "requirement" else given.nemo_gym)
-        with new_folder(out) as partial:
-            files, left_out = list[Path](), list[Candidate]()
-            for each in taken:
-                part = partial if len(taken) == 1 else partial / each.server.name
-                part.mkdir(exist_ok=True)
-                note(f"{each.server.name}: choosing what it needs")
-                name = package_name(identity, out.resolve().name if len(taken) == 1 else each.server.name)
-                try:
-                    file = _write(each, wheel, source, given, part, name, identity.license)
-                except UsageError as error:
-                    if len(taken) == 1:
-                        raise
-                    reason = " ".join(str(error).split())[-_SHOWN:]
-                    left_out.append(each.candidate.model_copy(update={"reasons": (reason,)}))
-                    shutil.rmtree(part)
-                    continue
-                files.append(out / file.relative_to(partial))
-            if not files:
-                why = "; ".join(f"{each.id}: {each.reasons[0]}" for each in left_out[:_FEW_SHOWN])
-                raise ConfigError(f"none of the {len(left_out)} chosen servers could be written: {why}")
-        return Written(tuple(files), tuple(left_out))
+        found = [each for each in _found(source, given, note) if each.candidate.id in chosen]
+        release = source.text if source.kind == "requirement" else given.nemo_gym
+        wheel = cache(lambda: foreign_home().wheel(release))  # needed where something is written
+
+        def write(each: _Found, folder: Path, own: Identity) -> Path:
+            note(f"{each.server.name}: choosing what it needs")
+            return _write(each, wheel(), source, given, folder, own)
+
+        return write_packages(
+            source, {each.server.name: (each.candidate, each) for each in found}, out, identity, write
+        )
 
 
 def _given(settings: Mapping[str, JsonValue]) -> NemoGymImport:
@@ -234,8 +217,7 @@ def _write(
     source: ImportSource,
     given: NemoGymImport,
     folder: Path,
-    name: str,
-    terms: str | None,
+    identity: Identity,
 ) -> Path:
     """Write one package; its requirements are resolved now, and installed when it is first played."""
     server, configured = found.server, found.configured
@@ -250,7 +232,7 @@ def _write(
     if own is not None:
         copy_folder(server.folder, data / own, _LEFT_OUT)
     needed = (*server.requirements(given.without), *given.requirements)
-    lock = _lock(needed, given.without).model_copy(update={"wheel": wheel})
+    lock = lock_once(needed, given.without, BASE).model_copy(update={"wheel": wheel})
     lock.write(data, "server")
     record = ServerRecord(
         name=server.name,
@@ -263,41 +245,32 @@ def _write(
         folder=own,
     )
     (data / RECORD).write_text(record.model_dump_json(indent=1), encoding="utf-8")
-    package = _package(found, record, source, wheel, name, terms)
-    return package.write(folder)
-
-
-@lru_cache(maxsize=256)
-def _lock(requirements: tuple[str, ...], without: tuple[str, ...]) -> ForeignLock:
-    """Resolve requirements once per import, since most servers have the same."""
-    return lock_without(requirements, without, silent, beside=BASE)
+    return _package(found, record, source, wheel, identity).write(folder)
 
 
 def _package(
-    found: _Found, record: ServerRecord, source: ImportSource, wheel: LockedDependency, name: str, terms: str | None
+    found: _Found, record: ServerRecord, source: ImportSource, wheel: LockedDependency, identity: Identity
 ) -> ImportedPackage:
-    base = "NemoGymSteps" if record.steps else "NemoGym"
-    drafted = ImportedPackage(
-        name=name,
-        license=terms or ("Apache-2.0" if source.kind == "requirement" else None),
+    assert identity.name is not None
+    unpromised = (*NemoGymImporter.about.unpromised, *found.candidate.unpromised)
+    return ImportedPackage(
+        name=identity.name,
+        license=identity.license or ("Apache-2.0" if source.kind == "requirement" else None),
         source=source.name,
         title=f"Resources server {record.name} of NeMo Gym",
-        base=f"rollouthub_servers.nemo_gym:{base}",
+        base=f"rollouthub_servers.nemo_gym:{'NemoGymSteps' if record.steps else 'NemoGym'}",
         config="NemoGymConfig",
         settings={},
-        readme="",
         ending="server",
         tags=("nemo-gym",),
         revision=f"{wheel.name}=={wheel.version}",
         changes="Played unchanged; its reward and its session stay with the hub.",
-        unpromised=(*NemoGymImporter.about.unpromised, *found.candidate.unpromised),
-    )
-    readme = _README.format(
+        unpromised=unpromised,
+    ).with_readme(
+        _README,
         name=record.name,
         config=record.config,
         count=found.candidate.facts["tasks"],
-        module=drafted.module,
         agent="its own agent is " + ", ".join(found.configured.agents if found.configured else ()),
-        unpromised="; ".join(drafted.unpromised),
+        unpromised="; ".join(unpromised),
     )
-    return replace(drafted, readme=readme)

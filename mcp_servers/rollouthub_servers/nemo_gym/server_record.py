@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
-from rollouthub.errors import ConfigError
 from rollouthub.values import Frozen
+from rollouthub_servers.foreign.imported_file import read_imported
 
 RECORD, ROWS = "server.json", "rows"
 
@@ -36,12 +36,4 @@ class ServerRecord(Frozen):
         Raises:
             ConfigError: there is none.
         """
-        file = Path(data) / RECORD
-        try:
-            return cls.model_validate_json(file.read_bytes())
-        except OSError as error:
-            raise ConfigError(
-                f"{file} cannot be read: {error.strerror or error}; `hub import nemo_gym` writes such a folder"
-            ) from error
-        except ValidationError as error:
-            raise ConfigError(f"{file} is damaged, or of a newer hub: {error.errors()[0]['msg']}") from error
+        return read_imported(cls, Path(data) / RECORD, "`hub import nemo_gym` writes such a folder")

@@ -1,10 +1,9 @@
 """`OpenEnvImporter`: what environments of OpenEnv a source holds, and packages made of those that begin here."""
 
 import re
-import shutil
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +11,7 @@ import anyio
 from mcp_types import Tool
 from pydantic import Field, JsonValue
 
-from rollouthub.errors import ConfigError, HubError, UsageError
+from rollouthub.errors import ConfigError
 from rollouthub.plugins.importers import (
     NO_SNAPSHOT,
     Candidate,
@@ -20,11 +19,12 @@ from rollouthub.plugins.importers import (
     Identity,
     ImportSource,
     Note,
-    Written,
     silent,
 )
 from rollouthub.text import plain
-from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
+from rollouthub_servers.foreign.import_settings import split_settings
+from rollouthub_servers.foreign.package import ImportedPackage
+from rollouthub_servers.foreign.packages import write_packages
 from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.foreign.yaml_text import read_yaml
@@ -35,7 +35,6 @@ from rollouthub_servers.foreign_app.app_source import (
     AppKit,
     install_app,
     source_folder,
-    split_settings,
 )
 from rollouthub_servers.openenv.openenv_environment import OpenEnvConfig, read_tools, shown_fields
 from rollouthub_servers.openenv.openenv_record import OpenEnvRecord
@@ -49,7 +48,7 @@ NAMES = ("openenv", "openenv-core", "uvicorn")
 """Requirements of environments that are met otherwise, or are none of a server's own."""
 BEGIN_SECONDS = 120.0
 APP = "server.app:app"
-_YAML_BYTES, _FEW = 1 << 16, 3
+_YAML_BYTES = 1 << 16
 _SHOWN = 400
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _README = """\
@@ -61,7 +60,7 @@ hub check {module}.py
 ```
 
 Its code runs unchanged in a process of its own for each episode, without a network; what it needs is locked with hashes
-in `{data}/foreign.lock.json`. Rewards are its own, and stay with the hub.
+in `{folder}/foreign.lock.json`. Rewards are its own, and stay with the hub.
 
 Shown of an observation: {shown}. If named (`--set 'show=[…]'`): {offered}. Never shown: {withheld}.
 {judging}{unpromised}
@@ -105,7 +104,7 @@ class OpenEnvImporter:
 
     def look(self, source: ImportSource, settings: Mapping[str, JsonValue], note: Note = silent) -> Sequence[Candidate]:
         """Every environment of a source, read and not run."""
-        given, _ = _split(settings)
+        given, _, _ = split_settings(settings, OpenEnvImport, OpenEnvConfig)
         return [_candidate(each, given) for each in _found(source, note)]
 
     def write(
@@ -118,40 +117,15 @@ class OpenEnvImporter:
         note: Note = silent,
     ) -> Sequence[Path]:
         """A package for each chosen environment that begins here: in `out`, or in a folder there of its name."""
-        given, kept = _split(settings)
-        taken = [each for each in _found(source, note) if each.app.name in chosen and _candidate(each, given).runs]
-        if not taken:
-            raise ConfigError(f"none of the chosen environments of {source.text!r} can be played; nothing is written")
-        if len(taken) > 1 and identity.name is not None:
-            raise ConfigError(f"--name names one environment, and {len(taken)} were chosen")
-        written, left_out = list[Path](), list[Candidate]()
-        with new_folder(out) as partial:
-            for each in taken:
-                part = partial if len(taken) == 1 else partial / each.app.name
-                part.mkdir(exist_ok=True)
-                own = Identity(
-                    name=package_name(identity, out.resolve().name if len(taken) == 1 else each.app.name),
-                    license=identity.license,
-                )
-                try:
-                    file = _write(each, given, kept, source, part, own, note)
-                except (UsageError, HubError) as error:
-                    if len(taken) == 1:
-                        raise ConfigError(f"{each.app.name}: {_shown(error)}") from error
-                    left_out.append(_candidate(each, given).model_copy(update={"reasons": (_shown(error),)}))
-                    shutil.rmtree(part)
-                    continue
-                written.append(out / file.relative_to(partial))
-            if not written:
-                why = "; ".join(f"{each.id}: {each.reasons[0]}" for each in left_out[:_FEW])
-                raise ConfigError(f"none of the {len(left_out)} chosen environments could be written: {why}")
-        return Written(tuple(written), tuple(left_out))
-
-
-def _split(settings: Mapping[str, JsonValue]) -> tuple[OpenEnvImport, dict[str, JsonValue]]:
-    given, kept = split_settings(settings, OpenEnvImport, OpenEnvConfig)
-    assert isinstance(given, OpenEnvImport)
-    return given, kept
+        given, _, kept = split_settings(settings, OpenEnvImport, OpenEnvConfig)
+        found = {each.app.name: (_candidate(each, given), each) for each in _found(source, note)}
+        return write_packages(
+            source,
+            {name: each for name, each in found.items() if name in chosen},
+            out,
+            identity,
+            lambda each, folder, own: _write(each, given, kept, source, folder, own, note),
+        )
 
 
 def _found(source: ImportSource, note: Note) -> list[_OpenEnvFolder]:
@@ -298,10 +272,12 @@ def _packaged(
     kept: Mapping[str, JsonValue],
     source: ImportSource,
     identity: Identity,
-    unpromised: Sequence[str],
+    lacks: Sequence[str],
 ) -> ImportedPackage:
     assert identity.name is not None
-    package = ImportedPackage(
+    release = next(f"{each.name} {each.version}" for each in lock.dependencies)
+    unpromised = (*OpenEnvImporter.about.unpromised, *lacks)
+    return ImportedPackage(
         name=identity.name,
         license=identity.license,
         source=source.name,
@@ -309,29 +285,22 @@ def _packaged(
         base="rollouthub_servers.openenv:OpenEnv",
         config="OpenEnvConfig",
         settings=kept,
-        readme="",
-        folder=DATA,
         ending="openenv",
         tags=("openenv",),
-        determinism="none" if unpromised else "seeded",
+        determinism="none" if lacks else "seeded",
         revision=record.digest,
         changes="Played unchanged; its rewards and its connection stay with the hub.",
-        unpromised=(*OpenEnvImporter.about.unpromised, *unpromised),
-    )
-    release = next(f"{each.name} {each.version}" for each in lock.dependencies)
-    readme = _README.format(
+        unpromised=unpromised,
+    ).with_readme(
+        _README,
         name=record.name,
         source=f"{source.name}, on {release}",
-        module=package.module,
-        data=DATA,
         shown=", ".join(record.shown) or "nothing",
         offered=", ".join(name for name in record.withheld if not is_telling(name)) or "nothing",
         withheld=", ".join(filter(is_telling, record.withheld)) or "nothing",
         judging=f"\nOffered if named (`--set 'tools=[…]'`): {', '.join(record.judging)}.\n" if record.judging else "",
-        unpromised="".join(f"\nNot promised: {line}." for line in (*OpenEnvImporter.about.unpromised, *unpromised))
-        + "\n",
+        unpromised="".join(f"\nNot promised: {line}." for line in unpromised) + "\n",
     )
-    return replace(package, readme=readme)
 
 
 def _shown(error: Exception) -> str:

@@ -5,7 +5,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired
 
@@ -16,7 +16,9 @@ from typing_extensions import TypedDict
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.importers import NO_SNAPSHOT, Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub.text import plain
-from rollouthub_servers.foreign.package import ImportedPackage, is_part, new_folder, package_name
+from rollouthub_servers.foreign.import_settings import split_settings
+from rollouthub_servers.foreign.package import ImportedPackage, is_part
+from rollouthub_servers.foreign.packages import write_packages
 from rollouthub_servers.foreign.requirements import foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.foreign_app.app_folder import AppFolder
@@ -26,7 +28,6 @@ from rollouthub_servers.foreign_app.app_source import (
     AppKit,
     install_app,
     source_folder,
-    split_settings,
 )
 from rollouthub_servers.ors.ors_environment import OrsConfig, tools_of
 from rollouthub_servers.ors.ors_record import OrsRecord
@@ -49,7 +50,7 @@ hub check {module}.py
 ```
 
 Its code runs unchanged in a process of its own for each episode, without a network; what it needs is locked with hashes
-in `{data}/foreign.lock.json`. Rewards, tasks and what tools say beside their answer stay with the hub.
+in `{folder}/foreign.lock.json`. Rewards, tasks and what tools say beside their answer stay with the hub.
 {unpromised}
 Licence and description stand in `env.toml`: see that they are true before you publish.
 """
@@ -113,7 +114,7 @@ class OrsImporter:
     def _look(self, source: ImportSource, settings: Mapping[str, JsonValue], note: Note) -> _Looked:
         key = json.dumps([source.text, dict(settings)], sort_keys=True)
         if key not in self._found:
-            given, _ = _split(settings)
+            given, _, _ = split_settings(settings, OrsImport, OrsConfig)
             root, needs = source_folder(source, note)
             app = AppFolder(root.resolve(), needs)
             entry = _entry(app.folder, given.entry)
@@ -142,28 +143,17 @@ class OrsImporter:
         note: Note = silent,
     ) -> Sequence[Path]:
         """A package for each chosen environment: in `out`, or in a folder there of its name."""
-        _, kept = _split(settings)
+        _, _, kept = split_settings(settings, OrsImport, OrsConfig)
         looked = self._look(source, settings, note)
-        taken = [each.id for each in looked.candidates if each.runs and each.id in chosen]
-        if not taken:
-            raise ConfigError(f"none of the chosen environments of {source.text!r} can be played; nothing is written")
-        if len(taken) > 1 and identity.name is not None:
-            raise ConfigError(f"--name names one environment, and {len(taken)} were chosen")
-        written: list[Path] = []
-        with new_folder(out) as partial:
-            for name in taken:
-                part = partial if len(taken) == 1 else partial / name
-                shutil.copytree(looked.folder / DATA, part / DATA)
-                offer = looked.offered[name]
-                record = looked.draft.model_copy(update={"name": name, "splits": offer["splits"]})
-                record.write(part / DATA)
-                own = Identity(
-                    name=package_name(identity, out.resolve().name if len(taken) == 1 else name),
-                    license=identity.license,
-                )
-                file = _packaged(record, offer, source, kept, own).write(part)
-                written.append(out / file.relative_to(partial))
-        return written
+
+        def write(offer: Mapping[str, Any], folder: Path, own: Identity) -> Path:
+            shutil.copytree(looked.folder / DATA, folder / DATA)
+            record = looked.draft.model_copy(update={"name": offer["name"], "splits": offer["splits"]})
+            record.write(folder / DATA)
+            return _packaged(record, offer, source, kept, own).write(folder)
+
+        found = {each.id: (each, looked.offered[each.id]) for each in looked.candidates if each.id in chosen}
+        return write_packages(source, found, out, identity, write)
 
 
 async def described(runtime: ForeignRuntime) -> tuple[dict[str, dict[str, Any]], list[str]]:
@@ -211,12 +201,6 @@ def _checked(offer: Any) -> dict[str, Any]:
         return {"name": str(name), "refused": f"its server describes it badly: {where}: {wrong['msg']}"}
 
 
-def _split(settings: Mapping[str, JsonValue]) -> tuple[OrsImport, dict[str, JsonValue]]:
-    given, kept = split_settings(settings, OrsImport, OrsConfig)
-    assert isinstance(given, OrsImport)
-    return given, kept
-
-
 def _entry(folder: Path, given: str | None) -> str:
     """The program that serves, in a server's folder.
 
@@ -257,7 +241,8 @@ def _packaged(
     identity: Identity,
 ) -> ImportedPackage:
     assert identity.name is not None
-    package = ImportedPackage(
+    unpromised = OrsImporter.about.unpromised
+    return ImportedPackage(
         name=identity.name,
         license=identity.license,
         source=source.name,
@@ -265,21 +250,14 @@ def _packaged(
         base=f"rollouthub_servers.ors:{'OrsGroups' if offer['groups'] else 'Ors'}",
         config="OrsConfig",
         settings=kept,
-        readme="",
-        folder=DATA,
         ending="ors",
         tags=("ors",),
-        determinism="none",
         revision=record.digest,
         changes="Played unchanged; its rewards, its tasks and its session stay with the hub.",
-        unpromised=OrsImporter.about.unpromised,
-    )
-    readme = _README.format(
+        unpromised=unpromised,
+    ).with_readme(
+        _README,
         name=record.name,
-        source=source.name,
         tasks=", ".join(f"{count} tasks in {split!r}" for split, count in record.splits.items()),
-        module=package.module,
-        data=DATA,
-        unpromised="".join(f"\nNot promised: {line}." for line in OrsImporter.about.unpromised) + "\n",
+        unpromised="".join(f"\nNot promised: {line}." for line in unpromised) + "\n",
     )
-    return replace(package, readme=readme)

@@ -4,10 +4,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
-from rollouthub.errors import ConfigError
 from rollouthub.values import Frozen
+from rollouthub_servers.foreign.imported_file import read_imported
 
 GAMES_FILE = "games.json"
 NLTK_FOLDER = "nltk_data"
@@ -52,10 +50,4 @@ def read_catalogue(folder: Path) -> Catalogue:
     Raises:
         ConfigError: there is none, or it is damaged.
     """
-    file = folder / GAMES_FILE
-    try:
-        return Catalogue.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror or error}; import it again") from error
-    except ValidationError as error:
-        raise ConfigError(f"{file} is damaged, or of a newer hub: {error.errors()[0]['msg']}") from error
+    return read_imported(Catalogue, folder / GAMES_FILE)

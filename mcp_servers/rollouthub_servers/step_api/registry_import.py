@@ -4,7 +4,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import anyio
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from rollouthub.errors import ConfigError, HubError
-from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.importers import (
     NO_SNAPSHOT,
     Candidate,
@@ -24,6 +23,7 @@ from rollouthub.plugins.importers import (
     silent,
 )
 from rollouthub.text import plain
+from rollouthub_servers.foreign.import_settings import split_settings
 from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
 from rollouthub_servers.foreign.partial_lock import lock_without
 from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
@@ -93,7 +93,7 @@ class StepImporter:
     ) -> tuple[ForeignLock, list[Candidate], dict[str, KnownGame]]:
         key = json.dumps([source.text, source.patterns, dict(settings)], sort_keys=True)
         if key not in self._looked:
-            own, config, _ = _split(settings)
+            own, config, _ = split_settings(settings, StepImport, StepConfig)
             lock = lock_without([source.text, *own.requirements], own.without, note)
             python = foreign_home().python(lock.dependencies, note)
             nltk = own.nltk_data
@@ -117,7 +117,7 @@ class StepImporter:
         note: Note = silent,
     ) -> Sequence[Path]:
         """One package of games with the same number of players; below `out` one for each number where they differ."""
-        own, _, kept = _split(settings)
+        own, _, kept = split_settings(settings, StepImport, StepConfig)
         lock, _, games = self._look(source, settings, note)
         groups: dict[int, list[KnownGame]] = {}
         for id in chosen:
@@ -156,7 +156,7 @@ class StepImporter:
         unpromised = dict.fromkeys(
             (*self.about.unpromised, *(line for each in catalogue.games for line in each.unpromised))
         )
-        package = ImportedPackage(
+        return ImportedPackage(
             name=name,
             license=terms,
             source=source.name,
@@ -164,33 +164,20 @@ class StepImporter:
             base=f"rollouthub_servers.step_api:{_CLASSES[players - 1]}Player{'s' if players > 1 else ''}",
             config="StepConfig",
             settings=kept,
-            readme="",
             folder=DATA,
             ending="games",
             tags=("games", self.library),
             determinism="none" if any(each.unpromised for each in catalogue.games) else "seeded",
             revision="sha256:" + hashlib.sha256(lock.model_dump_json().encode()).hexdigest(),
             unpromised=tuple(unpromised),
-        )
-        readme = _README.format(
+        ).with_readme(
+            _README,
             count=count,
             library=self.library,
             players=f"{players} player{'s' if players > 1 else ''}",
-            source=source.name,
-            module=package.module,
             first=catalogue.games[0].id,
-            folder=DATA,
             unpromised="".join(f"\nNot promised: {line}.\n" for line in unpromised),
         )
-        return replace(package, readme=readme)
-
-
-def _split(settings: Mapping[str, JsonValue]) -> tuple[StepImport, StepConfig, dict[str, JsonValue]]:
-    """Settings of the import, and those of the environment, as a config and as they were given."""
-    own = {name: value for name, value in settings.items() if name in StepImport.model_fields}
-    kept = {name: value for name, value in settings.items() if name not in own and name != "data"}
-    imported: StepImport = check_config(StepImport, own, "the import", "--set")
-    return imported, check_config(StepConfig, {"data": ".", **kept}, "the environment", "--set"), kept
 
 
 def _write_data(folder: Path, catalogue: Catalogue, lock: ForeignLock, nltk: Path | None) -> None:

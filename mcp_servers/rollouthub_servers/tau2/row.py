@@ -9,8 +9,9 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, JsonValue, ValidationError
 
 from rollouthub import BadRow, Public, Secret, Task
-from rollouthub.errors import ConfigError, DataError
+from rollouthub.errors import DataError
 from rollouthub.values import Frozen
+from rollouthub_servers.foreign.imported_file import read_imported, read_lines
 
 ROWS, ABOUT = "rows.jsonl", "about.json"
 _JUDGED = "NL_ASSERTION"
@@ -132,15 +133,7 @@ class AboutRows(Frozen):
         Raises:
             ConfigError: there is none.
         """
-        file = folder / ABOUT
-        try:
-            return cls.model_validate_json(file.read_bytes())
-        except OSError as error:
-            raise ConfigError(
-                f"{file} cannot be read: {error.strerror or error}; give data=FOLDER of an import"
-            ) from error
-        except ValidationError as error:
-            raise ConfigError(f"{file} is damaged: {error.errors()[0]['msg']}; import it again") from error
+        return read_imported(cls, folder / ABOUT, "give data=FOLDER of an import")
 
 
 def read_rows(folder: Path, split: str, *, with_judge: bool) -> Iterator[Task[Public, Tau2Secret] | BadRow]:
@@ -150,25 +143,21 @@ def read_rows(folder: Path, split: str, *, with_judge: bool) -> Iterator[Task[Pu
         ConfigError: the folder holds no import.
     """
     file = folder / ROWS
-    try:
-        with file.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                try:
-                    row = Tau2Row.model_validate_json(line)
-                    judged = bool(row.assertions)
-                except ValidationError as error:
-                    yield BadRow(DataError(f"{error.errors()[0]['msg']}; import it again", file, number))
-                    continue
-                if split not in _splits_of(row):
-                    continue
-                if judged and not with_judge:
-                    yield BadRow(DataError(_UNJUDGED.format(id=row.id), file, number))
-                    continue
-                metadata: dict[str, Any] = {"domain": row.domain, "reward_basis": list(row.criteria.reward_basis)}
-                prompt = f"A customer talks to the service desk of {row.domain}."
-                yield Task(Public(id=row.id, prompt=prompt, metadata=metadata), Tau2Secret(row=row))
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror or error}; import it again") from error
+    for number, line in read_lines(file):
+        try:
+            row = Tau2Row.model_validate_json(line)
+            judged = bool(row.assertions)
+        except ValidationError as error:
+            yield BadRow(DataError(f"{error.errors()[0]['msg']}; import it again", file, number))
+            continue
+        if split not in _splits_of(row):
+            continue
+        if judged and not with_judge:
+            yield BadRow(DataError(_UNJUDGED.format(id=row.id), file, number))
+            continue
+        metadata: dict[str, Any] = {"domain": row.domain, "reward_basis": list(row.criteria.reward_basis)}
+        prompt = f"A customer talks to the service desk of {row.domain}."
+        yield Task(Public(id=row.id, prompt=prompt, metadata=metadata), Tau2Secret(row=row))
 
 
 def write_rows(folder: Path, rows: Iterable[Tau2Row]) -> AboutRows:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +148,9 @@ def _package(
     kept: Mapping[str, JsonValue],
     rows: Sequence[Tau2Row],
 ) -> ImportedPackage:
-    package = ImportedPackage(
+    counts = Counter(row.domain for row in rows)
+    named = "\n".join(f"- `{row.id}`: {row.reference_fails[:200]}" for row in rows if row.reference_fails is not None)
+    return ImportedPackage(
         name=name,
         license=terms,
         source=source.name,
@@ -157,20 +158,13 @@ def _package(
         base="rollouthub_servers.tau2:Tau2",
         config="Tau2Config",
         settings=kept,
-        readme="",
         tags=("tools", "customer-service", "tau2"),
-        determinism="none",
         revision=revision,
         source_license="MIT",
         unpromised=Tau2Importer.about.unpromised,
-    )
-    counts = Counter(row.domain for row in rows)
-    named = "\n".join(f"- `{row.id}`: {row.reference_fails[:200]}" for row in rows if row.reference_fails is not None)
-    readme = _README.format(
+    ).with_readme(
+        _README,
         count=f"{len(rows):,}",
-        source=source.name,
-        module=package.module,
         table="\n".join(f"| `{domain}` | {count:,} |" for domain, count in counts.items()),
         failing=f"{_FAILING}{named}\n" if named else "",
     )
-    return replace(package, readme=readme)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -78,7 +77,7 @@ class HarborImporter:
 def _package(
     name: str, terms: str | None, source: str, count: int, settings: Mapping[str, JsonValue]
 ) -> ImportedPackage:
-    package = ImportedPackage(
+    return ImportedPackage(
         name=name,
         license=terms,
         source=source,
@@ -86,14 +85,11 @@ def _package(
         base="rollouthub_servers.terminal:Terminal",
         config="TerminalConfig",
         settings=settings,
-        readme="",
         folder=TASKS,
         tags=("terminal", "containers", "harbor"),
         unpromised=HarborImporter.about.unpromised,
         network="bridge" if "bridge" in (settings.get("network"), settings.get("verifier_network")) else "none",
-    )
-    readme = _README.format(count=count, source=source, module=package.module, name=name)
-    return replace(package, readme=readme)
+    ).with_readme(_README, count=count, name=name)
 
 
 def _config(folder: Path, settings: Mapping[str, JsonValue]) -> TerminalConfig:

@@ -5,10 +5,10 @@ lock.
 from pathlib import Path
 from typing import Literal
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
-from rollouthub.errors import ConfigError
 from rollouthub.values import Frozen
+from rollouthub_servers.foreign.imported_file import read_imported
 
 RECORD, ROWS, CODE, DATASETS = "environment.json", "rows", "code", "datasets"
 Kind = Literal["v0", "v1"]
@@ -43,12 +43,4 @@ class EnvRecord(Frozen):
         Raises:
             ConfigError: there is none.
         """
-        file = Path(data) / RECORD
-        try:
-            return cls.model_validate_json(file.read_bytes())
-        except OSError as error:
-            raise ConfigError(
-                f"{file} cannot be read: {error.strerror or error}; `hub import verifiers` writes such a folder"
-            ) from error
-        except ValidationError as error:
-            raise ConfigError(f"{file} is damaged, or of a newer hub: {error.errors()[0]['msg']}") from error
+        return read_imported(cls, Path(data) / RECORD, "`hub import verifiers` writes such a folder")

@@ -7,9 +7,10 @@ from typing import Any, cast
 from pydantic import JsonValue, ValidationError
 from pydantic_core import from_json
 
-from rollouthub.errors import ConfigError, DataError, TaskError
+from rollouthub.errors import DataError, TaskError
 from rollouthub.messages import Message, user
 from rollouthub.task import BadRow, Public, Secret, Task
+from rollouthub_servers.foreign.imported_file import read_lines
 from rollouthub_servers.verifiers.said_messages import ShownMessage
 
 _PROMPT_KEYS = ("role", "content", "tool_calls", "tool_call_id")
@@ -27,15 +28,11 @@ def read_rows(file: Path, split: str) -> Iterator[Task[Public, Secret] | BadRow]
     Raises:
         ConfigError: the file cannot be read.
     """
-    try:
-        with file.open("rb") as lines:
-            for number, line in enumerate(lines):
-                yield _task(line, file, split, number)
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror or error}; import it again") from error
+    for number, line in read_lines(file):
+        yield _task(line, file, split, number)
 
 
-def _task(line: bytes, file: Path, split: str, number: int) -> Task[Public, Secret] | BadRow:
+def _task(line: str, file: Path, split: str, number: int) -> Task[Public, Secret] | BadRow:
     try:
         row = from_json(line)
         if not isinstance(row, dict):
@@ -43,8 +40,8 @@ def _task(line: bytes, file: Path, split: str, number: int) -> Task[Public, Secr
         values = cast(dict[str, JsonValue], row)
         prompt = _prompt(values.get("prompt"))
     except (ValueError, ValidationError, TaskError) as error:
-        return BadRow(DataError(str(error)[:300], file.name, number + 1))
-    return Task(Public(id=f"{split}-{number}", prompt=prompt, source=split), EnvRow(row=values))
+        return BadRow(DataError(str(error)[:300], file.name, number))
+    return Task(Public(id=f"{split}-{number - 1}", prompt=prompt, source=split), EnvRow(row=values))
 
 
 def _prompt(prompt: Any) -> tuple[Message, ...]:

@@ -4,8 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,9 @@ from rollouthub.plugins.components import component
 from rollouthub.plugins.importers import NO_SNAPSHOT, Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub.plugins.lock import LockedDependency
 from rollouthub.text import plain
-from rollouthub_servers.foreign.package import ImportedPackage, is_part, new_folder, package_name
-from rollouthub_servers.foreign.partial_lock import lock_without
+from rollouthub_servers.foreign.package import ImportedPackage, is_part
+from rollouthub_servers.foreign.packages import write_packages
+from rollouthub_servers.foreign.partial_lock import lock_once
 from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.verifiers.env_record import CODE, DATASETS, RECORD, ROWS, EnvRecord, Judge
@@ -114,22 +114,14 @@ class VerifiersImporter:
         given: VerifiersImport = check_config(VerifiersImport, dict(settings), "the import", "--set")
         with _sourced(source, note) as (envs, wheel, revision):
             found = [self._examined(env, wheel, given, note) for env in envs if env.name in chosen]
-            taken = [each for each in found if each.candidate.runs]
-            if not taken:
-                why = "; ".join(f"{each.env.name}: {each.candidate.reasons[0]}" for each in found[:3])
-                raise ConfigError(f"no chosen environment of {source.text!r} runs here, so nothing is written: {why}")
-            if len(taken) > 1 and identity.name is not None:
-                raise ConfigError(f"--name names one environment, and {len(taken)} were chosen")
-            files: list[Path] = []
-            with new_folder(out) as partial:
-                for each in taken:
-                    part = partial if len(taken) == 1 else partial / each.env.name
-                    part.mkdir(exist_ok=True)
-                    name = package_name(identity, out.resolve().name if len(taken) == 1 else each.env.name)
-                    note(f"{each.env.name}: keeping its rows")
-                    file = _write(each, given, source, revision, part, name, identity.license)
-                    files.append(out / file.relative_to(partial))
-        return files
+
+            def write(each: _Found, folder: Path, own: Identity) -> Path:
+                note(f"{each.env.name}: keeping its rows")
+                return _write(each, given, source, revision, folder, own)
+
+            return write_packages(
+                source, {each.env.name: (each.candidate, each) for each in found}, out, identity, write
+            )
 
     def _examined(self, env: EnvFolder, wheel: LockedDependency | None, given: VerifiersImport, note: Note) -> _Found:
         key = env.folder, given.model_dump_json()
@@ -160,19 +152,13 @@ def _all(folder: Path, source: ImportSource) -> list[EnvFolder]:
     raise ConfigError(f"there is no environment in {source.text!r}, that is, no folder with a pyproject.toml")
 
 
-@lru_cache(maxsize=256)
-def _lock(requirements: tuple[str, ...], without: tuple[str, ...]) -> ForeignLock:
-    """Chosen once in an import: many environments need the same."""
-    return lock_without(requirements, without, silent)
-
-
 def _examined(env: EnvFolder, wheel: LockedDependency | None, given: VerifiersImport, note: Note) -> _Found:
     """Load an environment, and see what it has; whatever stops that is the reason why it is refused."""
     try:
         kind = env.kind()
         requirements = (*env.requirements(kind, given.verifiers), *given.requirements)
         note(f"{env.name}: loading it")
-        lock = _lock(requirements, given.without).model_copy(update={"wheel": wheel})
+        lock = lock_once(requirements, given.without).model_copy(update={"wheel": wheel})
         with tempfile.TemporaryDirectory(prefix="rollouthub-") as folder:
             record = EnvRecord(
                 name=env.name,
@@ -278,12 +264,12 @@ def _write(
     source: ImportSource,
     revision: str | None,
     folder: Path,
-    name: str,
-    terms: str | None,
+    identity: Identity,
 ) -> Path:
     record, lock = found.record, found.lock
     assert record is not None
     assert lock is not None
+    assert identity.name is not None
     data = folder / "data"
     data.mkdir()
     _lay(found.env, record, given, data)
@@ -292,26 +278,23 @@ def _write(
     try:
         anyio.run(_rows, data.absolute(), record, lock)
     except HubError as error:
-        raise UsageError(f"{record.name}: its rows cannot be kept: {error}") from error
-    drafted = ImportedPackage(
-        name=name,
-        license=terms,
-        source=source.name,
-        title=f"Environment {record.name} of verifiers",
-        base=f"rollouthub_servers.verifiers:{'VerifiersGroup' if found.is_group else 'Verifiers'}",
-        config="VerifiersConfig",
-        settings={},
-        readme="",
-        ending="env",
-        tags=("verifiers",),
-        revision=revision,
-        changes="Played unchanged, by the library's own loop; its answers and its rubric stay with the hub.",
-        unpromised=(*VerifiersImporter.about.unpromised, *found.candidate.unpromised),
+        raise UsageError(f"its rows cannot be kept: {error}") from error
+    unpromised = (*VerifiersImporter.about.unpromised, *found.candidate.unpromised)
+    return (
+        ImportedPackage(
+            name=identity.name,
+            license=identity.license,
+            source=source.name,
+            title=f"Environment {record.name} of verifiers",
+            base=f"rollouthub_servers.verifiers:{'VerifiersGroup' if found.is_group else 'Verifiers'}",
+            config="VerifiersConfig",
+            settings={},
+            ending="env",
+            tags=("verifiers",),
+            revision=revision,
+            changes="Played unchanged, by the library's own loop; its answers and its rubric stay with the hub.",
+            unpromised=unpromised,
+        )
+        .with_readme(_README, name=record.name, count=found.candidate.facts["tasks"], unpromised="; ".join(unpromised))
+        .write(folder)
     )
-    readme = _README.format(
-        name=record.name,
-        count=found.candidate.facts["tasks"],
-        module=drafted.module,
-        unpromised="; ".join(drafted.unpromised),
-    )
-    return replace(drafted, readme=readme).write(folder)
