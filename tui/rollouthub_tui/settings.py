@@ -2,12 +2,12 @@
 
 import json
 import logging
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from rollouthub.store.atomic_files import replace_file
 
 logger = logging.getLogger(__name__)
 
@@ -67,9 +67,6 @@ def save_settings(settings: Settings, environ: Mapping[str, str], *, since: Sett
     path = settings_path(environ)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        number, beside = tempfile.mkstemp(prefix=".watch-", dir=path.parent)
-        with os.fdopen(number, "w") as file:
-            file.write(settings.model_dump_json(indent=2) + "\n")
-        Path(beside).replace(path)
+        replace_file(path, settings.model_dump_json(indent=2).encode() + b"\n", is_private=True)
     except OSError as error:
         logger.warning("what `hub watch` should remember could not be written: %s", error)

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from rollouthub.errors import ConfigError
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.provider_names import WIRE, split_name
+from rollouthub.store.atomic_files import replace_file
 from rollouthub.values import Frozen
 
 PROVIDER = "hosted_vllm"
@@ -118,10 +119,7 @@ def prepare_folder(folder: Path) -> None:
 def write_registration(folder: Path, registration: Registration) -> None:
     """Write a model's file atomically."""
     path = registration_path(folder, registration.model)
-    unfinished = path.with_suffix(f".{os.getpid()}.new")
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(registration.model_dump_json())
-    unfinished.replace(path)
+    replace_file(path, registration.model_dump_json().encode(), is_private=True)
 
 
 def remove_registration(folder: Path, name: str) -> None:

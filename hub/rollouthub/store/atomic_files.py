@@ -1,6 +1,7 @@
 """Writes files so that they appear only when they are complete."""
 
 import os
+import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,17 +50,22 @@ def complete_file(out: Path) -> Generator[Path]:
             partial.unlink(missing_ok=True)
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only this user may read; it replaces what is there, a link included.
+def replace_file(path: Path, content: bytes, *, is_private: bool = False, is_lasting: bool = False) -> None:
+    """Write a small file at once; it replaces what is there, a link included.
+
+    Only this user may read it where it `is_private`. Where it `is_lasting`, it is flushed to the disk first.
 
     Raises:
         OSError: it cannot be written.
     """
-    partial = _partial(path)
-    partial.unlink(missing_ok=True)
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+    mode = 0o600 if is_private else 0o666
     try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(content)
+            if is_lasting:
+                file.flush()
+                os.fsync(file.fileno())
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from rollouthub.errors import HubError, RunDirectoryError
 from rollouthub.rollout import Outcome, Rollout
-from rollouthub.store.atomic_files import write_private
+from rollouthub.store.atomic_files import replace_file
 from rollouthub.store.media import clear_partial_media, keep_media
 from rollouthub.store.record_rows import (
     EFFECTIVE,
@@ -355,7 +355,7 @@ def _create(directory: Path, resolved: dict[str, JsonValue], given: str) -> None
             name.with_name(name.name + suffix).unlink(missing_ok=True)
     for folder in (MEDIA, "logs"):
         (directory / folder).mkdir(mode=0o700, exist_ok=True)
-    write_private(directory / "run.toml", given.encode())
+    replace_file(directory / "run.toml", given.encode(), is_private=True)
     _write_resolved(directory, resolved)
     now = time.time()
     meta = {
@@ -377,7 +377,7 @@ def _create(directory: Path, resolved: dict[str, JsonValue], given: str) -> None
 
 
 def _write_resolved(directory: Path, resolved: dict[str, JsonValue]) -> None:
-    write_private(directory / "resolved.json", to_json(resolved, indent=2) + b"\n")
+    replace_file(directory / "resolved.json", to_json(resolved, indent=2) + b"\n", is_private=True)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

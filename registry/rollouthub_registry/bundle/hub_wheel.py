@@ -9,13 +9,13 @@ import hashlib
 import importlib.util
 import io
 import os
-import secrets
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
+from rollouthub.store.atomic_files import replace_file
 from rollouthub_registry.bundle.bundle_error import BundleRefused
 
 DISTRIBUTION = "rollouthub"
@@ -114,10 +114,5 @@ def _put(content: bytes, file: Path) -> Path:
         if file.read_bytes() == content:
             return file
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f".{secrets.token_hex(8)}.partial")
-    try:
-        beside.write_bytes(content)
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
+    replace_file(file, content)
     return file

@@ -4,7 +4,6 @@ source.
 
 import os
 import re
-import secrets
 import tomllib
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,20 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tomli_w
-from filelock import FileLock, Timeout
 from pydantic import Field, ValidationError
 
 from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.store.atomic_files import replace_file
 from rollouthub.values import Frozen
 from rollouthub_registry.client.address import registry_url
 from rollouthub_registry.names import parse_namespace
+from rollouthub_registry.user_file import changing
 
 FILE_NAME = "registries.toml"
 VARIABLE = "ROLLOUTHUB_REGISTRY"
 """Environment variable with the URL of a registry for all namespaces that no entry matches."""
 ANY = "*"
 _HEAD = "# The registries of `hub`, in order: the first whose `namespaces` match is a namespace's one source.\n\n"
-_LOCK_SECONDS = 10
 _PATTERN = re.compile(r"[a-z0-9*](?:[a-z0-9._*-]*[a-z0-9*])?", re.ASCII)
 _LONGEST_PATTERN = 60
 
@@ -180,21 +179,10 @@ def _matches(pattern: str, namespace: str) -> bool:
 
 @contextmanager
 def _changing(file: Path) -> Generator[tuple[Entry, ...]]:
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with FileLock(file.with_suffix(".lock"), timeout=_LOCK_SECONDS):
-            yield _read(file)
-    except Timeout as error:
-        raise ConfigError(f"{file} is held by another process for more than {_LOCK_SECONDS} s") from error
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be changed: {error.strerror or error}") from error
+    with changing(file, ConfigError):
+        yield _read(file)
 
 
 def _write(file: Path, entries: Sequence[Entry]) -> None:
-    beside = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-    try:
-        held = {"registry": [entry.model_dump(mode="json") for entry in entries]}
-        beside.write_text(_HEAD + tomli_w.dumps(held), encoding="utf-8")
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
+    held = {"registry": [entry.model_dump(mode="json") for entry in entries]}
+    replace_file(file, (_HEAD + tomli_w.dumps(held)).encode())

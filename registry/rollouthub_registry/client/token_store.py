@@ -1,26 +1,22 @@
 """`tokens.json`: a user's tokens, each sent to its own registry only, and never shown."""
 
 import json
-import os
 import re
-import secrets
-import stat
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from pydantic import Field, ValidationError
 
-from rollouthub.errors import ConfigError, CredentialError
+from rollouthub.errors import CredentialError
+from rollouthub.store.atomic_files import replace_file
 from rollouthub.values import Frozen
 from rollouthub_registry.client.address import folder_of, registry_url
 from rollouthub_registry.client.registries import VARIABLE
+from rollouthub_registry.user_file import changing, read_private
 
 FILE_NAME = "tokens.json"
 TOKEN_VARIABLE = "ROLLOUTHUB_REGISTRY_TOKEN"
 """Environment variable with a token for the registry that `$ROLLOUTHUB_REGISTRY` names."""
-_LOCK_SECONDS = 10
 _MOST_BYTES = 2**20
 _FORM = re.compile(r"[!-~]{1,500}", re.ASCII)
 
@@ -82,17 +78,7 @@ def check_form(token: str, what: str) -> str:
 
 def _read(file: Path) -> _File:
     try:
-        with os.fdopen(os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as source:
-            status = os.fstat(source.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise CredentialError(f"{file} is no plain file")
-            if os.name == "posix" and (status.st_mode & 0o077 or status.st_uid != os.geteuid()):
-                raise CredentialError(
-                    f"the tokens in {file} can be read by others, or belong to another user; run `chmod 600 {file}`, "
-                    "and get new ones if another user may have read them"
-                )
-            content = source.read(_MOST_BYTES)
-        return _File.model_validate_json(content)
+        return _File.model_validate_json(read_private(file, _MOST_BYTES, "get new tokens"))
     except FileNotFoundError:
         return _File()
     except OSError as error:
@@ -106,34 +92,11 @@ def _change(config_folder: Path, url: str, token: str | None) -> bool:
     file = config_folder / FILE_NAME
     if token is None and not file.exists():
         return False
-    with _alone(file):
+    with changing(file, CredentialError):
         known = dict(_read(file).tokens)
         was_there = known.pop(url, None) is not None
         if token is not None:
             known[url] = token
-        _write(file, _File(tokens=known))
+        text = json.dumps(_File(tokens=known).model_dump(mode="json"), indent=2)
+        replace_file(file, text.encode(), is_private=True, is_lasting=True)
     return was_there
-
-
-@contextmanager
-def _alone(file: Path) -> Generator[None]:
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with FileLock(file.with_suffix(".lock"), timeout=_LOCK_SECONDS):
-            yield
-    except Timeout as error:
-        raise ConfigError(f"{file} is held by another process for more than {_LOCK_SECONDS} s") from error
-    except OSError as error:
-        raise CredentialError(f"{file} cannot be changed: {error.strerror or error}") from error
-
-
-def _write(file: Path, held: _File) -> None:
-    beside = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-    try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as sink:
-            json.dump(held.model_dump(mode="json"), sink, indent=2)
-            sink.flush()
-            os.fsync(sink.fileno())
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)

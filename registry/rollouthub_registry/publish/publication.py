@@ -1,6 +1,5 @@
 """`hub publish`: every step from a folder to a registry; a failure leaves nothing behind."""
 
-import secrets
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,7 @@ from rollouthub.errors import ConfigError
 from rollouthub.event_loop import run_async
 from rollouthub.plugins.env_toml import FILE_NAME
 from rollouthub.plugins.manifest import load_manifest
+from rollouthub.store.atomic_files import replace_file
 from rollouthub_registry.bundle.attestation import Baseline
 from rollouthub_registry.bundle.bundle import Bundle, build_bundle
 from rollouthub_registry.check.check_request import CheckRequest
@@ -156,21 +156,12 @@ def _write(folder: Path, bundle: Bundle, envelope: bytes) -> tuple[Path, Path]:
     statement = path.with_name(path.name + STATEMENT_SUFFIX)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _put(envelope, statement)
+        replace_file(statement, envelope)
         try:
-            _put(bundle.path.read_bytes(), path)
+            replace_file(path, bundle.path.read_bytes())
         except BaseException:
             statement.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise ConfigError(f"nothing can be written to {folder}: {error.strerror or error}") from error
     return path, statement
-
-
-def _put(content: bytes, target: Path) -> None:
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
-    try:
-        beside.write_bytes(content)
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError, StoreError
+from rollouthub.store.atomic_files import replace_file
 from rollouthub_registry.names import Release
 from rollouthub_registry.server.directory_layout import BUNDLE, FORMAT, STATEMENT, Layout
 from rollouthub_registry.server.server_error import RegistryRequestRefused
@@ -170,19 +171,10 @@ def write_whole(path: Path, text: str, *, is_lasting: bool = True) -> None:
     Raises:
         StoreError: writing failed.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with _disk(f"{path} cannot be written"):
-            with temporary.open("x", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                if is_lasting:
-                    os.fsync(file.fileno())
-            temporary.replace(path)
-            if is_lasting:
-                _sync(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _disk(f"{path} cannot be written"):
+        replace_file(path, text.encode(), is_lasting=is_lasting)
+        if is_lasting:
+            _sync(path.parent)
 
 
 def _sync(path: Path) -> None:

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import secrets
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from rollouthub.errors import CredentialError
+from rollouthub_registry.user_file import read_private
 
 _NAME = re.compile(r"[a-z0-9](?:[-_.]?[a-z0-9]){0,59}")
 
@@ -109,16 +109,7 @@ def load_key(folder: Path, name: str = "default") -> Key:
 
 
 def _read(file: Path) -> Ed25519PrivateKey:
-    with os.fdopen(os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as source:
-        status = os.fstat(source.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise CredentialError(f"the key {file} is no plain file")
-        if os.name == "posix" and (status.st_mode & 0o077 or status.st_uid != os.geteuid()):
-            raise CredentialError(
-                f"the key {file} can be read by others, or belongs to another user; run `chmod 600 {file}`, "
-                "or make a new one if another user may have read it"
-            )
-        content = source.read(10_000)
+    content = read_private(file, 10_000, "make a new key")
     try:
         private = serialization.load_pem_private_key(content, password=None)
     except (ValueError, TypeError):

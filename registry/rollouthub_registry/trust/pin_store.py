@@ -1,20 +1,19 @@
 """`trust.json`: a user's pinned keys and seen releases, changed by one process at a time."""
 
-import os
 import re
-import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from rollouthub.errors import UsageError
+from rollouthub.store.atomic_files import replace_file
 from rollouthub_registry.bundle.attestation import Envelope, Statement
 from rollouthub_registry.names import NameRefused, PackageName, Release, Version, parse_namespace
 from rollouthub_registry.trust.pins import Pins
 from rollouthub_registry.trust.signatures import open_envelope, verify
+from rollouthub_registry.user_file import changing
 
 FILE_NAME = "trust.json"
 LOCK_SECONDS = 30
@@ -86,22 +85,8 @@ class TrustStore:
 
     @contextmanager
     def _changing(self) -> Generator[Pins]:
-        try:
-            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with FileLock(self.file.with_suffix(".lock"), timeout=LOCK_SECONDS):
-                yield self.pins()
-        except Timeout as error:
-            raise TrustStoreError(f"{self.file} is held by another process for more than {LOCK_SECONDS} s") from error
-        except OSError as error:
-            raise TrustStoreError(f"{self.file} cannot be changed: {error.strerror or error}") from error
+        with changing(self.file, TrustStoreError, LOCK_SECONDS):
+            yield self.pins()
 
     def _write(self, pins: Pins) -> None:
-        beside = self.file.with_name(f".{FILE_NAME}.{secrets.token_hex(8)}")
-        try:
-            with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as sink:
-                sink.write(pins.model_dump_json(indent=2).encode())
-                sink.flush()
-                os.fsync(sink.fileno())
-            beside.replace(self.file)
-        finally:
-            beside.unlink(missing_ok=True)
+        replace_file(self.file, pins.model_dump_json(indent=2).encode(), is_private=True, is_lasting=True)

@@ -5,7 +5,6 @@ on it. It holds a lock while it lives, and writes the cluster's address to a fil
 process is left behind however it ends.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -24,6 +23,7 @@ from rollouthub.engine.pool_options import RayOptions
 from rollouthub.errors import HubError, UsageError
 from rollouthub.event_loop import run_async
 from rollouthub.processes import PYTHON, clean_environment, guarded, stat_fields
+from rollouthub.store.atomic_files import replace_file
 from rollouthub.values import Frozen
 
 START_SECONDS = 120.0
@@ -170,10 +170,7 @@ async def serve(folder: Path) -> None:
             address = str(cluster.ray.get_runtime_context().gcs_address)
             head = Head(pid=os.getppid(), address=address, auth=auth)
             path = _head_path(folder)
-            unfinished = path.with_suffix(".new")
-            unfinished.touch(mode=0o600)
-            unfinished.write_text(json.dumps(head.model_dump()))
-            unfinished.replace(path)
+            replace_file(path, head.model_dump_json().encode(), is_private=True)
             try:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(_end_on_signal, tasks.cancel_scope)

@@ -90,6 +90,16 @@ class AttackContext:
         """Record a vulnerability."""
         self.problems.append(Vulnerability(says, exchange))
 
+    def must_refuse(self, exchange: RawExchange, says: str) -> None:
+        """Record a vulnerability if a request was granted."""
+        if exchange.is_granted:
+            self.note(says, exchange)
+
+    async def must_stay_open(self, opened: OpenEpisode, after: str) -> None:
+        """Record a vulnerability if an episode has ended."""
+        if (state := await self.state_of(opened)) != "open":
+            self.note(f"after {after} the episode at the {opened.access_point} is {state}")
+
     def leave_out(self, what: str) -> None:
         """Record a part that cannot be tried, and why."""
         self.left_out.append(what)
@@ -177,6 +187,13 @@ class AttackContext:
         return await raw_mcp.modern(
             self.wire, f"{method} at the {opened.access_point}", opened.place.url, method, params
         )
+
+    async def session(self, opened: OpenEpisode, when: str = "") -> raw_mcp.Session:
+        """A session with an episode in the era of handshakes, begun; `when` says of what the requests are part."""
+        where = f"{when}{when and ' '}at the {opened.access_point}"
+        session = raw_mcp.Session(self.wire, where, opened.place.url)
+        await session.begin()
+        return session
 
     async def control(
         self, method: str, path: str, body: object = None, *, token: str | None = None, target: Target | None = None

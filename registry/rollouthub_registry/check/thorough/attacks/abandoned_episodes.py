@@ -115,8 +115,7 @@ async def forgotten(context: AttackContext) -> str:
         await session.ask("tools/list"),
         await raw_mcp.call(context.wire, "of a forgotten episode", url, "get_task", {}),
     ):
-        if answer.is_granted:
-            context.note("the token of an episode whose time is over still opens it", answer)
+        context.must_refuse(answer, "the token of an episode whose time is over still opens it")
     return f"an episode of {TTL_SECONDS:g} s was closed by its server"
 
 

@@ -63,8 +63,7 @@ async def control_routes(context: AttackContext) -> str:
                         context.note(
                             f"{method} {path} answers {holds} with {answer.status} at the {opened.access_point}", answer
                         )
-            if await context.state_of(opened) != "open":
-                context.note(f"after that, the episode at the {opened.access_point} is no longer open")
+            await context.must_stay_open(opened, "that")
     return f"{context.wire.requests} requests for control routes get nothing"
 
 
@@ -80,8 +79,7 @@ async def model_api_routes(context: AttackContext) -> str:
                 answer = await context.wire.send(where, method, f"{base}/{path}", b"{}" if method == "POST" else None)
                 if _answers(answer):
                     context.note(f"the model API answers {method} {path} with {answer.status}", answer)
-        if await context.state_of(opened) != "open":
-            context.note("after that, the episode is no longer open")
+        await context.must_stay_open(opened, "that")
     return f"{context.wire.requests} requests beside the dialects get nothing"
 
 
@@ -110,8 +108,7 @@ async def control_with_agent_token(context: AttackContext) -> str:
                     answer = await context.wire.send(where, method, address, body, headers, http=opened.target.control)
                     if _answers(answer):
                         context.note(f"the control plane answers {method} {path} to what an agent holds", answer)
-            if await context.state_of(opened) != "open":
-                context.note("after that, the episode is no longer open")
+            await context.must_stay_open(opened, "that")
     return f"{context.wire.requests} requests with agents' tokens are refused"
 
 

@@ -27,8 +27,9 @@ async def sessions(context: AttackContext) -> str:
             foreign = raw_mcp.Session(context.wire, f"with another's token at the {access_point}", mine.place.url)
             foreign.headers = dict(session.headers)
             for answer in (await foreign.ask("tools/list"), await foreign.call("get_task", {}), await foreign.end()):
-                if answer.is_granted:
-                    context.note(f"a session of one episode answers the token of another at the {access_point}", answer)
+                context.must_refuse(
+                    answer, f"a session of one episode answers the token of another at the {access_point}"
+                )
             if not (answer := await session.ask("tools/list")).is_granted:
                 context.note(f"another's token ended a session at the {access_point}", answer)
             if greeted.result is None:

@@ -58,8 +58,7 @@ async def forged(context: AttackContext) -> str:
                 closed = other.place.token
             for what, token in _forged(opened.place.token, opened, closed).items():
                 for answer in await _knock(context, opened, what, token):
-                    if answer.is_granted:
-                        context.note(f"{what} opens a seat at the {access_point}", answer)
+                    context.must_refuse(answer, f"{what} opens a seat at the {access_point}")
             if not (answer := await context.ask(opened, "tools/list")).is_granted:
                 context.note(
                     f"after the forgeries the right token no longer opens its seat at the {access_point}", answer
@@ -106,8 +105,7 @@ async def places(context: AttackContext) -> str:
                     f"token in {(path.partition('?')[2] and 'the query') or next(iter(headers))} at the {access_point}"
                 )
                 answer = await raw_mcp.modern(context.wire, where, base + path, "tools/list", headers=headers)
-                if answer.is_granted:
-                    context.note(f"a token is taken from a place it does not belong to ({where})", answer)
+                context.must_refuse(answer, f"a token is taken from a place it does not belong to ({where})")
             mixed = {"Authorization": f"Bearer {other.place.token}"}
             where = f"one token in the path, another as bearer, at the {access_point}"
             params: dict[str, Any] = {"name": "get_task", "arguments": {}}
@@ -126,8 +124,7 @@ async def expired(context: AttackContext) -> str:
     """The token of a closed episode must open nothing, at either access point and at the model API."""
     for access_point in context.access_points:
         async with context.episode(access_point) as opened:
-            session = raw_mcp.Session(context.wire, f"after the close at the {access_point}", opened.place.url)
-            await session.begin()
+            session = await context.session(opened, "after the close")
             place = opened.place
         answers = await _after(context, access_point, session, place.url, [tool.name for tool in place.tools])
         if place.llm_url is not None:
@@ -136,8 +133,7 @@ async def expired(context: AttackContext) -> str:
             where = "a model call after the close"
             answers.append(await context.wire.send(where, "POST", url, talk, raw_mcp.ACCEPT))
         for answer in answers:
-            if answer.is_granted:
-                context.note(f"the token of a closed episode still opens something at the {access_point}", answer)
+            context.must_refuse(answer, f"the token of a closed episode still opens something at the {access_point}")
     return f"{context.wire.requests} late requests get nothing"
 
 

@@ -45,13 +45,10 @@ async def strict(context: AttackContext) -> str:
                     for wrong, arguments in _strict(tool):
                         count += 1
                         answer = await context.call(opened, tool.name, arguments, seat)
-                        if answer.is_granted:
-                            context.note(
-                                f"{tool.name} takes {wrong} without a word, at the {opened.access_point}", answer
-                            )
-            state = await context.state_of(opened)
-            if state != "open":
-                context.note(f"after calls that were refused the episode at the {opened.access_point} is {state}")
+                        context.must_refuse(
+                            answer, f"{tool.name} takes {wrong} without a word, at the {opened.access_point}"
+                        )
+            await context.must_stay_open(opened, "calls that were refused")
     return f"{count} ill-formed calls are refused"
 
 

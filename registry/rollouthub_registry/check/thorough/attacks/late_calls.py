@@ -20,8 +20,7 @@ async def resubmit(context: AttackContext) -> str:
     for access_point in context.access_points:
         async with context.episode(access_point) as opened:
             _need_submit(opened)
-            session = raw_mcp.Session(context.wire, f"at the {access_point}", opened.place.url)
-            await session.begin()
+            session = await context.session(opened)
             first = await context.call(opened, SUBMIT, {"answer": "the first answer"})
             if not first.is_granted:
                 context.note(f"the first answer is refused at the {access_point}", first)
@@ -33,8 +32,7 @@ async def resubmit(context: AttackContext) -> str:
                 ),
             ]
             for answer in again:
-                if answer.is_granted:
-                    context.note(f"another answer after the first is taken at the {access_point}", answer)
+                context.must_refuse(answer, f"another answer after the first is taken at the {access_point}")
             ended = await opened.end()
             if ended.answer != "the first answer":
                 context.note(f"at the {access_point} the record has {ended.answer!r} instead of the first answer")
@@ -50,16 +48,14 @@ async def late_calls(context: AttackContext) -> str:
     """Once an episode is sealed, by an answer or by the hub, no tool may do anything, in either era."""
     for access_point in context.access_points:
         async with context.episode(access_point) as opened:
-            session = raw_mcp.Session(context.wire, f"after the seal at the {access_point}", opened.place.url)
-            await session.begin()
+            session = await context.session(opened, "after the seal")
             if opened.submits:
                 await context.call(opened, SUBMIT, {"answer": "x"})
             else:
                 await opened.episode.seal()
             await _call_late(context, opened, session)
     async with context.episode() as opened:
-        session = raw_mcp.Session(context.wire, "after the hub's seal", opened.place.url)
-        await session.begin()
+        session = await context.session(opened, "after the hub's seal")
         await context.control("POST", f"/v1/episodes/{opened.id}/seal")
         await _call_late(context, opened, session)
     return f"{context.wire.requests} requests; every tool is closed after the end"
@@ -71,8 +67,7 @@ async def _call_late(context: AttackContext, opened: OpenEpisode, session: raw_m
         arguments = next(well_formed(tool))
         for answer in (await context.call(opened, tool.name, arguments), await session.call(tool.name, arguments)):
             said.add(answer.words)
-            if answer.is_granted:
-                context.note(f"{tool.name} still answers after the end, at the {opened.access_point}", answer)
+            context.must_refuse(answer, f"{tool.name} still answers after the end, at the {opened.access_point}")
     if len({words for words in said if words}) > 2:
         context.leave_out(
             f"late calls get {len(said)} different refusals at the {opened.access_point}; one text tells least"

@@ -56,8 +56,7 @@ async def malformed(context: AttackContext) -> str:
     for access_point in context.access_points:
         async with context.episode(access_point) as opened:
             _, modern = raw_mcp.modern_request("tools/list")
-            session = raw_mcp.Session(context.wire, f"at the {opened.access_point}", opened.place.url)
-            await session.begin()
+            session = await context.session(opened)
             for what, body in _malformed():
                 for headers in (modern, {**raw_mcp.ACCEPT, **session.headers}, raw_mcp.ACCEPT):
                     where = f"{what} at the {opened.access_point}"
@@ -211,15 +210,13 @@ async def foreign_origin(context: AttackContext) -> str:
             ):
                 where = f"{headers} at the {opened.access_point}"
                 answer = await raw_mcp.modern(context.wire, where, opened.place.url, "tools/list", headers=headers)
-                if answer.is_granted:
-                    context.note(f"a request with {headers} is served at the {opened.access_point}", answer)
+                context.must_refuse(answer, f"a request with {headers} is served at the {opened.access_point}")
                 if "access-control-allow-origin" in answer.headers:
                     context.note(f"pages from elsewhere may read what the {opened.access_point} answers", answer)
                 if opened.place.llm_url is not None:
                     url = f"{opened.place.llm_url}/models"
                     answer = await context.wire.send(f"models with {headers}", "GET", url, None, headers)
-                    if answer.is_granted:
-                        context.note(f"a request with {headers} is served at the model API", answer)
+                    context.must_refuse(answer, f"a request with {headers} is served at the model API")
     return "foreign names and origins are refused"
 
 

@@ -44,9 +44,8 @@ async def others_tools(context: AttackContext) -> str:
                             await session.call(name, arguments),
                         ):
                             count += 1
-                            if answer.is_granted:
-                                what = f"seat {seat!r} may call {name!r}, which only another seat is offered"
-                                context.note(what, answer)
+                            what = f"seat {seat!r} may call {name!r}, which only another seat is offered"
+                            context.must_refuse(answer, what)
     return f"{count} calls of other seats' tools are refused; each seat has its own tools alone"
 
 

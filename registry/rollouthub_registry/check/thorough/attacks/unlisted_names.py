@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from rollouthub_registry.check.thorough import raw_mcp
 from rollouthub_registry.check.thorough.access_points import OpenEpisode
 from rollouthub_registry.check.thorough.attack import Attack
 from rollouthub_registry.check.thorough.attack_context import AttackContext
@@ -37,16 +36,14 @@ async def guessed_tools(context: AttackContext) -> str:
     count = 0
     for access_point in context.access_points:
         async with context.episode(access_point) as opened:
-            session = raw_mcp.Session(context.wire, f"at the {opened.access_point}", opened.place.url)
-            await session.begin()
+            session = await context.session(opened)
             for name in _names(opened, context.methods):
                 count += 1
                 for answer in (await context.call(opened, name, {}), await session.call(name, {"answer": "x"})):
-                    if answer.is_granted:
-                        context.note(
-                            f"the tool {name[:80]!r} is not listed, and answers at the {opened.access_point}", answer
-                        )
-            await _still_open(context, opened)
+                    context.must_refuse(
+                        answer, f"the tool {name[:80]!r} is not listed, and answers at the {opened.access_point}"
+                    )
+            await context.must_stay_open(opened, "the guesses")
     return f"{count} guessed names are unknown"
 
 
@@ -54,20 +51,13 @@ async def guessed_methods(context: AttackContext) -> str:
     """MCP methods other than those for tools must give no secret."""
     for access_point in context.access_points:
         async with context.episode(access_point) as opened:
-            session = raw_mcp.Session(context.wire, f"at the {opened.access_point}", opened.place.url)
-            await session.begin()
+            session = await context.session(opened)
             for method in _METHODS:
                 for answer in (await context.ask(opened, method, {"answer": "x"}), await session.ask(method)):
                     if answer.is_granted and answer.result is not None:
                         context.note(f"the method {method!r} answers at the {opened.access_point}", answer)
-            await _still_open(context, opened)
+            await context.must_stay_open(opened, "the guesses")
     return f"{len(_METHODS)} guessed methods are unknown, in both eras"
-
-
-async def _still_open(context: AttackContext, opened: OpenEpisode) -> None:
-    state = await context.state_of(opened)
-    if state != "open":
-        context.note(f"after the guesses at the {opened.access_point} the episode is {state}")
 
 
 ATTACKS = (
