@@ -10,8 +10,9 @@ from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub_servers.agent_world_model.awm_environment import AgentWorldModelConfig
 from rollouthub_servers.agent_world_model.scenario_files import SCENARIOS, find_scenarios, write_scenarios
-from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
+from rollouthub_servers.foreign.package import ImportedPackage, package_name
 from rollouthub_servers.foreign.requirements import lock_requirements
+from rollouthub_servers.new_folder import new_folder
 
 _REQUIREMENTS = (
     *("fastapi==0.115.12", "sqlalchemy[asyncio]==2.0.41", "aiosqlite>=0.20", "email-validator>=2"),

@@ -15,10 +15,11 @@ from rollouthub_servers.bfcl.bfcl_source import BfclSource, program_of
 from rollouthub_servers.bfcl.categories import FORMAT_SENSITIVITY, PLAYED, PREFIX, REFUSED, file_of
 from rollouthub_servers.bfcl.environment import BfclConfig
 from rollouthub_servers.bfcl.row import BfclRow, RowWriter
-from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
+from rollouthub_servers.foreign.package import ImportedPackage, package_name
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.foreign.session import ForeignSession
+from rollouthub_servers.new_folder import new_folder
 
 _PAGE = 25
 _PAGE_SECONDS = 300.0

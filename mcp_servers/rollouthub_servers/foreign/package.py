@@ -3,10 +3,7 @@ it is installed.
 """
 
 import re
-import secrets
-import shutil
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,6 @@ from typing import Any
 import tomli_w
 from pydantic import JsonValue
 
-from rollouthub.errors import ConfigError
 from rollouthub.plugins.env_toml import FILE_NAME
 from rollouthub.plugins.importers import Identity
 from rollouthub.plugins.manifest import parse_manifest
@@ -197,25 +193,3 @@ def package_name(identity: Identity, folder: str) -> str:
     """The default name of a package, derived from its folder's name."""
     last = re.sub(r"[^a-z0-9]+", "-", folder.lower()).strip("-") or "imported"
     return identity.name or f"local/{last}"
-
-
-@contextmanager
-def new_folder(out: Path) -> Generator[Path]:
-    """Yield a temporary folder, which becomes `out` when the block ends without an error; otherwise nothing is left.
-
-    Raises:
-        ConfigError: `out` is not empty, or cannot be written.
-    """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ConfigError(f"-o {str(out)!r} is there already; name a new folder")
-    partial = out.resolve().with_name(f".{out.resolve().name}.{secrets.token_hex(8)}.partial")
-    try:
-        partial.mkdir(parents=True)
-        yield partial
-        if out.exists():
-            out.rmdir()
-        partial.rename(out)
-    except OSError as error:
-        raise ConfigError(f"-o {str(out)!r} cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)

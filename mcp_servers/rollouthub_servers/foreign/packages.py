@@ -8,7 +8,8 @@ from typing import TypeVar
 from rollouthub.errors import ConfigError, HubError
 from rollouthub.plugins.importers import Candidate, Identity, ImportSource, Written
 from rollouthub.text import plain
-from rollouthub_servers.foreign.package import new_folder, package_name
+from rollouthub_servers.foreign.package import package_name
+from rollouthub_servers.new_folder import new_folder
 
 FoundT = TypeVar("FoundT")
 _REASON = 600

@@ -24,11 +24,12 @@ from rollouthub.plugins.importers import (
 )
 from rollouthub.text import plain
 from rollouthub_servers.foreign.import_settings import split_settings
-from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
+from rollouthub_servers.foreign.package import ImportedPackage, package_name
 from rollouthub_servers.foreign.partial_lock import lock_without
 from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.foreign.session import ForeignRefusal
+from rollouthub_servers.new_folder import new_folder
 from rollouthub_servers.step_api.environment import StepConfig
 from rollouthub_servers.step_api.games import GAMES_FILE, NLTK_FOLDER, Catalogue, KnownGame, Library
 from rollouthub_servers.step_api.program import step_program

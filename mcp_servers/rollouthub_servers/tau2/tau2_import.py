@@ -11,10 +11,11 @@ from pydantic import JsonValue, ValidationError
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.importers import NO_SNAPSHOT, Candidate, ForeignFormat, Identity, ImportSource, Note, silent
-from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
+from rollouthub_servers.foreign.package import ImportedPackage, package_name
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.requirements import foreign_home, lock_requirements
 from rollouthub_servers.foreign.runtime import ForeignRuntime
+from rollouthub_servers.new_folder import new_folder
 from rollouthub_servers.tau2.checkout import CODE, Checkout, FoundTask, program_of
 from rollouthub_servers.tau2.row import Tau2Row, write_rows
 from rollouthub_servers.tau2.tau2_environment import Tau2Config

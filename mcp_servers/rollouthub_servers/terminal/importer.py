@@ -11,7 +11,8 @@ from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.importers import Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub.sandbox import Build
 from rollouthub_servers.foreign.copied_folder import copy_folder
-from rollouthub_servers.foreign.package import ImportedPackage, new_folder, package_name
+from rollouthub_servers.foreign.package import ImportedPackage, package_name
+from rollouthub_servers.new_folder import new_folder
 from rollouthub_servers.terminal.config import TerminalConfig
 from rollouthub_servers.terminal.containers import agent_spec
 from rollouthub_servers.terminal.harbor import HarborTask, UnknownKeys, find_tasks, load_task

@@ -1,7 +1,6 @@
 """Writes the folder of an imported server: a complete declaration, and one example task."""
 
 import json
-import secrets
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from rollouthub.plugins.manifest import load_manifest, parse_manifest
 from rollouthub_servers.mcp_server import adapt
 from rollouthub_servers.mcp_server.mcp_import.imported_server import Said
 from rollouthub_servers.mcp_server.server_environment import McpServer
+from rollouthub_servers.new_folder import new_folder
 
 _VERIFY = '''"""The verifier: one JSON object on stdin, one JSON score on stdout. Make it score your tasks."""
 
@@ -83,13 +83,8 @@ def import_server(server: Said, out: Path, identity: Identity, python: str) -> I
     Raises:
         ConfigError: the folder exists already, a name is invalid, or the server does not start.
     """
-    target = out.resolve()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ConfigError(f"-o {str(out)!r} is there already; name a new folder")
-    name = identity.name or f"local/{_word(target.name)}"
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
-    try:
-        partial.mkdir(parents=True)
+    name = identity.name or f"local/{_word(out.resolve().name)}"
+    with new_folder(out) as partial:
         for file in server.copied:
             shutil.copy(file, partial / file.name)
         (partial / "verify.py").write_text(_verify(server), encoding="utf-8")
@@ -113,13 +108,6 @@ def import_server(server: Said, out: Path, identity: Identity, python: str) -> I
             itself=name if is_apart else ".",
         )
         (partial / "README.md").write_text(readme, encoding="utf-8")
-        if target.exists():
-            target.rmdir()
-        partial.rename(target)
-    except OSError as error:
-        raise ConfigError(f"-o {str(out)!r} cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return Imported(out, name, tuple(tools), left, server.remarks, is_apart)
 
 
