@@ -141,7 +141,7 @@ class EngineExecSandbox:
         """Run a command to its end; a command past its deadline ends the whole sandbox, since `kill` could miss
         processes.
         """
-        program = await self._begin(command, cwd, environment, user, limits)
+        program = await self._start(self._command(command, cwd, environment, user, limits))
         seconds = min(timeout_seconds, MOST_SECONDS)
         try:
             with anyio.fail_after(seconds):
@@ -258,16 +258,6 @@ class EngineExecSandbox:
     ) -> EngineCommand:
         who = self._plan.command_user if user is None else user
         return EngineCommand(worded(command, limits), self._at(cwd or ""), dict(environment or {}), who)
-
-    async def _begin(
-        self,
-        command: Command,
-        cwd: str | None,
-        environment: Mapping[str, str] | None,
-        user: str | None,
-        limits: CommandLimits,
-    ) -> EngineProgram:
-        return await self._start(self._command(command, cwd, environment, user, limits))
 
     async def _start(self, command: EngineCommand) -> EngineProgram:
         if self._broken is not None:

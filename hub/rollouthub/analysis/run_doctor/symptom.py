@@ -1,7 +1,7 @@
 """One symptom that the doctor reports of a run."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Weight = Literal["problem", "remark", "fact"]
@@ -27,16 +27,7 @@ class Symptom:
 
     def as_json(self) -> dict[str, Any]:
         """The symptom as plain JSON fields."""
-        return {
-            "name": self.name,
-            "weight": self.weight,
-            "field": self.field,
-            "says": self.says,
-            "cause": self.cause,
-            "mend": self.mend,
-            "count": self.count,
-            "examples": list(self.examples),
-        }
+        return {**asdict(self), "examples": list(self.examples)}
 
 
 def some_ids(ids: Iterable[str]) -> tuple[str, ...]:

@@ -34,6 +34,13 @@ class Spent(msgspec.Struct):
     unpriced: int = 0
     """Calls whose cost is not known."""
 
+    def pay(self, cost: float | None) -> None:
+        """Add the cost of one call; None where it is not known."""
+        if cost is None:
+            self.unpriced += 1
+        else:
+            self.dollars += cost
+
     def add(self, other: "Spent") -> None:
         """Add the counts of another `Spent`."""
         for name in self.__struct_fields__:
@@ -131,10 +138,7 @@ class EnvironmentTally(msgspec.Struct):
         spent.output_tokens += usage.output_tokens
         spent.cached_tokens += usage.cached_tokens
         spent.reasoning_tokens += usage.reasoning_tokens
-        if turn.cost is None:
-            spent.unpriced += 1
-        else:
-            spent.dollars += turn.cost
+        spent.pay(turn.cost)
 
     def _count_calls(self, calls: Sequence[ModelCall]) -> None:
         for call in calls:
@@ -142,10 +146,7 @@ class EnvironmentTally(msgspec.Struct):
             spent.calls += 1
             spent.prompt_tokens += call.prompt_tokens
             spent.output_tokens += call.output_tokens
-            if call.cost is None:
-                spent.unpriced += 1
-            else:
-                spent.dollars += call.cost
+            spent.pay(call.cost)
 
     def _of(self, role: str) -> Spent:
         spent = self.spent.get(role)
