@@ -29,7 +29,8 @@ HubError
 """
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
 
@@ -205,6 +206,15 @@ def describe(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition("_")[0].partition(".")[0] == "envhub":
         text += "; the hub's packages are called rollouthub now: write `from rollouthub import …`"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+@asynccontextmanager
+async def ungrouped() -> AsyncGenerator[None]:
+    """Raise one error, the `first_error`, in place of the group that a task group in the block raises."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

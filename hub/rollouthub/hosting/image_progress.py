@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 
-from rollouthub.errors import first_error
+from rollouthub.errors import ungrouped
 from rollouthub.limits import uncharged
 from rollouthub.sandbox import MIB, Build, SandboxSpec
 from rollouthub.statistics.amounts import clock
@@ -67,13 +67,10 @@ class Readiness:
     @asynccontextmanager
     async def _told(self, tell: Callable[[str], None], spec: SandboxSpec, key: str) -> AsyncGenerator[None]:
         started, said = anyio.current_time(), [False]
-        try:
-            async with anyio.create_task_group() as telling:
-                telling.start_soon(self._tell, tell, spec, started, said)
-                yield
-                telling.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            raise first_error(group) from group
+        async with ungrouped(), anyio.create_task_group() as telling:
+            telling.start_soon(self._tell, tell, spec, started, said)
+            yield
+            telling.cancel_scope.cancel()
         self._done[key] = anyio.current_time() - started
         if said[0]:
             tell(f"images: {len(self._done)} of {self._images} ready, {_name(spec)} after {clock(self._done[key])}")

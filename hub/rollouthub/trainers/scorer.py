@@ -18,7 +18,7 @@ from rollouthub.engine.open_environment import OpenEnvironment
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import check_roles, make_plan
 from rollouthub.engine.run_request import RunRequest, build_request
-from rollouthub.errors import ConfigError, EpisodeError, UnknownNameError, UsageError, first_error
+from rollouthub.errors import ConfigError, EpisodeError, UnknownNameError, UsageError, ungrouped
 from rollouthub.export.task_reference import TaskReference
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.protocols import TaskCard
@@ -109,13 +109,10 @@ class Scorer:
                 if count % _AT_A_TIME == 0:
                     await checkpoint()
 
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.cancel_scope.deadline = anyio.current_time() + seconds
-                for _ in range(min(len(asked), int(self._limiter.total_tokens))):
-                    tasks.start_soon(work)
-        except BaseExceptionGroup as group:
-            raise first_error(group) from group
+        async with ungrouped(), anyio.create_task_group() as tasks:
+            tasks.cancel_scope.deadline = anyio.current_time() + seconds
+            for _ in range(min(len(asked), int(self._limiter.total_tokens))):
+                tasks.start_soon(work)
         return verdicts
 
     async def score_all(self, asked: Sequence[Asked]) -> list[Score | None]:
@@ -206,21 +203,18 @@ async def open_scorer(
         settings["environments"] = tuple(environments)
     plan = make_plan(build_request({**base, **settings}, "open_scorer()"))
     check_roles(plan)
-    try:
-        async with open_plan(plan, credentials or load_credentials(os.environ, Path.cwd())) as opened:
-            for each in opened.environments:
-                name = each.host.info.name
-                if each.host.info.scores_groups:
-                    raise ConfigError(
-                        f"environment {name!r} scores all samples of a task together, not an answer by itself; "
-                        "play its tasks with stream_rollouts()"
-                    )
-                if not each.host.info.scores_transcripts:
-                    raise ConfigError(
-                        f"environment {name!r} scores the world an episode leaves behind, which an answer alone does "
-                        f"not have; let a trainer's rollouts play in it "
-                        "(rollouthub.trainers.stream.rollout_worker) instead"
-                    )
-            yield Scorer(opened)
-    except BaseExceptionGroup as group:
-        raise first_error(group) from group
+    async with ungrouped(), open_plan(plan, credentials or load_credentials(os.environ, Path.cwd())) as opened:
+        for each in opened.environments:
+            name = each.host.info.name
+            if each.host.info.scores_groups:
+                raise ConfigError(
+                    f"environment {name!r} scores all samples of a task together, not an answer by itself; "
+                    "play its tasks with stream_rollouts()"
+                )
+            if not each.host.info.scores_transcripts:
+                raise ConfigError(
+                    f"environment {name!r} scores the world an episode leaves behind, which an answer alone does "
+                    f"not have; let a trainer's rollouts play in it "
+                    "(rollouthub.trainers.stream.rollout_worker) instead"
+                )
+        yield Scorer(opened)

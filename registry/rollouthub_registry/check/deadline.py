@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import anyio
 
-from rollouthub.errors import first_error
+from rollouthub.errors import ungrouped
 
 CHECK_SECONDS = 120.0
 """Most seconds of a check, without the time it waited for a processor."""
@@ -60,14 +60,11 @@ async def in_time(run: Callable[[], Awaitable[_Result]]) -> _Result:
                 spent = Spent(wall, cpu, queued)
                 everything.cancel()
 
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(watch, tasks.cancel_scope)
-            result = await run()
-            tasks.cancel_scope.cancel()
-            return result
-    except BaseExceptionGroup as group:
-        raise first_error(group) from None
+    async with ungrouped(), anyio.create_task_group() as tasks:
+        tasks.start_soon(watch, tasks.cancel_scope)
+        result = await run()
+        tasks.cancel_scope.cancel()
+        return result
     assert spent is not None
     raise spent
 

@@ -5,7 +5,7 @@ import signal
 
 import anyio
 
-from rollouthub.errors import first_error
+from rollouthub.errors import ungrouped
 from rollouthub_tui.app.app import WatchApp
 
 _ENDING = 128
@@ -24,14 +24,11 @@ def run_app(app: WatchApp) -> int:
 
 
 async def _run(app: WatchApp) -> int:
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_leave_when_told, app)
-            tasks.start_soon(_spare_the_collector)
-            await app.run_async()
-            tasks.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        raise first_error(group) from group
+    async with ungrouped(), anyio.create_task_group() as tasks:
+        tasks.start_soon(_leave_when_told, app)
+        tasks.start_soon(_spare_the_collector)
+        await app.run_async()
+        tasks.cancel_scope.cancel()
     return app.return_code or 0
 
 

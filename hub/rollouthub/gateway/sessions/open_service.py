@@ -14,7 +14,7 @@ from rollouthub.engine.run import RunSink
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.session import open_session
-from rollouthub.errors import ConfigError, first_error
+from rollouthub.errors import ConfigError, ungrouped
 from rollouthub.gateway.gateway import Gateway, open_gateway
 from rollouthub.gateway.sessions.external_agent import EXTERNAL_AGENT, AbsentAgent
 from rollouthub.gateway.sessions.open_sessions_log import OpenSessionsLog, read_sessions_log
@@ -74,36 +74,33 @@ async def open_service(
     """
     if place.host in WILDCARDS and place.public_url is None:
         raise ConfigError(f"agents cannot reach {place.host}: say how they do, with --public-url http://HOST:PORT")
-    try:
-        async with AsyncExitStack() as stack:
-            gateway = await stack.enter_async_context(
-                open_gateway(place.host, place.port, place.public_url, rules.requests_per_second)
-            )
-            session = await stack.enter_async_context(
-                open_session(plan, directory, given=given, resume=resume, credentials=credentials, live=live)
-            )
-            if on_commit is not None:
-                session.on_commit.append(on_commit)
-            opened, writer = session.opened, session.writer
-            served = _served(opened, writer, gateway, rules)
-            sessions_log = await stack.enter_async_context(OpenSessionsLog.open(directory))
-            tasks = await stack.enter_async_context(anyio.create_task_group())
-            player = SessionPlayer(
-                tasks, writer, RunSink(writer, session.live), sessions_log, plan.request.retries.infrastructure
-            )
-            service = HubService(opened, served, gateway, directory, rules, player, writer)
-            session.begin(None)
-            await _recover(service, writer, directory)
-            tasks.start_soon(service.expiry.run)
-            try:
-                yield service
-            finally:
-                with anyio.CancelScope(shield=True):
-                    if not await service.stop(STOP_SECONDS):
-                        give_up()
-                tasks.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        raise first_error(group) from group
+    async with ungrouped(), AsyncExitStack() as stack:
+        gateway = await stack.enter_async_context(
+            open_gateway(place.host, place.port, place.public_url, rules.requests_per_second)
+        )
+        session = await stack.enter_async_context(
+            open_session(plan, directory, given=given, resume=resume, credentials=credentials, live=live)
+        )
+        if on_commit is not None:
+            session.on_commit.append(on_commit)
+        opened, writer = session.opened, session.writer
+        served = _served(opened, writer, gateway, rules)
+        sessions_log = await stack.enter_async_context(OpenSessionsLog.open(directory))
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        player = SessionPlayer(
+            tasks, writer, RunSink(writer, session.live), sessions_log, plan.request.retries.infrastructure
+        )
+        service = HubService(opened, served, gateway, directory, rules, player, writer)
+        session.begin(None)
+        await _recover(service, writer, directory)
+        tasks.start_soon(service.expiry.run)
+        try:
+            yield service
+        finally:
+            with anyio.CancelScope(shield=True):
+                if not await service.stop(STOP_SECONDS):
+                    give_up()
+            tasks.cancel_scope.cancel()
 
 
 def _served(opened: OpenPlan, writer: RunWriter, gateway: Gateway, rules: ServiceRules) -> dict[str, Served]:

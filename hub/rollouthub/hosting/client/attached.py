@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 
-from rollouthub.errors import ConfigError, CredentialError, HubError, ServerGone, first_error
+from rollouthub.errors import ConfigError, CredentialError, HubError, ServerGone, ungrouped
 from rollouthub.hosting.client.remote_host import RemoteHost
 from rollouthub.hosting.client.server_connection import ServerConnection, ServerFault, connect
 from rollouthub.hosting.client.server_replicas import ReplicatedHost
@@ -129,14 +129,11 @@ async def attach(
             yield RemoteHost(info, server)
             return
         host = ReplicatedHost(infos, list(servers.values()))
-        try:
-            async with anyio.create_task_group() as tasks:
-                for server in servers.values():
-                    tasks.start_soon(server.watch)
-                yield host
-                tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            raise first_error(group) from None
+        async with ungrouped(), anyio.create_task_group() as tasks:
+            for server in servers.values():
+                tasks.start_soon(server.watch)
+            yield host
+            tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ import anyio
 from anyio.abc import TaskStatus
 from pydantic import JsonValue
 
-from rollouthub.errors import ConfigError, EpisodeError, HubError, ServerGone, first_error
+from rollouthub.errors import ConfigError, EpisodeError, HubError, ServerGone, first_error, ungrouped
 from rollouthub.hosting.client.program import OURS, ServerProgram
 from rollouthub.hosting.client.remote_host import RemoteHost
 from rollouthub.hosting.client.server_connection import ServerConnection, connect
@@ -282,12 +282,9 @@ async def serve(
         TaskError: the server does not start.
     """
     supervisor = ServedProcess(new_order(target, settings, roles, traces, program), program=program)
-    try:
-        async with anyio.create_task_group() as tasks:
-            info = await tasks.start(supervisor.run)
-            try:
-                yield RemoteHost(info, supervisor)
-            finally:
-                supervisor.stop()
-    except BaseExceptionGroup as group:
-        raise first_error(group) from None
+    async with ungrouped(), anyio.create_task_group() as tasks:
+        info = await tasks.start(supervisor.run)
+        try:
+            yield RemoteHost(info, supervisor)
+        finally:
+            supervisor.stop()

@@ -7,7 +7,7 @@ from typing import Protocol
 import anyio
 from pydantic import JsonValue
 
-from rollouthub.errors import ConfigError, ServerGone, first_error
+from rollouthub.errors import ConfigError, ServerGone, ungrouped
 from rollouthub.hosting.client.program import OURS, ServerProgram
 from rollouthub.hosting.client.remote_host import RemoteHost, RestartableServer
 from rollouthub.hosting.client.served_process import ServedProcess, new_order
@@ -195,19 +195,16 @@ async def serve_replicas(
         ServedProcess(new_order(target, settings, roles, traces, program), program=program) for _ in range(count)
     ]
     infos: dict[str, EnvironmentInfo] = {}
-    try:
-        async with anyio.create_task_group() as tasks:
+    async with ungrouped(), anyio.create_task_group() as tasks:
 
-            async def begin(number: int, supervisor: ServedProcess) -> None:
-                infos[f"server {number} of {program.name or target!r}"] = await tasks.start(supervisor.run)
+        async def begin(number: int, supervisor: ServedProcess) -> None:
+            infos[f"server {number} of {program.name or target!r}"] = await tasks.start(supervisor.run)
 
-            try:
-                async with anyio.create_task_group() as starts:
-                    for number, supervisor in enumerate(supervisors, 1):
-                        starts.start_soon(begin, number, supervisor)
-                yield ReplicatedHost(infos, supervisors)
-            finally:
-                for supervisor in supervisors:
-                    supervisor.stop()
-    except BaseExceptionGroup as group:
-        raise first_error(group) from None
+        try:
+            async with anyio.create_task_group() as starts:
+                for number, supervisor in enumerate(supervisors, 1):
+                    starts.start_soon(begin, number, supervisor)
+            yield ReplicatedHost(infos, supervisors)
+        finally:
+            for supervisor in supervisors:
+                supervisor.stop()

@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 
 from rollouthub.engine.run import Observer
-from rollouthub.errors import HubError, describe, first_error
+from rollouthub.errors import HubError, describe, ungrouped
 from rollouthub.rollout import Rollout
 from rollouthub.store import open_run
 from rollouthub.telemetry.trackers.curves import Before, Curves
@@ -199,21 +199,18 @@ async def tracked(
 
     tracking.pens = [_Pen(name, load, complain) for name, load in found.items()]
     drawing = _Drawing(tracking, redact)
-    try:
-        async with anyio.create_task_group() as pens:
-            for pen in tracking.pens:
-                pens.start_soon(pen.serve, drawing.run, drawing.over)
-            try:
-                yield tracking
-                drawing.ending = "finished" if tracking.is_complete else "interrupted"
-            except anyio.get_cancelled_exc_class():
-                drawing.ending, drawing.patience = "interrupted", CUT_SHORT_SECONDS
-                raise
-            finally:
-                await drawing.end()
-                pens.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        raise first_error(group) from group
+    async with ungrouped(), anyio.create_task_group() as pens:
+        for pen in tracking.pens:
+            pens.start_soon(pen.serve, drawing.run, drawing.over)
+        try:
+            yield tracking
+            drawing.ending = "finished" if tracking.is_complete else "interrupted"
+        except anyio.get_cancelled_exc_class():
+            drawing.ending, drawing.patience = "interrupted", CUT_SHORT_SECONDS
+            raise
+        finally:
+            await drawing.end()
+            pens.cancel_scope.cancel()
 
 
 class _Drawing:

@@ -13,7 +13,7 @@ from rollouthub.engine.open_environment import OpenEnvironment
 from rollouthub.engine.open_plan import OpenPlan
 from rollouthub.engine.sample import SampleContext
 from rollouthub.engine.session import Session
-from rollouthub.errors import ConfigError, UnknownNameError, first_error
+from rollouthub.errors import ConfigError, UnknownNameError, ungrouped
 from rollouthub.generation import Sampling
 from rollouthub.protocols import TaskCard
 from rollouthub.rollout import Rollout
@@ -188,12 +188,9 @@ class RolloutWorker:
         async def play(place: int) -> None:
             records[place] = await self.play(asked[place])
 
-        try:
-            async with anyio.create_task_group() as tasks:
-                for place in range(len(asked)):
-                    tasks.start_soon(play, place)
-        except BaseExceptionGroup as group:
-            raise first_error(group) from group
+        async with ungrouped(), anyio.create_task_group() as tasks:
+            for place in range(len(asked)):
+                tasks.start_soon(play, place)
         return [record for record in records if record is not None]
 
     def _in_groups(self, wanted: list[SampleRequest]) -> list[SampleRequest]:

@@ -14,7 +14,7 @@ from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.episode_seed import episode_seed
 from rollouthub.engine.sample import Exposing, Sample, SampleContext
 from rollouthub.engine.seat import EpisodeSeat
-from rollouthub.errors import EpisodeError, TaskError, first_error
+from rollouthub.errors import EpisodeError, TaskError, ungrouped
 from rollouthub.protocols import Episode, Seat, SeatAddress, TaskCard
 from rollouthub.rollout import AgentRef, EnvironmentRef, Rollout, Stop, TaskRef
 from rollouthub.score import Submission
@@ -202,22 +202,19 @@ async def at_gateway(
             done.set()
             agent.ready.set()
 
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(play)
-            try:
-                await agent.ready.wait()
-                if done.is_set():
-                    told = "; ".join(fault.message for rollout in rollouts for fault in rollout.faults)
-                    raise TaskError(f"an episode of {target.name} did not open: {told}")
-                seat = next(iter(agent.seats.values()))[0]
-                assert isinstance(seat, EpisodeSeat)
-                episode, places = seat.episode, dict[str, AttackedSeat]()
-                for name, (_, address) in agent.seats.items():
-                    tools = episode.seats[name].tools
-                    places[name] = AttackedSeat(name, address.agent_url, address.api_key, tools, address.llm_url)
-                yield _Exposed("gateway", target, card, episode, places, agent=agent, done=done, rollouts=rollouts)
-            finally:
-                agent.leave.set()
-    except BaseExceptionGroup as group:
-        raise first_error(group) from None
+    async with ungrouped(), anyio.create_task_group() as tasks:
+        tasks.start_soon(play)
+        try:
+            await agent.ready.wait()
+            if done.is_set():
+                told = "; ".join(fault.message for rollout in rollouts for fault in rollout.faults)
+                raise TaskError(f"an episode of {target.name} did not open: {told}")
+            seat = next(iter(agent.seats.values()))[0]
+            assert isinstance(seat, EpisodeSeat)
+            episode, places = seat.episode, dict[str, AttackedSeat]()
+            for name, (_, address) in agent.seats.items():
+                tools = episode.seats[name].tools
+                places[name] = AttackedSeat(name, address.agent_url, address.api_key, tools, address.llm_url)
+            yield _Exposed("gateway", target, card, episode, places, agent=agent, done=done, rollouts=rollouts)
+        finally:
+            agent.leave.set()

@@ -13,7 +13,7 @@ import aiohttp
 import anyio
 
 from rollouthub import BadRow, Model
-from rollouthub.errors import ConfigError, EpisodeError, HubError, describe, first_error
+from rollouthub.errors import ConfigError, EpisodeError, HubError, describe, ungrouped
 from rollouthub.gateway.gateway import open_gateway
 from rollouthub.hosting.launch import is_address
 from rollouthub.hosting.open_host import configured
@@ -59,12 +59,9 @@ async def open_attack_context(order: AttackRequest) -> AsyncGenerator[AttackCont
         UsageError: the environment cannot be served with these options.
         TaskError: its server does not start.
     """
-    try:
-        async with AsyncExitStack() as stack:
-            open_it = _attached if is_address(order.target) else _served
-            yield await open_it(order, stack)
-    except BaseExceptionGroup as group:
-        raise first_error(group) from None
+    async with ungrouped(), AsyncExitStack() as stack:
+        open_it = _attached if is_address(order.target) else _served
+        yield await open_it(order, stack)
 
 
 async def _attached(order: AttackRequest, stack: AsyncExitStack) -> AttackContext:
