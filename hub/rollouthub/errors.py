@@ -32,7 +32,10 @@ import difflib
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class HubError(Exception):
@@ -206,6 +209,12 @@ def describe(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition("_")[0].partition(".")[0] == "envhub":
         text += "; the hub's packages are called rollouthub now: write `from rollouthub import …`"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def misfits(error: "ValidationError", whole: str = "it", most: int = 1) -> str:
+    """What of some data does not hold, by the first problems of its model: `key: message`, or `whole: message`."""
+    problems = error.errors(include_url=False, include_input=False, include_context=False)[:most]
+    return "; ".join(f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in problems)
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from typing import Any
 import anyio.from_thread
 from pydantic import JsonValue, ValidationError
 
-from rollouthub.errors import ConfigError
+from rollouthub.errors import ConfigError, misfits
 from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.importers import NO_SNAPSHOT, Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub_servers.foreign.package import ImportedPackage, package_name
@@ -113,8 +113,7 @@ def _row(found: FoundTask) -> Tau2Row | str:
     try:
         _ = row.read
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        return misfits(error)
     return row
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from rollouthub.errors import misfits
 from rollouthub_registry.bundle.attestation import Baseline
 from rollouthub_registry.client.offer import Offer
 from rollouthub_registry.names import NameRefused, PackageName, Release, Version
@@ -70,8 +71,7 @@ def offer_of(value: Any) -> Offer:
             downloads=said.quality.downloads,
         )
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise ValueError(f"{'.'.join(map(str, problem['loc'])) or 'a version'}: {problem['msg']}") from None
+        raise ValueError(misfits(error, "a version")) from None
     except NameRefused as error:
         raise ValueError(str(error)) from None
 

@@ -17,6 +17,7 @@ from rollouthub.errors import (
     NotOffered,
     TaskError,
     describe,
+    misfits,
 )
 from rollouthub.hosting.control_wire import Failure, error_of
 from rollouthub.http.exchange import MAX_ANSWER_BYTES, HttpPool, open_pool
@@ -87,10 +88,8 @@ class ServerConnection:
         except ValidationError as error:
             if status in (401, 403):
                 raise CredentialError(f"the environment server refused access ({what}, HTTP {status})") from None
-            problem = error.errors(include_url=False, include_input=False)[0]
             raise self.fault(
-                f"answered {what} (HTTP {status}) with what is no {answer.__name__}: "
-                f"{'.'.join(map(str, problem['loc']))} {problem['msg']}"
+                f"answered {what} (HTTP {status}) with what is no {answer.__name__}: {misfits(error)}"
             ) from None
         raise error_of(failure.error)
 

@@ -8,7 +8,16 @@ from urllib.parse import parse_qsl, unquote
 
 from pydantic import BaseModel, ValidationError
 
-from rollouthub.errors import CredentialError, HubError, NotOffered, TaskError, UnknownNameError, UsageError, describe
+from rollouthub.errors import (
+    CredentialError,
+    HubError,
+    NotOffered,
+    TaskError,
+    UnknownNameError,
+    UsageError,
+    describe,
+    misfits,
+)
 from rollouthub.hosting.control_wire import ControlProblem, Failure, problem_of
 from rollouthub.hosting.server.event_log import EventLog
 from rollouthub.http.asgi import (
@@ -186,9 +195,7 @@ def parsed(body: bytes, kind: type[BodyT]) -> BodyT:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        problems = error.errors(include_url=False, include_input=False, include_context=False)
-        lines = [f"{'.'.join(map(str, problem['loc'])) or 'body'}: {problem['msg']}" for problem in problems[:5]]
-        raise UsageError(f"the body is no {kind.__name__}: {'; '.join(lines)}") from None
+        raise UsageError(f"the body is no {kind.__name__}: {misfits(error, 'body', 5)}") from None
 
 
 def first_event(scope: Scope) -> int:

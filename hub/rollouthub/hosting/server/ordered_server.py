@@ -6,7 +6,7 @@ from functools import partial
 import anyio
 from pydantic import ValidationError
 
-from rollouthub.errors import ConfigError, UsageError
+from rollouthub.errors import ConfigError, UsageError, misfits
 from rollouthub.hosting.control_wire import Failure, problem_of
 from rollouthub.hosting.launch import ServeOrder, ServerReady
 from rollouthub.hosting.server.serve import Service, serve
@@ -64,11 +64,7 @@ def _order(stdin: int) -> ServeOrder | None:
     try:
         return ServeOrder.model_validate_json(line)
     except ValidationError as error:
-        problems = error.errors(include_url=False, include_input=False, include_context=False)
-        reasons = "; ".join(
-            f"{'.'.join(map(str, problem['loc'])) or 'order'}: {problem['msg']}" for problem in problems
-        )
-        raise ConfigError(f"the line on stdin orders nothing: {reasons}") from None
+        raise ConfigError(f"the line on stdin orders nothing: {misfits(error, 'order', 50)}") from None
 
 
 async def _end_of(stdin: int) -> None:

@@ -9,6 +9,7 @@ import anyio
 from anyio.abc import ByteStream, TaskGroup
 from pydantic import ValidationError
 
+from rollouthub.errors import misfits
 from rollouthub.live.control.broadcast import Broadcast, ClientEvents
 from rollouthub.live.control.handlers import RequestHandlers, RequestRefused
 from rollouthub.live.control.live_protocol import (
@@ -108,7 +109,7 @@ class LiveConnection:
         try:
             request = requests.validate_json(line)
         except ValidationError as error:
-            await self.refuse(_id_of(line), RequestProblem(kind="bad_request", message=_what_is_wrong(error)))
+            await self.refuse(_id_of(line), RequestProblem(kind="bad_request", message=misfits(error, "message", 5)))
             return
         try:
             if isinstance(request, EventsRequest):
@@ -186,11 +187,3 @@ def _id_of(line: bytes) -> RequestId | None:
         return None
     is_id = isinstance(request_id, int) and not isinstance(request_id, bool) and abs(request_id) < 2**63
     return request_id if is_id or (isinstance(request_id, str) and len(request_id) <= 64) else None
-
-
-def _what_is_wrong(error: ValidationError) -> str:
-    problems = (
-        f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" if problem["loc"] else problem["msg"]
-        for problem in error.errors(include_url=False, include_input=False)[:5]
-    )
-    return "; ".join(problems)
