@@ -1,10 +1,9 @@
 """The address of a model server: validates and normalises base URLs."""
 
-import ipaddress
-
 from yarl import URL
 
 from rollouthub.errors import ConfigError
+from rollouthub.http.loopback import is_local_host
 
 
 def normal_base_url(given: str, *, is_wire: bool = True) -> str:
@@ -39,13 +38,7 @@ def normal_base_url(given: str, *, is_wire: bool = True) -> str:
 
 def is_loopback(base_url: str) -> bool:
     """Whether the server's host is this machine's loopback address."""
-    host = URL(base_url).host or ""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name, and be it 127.0.0.1.example.org
-        return False
+    return is_local_host(URL(base_url).host or "")  # a name such as 127.0.0.1.example.org is none
 
 
 def _shown(text: str) -> str:

@@ -1,11 +1,11 @@
 """The URL of a registry (`https://…`, `http://…` or `file:///…`), normalised and without secrets."""
 
-import ipaddress
 import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from rollouthub.errors import ConfigError, CredentialError
+from rollouthub.http.loopback import is_local_host
 
 _PORTS = {"http": 80, "https": 443}
 _LONGEST = 2000
@@ -64,18 +64,8 @@ def check_carries_token(url: str) -> None:
         CredentialError: the token would travel unencrypted.
     """
     parts = urlsplit(url)
-    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+    if parts.scheme == "http" and not is_local_host(parts.hostname or ""):
         raise CredentialError(f"a token is not sent to {url}: it would travel unencrypted; use https://")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, judged by its name or address alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _without_secrets(text: str) -> str:

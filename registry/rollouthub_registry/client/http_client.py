@@ -17,8 +17,8 @@ import aiohttp
 import anyio
 from yarl import URL
 
+from rollouthub.http.loopback import is_local_host
 from rollouthub.text import one_line
-from rollouthub_registry.client.address import is_loopback
 from rollouthub_registry.client.client_error import Missing, RegistryFault, RegistryRefused, TokenRefused
 from rollouthub_registry.client.offer import Progress
 from rollouthub_registry.client.upload_form import Form
@@ -285,7 +285,7 @@ def _on_the_same_host(address: str, location: str) -> str | None:
 def _proxy(url: str) -> str | None:
     """The proxy for a host, from the user's environment variables."""
     parts = urlsplit(url)
-    if not parts.hostname or is_loopback(parts.hostname) or proxy_bypass(parts.hostname):
+    if not parts.hostname or is_local_host(parts.hostname) or proxy_bypass(parts.hostname):
         return None
     return getproxies().get(parts.scheme)
 
