@@ -7,13 +7,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import Any, NotRequired, cast
 
 import anyio
 from pydantic import JsonValue, NonNegativeInt, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from rollouthub.errors import ConfigError
+from rollouthub.errors import ConfigError, misfits
 from rollouthub.plugins.importers import NO_SNAPSHOT, Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub.text import plain
 from rollouthub_servers.foreign.import_settings import split_settings
@@ -195,10 +195,8 @@ def _checked(offer: Any) -> dict[str, Any]:
     try:
         return dict(_OFFER.validate_python(offer, strict=True))
     except ValidationError as error:
-        wrong = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in wrong["loc"])
-        name = offer.get("name") if isinstance(offer, dict) else offer
-        return {"name": str(name), "refused": f"its server describes it badly: {where}: {wrong['msg']}"}
+        name = cast("dict[str, Any]", offer).get("name") if isinstance(offer, dict) else offer
+        return {"name": str(name), "refused": f"its server describes it badly: {misfits(error)}"}
 
 
 def _entry(folder: Path, given: str | None) -> str:
