@@ -1,6 +1,15 @@
 """Rewards of turns, spans and seats as trainers take them: equal numbers from the record to each adapter's rows."""
 
-from rollouthub.export import Credit, batch_rows, training_rows, turn_returns, turn_rewards
+from rollouthub.export import (
+    Credit,
+    anchor_group,
+    batch_rows,
+    gigpo_advantages,
+    training_rows,
+    turn_returns,
+    turn_rewards,
+)
+from rollouthub.messages import Message
 from rollouthub.rollout import AgentRef, Rollout, SeatRef
 from rollouthub.score import Score, SpanReward
 from rollouthub.trainers.marti import result_of
@@ -78,6 +87,26 @@ def test_seats_are_compared_with_the_same_seat_of_the_other_members() -> None:
         ("buyer", -1.0),
         ("seller", 1.0),
     ]
+
+
+def test_gigpo_compares_episodes_and_the_turns_that_began_in_the_same_state() -> None:
+    def member(sample: int, said: str, reward: float) -> Rollout:
+        turns = (
+            turn(0, [1], [2], messages=(Message(role="user", content="here"),)),
+            turn(1, [1, 2, 3], [4], parent=0, messages=(Message(role="tool", content=said, tool_call_id="a"),)),
+        )
+        return rollout(*turns, sample=sample).model_copy(update={"score": Score(reward=reward)})
+
+    members = [member(0, "left", 1.0), member(1, "left", 0.0), member(2, "right", 0.5)]
+    found = gigpo_advantages(members, Credit(discount=0.5))
+    # All began "here" with returns 0.5, 0 and 0.25; two came "left" with 1 and 0; who came "right" is alone.
+    assert [[each[index] for index in (0, 1)] for each in found] == [[0.75, 1.0], [-0.75, -1.0], [0.0, 0.0]]
+    groups = [[anchor_group(each, turn) for turn in each.turns] for each in members]
+    assert groups[0] == groups[1]
+    assert (groups[0][0], groups[0][1]) != (groups[2][0], groups[2][1])
+    assert groups[0][0] == groups[2][0]
+    other = members[0].model_copy(update={"group_id": "other"})
+    assert anchor_group(other, other.turns[0]) != groups[0][0]
 
 
 class _Group:

@@ -4,11 +4,12 @@ import sys
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 
 from rollouthub import Rollout
+from rollouthub.export import Credit, gigpo_advantages
 from rollouthub.trainers.verl_agent import step_rows
 from tests.models.tokens.chatml import END, trained
 from tests.trainers import rewarded_episodes as episodes
@@ -65,6 +66,23 @@ def main(folder: Path) -> None:
     others, mask = batch.non_tensor_batch, batch.batch["response_mask"]
     found = gigpo.episode_norm_reward(scorer(batch), mask, others["uid"], others["traj_uid"], remove_std=True)
     assert found[:, 0].tolist() == [ADVANTAGES[seat][place] for seat, place in spoken]
+
+    ways: tuple[tuple[str, Literal["mean", "mean_std"]], ...] = (("mean_norm", "mean"), ("mean_std_norm", "mean_std"))
+    for mode, method in ways:
+        theirs, _ = gigpo.compute_gigpo_outcome_advantage(
+            scorer(batch),
+            gigpo.compute_step_discounted_returns(batch, 0.5),
+            mask,
+            others["anchor_obs"],
+            others["uid"],
+            others["traj_uid"],
+            mode=mode,
+            step_advantage_w=0.75,
+        )
+        ours: Any = gigpo_advantages(opposed.rollouts, Credit(discount=0.5), step_weight=0.75, method=method)
+        flat = [ours[place][turn.index] for place, each in enumerate(opposed.rollouts) for turn in each.turns]
+        assert len(set(flat)) > 2, "the turns of a seat differ by their anchor states"
+        assert all(abs(one - other) < 1e-5 for one, other in zip(flat, theirs[:, 0].tolist(), strict=True))
 
     group = anyio.run(episodes.ranked, folder)
     ranked = batch_of(group.rollouts)

@@ -3,6 +3,7 @@
 Imports `store` and below. Begin with `training_row.py` and `formats/`.
 """
 
+from rollouthub.export.anchor_states import anchor_group, anchor_of_turn, anchor_state, gigpo_advantages
 from rollouthub.export.batch import BatchRows, batch_rows
 from rollouthub.export.credit import Credit, turn_returns, turn_rewards
 from rollouthub.export.learning_seats import check_one_seat, one_reward, seat_advantages, seat_id
@@ -19,8 +20,12 @@ __all__ = [
     "RefusalReason",
     "TaskReference",
     "TrainingRow",
+    "anchor_group",
+    "anchor_of_turn",
+    "anchor_state",
     "batch_rows",
     "check_one_seat",
+    "gigpo_advantages",
     "is_masked",
     "mask_stale",
     "one_reward",

@@ -63,6 +63,7 @@ def _turns(of: _Types) -> Columns:
         ("turn_reward", of.real),
         ("seat_reward", of.real),
         ("span_rewards", of.spans),
+        ("anchor_group", of.text),
         ("prompt_tokens", of.whole),
         ("output_tokens", of.whole),
         ("cost", of.real),

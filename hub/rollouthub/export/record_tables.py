@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from rollouthub.export.anchor_states import anchor_group
 from rollouthub.export.record_columns import STAGES, Table
 from rollouthub.export.segment import Segment, segments
 from rollouthub.messages import Message
@@ -102,7 +103,7 @@ def _rollout_rows(rollout: Rollout) -> Iterator[Row]:
 def _turn_rows(rollout: Rollout) -> Iterator[Row]:
     keys = _keys(rollout)
     for turn in rollout.turns:
-        yield {**keys, **_turn(turn, rollout.score)}
+        yield {**keys, **_turn(turn, rollout.score), "anchor_group": anchor_group(rollout, turn)}
 
 
 def _turn(turn: Turn, score: Score | None) -> Row:

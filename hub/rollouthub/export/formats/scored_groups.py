@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from rollouthub.export.anchor_states import anchor_group
 from rollouthub.export.formats.chosen import chosen_of
 from rollouthub.export.formats.conversations import OTHER_SEAT
 from rollouthub.export.formats.data_columns import IDENTITY, Columns, Row, identity
@@ -54,6 +55,7 @@ class ScoredGroups:
             ("process_rewards", "reals"),
             ("versions", "ids"),
             ("turn_ids", "ids"),
+            ("turns", "jsons"),
         ]
 
     def rows(self, group: ScoredGroup, recipe: Recipe, left_out: LeftOut) -> Iterator[Row]:
@@ -99,4 +101,15 @@ def _row(row: TrainingRow, group: ScoredGroup, advantage: float) -> Row:
         "process_rewards": Float32s([0.0] * segment.prompt_length + row.process_rewards),
         "versions": segment.versions,
         "turn_ids": segment.turn_ids,
+        "turns": [_turn(row, index) for index in row.turns],
+    }
+
+
+def _turn(row: TrainingRow, index: int) -> dict[str, int | float | str]:
+    """A turn of the row: its return, and the anchor state by which GiGPO compares it."""
+    rollout = row.rollout
+    return {
+        "turn": index,
+        "return": row.returns[index],
+        "anchor_group": anchor_group(rollout, rollout.turns[index]),
     }

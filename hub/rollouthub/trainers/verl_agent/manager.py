@@ -14,7 +14,16 @@ from anyio.from_thread import start_blocking_portal
 from mcp_types import Tool
 
 from rollouthub.errors import ConfigError
-from rollouthub.export import Credit, NotTrainable, Refusal, TaskReference, one_reward, turn_rewards, why_refused
+from rollouthub.export import (
+    Credit,
+    NotTrainable,
+    Refusal,
+    TaskReference,
+    anchor_state,
+    one_reward,
+    turn_rewards,
+    why_refused,
+)
 from rollouthub.limits import Deadlines
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout
@@ -24,7 +33,6 @@ from rollouthub.trainers.verl_agent.observation import (
     NOT_UNDERSTOOD,
     Projected,
     Sight,
-    anchor,
     observation,
     project,
     with_picture,
@@ -255,7 +263,7 @@ class HubEnvironmentManager:
                 text = self._render(slot.request.messages, slot.request.tools)
                 note = f"\n\n{notes[place]}" if place in notes else ""
                 sight = with_picture(text + note, slot.request.messages, slot.request.media)
-                self._held[place] = _Held(sight, anchor(slot.request.messages))
+                self._held[place] = _Held(sight, anchor_state(slot.request.messages))
         images = [each.sight.picture for each in self._held]
         shown = images if any(image is not None for image in images) else None
         return {"text": self.build_text_obs(), "image": shown, "anchor": [each.anchor for each in self._held]}

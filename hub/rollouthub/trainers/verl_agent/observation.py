@@ -40,15 +40,6 @@ def project(text: str, tools: Sequence[Tool], turn: int = 0) -> Projected:
     return Projected(assistant(spoken.words, *requests), all(request.name in known for request in requests))
 
 
-def anchor(messages: Sequence[Message]) -> str:
-    """The current observation without history, for GiGPO's grouping of episodes in the same state.
-
-    A picture is represented by its digest.
-    """
-    latest = messages[_begin_of_latest(messages) :]
-    return "\n".join([*(message.text for message in latest), *(each.digest for each in media_of(latest))])
-
-
 IMAGE = "<image>"
 """Placeholder in a prompt, at which verl-agent's loop inserts the observation's picture."""
 
@@ -101,11 +92,6 @@ def observation(messages: Sequence[Message], tools: Sequence[Tool], history_leng
             parts += [f"{_said(action)}\n{_seen(results)}" for action, results in kept]
         parts.append(f"Your latest step:\n{_said(said)}\nWhat came of it:\n{_seen(seen)}")
     return "\n\n".join(parts)
-
-
-def _begin_of_latest(messages: Sequence[Message]) -> int:
-    """Index of the first message after the agent's last one."""
-    return next((place + 1 for place in range(len(messages) - 1, -1, -1) if messages[place].role == "assistant"), 0)
 
 
 def _said(message: Message) -> str:

@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from rollouthub.export import Credit, NotTrainable, seat_id, turn_returns, turn_rewards, why_refused
+from rollouthub.export import Credit, NotTrainable, anchor_of_turn, seat_id, turn_returns, turn_rewards, why_refused
 from rollouthub.export.not_trainable import Need
-from rollouthub.messages import Message
 from rollouthub.rollout import Rollout, Turn
-from rollouthub.trainers.verl_agent.observation import anchor
 
 WHOLE = Credit()
 
@@ -47,7 +45,7 @@ def step_rows(rollout: Rollout, credit: Credit = WHOLE, *, need: Need = "logprob
             "returns": returns[turn.index],
             "is_action_valid": is_valid(turn),
             "active_masks": True,
-            "anchor_obs": anchor(_seen(turn)),
+            "anchor_obs": anchor_of_turn(turn),
             "tool_callings": calls[turn.agent],
             "data_source": rollout.environment.name,
         }
@@ -58,7 +56,3 @@ def is_valid(turn: Turn) -> bool:
     return len(turn.tool_calls) == len(turn.response.tool_requests) and all(
         isinstance(call.arguments, dict) for call in turn.tool_calls
     )
-
-
-def _seen(turn: Turn) -> list[Message]:
-    return [message for message in turn.messages if message.role != "assistant"]
