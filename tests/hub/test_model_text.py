@@ -13,6 +13,7 @@ import pytest
 from rollouthub import Message, Submission, ToolRequest
 from rollouthub.authoring.rewards import Criterion
 from rollouthub.authoring.rewards.judge_verdict import read_verdict
+from rollouthub.authoring.rewards.process_reward_model import steps_of
 from rollouthub.authoring.submitted_picture import submitted_picture
 from rollouthub.authoring.users import Cue, ScriptedUser, Stage, UserScript
 from rollouthub.engine.tool_arguments import arguments_of
@@ -162,6 +163,7 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
     ),
     "models.mock.expression": (expression, ("1", "1 ", "1.5", "1+", "(", ")")),
     "text.one_line": (one_line, ("\u0301", "a\u0301", "\x1b[", "\u202e")),
+    "rewards.steps_of": (lambda text: list(steps_of(text, r"\n\s*\n", 512)), ("\n\n", "a\n\n", "\n ", "a\n")),
     "authoring.submitted_picture": (
         lambda text: submitted_picture(Submission(answer=text)),
         ("data:", "data:image/png;base64,", "data:image/png;base64,A ", "A", "![x]("),
@@ -240,6 +242,7 @@ WITH_PATTERNS = {
     "agents/rollouthub_agents/react.py": "react.parse_action",
     "hub/rollouthub/authoring/decoded_picture.py": "a picture's bytes, in a worker process",
     "hub/rollouthub/authoring/rewards/judge.py": _AUTHORS,
+    "hub/rollouthub/authoring/rewards/process_reward_model.py": "rewards.steps_of",
     "hub/rollouthub/authoring/rows/hugging_face.py": _AUTHORS,
     "hub/rollouthub/authoring/rows/row_files.py": _AUTHORS,
     "hub/rollouthub/authoring/rows/row_source.py": _AUTHORS,

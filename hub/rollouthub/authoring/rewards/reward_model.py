@@ -1,32 +1,21 @@
 """`RewardModel`: a scalar reward model behind HTTP, as a reward function of submissions or whole groups."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import anyio
-import msgspec
 from anyio import to_thread
 
 from rollouthub.authoring.rewards.reward_model_wire import Asked, one_number, request_of, rewards_of
+from rollouthub.authoring.rewards.reward_server import RewardServer
 from rollouthub.authoring.rewards.shown_parts import answer_of, question_of, reference_of, shortened
 from rollouthub.errors import ModelError, TaskError, VerifierError
 from rollouthub.http.exchange import HttpPool, open_pool
-from rollouthub.http.loopback import is_local_host
-from rollouthub.http.no_answer import AnswerTooLarge, NoAnswer
 from rollouthub.score import Score, Submission
 from rollouthub.task import Task
 
 Route = Literal["pooling", "classify", "score", "get_reward"]
-MOST_REPLY_BYTES = 16 * 2**20
-"""Most bytes of one answer."""
-_TRIED_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
-_FIRST_PAUSE_SECONDS = 0.5
-
-
-class _Again(Exception):
-    """A failure that may pass: the request is tried again."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +54,11 @@ class RewardModel:
     """Most characters of an answer; a longer one loses its middle."""
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{self.url!r} is no address of a reward model; write it like http://127.0.0.1:8000")
-        if self.token and parts.scheme == "http" and not is_local_host(parts.hostname):
-            raise ValueError(f"the token would go to {self.url} in the clear; give the server's https:// address")
-        if self.tries < 1 or self.concurrency < 1:
-            raise ValueError(f"tries={self.tries}, concurrency={self.concurrency}: it takes at least one")
+        if self.concurrency < 1:
+            raise ValueError(f"concurrency={self.concurrency}: it takes at least one")
         if self.model is None and self.route != "get_reward":
             raise ValueError(f"/{self.route} wants the name of a model: give model=NAME")
+        self._server.check()
 
     async def __call__(self, task: Task[Any, Any], submission: Submission) -> Score:
         """The reward of one submission.
@@ -117,52 +102,19 @@ class RewardModel:
         return Asked(question_of(task.public), answer, reference_of(task) or "")
 
     async def _rewards(self, pool: HttpPool, batch: Sequence[Asked]) -> list[float]:
+        server = self._server
         try:
             body = await to_thread.run_sync(request_of, self.route, self.model, batch)
         except (ModelError, TaskError, ValueError) as error:
-            raise VerifierError(f"{self._where} was not asked: {error}", retryable=False) from error
-        problem = ""
-        for number in range(self.tries):
-            if number:
-                await anyio.sleep(_FIRST_PAUSE_SECONDS * 2 ** (number - 1))
-            try:
-                answer = await self._answer(pool, body)
-            except (NoAnswer, _Again) as error:
-                problem = str(error)
-                continue
-            try:
-                numbers = [one_number(value, self.label) for value in rewards_of(self.route, answer, len(batch))]
-            except ValueError as error:
-                raise VerifierError(f"{self._where} answered what is no reward: {error}", retryable=False) from None
-            return numbers
-        raise VerifierError(f"{self._where} gave no reward in {self.tries} tries; the last: {problem}")
+            raise VerifierError(f"{server.at(self.route)} was not asked: {error}", retryable=False) from error
+        answer = await server.post(pool, self.route, body)
+        try:
+            return [one_number(value, self.label) for value in rewards_of(self.route, answer, len(batch))]
+        except ValueError as error:
+            raise VerifierError(
+                f"{server.at(self.route)} answered what is no reward: {error}", retryable=False
+            ) from None
 
     @property
-    def _where(self) -> str:
-        return f"the reward model at {self.url.rstrip('/')}/{self.route}"
-
-    async def _answer(self, pool: HttpPool, body: Mapping[str, Any]) -> object:
-        """Send one request; returns the decoded answer.
-
-        Raises:
-            NoAnswer: there is none in time.
-            VerifierError: the server refuses the request, or its answer is too large or no JSON.
-        """
-        headers = {"Content-Type": "application/json"}
-        if self.token:
-            headers["Authorization"] = f"Bearer {self.token}"
-        url, sent = f"{self.url.rstrip('/')}/{self.route}", msgspec.json.encode(body)
-        try:
-            answer = await pool.exchange(
-                "POST", url, sent, headers, seconds=self.timeout_seconds, most_bytes=MOST_REPLY_BYTES
-            )
-        except AnswerTooLarge as error:
-            raise VerifierError(f"{self._where}: {error}", retryable=False) from None
-        if answer.status in _TRIED_AGAIN:
-            raise _Again(answer.words)
-        if answer.status != 200:
-            raise VerifierError(f"{self._where} refused: {answer.words}", retryable=False)
-        try:
-            return answer.json()
-        except ValueError:
-            raise VerifierError(f"{self._where} answered what is no JSON: {answer.words}", retryable=False) from None
+    def _server(self) -> RewardServer:
+        return RewardServer(self.url, self.token, self.timeout_seconds, self.tries)

@@ -1,0 +1,235 @@
+"""`ProcessRewardModel`: a reward model behind vLLM that scores every step of what was said."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from statistics import fmean
+from typing import Any, Literal, cast
+
+import anyio
+
+from rollouthub.authoring.rewards.judge_verdict import storable
+from rollouthub.authoring.rewards.reward_model_wire import one_number, rewards_of
+from rollouthub.authoring.rewards.reward_server import RewardServer
+from rollouthub.errors import VerifierError
+from rollouthub.http.exchange import HttpPool, open_pool
+from rollouthub.messages import Message, media_of
+from rollouthub.score import Score, SpanReward, Submission, SubmittedTurn
+from rollouthub.task import Task
+
+Chat = list[dict[str, str]]
+_POOLING, _TOKENIZE = "pooling", "tokenize"
+_TASK = "token_classify"
+"""vLLM's name of pooling with a row for each token, or for each step's mark."""
+
+
+@dataclass(frozen=True)
+class ProcessRewardModel:
+    """Asks a server for the reward of each step of each turn; itself a reward function, alone or in a `WeightedReward`.
+
+        class Proofs(Environment[EnvironmentConfig]):
+            reads_turns = True
+
+            async def verify(self, submission):
+                steps = ProcessRewardModel("http://127.0.0.1:8000", "Qwen2.5-Math-PRM-7B")
+                return await steps(self.task, submission)
+
+    Steps are what `separator` divides a turn's text into, and each gets a span of characters in `span_rewards`. The
+    reward is their mean, or as `combine` says; an agent that said nothing has 0. The server is vLLM with
+    `--runner pooling`; what it refuses or answers wrongly is the verifier's fault.
+
+    Raises:
+        ValueError: the address is none, or would carry the token through a network in the clear.
+    """
+
+    url: str
+    """Base URL of the server, without the route: `http://127.0.0.1:8000`."""
+    model: str
+    """The model's name on the server."""
+    tag: str | None = "<extra_0>"
+    """The mark that the model reads at the end of each step, and whose row is the step's.
+
+    None: the row of a step's last token is the step's.
+    """
+    separator: str = r"\n\s*\n"
+    """Regular expression of what is between two steps."""
+    label: int | None = None
+    """Index in a row of the number that counts; None is the last."""
+    combine: Literal["mean", "min", "product", "last"] = "mean"
+    """How the steps' rewards make the reward."""
+    token: str | None = field(default=None, repr=False)
+    """Bearer token of the requests."""
+    timeout_seconds: float = 60.0
+    """Seconds of one try."""
+    tries: int = 3
+    concurrency: int = 16
+    """Most turns that are scored at once."""
+    most_steps: int = 512
+    """Most steps of a turn; the last one has the rest of the text."""
+    most_characters: int = 100_000
+    """Most characters of a turn that are scored; what comes after has no reward."""
+
+    def __post_init__(self) -> None:
+        if self.tag is not None and len(self.tag) < 2:
+            raise ValueError(f"tag={self.tag!r}: a mark has at least two characters; None is no mark")
+        if self.concurrency < 1 or self.most_steps < 1:
+            raise ValueError(f"concurrency={self.concurrency}, most_steps={self.most_steps}: it takes at least one")
+        re.compile(self.separator)
+        self._server.check()
+
+    async def __call__(self, task: Task[Any, Any], submission: Submission) -> Score:
+        """Score the steps of a submission's turns.
+
+        Raises:
+            VerifierError: the submission has no turns, or shows pictures; the server refused the request, gave an
+                invalid answer, or failed in every try.
+        """
+        turns = submission.turns
+        if not turns:
+            raise VerifierError(
+                "a process reward model is shown turns, and the submission has none; an environment is given them "
+                "where it says `reads_turns = True`",
+                retryable=False,
+            )
+        found: dict[int, list[SpanReward]] = {}
+        failures: list[VerifierError] = []
+        limiter = anyio.CapacityLimiter(self.concurrency)
+        async with open_pool() as pool, anyio.create_task_group() as requests:
+
+            async def ask(turn: SubmittedTurn, chat: Chat) -> None:
+                async with limiter:
+                    try:
+                        found[turn.index] = await self._spans(pool, turn, chat)
+                    except VerifierError as error:
+                        failures.append(error)
+                        requests.cancel_scope.cancel()
+
+            for turn, chat in self._chats(turns):
+                requests.start_soon(ask, turn, chat)
+        if failures:
+            raise failures[0]
+        spans = tuple(span for index in sorted(found) for span in found[index])
+        return Score(reward=self._combined([span.reward for span in spans]), span_rewards=spans)
+
+    def _combined(self, rewards: Sequence[float]) -> float:
+        if not rewards:
+            return 0.0
+        match self.combine:
+            case "mean":
+                return fmean(rewards)
+            case "min":
+                return min(rewards)
+            case "product":
+                return prod(rewards)
+            case "last":
+                return rewards[-1]
+
+    def _chats(self, turns: Sequence[SubmittedTurn]) -> Iterator[tuple[SubmittedTurn, Chat]]:
+        """Each turn with words, and what its seat had read and said before it."""
+        said: dict[str, list[Message]] = {}
+        for turn in turns:
+            before = said.setdefault(turn.seat, [])
+            before += turn.messages
+            if turn.response.text.strip():
+                yield turn, [self._written(message) for message in before]
+            before.append(turn.response)
+
+    def _written(self, message: Message) -> dict[str, str]:
+        """A message for the model's chat template, in which no one but the hub writes the mark."""
+        if media_of([message]):
+            raise VerifierError("a process reward model takes text alone, and the conversation shows media")
+        role = "user" if message.role == "tool" else message.role
+        return {"role": role, "content": self._unmarked(message.text)}
+
+    def _unmarked(self, text: str) -> str:
+        text = storable(text)
+        return text if self.tag is None else text.replace(self.tag, f"{self.tag[0]} {self.tag[1:]}")
+
+    async def _spans(self, pool: HttpPool, turn: SubmittedTurn, chat: Chat) -> list[SpanReward]:
+        text = turn.response.text
+        places = list(steps_of(text[: self.most_characters], self.separator, self.most_steps))
+        steps = [self._unmarked(text[begin:end]) for begin, end in places]
+        try:
+            if self.tag is None:
+                rows = await self._last_rows(pool, chat, steps)
+            else:
+                rows = await self._marked_rows(pool, chat, steps, self.tag)
+            rewards = [one_number(row, self.label) for row in rows]
+        except ValueError as error:
+            raise VerifierError(
+                f"{self._server.at(_POOLING)} answered what are no rewards of steps: {error}", retryable=False
+            ) from None
+        return [
+            SpanReward(turn=turn.index, start=begin, end=end, reward=reward, unit="character")
+            for (begin, end), reward in zip(places, rewards, strict=True)
+        ]
+
+    async def _marked_rows(self, pool: HttpPool, chat: Chat, steps: Sequence[str], tag: str) -> list[object]:
+        """The row of the mark after each step.
+
+        vLLM's step pooling answers with these rows alone, its other pooling with a row for each token.
+        """
+        asked = [*chat, {"role": "assistant", "content": "".join(f"{step}{tag}" for step in steps)}]
+        rows = await self._rows(pool, {"messages": asked, "add_generation_prompt": False})
+        if len(rows) == len(steps):
+            return rows
+        ids = await self._ids(pool, {"messages": asked, "add_generation_prompt": False})
+        mark = await self._ids(pool, {"prompt": tag, "add_special_tokens": False})
+        if len(mark) != 1:
+            raise ValueError(f"the mark {tag!r} is {len(mark)} tokens of the model, and must be one: give its `tag`")
+        places = [place for place, token in enumerate(ids) if token == mark[0]]
+        if len(ids) != len(rows) or len(places) != len(steps):
+            raise ValueError(
+                f"{len(rows)} rows for {len(steps)} steps, whose marks are at {len(places)} of {len(ids)} tokens"
+            )
+        return [rows[place] for place in places]
+
+    async def _last_rows(self, pool: HttpPool, chat: Chat, steps: Sequence[str]) -> list[object]:
+        """The row of each step's last token; each step is tokenized by itself, so that its last token is known."""
+        ids = await self._ids(pool, {"messages": chat, "add_generation_prompt": True})
+        gap = await self._ids(pool, {"prompt": "\n\n", "add_special_tokens": False})
+        ends: list[int] = []
+        for step in steps:
+            ids += await self._ids(pool, {"prompt": step, "add_special_tokens": False})
+            ends.append(len(ids))
+            ids += gap
+        rows = await self._rows(pool, {"input": ids})
+        if len(rows) != len(ids):
+            raise ValueError(f"{len(rows)} rows for {len(ids)} tokens; serve the model with a row for each token")
+        return [rows[end - 1] for end in ends]
+
+    async def _rows(self, pool: HttpPool, what: Mapping[str, Any]) -> list[object]:
+        answer = await self._server.post(pool, _POOLING, {"model": self.model, "task": _TASK, **what})
+        (rows,) = rewards_of("pooling", answer, 1)
+        if not isinstance(rows, list):
+            raise ValueError(f"its data is a {type(rows).__name__}, no list")
+        return cast("list[object]", rows)
+
+    async def _ids(self, pool: HttpPool, what: Mapping[str, Any]) -> list[object]:
+        answer = await self._server.post(pool, _TOKENIZE, {"model": self.model, **what})
+        ids: object = cast("dict[str, object]", answer).get("tokens") if isinstance(answer, dict) else None
+        if not isinstance(ids, list):
+            raise ValueError(f"/{_TOKENIZE} gives no list of tokens")
+        return cast("list[object]", ids)
+
+    @property
+    def _server(self) -> RewardServer:
+        return RewardServer(self.url, self.token, self.timeout_seconds, self.tries)
+
+
+def steps_of(text: str, separator: str, most: int) -> Iterator[tuple[int, int]]:
+    """Where the steps of a text begin and end, without the space around them; of more than `most`, the last one goes to
+    the end.
+    """
+    begin = 0
+    found: list[tuple[int, int]] = []
+    for gap in (*re.finditer(separator, text), None):
+        end = len(text) if gap is None else gap.start()
+        if stripped := text[begin:end].strip():
+            start = text.index(stripped, begin)
+            found.append((start, start + len(stripped)))
+        begin = end if gap is None else gap.end()
+    yield from found[: most - 1]
+    if rest := found[most - 1 :]:
+        yield rest[0][0], rest[-1][1]

@@ -1,0 +1,89 @@
+"""`RewardServer`: calls of a reward model's HTTP server, bounded in time and size, and tried again where that may
+help.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import msgspec
+
+from rollouthub.errors import VerifierError
+from rollouthub.http.exchange import HttpPool
+from rollouthub.http.loopback import is_local_host
+from rollouthub.http.no_answer import AnswerTooLarge, NoAnswer
+
+MOST_REPLY_BYTES = 16 * 2**20
+"""Most bytes of one answer."""
+_TRIED_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+_FIRST_PAUSE_SECONDS = 0.5
+
+
+class _Again(Exception):
+    """A failure that may pass: the request is tried again."""
+
+
+@dataclass(frozen=True)
+class RewardServer:
+    """Where a reward model is served, and how long it is waited for."""
+
+    url: str
+    token: str | None = field(repr=False)
+    timeout_seconds: float
+    tries: int
+
+    def check(self) -> None:
+        """Check the settings.
+
+        Raises:
+            ValueError: the address is none, or would carry the token through a network in the clear; or no try.
+        """
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{self.url!r} is no address of a reward model; write it like http://127.0.0.1:8000")
+        if self.token and parts.scheme == "http" and not is_local_host(parts.hostname):
+            raise ValueError(f"the token would go to {self.url} in the clear; give the server's https:// address")
+        if self.tries < 1:
+            raise ValueError(f"tries={self.tries}: it takes at least one")
+
+    def at(self, route: str) -> str:
+        """The server in words, for errors."""
+        return f"the reward model at {self.url.rstrip('/')}/{route}"
+
+    async def post(self, pool: HttpPool, route: str, body: Mapping[str, Any]) -> object:
+        """Send a request; returns the decoded answer.
+
+        Raises:
+            VerifierError: the server refuses the request, its answer is too large or no JSON, or every try failed.
+        """
+        problem = ""
+        for number in range(self.tries):
+            if number:
+                await anyio.sleep(_FIRST_PAUSE_SECONDS * 2 ** (number - 1))
+            try:
+                return await self._answer(pool, route, body)
+            except (NoAnswer, _Again) as error:
+                problem = str(error)
+        raise VerifierError(f"{self.at(route)} gave no reward in {self.tries} tries; the last: {problem}")
+
+    async def _answer(self, pool: HttpPool, route: str, body: Mapping[str, Any]) -> object:
+        headers = {"Content-Type": "application/json"}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        url, sent = f"{self.url.rstrip('/')}/{route}", msgspec.json.encode(body)
+        try:
+            answer = await pool.exchange(
+                "POST", url, sent, headers, seconds=self.timeout_seconds, most_bytes=MOST_REPLY_BYTES
+            )
+        except AnswerTooLarge as error:
+            raise VerifierError(f"{self.at(route)}: {error}", retryable=False) from None
+        if answer.status in _TRIED_AGAIN:
+            raise _Again(answer.words)
+        if answer.status != 200:
+            raise VerifierError(f"{self.at(route)} refused: {answer.words}", retryable=False)
+        try:
+            return answer.json()
+        except ValueError:
+            raise VerifierError(f"{self.at(route)} answered what is no JSON: {answer.words}", retryable=False) from None
