@@ -53,6 +53,8 @@ class ModelRequest:
     """Receives the answer in pieces; a model that cannot stream ignores it and only returns its reply."""
     seat: str = ""
     """Name of the seat that asks."""
+    wants_text_ends: bool = False
+    """Whether the reply should say where each token ends in the text, see `ModelReply.output_text_ends`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,10 @@ class ModelReply:
     prompt_token_ids: Int32s | None = None
     output_token_ids: Int32s | None = None
     output_logprobs: Float32s | None = None
+    output_text_ends: Int32s | None = None
+    """For each output token, how many characters of the message's text it and the tokens before it hold; None if that
+    was not asked for, or cannot be told.
+    """
     policy_version: int | None = None
     policy_versions: Int32s | None = None
     """One version per output token, if the weights changed during the answer."""

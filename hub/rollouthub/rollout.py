@@ -162,6 +162,11 @@ class Turn(Frozen):
     prompt_token_ids: Int32s | None = None
     output_token_ids: Int32s | None = None
     output_logprobs: Float32s | None = None
+    output_text_ends: Int32s | None = None
+    """For each output token, how many characters of the response's text it and the tokens before it hold.
+
+    None where it is not known, and where the environment does not read turns.
+    """
     output_mask: Int32s | None = None
     """1 for each output token to be used in training, else 0; None means all."""
     policy_version: int | None = None

@@ -55,20 +55,26 @@ class ModelCall(Frozen):
 
 
 class SpanReward(Frozen):
-    """The reward of a span of a turn's output tokens, such as a step of a solution scored by a process reward model."""
+    """The reward of a span of a turn's response, such as a step of a solution scored by a process reward model."""
 
     turn: int
     """The turn's index."""
     start: Annotated[int, Field(ge=0)]
-    """Index of the span's first output token."""
+    """Index of the span's first token, or character."""
     end: Annotated[int, Field(ge=1)]
-    """Index after the span's last token; training puts the reward on the last token."""
+    """Index after the span's last one; training puts the reward on the last token."""
     reward: FiniteFloat
+    unit: Literal["token", "character"] = "token"
+    """What `start` and `end` count: the turn's output tokens, or the characters of its response's text.
+
+    The hub replaces characters by the tokens that hold them, where it knows these; elsewhere the record keeps the
+    characters.
+    """
 
     @model_validator(mode="after")
     def _spans_something(self) -> "SpanReward":
         if self.end <= self.start:
-            raise ValueError(f"a span of turn {self.turn} begins at token {self.start} and ends at {self.end}")
+            raise ValueError(f"a span of turn {self.turn} begins at {self.unit} {self.start} and ends at {self.end}")
         return self
 
 
@@ -96,7 +102,7 @@ class Score(Frozen):
     turn_rewards: dict[int, FiniteFloat] = Field(default_factory=dict[int, float])
     """Turn index → reward of that turn, if the verifier gives one; separate from `reward`, not part of it."""
     span_rewards: tuple[SpanReward, ...] = ()
-    """Rewards of spans of tokens within turns; also separate from `reward`."""
+    """Rewards of spans within turns, of tokens or of characters; also separate from `reward`."""
     seat_rewards: dict[str, FiniteFloat] = Field(default_factory=dict[str, float])
     """Seat → reward of that seat. Used instead of `reward` (the team's) if one seat is trained or compared."""
     verifier: VerifierRef | None = None

@@ -5,9 +5,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from rollouthub.export import training_rows
 from rollouthub.store import open_run
+from tests.models.servers import mock_server
 
 from .conftest import Hub
 
@@ -59,7 +62,8 @@ def test_rewards_of_turns_reach_the_record_the_table_and_the_terminal(
     parquet: Any = import_module("pyarrow.parquet")
     table = parquet.read_table(tmp_path / "turns.parquet").to_pydict()
     assert (table["turn_reward"], table["seat_reward"]) == ([0.25, 0.5], [0.5, 0.5])
-    assert table["span_rewards"] == [[], [{"start": 0, "end": 2, "reward": -0.125}]]
+    assert table["span_rewards"] == [[], [{"start": 0, "end": 2, "reward": -0.125, "unit": "token"}]]
+    assert len(set(table["anchor_group"])) == 2, "two states"
 
 
 def test_data_sets_are_chosen_by_what_the_seat_earned_and_carry_rewards_by_token(hub: Hub, tmp_path: Path) -> None:
@@ -91,6 +95,9 @@ def test_data_sets_are_chosen_by_what_the_seat_earned_and_carry_rewards_by_token
         assert row["process_rewards"][places[1]] == -0.125
         assert row["process_rewards"][places[-1]] == 0.5
         assert sum(row["process_rewards"]) == 0.25 + 0.5 - 0.125
+        assert [turn["return"] - row["reward"] for turn in row["turns"]] == [0.25 + 0.5 - 0.125, 0.5 - 0.125]
+    for states in zip(*([turn["anchor_group"] for turn in row["turns"]] for row in rows), strict=True):
+        assert len(set(states)) == 1, "all members came to the same states"
 
     hub("export", "run", "--to", "kto", "--seat", "agent", "--threshold", "1", "-o", "kto.jsonl")
     assert sorted((row["reward"], row["label"]) for row in lines(tmp_path / "kto.jsonl")) == [
@@ -105,3 +112,68 @@ def test_data_sets_are_chosen_by_what_the_seat_earned_and_carry_rewards_by_token
 
 def lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+WORDS = "Größe: drei. Also 3 – fertig."
+SPELT = STEPS.replace(
+    "spans = [SpanReward(turn=1, start=0, end=2, reward=-0.125)]",
+    """said = submission.turns[1].response.text
+        begin = said.index("drei")
+        spans = [SpanReward(turn=1, start=begin, end=begin + 4, reward=-0.125, unit="character")]""",
+)
+
+
+@pytest.mark.parametrize("lane", ["here", "direct", "litellm"])
+async def test_a_span_of_characters_becomes_the_tokens_that_hold_it_or_is_said_not_to_be_known(
+    hub: Hub, tmp_path: Path, lane: str
+) -> None:
+    (tmp_path / "steps.py").write_text(SPELT)
+    begin = WORDS.index("drei")
+    async with mock_server(f"mock/say?text={WORDS}") as url:
+        served = ["-m", "hosted_vllm/served", "--base-url", url, "--lane", lane]
+        words = ["-m", f"mock/say?text={WORDS}"] if lane == "here" else served
+        done = await anyio.to_thread.run_sync(lambda: hub("run", "steps.py", *words, "-o", "run", "-q"))
+    assert done.code == 0, done.err
+    with open_run(tmp_path / "run") as reader:
+        (rollout,) = reader.rollouts()
+    assert rollout.score is not None
+    (span,) = rollout.score.span_rewards
+    ids = rollout.turns[1].output_token_ids
+    assert ids is not None
+    if lane == "litellm":  # it gives no bytes of tokens
+        assert (span.unit, span.start, span.end) == ("character", begin, begin + 4)
+        assert "span_tokens" in rollout.gaps
+        (row,) = training_rows(rollout)
+        assert row.process_rewards[-1] == 0.5 - 0.125, "it counts with its turn"
+        assert (
+            f"characters {begin} to {begin + 3} -0.125"
+            in (await anyio.to_thread.run_sync(lambda: hub("show", "run", rollout.rollout_id))).out
+        )
+        return
+    assert span.unit == "token"
+    assert bytes(ids.tolist()[span.start : span.end]).decode() == "drei"
+    assert "span_tokens" not in rollout.gaps
+    (row,) = training_rows(rollout)
+    sampled = [place for place, turn in enumerate(row.segment.turn_ids) if turn == 1]
+    assert row.process_rewards[sampled[span.end - 1] - row.segment.prompt_length] == -0.125
+
+
+def test_a_span_behind_the_end_of_what_was_said_is_a_verifier_fault(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text(SPELT.replace("begin + 4", "begin + 400"))
+    assert hub("run", "steps.py", "-m", f"mock/say?text={WORDS}", "-o", "run", "-q").code == 1
+    with open_run(tmp_path / "run") as reader:
+        (rollout,) = reader.rollouts()
+    assert rollout.outcome.value == "verifier_failed"
+    assert "rewards characters up to" in rollout.faults[-1].message
+
+
+def test_a_stored_run_is_scored_again_with_spans_of_characters(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text(SPELT + "    scores_transcripts = True\n")
+    assert hub("run", "steps.py", "-m", f"mock/say?text={WORDS}", "-o", "run", "-q").code == 0
+    text = (tmp_path / "steps.py").read_text()
+    (tmp_path / "steps.py").write_text(text.replace('"drei"', '"Größe"').replace("begin + 4", "begin + 5"))
+    assert hub("score", "run", "--env", "steps.py", "-o", "again", "-q").code == 0
+    with open_run(tmp_path / "again") as reader:
+        (rollout,) = reader.rollouts()
+    assert rollout.score is not None
+    assert [(span.unit, span.start, span.end) for span in rollout.score.span_rewards] == [("token", 0, 7)]

@@ -10,7 +10,7 @@ import anyio
 from rollouthub.engine.agent_kind import why_no_interventions
 from rollouthub.engine.agent_phase import AgentPhase
 from rollouthub.engine.attribution import OUTCOMES, fault_of, is_overrun
-from rollouthub.engine.placed_rewards import place_rewards
+from rollouthub.engine.placed_rewards import place_rewards, unmapped_spans, with_token_spans
 from rollouthub.engine.recorder import Recorder
 from rollouthub.engine.sample import Sample
 from rollouthub.engine.trainable import missing_arrays, why_not_trainable
@@ -54,7 +54,7 @@ class Attempt:
 
     def __init__(self, sample: Sample, number: int, queued: float, track: "Callable[[Attempt], None]") -> None:
         self.sample, self.number = sample, number
-        self.recorder = Recorder()
+        self.recorder = Recorder(wants_text_ends=sample.context.host.info.reads_turns)
         self.state: State = "queued"
         self.episode: Episode | None = None
         """The open episode; None before set-up and after the attempt."""
@@ -286,7 +286,7 @@ class Attempt:
         context, info = sample.context, sample.context.host.info
         turns = tuple(turn.close() for turn in recorder.turns)
         outcome = self._decisive or Outcome.SCORED
-        score = self._score if outcome is Outcome.SCORED else None
+        score = with_token_spans(turns, self._score) if outcome is Outcome.SCORED else None
         awaits_group = outcome is Outcome.SCORED and info.scores_groups and not self._is_forfeited
         if awaits_group:
             self._on_state("verify")
@@ -327,7 +327,7 @@ class Attempt:
             policy_version_max=max((newest for _, newest in spans), default=None),
             trainable=reason is None,
             trainable_reason=reason,
-            gaps=(*missing_arrays(turns), *sorted(recorder.lost)),
+            gaps=(*missing_arrays(turns), *unmapped_spans(turns, score), *sorted(recorder.lost)),
         )
         if self._trace is not None:
             self._trace.end(rollout)

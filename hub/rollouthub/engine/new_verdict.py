@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from rollouthub.engine.attribution import OUTCOMES, fault_of
-from rollouthub.engine.placed_rewards import place_rewards
+from rollouthub.engine.placed_rewards import SPAN_TOKENS, place_rewards, unmapped_spans, with_token_spans
 from rollouthub.engine.trainable import FAILED_AT, PRIVILEGED, why_not_trainable
 from rollouthub.errors import EpisodeError
 from rollouthub.rollout import Outcome, Rollout
@@ -47,6 +47,8 @@ def _with(rollout: Rollout, outcome: Outcome, score: Score | None) -> Rollout:
     )
     was = rollout.trainable_reason or ""
     reason = reason or (was if was.startswith(FAILED_AT) else None)
+    score = with_token_spans(rollout.turns, score)
+    gaps = (*(gap for gap in rollout.gaps if gap != SPAN_TOKENS), *unmapped_spans(rollout.turns, score))
     return rollout.model_copy(
         update={
             "outcome": outcome,
@@ -56,5 +58,6 @@ def _with(rollout: Rollout, outcome: Outcome, score: Score | None) -> Rollout:
             "faults": tuple(fault for fault in rollout.faults if fault.phase != "verify"),
             "trainable": reason is None,
             "trainable_reason": reason,
+            "gaps": gaps,
         }
     )

@@ -1,10 +1,14 @@
 """Rewards of turns, spans and seats: checked against the turns that were played, and written onto them."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 
 from rollouthub.errors import VerifierError
 from rollouthub.rollout import Turn
-from rollouthub.score import Score
+from rollouthub.score import Score, SpanReward
+
+SPAN_TOKENS = "span_tokens"
+"""The gap of a record in which a span of characters has a reward, and it is not known which tokens hold them."""
 
 
 def place_rewards(turns: Sequence[Turn], score: Score | None, seats: Collection[str] | None = None) -> tuple[Turn, ...]:
@@ -20,15 +24,54 @@ def place_rewards(turns: Sequence[Turn], score: Score | None, seats: Collection[
         if index not in by_index:
             raise VerifierError(f"the score rewards turn {index}, and the episode has {len(turns)} (from 0)")
     for span in score.span_rewards:
-        ids = by_index[span.turn].output_token_ids
-        if ids is not None and span.end > len(ids):
-            raise VerifierError(f"the score rewards tokens up to {span.end} of turn {span.turn}, which has {len(ids)}")
+        _check_span(span, by_index[span.turn])
     known = {turn.agent for turn in turns} if seats is None else seats
     for seat in score.seat_rewards:
         if seat not in known:
             raise VerifierError(f"the score rewards seat {seat!r}; the seats are {', '.join(sorted(known)) or 'none'}")
     given = score.turn_rewards
     return tuple(turn.model_copy(update={"reward": given.get(turn.index)}) for turn in turns)
+
+
+def _check_span(span: SpanReward, turn: Turn) -> None:
+    """Refuse a span that ends behind its turn's response."""
+    ids = turn.output_token_ids
+    if span.unit == "character":
+        length = len(turn.response.text)
+    elif ids is None:
+        return
+    else:
+        length = len(ids)
+    if span.end > length:
+        raise VerifierError(f"the score rewards {span.unit}s up to {span.end} of turn {span.turn}, which has {length}")
+
+
+def with_token_spans(turns: Sequence[Turn], score: Score | None) -> Score | None:
+    """The score with the tokens that hold them in the place of spans of characters, where the record tells which these
+    are. A token that holds one of a span's characters belongs to it.
+    """
+    if score is None or all(span.unit == "token" for span in score.span_rewards):
+        return score
+    by_index = {turn.index: turn for turn in turns}
+    spans = tuple(_in_tokens(span, by_index[span.turn]) for span in score.span_rewards)
+    return score.model_copy(update={"span_rewards": spans})
+
+
+def _in_tokens(span: SpanReward, turn: Turn) -> SpanReward:
+    if span.unit == "token" or turn.output_text_ends is None:
+        return span
+    ends = turn.output_text_ends.tolist()
+    first, last = bisect_right(ends, span.start), bisect_left(ends, span.end)
+    if last >= len(ends):  # a record of others may say anything
+        return span
+    return span.model_copy(update={"start": first, "end": last + 1, "unit": "token"})
+
+
+def unmapped_spans(turns: Sequence[Turn], score: Score | None) -> tuple[str, ...]:
+    """The gap of a record with spans of characters in turns that have token ids."""
+    sampled = {turn.index for turn in turns if turn.output_token_ids is not None}
+    spans = () if score is None else score.span_rewards
+    return (SPAN_TOKENS,) if any(span.unit == "character" and span.turn in sampled for span in spans) else ()
 
 
 def _cleared(turns: Sequence[Turn]) -> tuple[Turn, ...]:

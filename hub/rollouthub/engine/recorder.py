@@ -84,6 +84,7 @@ class OpenTurn:
             prompt_token_ids=reply.prompt_token_ids,
             output_token_ids=reply.output_token_ids,
             output_logprobs=reply.output_logprobs,
+            output_text_ends=reply.output_text_ends,
             policy_version=reply.policy_version,
             policy_versions=reply.policy_versions,
             token_source="none" if reply.output_token_ids is None else "engine",
@@ -93,7 +94,9 @@ class OpenTurn:
 class Recorder:
     """Records one attempt, over all its seats."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, wants_text_ends: bool = False) -> None:
+        self.wants_text_ends = wants_text_ends
+        """Whether models are asked where their tokens end in the text, which spans of characters need."""
         self.turns: list[OpenTurn] = []
         self.media: dict[str, bytes] = {}
         self.other_tools: dict[str, Tool] = {}

@@ -202,7 +202,15 @@ class EpisodeSeat:
         recorder.keep_media(messages)
         started = recorder.now()
         request = ModelRequest(
-            messages, tools, sampling, self._timeout, self._session, recorder.media, stream, seat=self.name
+            messages,
+            tools,
+            sampling,
+            self._timeout,
+            self._session,
+            recorder.media,
+            stream,
+            seat=self.name,
+            wants_text_ends=recorder.wants_text_ends,
         )
         self._turns += 1
         if self._interventions is not None:

@@ -133,7 +133,12 @@ def _why_turn_refused(turn: Turn, model: str | None, need: Need) -> tuple[Refusa
 
 def _contradiction(turn: Turn, count: int) -> str | None:
     """Which of a turn's arrays contradicts the number of sampled ids, or holds invalid values; None if all fit."""
-    for name, array in (("output_mask", turn.output_mask), ("policy_versions", turn.policy_versions)):
+    arrays = {
+        "output_mask": turn.output_mask,
+        "output_text_ends": turn.output_text_ends,
+        "policy_versions": turn.policy_versions,
+    }
+    for name, array in arrays.items():
         if array is not None and len(array) != count:
             return f"has {len(array)} values in {name} for {count} ids"
     if turn.output_mask is not None and not set(turn.output_mask) <= {0, 1}:

@@ -47,7 +47,8 @@ class _Types:
         self.messages = arrow.list_(self.message)
         self.components = arrow.list_(arrow.struct([("name", self.text), ("value", self.real), ("weight", self.real)]))
         self.metrics = arrow.list_(arrow.struct([("name", self.text), ("value", self.real)]))
-        self.spans = arrow.list_(arrow.struct([("start", self.small), ("end", self.small), ("reward", self.real)]))
+        span = [("start", self.small), ("end", self.small), ("reward", self.real), ("unit", self.text)]
+        self.spans = arrow.list_(arrow.struct(span))
         fault = [(name, self.text) for name in ("boundary", "phase", "type", "message")]
         self.faults = arrow.list_(arrow.struct(fault))
 

@@ -117,7 +117,7 @@ def _turn(turn: Turn, score: Score | None) -> Row:
         "turn_reward": turn.reward,
         "seat_reward": None if score is None else score.seat_rewards.get(turn.agent),
         "span_rewards": [
-            span.model_dump(include={"start", "end", "reward"})
+            span.model_dump(include={"start", "end", "reward", "unit"})
             for span in (() if score is None else score.span_rewards)
             if span.turn == turn.index
         ],

@@ -47,7 +47,10 @@ class TrainingRow:
 
     @property
     def process_rewards(self) -> list[float]:
-        """Rewards of turns and spans without the final reward, each on its last token; 0 elsewhere [response]."""
+        """Rewards of turns and spans without the final reward, each on its last token; 0 elsewhere [response].
+
+        A span of characters whose tokens are not on record counts with its turn, on the turn's last token.
+        """
         turn_ids = self.segment.turn_ids.tolist()[self.segment.prompt_length :]
         first_of: dict[int, int] = {}
         last_of: dict[int, int] = {}
@@ -61,7 +64,8 @@ class TrainingRow:
             rewards[place] += own[turn]
         for span in () if self.rollout.score is None else self.rollout.score.span_rewards:
             if span.turn in first_of:
-                rewards[first_of[span.turn] + span.end - 1] += span.reward
+                last = first_of[span.turn] + span.end - 1 if span.unit == "token" else last_of[span.turn]
+                rewards[last] += span.reward
         return rewards
 
     @property

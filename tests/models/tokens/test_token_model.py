@@ -457,3 +457,20 @@ def test_arguments_that_are_no_json_reach_the_template_as_they_were_written() ->
     render: Callable[..., Any] = HfChatFormat(Shown()).render
     anyio.run(lambda: render([Message(role="assistant", tool_requests=calls)], (), add_generation_prompt=False))
     assert written == [{"a": 1}, '{"a": ']
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(alphabet="aé東🙂 \n.4", min_size=1, max_size=30), st.integers(0, 99))
+def test_it_says_where_each_token_ends_in_the_text(text: str, seed: int) -> None:
+    chat = ChatMl()
+    ids = [*odd_ids(text, seed), chat.end]
+    model = TokenModel("tiny", Script([ids]), HfChatFormat(chat))
+
+    async def asked() -> ModelReply:
+        return await model.generate(ModelRequest([user("go")], wants_text_ends=True))
+
+    reply = anyio.run(asked)
+    ends = reply.output_text_ends
+    assert ends is not None
+    for count, end in enumerate(ends, 1):
+        assert text[:end] == chat.decode(ids[:count], skip_special_tokens=True).rstrip("\ufffd")

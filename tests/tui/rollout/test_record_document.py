@@ -47,7 +47,7 @@ def test_a_score_tells_which_tokens_of_which_turn_were_rewarded() -> None:
     spans = [SpanReward(turn=1, start=at, end=at + 1, reward=0.25) for at in range(10)]
     score = Score(reward=1.0, span_rewards=(*spans, SpanReward(turn=0, start=2, end=6, reward=-0.5)))
     words = told(verdict(record(score=score), None))
-    assert "11 spans of tokens, +2 together" in words
+    assert "11 spans of turns, +2 together" in words
     assert "turn 1      tokens 2 to 5 -0.5\n" in words
     assert "turn 2      tokens 0 to 0 +0.25, " in words
     assert "tokens 7 to 7 +0.25, 2 more spans +0.5" in words

@@ -13,6 +13,7 @@ from msgspec import Meta, Raw, Struct
 from rollouthub.event_loop import MOST_VALUES, has_marks, is_crowded
 from rollouthub.generation import ModelReply
 from rollouthub.messages import Message, ToolRequest
+from rollouthub.models.text_ends import text_ends
 from rollouthub.rollout import Usage
 from rollouthub.values import Float32s, Int32s
 
@@ -100,6 +101,26 @@ class Answer(Struct, gc=False):
     prompt_token_ids: list[int] | None = None
     weight_version: int | str | None = None
     error: Any = None
+    token_bytes: list[list[int]] | None = None
+    """The bytes that each output token stands for; set by `parse_answer` where they are asked for."""
+
+
+class _TokenBytes(Struct, gc=False):
+    bytes: list[int]
+
+
+class _SpelledLogprobs(Struct, gc=False):
+    content: list[_TokenBytes]
+
+
+class _SpelledChoice(Struct, gc=False):
+    logprobs: _SpelledLogprobs
+
+
+class _Spelled(Struct, gc=False):
+    """The bytes of a body's output tokens, which are decoded only for those who ask."""
+
+    choices: list[_SpelledChoice]
 
 
 class _Written(Struct, gc=False):
@@ -118,6 +139,7 @@ class _Outline(Struct, gc=False):
 
 _decoder = msgspec.json.Decoder(Answer)
 _outlines = msgspec.json.Decoder(_Outline)
+_spellings = msgspec.json.Decoder(_Spelled)
 
 
 class BadAnswer(Exception):
@@ -135,8 +157,8 @@ class TooLong(BadAnswer):
     """An answer in which the model wrote more values than the hub reads. It is the model's fault, not the server's."""
 
 
-def parse_answer(body: bytes) -> Answer:
-    """Decode a body.
+def parse_answer(body: bytes, *, with_bytes: bool = False) -> Answer:
+    """Decode a body; `with_bytes`, with the bytes of its output tokens if the server gives those of all.
 
     Raises:
         BadAnswer: the body is not JSON, not a chat completion, or has no choice.
@@ -151,7 +173,15 @@ def parse_answer(body: bytes) -> Answer:
         raise BadAnswer(f"the answer has no choices{detail}", answer.error)
     if answer.choices[0].finish_reason in ("abort", "error"):
         raise BadAnswer("the server broke off the answer")
+    answer.token_bytes = _token_bytes(body) if with_bytes else None
     return answer
+
+
+def _token_bytes(body: bytes) -> list[list[int]] | None:
+    try:
+        return [entry.bytes for entry in _spellings.decode(body).choices[0].logprobs.content]
+    except msgspec.DecodeError:  # a token has none, or no logprobs came
+        return None
 
 
 def check_crowding(body: bytes) -> None:
@@ -209,24 +239,37 @@ def as_reply(
     except OverflowError:
         raise BadAnswer("the answer has a logprob that does not fit 32 bits") from None
     usage = _usage(answer)
+    message = Message(
+        role="assistant",
+        content=content,
+        reasoning=said.reasoning or said.reasoning_content or None,
+        tool_requests=tuple(_request(call, turn, place) for place, call in enumerate(calls)) if calls else (),
+    )
     reply = ModelReply(
-        message=Message(
-            role="assistant",
-            content=content,
-            reasoning=said.reasoning or said.reasoning_content or None,
-            tool_requests=tuple(_request(call, turn, place) for place, call in enumerate(calls)) if calls else (),
-        ),
+        message=message,
         finish_reason=choice.finish_reason,
         usage=usage,
         cost=_cost(answer, price(usage.prompt_tokens, usage.output_tokens)),
         prompt_token_ids=prompt_ids,
         output_token_ids=output_ids,
         output_logprobs=output_logprobs,
+        output_text_ends=_text_ends(answer, message),
         policy_version=_version(version_header if version_header is not None else answer.weight_version),
         retries=retries,
         response_id=answer.id if isinstance(answer.id, str) else None,
     )
     return reply, is_dropped
+
+
+def _text_ends(answer: Answer, message: Message) -> Int32s | None:
+    """Where the answer's tokens end in its text, if the bytes of each token are known."""
+    spelled, ids = answer.token_bytes, answer.choices[0].token_ids
+    if spelled is None or ids is None or len(spelled) != len(ids):
+        return None
+    try:
+        return text_ends([bytes(piece) for piece in spelled], message)
+    except ValueError:
+        return None  # the server's numbers are no bytes
 
 
 def _usage(answer: Answer) -> Usage:

@@ -154,7 +154,8 @@ class DirectModel:
                     if assembly.has_lost_ids:
                         self._warn_once("leaves token ids out of its streams; those it gives there are dropped")
                 else:
-                    answer = parse_answer(await response.read(MAX_ANSWER_BYTES))
+                    body = await response.read(MAX_ANSWER_BYTES)
+                    answer = parse_answer(body, with_bytes=request.wants_text_ends)
                 return answer, headers.get(_VERSION_KEY)
         except TooLong as error:
             raise OverlongAnswer(str(error)) from None

@@ -63,6 +63,11 @@ def token_text(token: int) -> str:
     return chr(token) if token < 128 else f"bytes:\\x{token:02x}"
 
 
+def token_bytes(token: int) -> bytes:
+    """The bytes that a token stands for."""
+    return bytes([token]) if token < 256 else token_text(token).encode()
+
+
 def packed(ids: list[int]) -> tuple[Int32s, Float32s]:
     """Output ids, and the log-probabilities that the mock assigns to them."""
     return Int32s(ids), Float32s([LOGPROBS[token] for token in ids])

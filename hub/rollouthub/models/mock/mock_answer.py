@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from rollouthub.generation import ModelReply
 from rollouthub.messages import Delta, ToolPiece, ToolRequest
-from rollouthub.models.mock.byte_tokens import LOGPROBS, VOCABULARY, token_text
+from rollouthub.models.mock.byte_tokens import LOGPROBS, VOCABULARY, token_bytes, token_text
 from rollouthub.models.mock.pieces import pieces
 from rollouthub.values import Float32s, Int32s
 
@@ -17,8 +17,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def _entry(token: int, logprob: float) -> dict[str, Any]:
-    raw = [token] if token < 256 else list(token_text(token).encode())
-    return {"token": token_text(token), "logprob": logprob, "bytes": raw, "top_logprobs": []}
+    return {
+        "token": token_text(token),
+        "logprob": logprob,
+        "bytes": list(token_bytes(token)),
+        "top_logprobs": [],
+    }
 
 
 # Encoded once: an answer has one for each of its tokens.

@@ -11,9 +11,10 @@ from rollouthub.messages import Message
 from rollouthub.models.call_counts import CallCounts
 from rollouthub.models.config import ModelConfig, split_name
 from rollouthub.models.mock.behaviours import chance, make_mind
-from rollouthub.models.mock.byte_tokens import output_ids, packed, prompt_ids, spoken
+from rollouthub.models.mock.byte_tokens import output_ids, packed, prompt_ids, spoken, token_bytes
 from rollouthub.models.mock.mock_name import parse_mock_name
 from rollouthub.models.mock.pieces import pieces
+from rollouthub.models.text_ends import text_ends
 from rollouthub.rollout import Usage
 from rollouthub.values import Int32s
 
@@ -95,6 +96,9 @@ class MockModel:
             prompt_token_ids=prompt,
             output_token_ids=ids,
             output_logprobs=logprobs,
+            output_text_ends=text_ends([token_bytes(token) for token in output], message)
+            if request.wants_text_ends
+            else None,
         )
 
     async def _wait(self, request: ModelRequest, prompt: Int32s) -> None:

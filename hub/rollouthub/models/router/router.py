@@ -360,6 +360,7 @@ class Router:
                 prompt_token_ids=None,
                 output_token_ids=None,
                 output_logprobs=None,
+                output_text_ends=None,
                 policy_version=None,
                 policy_versions=None,
                 model=reply.model or fallback.name,

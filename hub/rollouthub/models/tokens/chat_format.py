@@ -39,6 +39,17 @@ class PromptedChatFormat(ChatFormat, Protocol):
 
 
 @runtime_checkable
+class SpellingChatFormat(ChatFormat, Protocol):
+    """A format that knows the text of each token."""
+
+    async def spelled(self, token_ids: Sequence[int]) -> list[bytes] | None:
+        """The bytes that each of the sampled ids adds to the decoded text; None if the tokens' texts do not add up to
+        it.
+        """
+        ...
+
+
+@runtime_checkable
 class ShowingChatFormat(ChatFormat, Protocol):
     """A format that also renders pictures, each as the number of tokens that the model sees of it."""
 

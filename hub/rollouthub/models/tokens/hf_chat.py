@@ -15,6 +15,10 @@ from rollouthub.models.tokens.tool_text import ToolParser, find_tool_parser
 
 _LONG_CHARACTERS = 16_384
 """Longer texts, in characters, are encoded in a thread, because that takes longer than switching threads."""
+_MANY_TOKENS = 512
+"""More tokens are spelled in a thread."""
+_HALF = "\ufffd"
+"""What tokenizers write for the beginning of a character whose other bytes are in the next tokens."""
 _THINKING_ENDS = "</think>"
 
 
@@ -111,6 +115,33 @@ class HfChatFormat:
         return Message(
             role="assistant", content=spoken.words, reasoning=reasoning, tool_requests=tuple(spoken.requests)
         )
+
+    async def spelled(self, token_ids: Sequence[int]) -> list[bytes] | None:
+        """The bytes that each of the sampled ids adds to the decoded text; None if the tokens' texts do not add up to
+        it.
+        """
+        if len(token_ids) > _MANY_TOKENS:
+            return await anyio.to_thread.run_sync(self._spelled, token_ids)
+        return self._spelled(token_ids)
+
+    def _spelled(self, token_ids: Sequence[int]) -> list[bytes] | None:
+        """Decode a growing window: a token that ends inside a character adds nothing, and the next one the whole."""
+        ids, pieces = list(token_ids), list[bytes]()
+        begin = shown = 0
+        known = ""
+        for end in range(1, len(ids) + 1):
+            text = str(self._tokenizer.decode(ids[begin:end], skip_special_tokens=True))
+            if text.endswith(_HALF):
+                pieces.append(b"")
+                continue
+            if not text.startswith(known):
+                return None
+            pieces.append(text[len(known) :].encode(errors="replace"))
+            # The tokens decoded last stay in the window, as some tokenizers write a token by the one before it.
+            begin, shown = shown, end
+            known = str(self._tokenizer.decode(ids[begin:shown], skip_special_tokens=True))
+        whole = str(self._tokenizer.decode(ids, skip_special_tokens=True)).encode(errors="replace")
+        return pieces if b"".join(pieces) == whole else None
 
 
 def template_message(message: Message) -> dict[str, Any]:

@@ -11,7 +11,13 @@ from mcp_types import Tool
 from rollouthub.errors import ContextLimitError, HubError, ModelError, describe, first_error
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.messages import Message
-from rollouthub.models.tokens.chat_format import ChatFormat, PromptedChatFormat, ShowingChatFormat
+from rollouthub.models.text_ends import text_ends
+from rollouthub.models.tokens.chat_format import (
+    ChatFormat,
+    PromptedChatFormat,
+    ShowingChatFormat,
+    SpellingChatFormat,
+)
 from rollouthub.models.tokens.engine_messages import cut, named, shown_media
 from rollouthub.models.tokens.session_tokens import Sessions, TokenizedConversation
 from rollouthub.models.tokens.token_engine import Sampled, TokenEngine
@@ -81,6 +87,9 @@ class TokenModel:
         if sampling.stop and sampled.finish_reason == "stop":
             message = cut(message, sampling.stop)
         reply = self._reply(prompt, sampled, named(message, len(request.messages)))
+        if request.wants_text_ends and isinstance(self._chat, SpellingChatFormat):
+            spelled = await self._chat.spelled(sampled.token_ids)
+            reply = replace(reply, output_text_ends=spelled and text_ends(spelled, reply.message))
         if request.session and reply.output_token_ids is not None:
             start = 0 if held is None else held.message_count
             before = 0 if held is None else len(held.ids())

@@ -80,9 +80,8 @@ class ProxyCaller:
                 raise ContextLimitError(f"ROLL's sequence length is reached: {answer.words}")
             raise ModelError(f"{self._url} answered {answer.words}", status=answer.status, retryable=False)
         try:
-            reply, _ = as_reply(
-                parse_answer(answer.body), turn=len(request.messages), version_header=None, price=_unpriced, retries=0
-            )
+            parsed = parse_answer(answer.body, with_bytes=request.wants_text_ends)
+            reply, _ = as_reply(parsed, turn=len(request.messages), version_header=None, price=_unpriced, retries=0)
         except BadAnswer as error:
             raise ModelError(f"{self._url}: {error}", retryable=False) from error
         return reply

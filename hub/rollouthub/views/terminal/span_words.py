@@ -1,4 +1,4 @@
-"""Describes rewards of token spans in words."""
+"""Describes rewards of spans in words."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,8 +9,8 @@ _MOST = 8
 
 
 def span_words(spans: Sequence[SpanReward]) -> Iterator[str]:
-    """Describe which output tokens of a turn got a reward: a few spans one by one, the others by their sum."""
+    """Describe which tokens or characters of a turn got a reward: a few spans one by one, the others by their sum."""
     for span in spans[:_MOST]:
-        yield f"tokens {span.start} to {span.end - 1} {span.reward:+g}"
+        yield f"{span.unit}s {span.start} to {span.end - 1} {span.reward:+g}"
     if rest := spans[_MOST:]:
         yield f"{len(rest):,} more spans {sum(span.reward for span in rest):+g}"

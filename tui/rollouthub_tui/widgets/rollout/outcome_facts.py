@@ -78,7 +78,7 @@ def outcome_facts(rollout: Rollout) -> list[Fact]:
         facts.append(Fact("turns", f"{count(len(score.turn_rewards), 'turn')} have rewards of their own"))
     if score.span_rewards:
         total = sum(span.reward for span in score.span_rewards)
-        facts.append(Fact("spans", f"{count(len(score.span_rewards), 'span')} of tokens, {total:+g} together"))
+        facts.append(Fact("spans", f"{count(len(score.span_rewards), 'span')} of turns, {total:+g} together"))
     return [*facts, stopped]
 
 

@@ -28,7 +28,7 @@ def verdict(rollout: Rollout, mates: Mates | None) -> list[Section]:
             lines = [f"{drawn_line(name, 60):<28} {value:g}" for name, value in score.metrics.items()]
             sections.append(_section("metrics", "Metrics", [Text(line) for line in lines]))
         if score.span_rewards:
-            sections.append(_section("spans", "Rewards of tokens", _spans(score)))
+            sections.append(_section("spans", "Rewards of spans", _spans(score)))
         if score.feedback:
             feedback = score.feedback
             sections.append(
