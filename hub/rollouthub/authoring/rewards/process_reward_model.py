@@ -222,14 +222,15 @@ def steps_of(text: str, separator: str, most: int) -> Iterator[tuple[int, int]]:
     """Where the steps of a text begin and end, without the space around them; of more than `most`, the last one goes to
     the end.
     """
-    begin = 0
-    found: list[tuple[int, int]] = []
-    for gap in (*re.finditer(separator, text), None):
-        end = len(text) if gap is None else gap.start()
-        if stripped := text[begin:end].strip():
-            start = text.index(stripped, begin)
-            found.append((start, start + len(stripped)))
-        begin = end if gap is None else gap.end()
-    yield from found[: most - 1]
-    if rest := found[most - 1 :]:
-        yield rest[0][0], rest[-1][1]
+    begin = count = 0
+    for gap in re.finditer(separator, text):
+        if count == most - 1:
+            break
+        if step := text[begin : gap.start()].strip():
+            start = text.index(step, begin)
+            yield start, start + len(step)
+            count += 1
+        begin = gap.end()
+    if step := text[begin:].strip():
+        start = text.index(step, begin)
+        yield start, start + len(step)
