@@ -232,6 +232,8 @@ class SeatRef(Frozen):
 
     agent: AgentRef
     model: str | None = None
+    version: int | None = None
+    """The policy version that the model is, where a pool of older versions says so."""
 
 
 class Timings(Frozen):

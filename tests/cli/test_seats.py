@@ -16,7 +16,10 @@ HAGGLE = '''
 from rollouthub import Environment, EnvironmentConfig, Message, Public, Score, Secret, Task, tool
 from rollouthub.authoring.conversation import Conversation
 
-class Haggle(Environment[EnvironmentConfig]):
+class HaggleConfig(EnvironmentConfig):
+    tasks: int = 1
+
+class Haggle(Environment[HaggleConfig]):
     """A buyer and a seller, each with a price that only it knows."""
     seats = ("buyer", "seller")
     takes_turns = True
@@ -24,7 +27,8 @@ class Haggle(Environment[EnvironmentConfig]):
 
     @classmethod
     def tasks(cls, config, split, seed):
-        yield Task(Public(id="pen", prompt="Agree on a price."), Secret())
+        for number in range(config.tasks):
+            yield Task(Public(id=f"pen{number or ''}", prompt="Agree on a price."), Secret())
 
     async def setup(self):
         self.talk = Conversation(self.seats, rounds=2)
@@ -47,6 +51,15 @@ class Haggle(Environment[EnvironmentConfig]):
         assert [turn.seat for turn in submission.turns] == ["buyer", "seller", "buyer", "seller"], submission.turns
         return Score(reward=1.0, seat_rewards={"buyer": 0.75, "seller": 0.25})
 '''
+POOL = """
+environments = ["haggle.py"]
+model = "mock/say?text=six"
+repeats = 2
+set = { tasks = 8 }
+
+[seats.seller]
+pool = ["run:v1", { model = "mock/say?text=three", version = 3 }]
+"""
 TWO = ("--seat", "buyer=mock/say?text=seven", "--seat", "seller=mock/say?text=eight@tool_loop")
 
 
@@ -101,6 +114,41 @@ def test_the_rest_is_the_runs_own_and_an_earlier_run_may_play(hub: Hub, haggle: 
     assert (rollout.model, rollout.model_of("seller")) == ("mock/say?text=nine", "mock/say?text=six")
     assert {turn.agent for turn in rollout.policy_turns} == {"buyer"}
     assert "seat seller: tool_loop" in hub("show", "run", rollout.rollout_id).out
+
+
+def test_a_run_of_self_play_is_the_opponent_of_the_next_and_a_pool_has_several(hub: Hub, haggle: Path) -> None:
+    assert hub("run", "haggle.py", "-m", "mock/say?text=one", "-o", "v1", "-q").code == 0
+    assert hub("run", "haggle.py", "-m", "mock/say?text=two", "--seat", "seller=run:v1", "-o", "v2", "-q").code == 0
+    assert hub("run", "haggle.py", "-m", "mock/say?text=six", "--seat", "seller=run:v2", "-o", "run", "-q").code == 0
+    assert played(haggle).model_of("seller") == "mock/say?text=two", "what learnt in that run, not its opponent"
+
+    (haggle / "run.toml").write_text(POOL)
+    assert hub("run", "--config", "run.toml", "-o", "pool", "-q").code == 0
+    with open_run(haggle / "pool") as reader:
+        rollouts = list(reader.rollouts())
+        assert reader.info.seats == {"seller": "mock/say?text=one|mock/say?text=three"}
+    by_task: dict[str, set[tuple[str | None, int | None]]] = {}
+    for rollout in rollouts:
+        seller = rollout.seats["seller"]
+        by_task.setdefault(rollout.task.id, set()).add((seller.model, seller.version))
+        said = {turn.response.text for turn in rollout.turns if turn.agent == "seller"}
+        assert {f"mock/say?text={words}" for words in said} == {seller.model}
+    assert all(len(met) == 1 for met in by_task.values()), "one opponent for each group"
+    assert set.union(*by_task.values()) == {("mock/say?text=one", None), ("mock/say?text=three", 3)}
+    assert "version 3" in "".join(hub("show", "pool", rollout.rollout_id).out for rollout in rollouts[::2])
+
+
+@pytest.mark.parametrize(
+    ("seat", "says"),
+    [
+        ("pool = [{ version = 3 }]", "names neither a model nor a run"),
+        ('pool = ["mock/echo"]\nmodel = "mock/echo"', "leave model and run out"),
+        ('pool = ["run:nowhere"]', "nowhere"),
+    ],
+)
+def test_a_pool_that_cannot_play_is_refused(hub: Hub, haggle: Path, seat: str, says: str) -> None:
+    (haggle / "run.toml").write_text(f'environments = ["haggle.py"]\nmodel = "mock/echo"\n[seats.seller]\n{seat}\n')
+    assert says in hub("run", "--config", "run.toml", "-o", "run").refused()
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ class AgentPhase:
 
     def _open_seat(self, name: str, episode: Episode, on_state: Callable[[State], None]) -> EpisodeSeat:
         sample = self._sample
-        player = sample.context.player(name)
+        player = sample.player(name)
         sampling = player.sampling
         if sample.policy_seed is not None and sampling.seed is None:
             sampling = sampling.model_copy(update={"seed": sample.policy_seed})

@@ -290,9 +290,11 @@ class Attempt:
         awaits_group = outcome is Outcome.SCORED and info.scores_groups and not self._is_forfeited
         if awaits_group:
             self._on_state("verify")
-        spans = [span for turn in turns if (span := turn.version_span) is not None]
         is_seated = any(seat not in context.seats for seat in info.seats)
         model = context.model.name if context.model is not None and is_seated else None
+        # An opponent's version says nothing of how old the policy's turns are.
+        learnt = policy_turns(turns, context.seats, model)
+        spans = [span for turn in learnt if (span := turn.version_span) is not None]
         reason = self._why_not_trainable(outcome, turns, model)
         rollout = Rollout(
             run_id=context.run_id,
@@ -305,7 +307,7 @@ class Attempt:
             seed=sample.seed,
             agent=context.agent_ref,
             model=model,
-            seats={seat: player.ref for seat, player in context.seats.items()},
+            seats=sample.seat_refs,
             tools_digest=info.tools_digest,
             other_tools=recorder.other_tools,
             outcome=outcome,

@@ -41,7 +41,7 @@ def check_run_cost(plan: Plan, credentials: Credentials) -> None:
         return
     models = [plan.model] if plan.model is not None else []
     models += [*(fallback for model in models for fallback in model.fallbacks), *plan.request.roles.values()]
-    models += [seat.model for seat in plan.seats.values() if seat.model is not None]
+    models += [model for seat in plan.seats.values() for model in seat.models]
     unpriced = [model.name for model in models if find_price(*priced(model, credentials)) is None]
     unknown = [name for name in unpriced if not name.startswith("mock/")]
     if unknown or len(unpriced) == len(models):

@@ -12,6 +12,7 @@ from rollouthub.engine.cost_limits import check_run_cost, priced
 from rollouthub.engine.lock_check import check_hosted, lock_of
 from rollouthub.engine.mixture import Share, Turns, shares
 from rollouthub.engine.open_environment import OpenEnvironment, bundle_digests, hosted, with_bounds
+from rollouthub.engine.opponent_pool import Opponent, OpponentPool
 from rollouthub.engine.oracle_references import References
 from rollouthub.engine.plan import Plan, with_named_agent
 from rollouthub.engine.planned_seat import check_seats
@@ -326,7 +327,10 @@ async def open_plan(plan: Plan, credentials: Credentials, model: Model | None = 
         names = [host.info.name for host in environments]
         if len(set(names)) != len(names):
             raise ConfigError(f"two environments have one name: {', '.join(names)}")
-        paid = [config for config in (plan.model, *(seat.model for seat in plan.seats.values())) if config is not None]
+        paid = [
+            *([] if plan.model is None else [plan.model]),
+            *(each for seat in plan.seats.values() for each in seat.models),
+        ]
         is_given = is_given and plan.model is None
         is_priced = not is_given and all(find_price(*priced(config, credentials)) is not None for config in paid)
         opened = tuple(with_bounds(host, plan.request, is_priced) for host in environments)
@@ -349,19 +353,32 @@ async def _open_seats(
     """Open the players of single seats; seats of the same model share its connections and rate limits."""
     models: list[tuple[ModelConfig, Model]] = []
     players: dict[str, SeatPlayer] = {}
+
+    async def opened_once(config: ModelConfig, sampling: Sampling) -> Model:
+        own = next((opened for known, opened in models if known == config), None)
+        if own is None:
+            own = await stack.enter_async_context(open_model(config, credentials))
+            await preflight(own, sampling=sampling)
+            models.append((config, own))
+        return own
+
     for name, seat in plan.seats.items():
-        own = model
+        own, pool = model, None
         if seat.model is not None:
-            own = next((opened for config, opened in models if config == seat.model), None)
-            if own is None:
-                own = await stack.enter_async_context(open_model(seat.model, credentials))
-                await preflight(own, sampling=seat.sampling)
-                models.append((seat.model, own))
+            own = await opened_once(seat.model, seat.sampling)
+        if seat.pool:
+            members = [(member.model, member.version) for member in seat.pool]
+            opponents = [
+                Opponent(await opened_once(config, seat.sampling), version)
+                for config, version in members
+                if config is not None
+            ]
+            own, pool = opponents[0].model, OpponentPool(name, opponents)
         agent = seat.agent
         if isinstance(agent, HeldAgent):
             agent = await stack.enter_async_context(agent.held())
         ref = AgentRef(name=seat.agent_name, version=agent.version, config=seat.agent.config)
-        players[name] = SeatPlayer(agent, ref, own, seat.sampling)
+        players[name] = SeatPlayer(agent, ref, own, seat.sampling, pool=pool)
     return players
 
 

@@ -10,7 +10,7 @@ from rollouthub.engine.agent_kind import needs_model
 from rollouthub.engine.foreign_run import refuse_named_servers
 from rollouthub.engine.policy_model import policy_model
 from rollouthub.engine.run_request import RunRequest, request_from_file
-from rollouthub.engine.seat_config import SeatConfig
+from rollouthub.engine.seat_config import PoolMember, SeatConfig
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.generation import Sampling
 from rollouthub.models.config import ModelConfig
@@ -28,6 +28,14 @@ class PlannedSeat:
     model: ModelConfig | None
     """The seat's own model; None if the agent asks the run's model, or none."""
     sampling: Sampling
+    pool: tuple[PoolMember, ...] = ()
+    """The models of which one is drawn for each group; empty if the seat has one player."""
+
+    @property
+    def models(self) -> tuple[ModelConfig, ...]:
+        """All models that may play the seat, but the run's own."""
+        every = (self.model, *(member.model for member in self.pool))
+        return tuple(model for model in every if model is not None)
 
 
 def planned_seat(seat: str, config: SeatConfig, request: RunRequest, default: str, has_model: bool) -> PlannedSeat:
@@ -38,9 +46,9 @@ def planned_seat(seat: str, config: SeatConfig, request: RunRequest, default: st
     """
     name = config.agent or request.agent or default
     agent = find_agent(name, config.agent_set or (request.agent_set if config.agent is None else {}))
-    if needs_model(agent) and config.model is None and not has_model:
+    if needs_model(agent) and config.model is None and not config.pool and not has_model:
         raise ConfigError(f"agent {name!r} of seat {seat!r} needs a model: --seat {seat}=MODEL@{name}, or -m for all")
-    return PlannedSeat(agent, name, config.model, config.sampling.over(request.sampling))
+    return PlannedSeat(agent, name, config.model, config.sampling.over(request.sampling), config.pool)
 
 
 def check_seats(request: RunRequest, environment: str, seats: Sequence[str], *, is_played: bool = False) -> None:
@@ -71,20 +79,51 @@ def with_earlier_players(request: RunRequest) -> RunRequest:
         ConfigError: there is no such run, or it had several players or no model.
     """
     found = {
-        seat: config if config.run is None else _earlier_player(seat, config, Path(config.run))
+        seat: _with_earlier_members(seat, config)
+        if config.run is None
+        else _earlier_player(seat, config, Path(config.run))
         for seat, config in request.seats.items()
     }
     return request.model_copy(update={"seats": found}) if found else request
 
 
-def _earlier_player(seat: str, config: SeatConfig, directory: Path) -> SeatConfig:
+def _with_earlier_members(seat: str, config: SeatConfig) -> SeatConfig:
+    """The seat with the models of earlier runs in its pool.
+
+    Raises:
+        ConfigError: a member names neither a model nor a run, or a run that had no model.
+    """
+    members: list[PoolMember] = []
+    for member in config.pool:
+        model = member.model
+        if model is None:
+            if member.run is None:
+                raise ConfigError(f"seat {seat!r}: a member of its pool names neither a model nor a run")
+            model = _earlier_model(seat, _earlier_request(seat, Path(member.run)), Path(member.run))
+        members.append(PoolMember(model=model, version=member.version))
+    return config.model_copy(update={"pool": tuple(members)}) if members else config
+
+
+def _earlier_request(seat: str, directory: Path) -> RunRequest:
+    """The request of an earlier run, whose policy was its own model; seats that had other players do not matter."""
     earlier = RunRequest.model_validate(request_from_file(directory / "resolved.json"))
-    if earlier.seats or earlier.model is None:
+    if earlier.model is None:
         reason = "has a player for each seat" if earlier.seats else "was played without a model"
         raise ConfigError(f"seat {seat!r}: the run {str(directory)!r} {reason}; name the model itself")
-    model = config.model or policy_model(earlier)
-    if model is not None and config.model is None:
-        refuse_named_servers([model], directory, "name model and base_url in the [seats] of a --config file")
+    return earlier
+
+
+def _earlier_model(seat: str, earlier: RunRequest, directory: Path) -> ModelConfig:
+    """The model of an earlier run, unless a stranger's run names a server elsewhere."""
+    model = policy_model(earlier)
+    assert model is not None, f"the run that plays seat {seat!r} has a model"
+    refuse_named_servers([model], directory, "name model and base_url in the [seats] of a --config file")
+    return model
+
+
+def _earlier_player(seat: str, config: SeatConfig, directory: Path) -> SeatConfig:
+    earlier = _earlier_request(seat, directory)
+    model = config.model or _earlier_model(seat, earlier, directory)
     if config.agent is None and earlier.agent is not None and earlier.agent not in plugins(AGENTS):
         raise ConfigError(
             f"seat {seat!r}: the run {str(directory)!r} was played by {earlier.agent!r}, which is no installed agent; "

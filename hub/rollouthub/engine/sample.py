@@ -3,9 +3,10 @@
 import time
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from rollouthub.engine.opponent_pool import OpponentPool
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.generation import Model, Sampling
 from rollouthub.limits import Deadlines, Limits
@@ -31,11 +32,24 @@ class SeatPlayer:
     agent_ref: AgentRef
     model: Model | None
     sampling: Sampling
+    version: int | None = None
+    """The policy version that the model is, if it is a pool's."""
+    pool: OpponentPool | None = None
+    """The models of which one is drawn for each group; None if `model` plays all."""
 
     @property
     def ref(self) -> SeatRef:
         """The player, for the record."""
-        return SeatRef(agent=self.agent_ref, model=None if self.model is None else self.model.name)
+        return SeatRef(
+            agent=self.agent_ref, model=None if self.model is None else self.model.name, version=self.version
+        )
+
+    def met_by(self, group_id: str, seed: int) -> "SeatPlayer":
+        """The player that a group of samples meets."""
+        if self.pool is None:
+            return self
+        drawn = self.pool.drawn(group_id, seed)
+        return replace(self, model=drawn.model, version=drawn.version, pool=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +93,16 @@ class Sample:
     policy_seed: int | None
     group_size: int = 1
     """Number of samples in its group."""
+
+    def player(self, seat: str) -> SeatPlayer | SampleContext:
+        """The player of a seat in this sample's group: the seat's own, or the context with the run's."""
+        player = self.context.player(seat)
+        return player.met_by(self.group_id, self.seed) if isinstance(player, SeatPlayer) else player
+
+    @property
+    def seat_refs(self) -> dict[str, SeatRef]:
+        """The seats with players of their own, for the record."""
+        return {seat: player.met_by(self.group_id, self.seed).ref for seat, player in self.context.seats.items()}
 
     def live_state(self, attempt: int, state: State, turn: int, output_tokens: int) -> LiveState:
         """The stage and counts of an attempt at this sample, in the form that the store saves."""

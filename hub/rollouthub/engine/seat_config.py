@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from pydantic import JsonValue, field_validator
+from pydantic import JsonValue, field_validator, model_validator
 
 from rollouthub.errors import ConfigError
 from rollouthub.generation import Sampling
@@ -19,6 +19,21 @@ SAMPLING = ("temperature", "top_p", "max_tokens", "seed")
 """Sampling settings of a seat that its option takes; files take the others, too."""
 
 
+class PoolMember(Frozen):
+    """One of the models that may play a seat: an older version of a policy, or another model."""
+
+    model: ModelConfig | None = None
+    version: int | None = None
+    """The policy version that the model is, for the record."""
+    run: str | None = None
+    """Directory of an earlier run, whose model it is."""
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _bare_name(cls, model: object) -> object:
+        return by_name(model)[0] if isinstance(model, str) else model
+
+
 class SeatConfig(Frozen):
     """The player of one seat; a field that is left out is the run's."""
 
@@ -30,11 +45,31 @@ class SeatConfig(Frozen):
     """Sampling of this seat; overrides the run's."""
     run: str | None = None
     """Directory of an earlier run, whose model, agent and sampling play this seat."""
+    pool: tuple[PoolMember, ...] = ()
+    """Models of which one is drawn for each group of samples, such as older versions of the policy."""
+
+    @field_validator("pool", mode="before")
+    @classmethod
+    def _members(cls, pool: object) -> object:
+        if not isinstance(pool, Sequence) or isinstance(pool, str):
+            return pool
+        return [_member(each) if isinstance(each, str) else each for each in cast(Sequence[Any], pool)]
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> "SeatConfig":
+        if self.pool and (self.model is not None or self.run is not None):
+            raise ValueError("a seat with a pool is played by its members; leave model and run out, or add them to it")
+        return self
 
     @field_validator("model", mode="before")
     @classmethod
     def _name_alone(cls, model: object) -> object:
         return by_name(model)[0] if isinstance(model, str) else model
+
+
+def _member(text: str) -> dict[str, Any]:
+    """Read `MODEL` or `run:DIRECTORY`."""
+    return {"run": text.removeprefix(OF_A_RUN)} if text.startswith(OF_A_RUN) else {"model": text}
 
 
 def seats_of(option: str, pairs: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -123,9 +123,16 @@ class RunInfo:
 
 def _player(given: JsonValue) -> str:
     player = given if isinstance(given, dict) else {}
-    model, agent = player.get("model"), player.get("agent")
+    agent, pool = player.get("agent"), player.get("pool")
+    name = _model_name(player.get("model"))
+    if isinstance(pool, list) and pool:
+        name = "|".join(_model_name(each.get("model")) for each in pool if isinstance(each, dict))
+    return "@".join((name, *([str(agent)] if agent else [])))
+
+
+def _model_name(model: JsonValue) -> str:
     name = model.get("name") if isinstance(model, dict) else model
-    return "@".join((str(name or ""), *([str(agent)] if agent else [])))
+    return str(name or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from rollouthub import RolloutGroup, UsageError
 from rollouthub.engine.seat_config import SeatConfig
 from rollouthub.export.batch import batch_rows
 from rollouthub.models.config import ModelConfig
+from tests.models.servers import Script, say
 
 DUEL = str(Path(__file__).with_name("duel.py"))
 OPPONENT = "mock/say?text=en garde"
@@ -75,3 +76,47 @@ async def test_a_seat_that_nobody_has_is_refused_before_anything_is_begun(tmp_pa
     with pytest.raises(UsageError, match="did you mean 'right'"):
         await groups_of(tmp_path, seats={"rigth": OPPONENT})
     assert not (tmp_path / "run" / "run.db").exists()
+
+
+async def test_the_policy_meets_older_versions_of_itself_which_the_record_names(tmp_path: Path) -> None:
+    newest, first, second = (
+        Script(say("new")),
+        Script(say("one", weight_version=1)),
+        Script(say("two", weight_version=2)),
+    )
+    async with newest.serve() as policy, first.serve() as old, second.serve() as older:
+        pool = [{"model": {"name": "hosted_vllm/v1", "base_url": old}, "version": 1}]
+        asked = rollouthub.stream_rollouts(
+            environments=(DUEL,),
+            model="hosted_vllm/policy",
+            base_url=(policy,),
+            seats={"right": {"pool": pool}},
+            directory=tmp_path / "run",
+            repeats=3,
+            epochs=6,
+            seed=1,
+            max_staleness=0,
+            batch=1,
+            policy_version=7,
+        )
+        groups: list[RolloutGroup] = []
+        with anyio.fail_after(60):
+            async with asked as supply:
+                groups.append(await anext(supply))
+                with pytest.raises(UsageError, match="seat 'left' has no pool"):
+                    await supply.add_opponent("left", "hosted_vllm/v2")
+                await supply.add_opponent("right", ModelConfig(name="hosted_vllm/v2", base_url=older), version=2)
+                groups += [group async for group in supply]
+    assert len(groups) == 12, "no group is stale for an opponent's age"
+    met = [{(each.seats["right"].model, each.seats["right"].version) for each in group.rollouts} for group in groups]
+    assert all(len(opponents) == 1 for opponents in met), "all samples of a group meet one opponent"
+    assert set.union(*met) == {("hosted_vllm/v1", 1), ("hosted_vllm/v2", 2)}
+    for group, [(_, version)] in zip(groups, met, strict=True):
+        for rollout in group.rollouts:
+            assert {turn.agent: (turn.response.text, turn.policy_version) for turn in rollout.turns} == {
+                "left": ("new", 7),
+                "right": ({1: "one", 2: "two"}[version or 0], version),
+            }
+            assert (rollout.policy_version_min, rollout.policy_version_max) == (7, 7)
+            assert {turn.agent for turn in rollout.policy_turns} == {"left"}
+    assert {body["model"] for body in second.asked} == {"v2"}

@@ -61,7 +61,11 @@ def collect_command(
     run = TerminalRun(plan, directory, as_toml(request), resume, credentials, view)
     models = [
         model
-        for model in (plan.model, *(seat.model for seat in plan.seats.values()), *request.roles.values())
+        for model in (
+            plan.model,
+            *(model for seat in plan.seats.values() for model in seat.models),
+            *request.roles.values(),
+        )
         if model is not None
     ]
     for line in found_servers(models, credentials.get):

@@ -26,7 +26,10 @@ def print_rollout(console: Console, rollout: Rollout) -> None:
     console.print(Text(f"task {task.id}  split {task.split}  {task.digest}  seed {rollout.seed}"))
     console.print(Text(f"agent {rollout.agent.name} {rollout.agent.version}  model {rollout.model or 'none'}"))
     for seat, player in rollout.seats.items():
-        console.print(Text(f"seat {seat}: {player.agent.name} {player.agent.version}  model {player.model or 'none'}"))
+        version = "" if player.version is None else f"  version {player.version}"
+        console.print(
+            Text(f"seat {seat}: {player.agent.name} {player.agent.version}  model {player.model or 'none'}{version}")
+        )
     for ref in rollout.sandboxes:
         where = f"{ref.provider}, {ref.walls}" + (f", {ref.engine}" if ref.engine else "")
         console.print(Text(f"sandbox {where}  {ref.profile}  network {ref.network}  {ref.image or ''}".rstrip()))

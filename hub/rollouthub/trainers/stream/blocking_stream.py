@@ -7,6 +7,7 @@ from typing import Generic
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from rollouthub.models.config import ModelConfig
 from rollouthub.trainers.stream.generation_control import Episodes, InFlight
 from rollouthub.trainers.stream.replay_buffer import Strategy
 from rollouthub.trainers.stream.stream_stats import SupplyStats
@@ -53,6 +54,10 @@ class BlockingSupply(Generic[Piece]):
         """Draw from groups or rollouts that were handed out before, see `Supply.sample`."""
         draw = partial(self._supply.sample, size, max_staleness=max_staleness, strategy=strategy, seed=seed)
         return list(self._portal.call(draw))
+
+    def add_opponent(self, seat: str, model: str | ModelConfig, *, version: int | None = None) -> None:
+        """Add a model to the pool of a seat, see `Supply.add_opponent`."""
+        self._portal.call(partial(self._supply.add_opponent, seat, model, version=version))
 
     def pause(
         self, in_flight: InFlight = "finish", *, episodes: Episodes = "continue", patience_seconds: float = 60.0

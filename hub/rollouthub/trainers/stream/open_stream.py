@@ -23,6 +23,7 @@ from rollouthub.trainers.stream.generation_control import GenerationControl
 from rollouthub.trainers.stream.group_filters import GroupFilter
 from rollouthub.trainers.stream.group_tracker import GroupTracker
 from rollouthub.trainers.stream.ledger import Ledger
+from rollouthub.trainers.stream.opponents import Opponents
 from rollouthub.trainers.stream.policy_version import PolicyVersions
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
 from rollouthub.trainers.stream.stream_player import Breaker, StampingSink, StreamPlayer
@@ -179,7 +180,16 @@ async def _opened(
             async with tasks:
                 tasks.start_soon(player.run)
                 try:
-                    yield Supply(tracker, feeder, gate, ledger, directory, control, breaker.discard)
+                    yield Supply(
+                        tracker,
+                        feeder,
+                        gate,
+                        ledger,
+                        directory,
+                        control,
+                        breaker.discard,
+                        Opponents(opened, tasks, credentials),
+                    )
                     tracker.acknowledge()
                 except Exception as error:
                     problem = error  # raised below: the run is only interrupted by it, and it arrives as it is

@@ -2,9 +2,9 @@
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from rollouthub.rollout import Rollout, Turn
+from rollouthub.rollout import Rollout, Turn, policy_turns
 
 TOKEN_VERSIONS = "token_versions"
 """Name of a record's gap: weights changed during an answer, and the version of each token is unknown."""
@@ -44,7 +44,7 @@ def stamped(rollout: Rollout, policy: PolicyVersions, until: int | None = None) 
     A turn without a reported version gets the one that was current when its call began, since none of its tokens is
     older. `until` is the version at the end of a call during which weights changed.
     """
-    unknown = [turn for turn in rollout.turns if _is_unstamped(turn)]
+    unknown = [turn for turn in rollout.policy_turns if _is_unstamped(turn)]
     if not unknown and until is None:
         return rollout
     turns, newest = list(rollout.turns), until
@@ -55,7 +55,7 @@ def stamped(rollout: Rollout, policy: PolicyVersions, until: int | None = None) 
         ended = policy.at(began + turn.seconds)
         if ended != version:
             newest = ended if newest is None else max(newest, ended)
-    versions = list(_versions(turns))
+    versions = list(_versions(policy_turns(turns, rollout.seats, rollout.model)))
     gaps = rollout.gaps
     if newest is not None:
         versions.append(newest)
@@ -76,7 +76,7 @@ def _is_unstamped(turn: Turn) -> bool:
     return is_asked and turn.policy_version is None and turn.policy_versions is None
 
 
-def _versions(turns: list[Turn]) -> Iterator[int]:
+def _versions(turns: Sequence[Turn]) -> Iterator[int]:
     for turn in turns:
         if turn.version_span is not None:
             yield from turn.version_span

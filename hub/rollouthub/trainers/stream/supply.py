@@ -11,10 +11,12 @@ import anyio
 import anyio.to_thread
 
 from rollouthub.errors import UsageError
+from rollouthub.models.config import ModelConfig
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.stream.generation_control import Episodes, GenerationControl, InFlight
 from rollouthub.trainers.stream.group_tracker import GroupTracker
 from rollouthub.trainers.stream.ledger import Ledger
+from rollouthub.trainers.stream.opponents import Opponents
 from rollouthub.trainers.stream.replay_buffer import Strategy, replayed
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
 from rollouthub.trainers.stream.stream_source import Feeder
@@ -43,9 +45,10 @@ class Supply(Generic[Piece]):
         directory: Path,
         control: GenerationControl | None,
         discard: Callable[[], None],
+        opponents: Opponents,
     ) -> None:
         """`discard` cancels the episodes in flight, and has their samples played again."""
-        self._discard = discard
+        self._discard, self._opponents = discard, opponents
         self._tracker, self._feeder, self._gate, self._ledger = tracker, feeder, gate, ledger
         self._control = control
         self._exchange = anyio.Lock()
@@ -135,6 +138,16 @@ class Supply(Generic[Piece]):
             is_group=self._tracker.rules.groups,
         )
         return [self._piece(group) for group in drawn]
+
+    async def add_opponent(self, seat: str, model: str | ModelConfig, *, version: int | None = None) -> None:
+        """Add a model, such as a checkpoint that is served under a name of its own, to the pool of a seat: groups that
+        begin from now on may meet it. The record's `seats` has its name and `version`.
+
+        Raises:
+            UsageError: the seat has no pool, or the model cannot be reached.
+        """
+        config = ModelConfig(name=model) if isinstance(model, str) else model
+        await self._opponents.add(seat, config, version)
 
     # --- the exchange of weights ------------------------------------------------------------------------------------
 
