@@ -105,6 +105,30 @@ def test_a_seat_never_sees_what_is_anothers(hub: Hub, haggle: Path) -> None:
         assert ("cost" in (turn.tools or ())) == (turn.agent == "seller")
 
 
+def test_the_critic_sees_what_every_seat_heard_and_the_tokens_of_a_seat_hold_its_own_alone(
+    hub: Hub, haggle: Path
+) -> None:
+    assert hub("run", "haggle.py", "-m", "mock/say?text=six", "-o", "run", "-q").code == 0
+    assert hub("export", "run", "--to", "groups", "-o", "groups.jsonl").code == 0
+    rows = [json.loads(line) for line in (haggle / "groups.jsonl").read_text().splitlines()]
+    assert [row["seat"] for row in rows] == ["buyer", "seller"]
+    private = {"buyer": "You pay 9 at most.", "seller": "You want 5 at least."}
+    for row, other in zip(rows, ("seller", "buyer"), strict=True):
+        view = row["critic_view"]
+        assert [entry["seat"] for entry in view] == ["buyer", "seller"] * 2
+        heard = [message["content"] for entry in view for message in entry["heard"]]
+        assert heard == [private["buyer"], private["seller"], "buyer: six", "seller: six", "buyer: six"]
+        assert [entry["said"]["content"] for entry in view] == ["six"] * 4
+        seen = bytes(token for token in row["token_ids"] if token < 256).decode()
+        assert private[row["seat"]] in seen
+        assert private[other] not in seen
+        assert [turn["turn"] for turn in row["turns"]] == [view[place]["turn"] for place in row_turns(row)]
+
+
+def row_turns(row: dict[str, list[int]]) -> list[int]:
+    return sorted(set(row["turn_ids"]) - {-1})
+
+
 def test_the_rest_is_the_runs_own_and_an_earlier_run_may_play(hub: Hub, haggle: Path) -> None:
     assert hub("run", "haggle.py", "-m", "mock/say?text=six", "-o", "old", "-q").code == 0
     done = hub("run", "haggle.py", "-m", "mock/say?text=nine", "--seat", "seller=run:old", "-o", "run", "-q")

@@ -6,6 +6,7 @@ Imports `store` and below. Begin with `training_row.py` and `formats/`.
 from rollouthub.export.anchor_states import anchor_group, anchor_of_turn, anchor_state, gigpo_advantages
 from rollouthub.export.batch import BatchRows, batch_rows
 from rollouthub.export.credit import Credit, turn_returns, turn_rewards
+from rollouthub.export.critic_view import critic_view
 from rollouthub.export.learning_seats import check_one_seat, one_reward, seat_advantages, seat_id
 from rollouthub.export.not_trainable import NotTrainable, Refusal, RefusalReason, why_refused
 from rollouthub.export.stale_mask import is_masked, mask_stale
@@ -25,6 +26,7 @@ __all__ = [
     "anchor_state",
     "batch_rows",
     "check_one_seat",
+    "critic_view",
     "gigpo_advantages",
     "is_masked",
     "mask_stale",

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from rollouthub.errors import ConfigError, ModelError
-from rollouthub.export import Credit, TrainingRow, training_rows, turn_returns
+from rollouthub.export import Credit, TrainingRow, critic_view, training_rows, turn_returns
 from rollouthub.export.task_column import find_task
 from rollouthub.generation import Model, ModelReply, ModelRequest
 from rollouthub.rollout import Rollout, Turn
@@ -166,6 +166,7 @@ def result_of(
         "trajectory": nested if is_nested else steps,
         "reward_matrix": [[step["reward"] for step in own] for own in nested],
         "final_reward": rollout.reward,
+        **({"critic_view": critic_view(rollout)} if len(rollout.policy_seats) > 1 else {}),
     }
 
 
