@@ -221,6 +221,33 @@ def test_a_verdict_that_failed_is_given_when_the_run_is_scored_again(hub: Hub, t
         assert sorted(rollout.reward or 0.0 for rollout in reader.rollouts()) == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
 
 
+MENDED = """
+    scores_transcripts = True
+
+    def verify(self, submission):
+        if not os.path.exists("go") and type(self).made == 2:
+            raise VerifierError("no idea yet", retryable=False)
+        return Score(reward=0.25)
+"""
+
+
+def test_a_sample_whose_verifier_failed_joins_its_group_when_the_run_is_scored_again(hub: Hub, tmp_path: Path) -> None:
+    name = written(tmp_path, more=MENDED)
+    assert hub("run", name, *PLAY, "--task", "a", RANKED="").code == 1
+    first, failed, third = records(tmp_path)
+    assert failed.outcome is Outcome.VERIFIER_FAILED
+    assert (first.reward, third.reward) == (0.0, 1.0)
+    assert first.score.metadata["group"]["lost"] == [{"sample": 1, "outcome": "verifier_failed"}]
+    (tmp_path / "go").touch()
+    assert hub("score", "run", "--env", name, "-q").code == 0
+    after = again(tmp_path)
+    assert [rollout.reward for rollout in after] == [0.0, 1.0, 2.0], "compared with all who are there now"
+    assert [rollout.score.metadata["group"] for rollout in after] == [{"samples": [0, 1, 2], "lost": []}] * 3
+    assert after[1].faults == ()
+    assert (after[1].score.metrics, after[1].trainable) == ({"verify": 0.25}, True)
+    assert asked(tmp_path) == ["a [0, 2] 1:verifier_failed", "a [0, 1, 2]"]
+
+
 def test_killed_before_a_verdict_scoring_again_asks_for_whole_groups(hub: Hub, tmp_path: Path) -> None:
     name = written(tmp_path, "os.path.exists('rescoring') and self.task.id == 'b' and os.kill(os.getpid(), 9)")
     assert hub("run", name, *PLAY).code == 0
