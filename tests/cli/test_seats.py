@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from rollouthub.export import turn_returns
 from rollouthub.rollout import Rollout
 from rollouthub.store import open_run
 from tests.models.servers import Script, say
@@ -59,6 +60,11 @@ set = { tasks = 8 }
 
 [seats.seller]
 pool = ["run:v1", { model = "mock/say?text=three", version = 3 }]
+"""
+ROLES = """
+    @classmethod
+    def roles(cls, config):
+        return ("judge",)
 """
 TWO = ("--seat", "buyer=mock/say?text=seven", "--seat", "seller=mock/say?text=eight@tool_loop")
 
@@ -127,6 +133,45 @@ def test_the_critic_sees_what_every_seat_heard_and_the_tokens_of_a_seat_hold_its
 
 def row_turns(row: dict[str, list[int]]) -> list[int]:
     return sorted(set(row["turn_ids"]) - {-1})
+
+
+CREDITED = HAGGLE.replace("    def verify(self, submission):", "    async def verify(self, submission):").replace(
+    'return Score(reward=1.0, seat_rewards={"buyer": 0.75, "seller": 0.25})',
+    'return await CreditJudge(self.models["judge"], "Who came closer to a deal?")(self.task, submission)',
+)
+
+
+@pytest.mark.parametrize("where", [(), ("--served",)], ids=["here", "served"])
+def test_a_judge_credits_turns_and_seats_in_words_and_numbers(hub: Hub, haggle: Path, where: tuple[str, ...]) -> None:
+    source = CREDITED.replace("    takes_turns = True", "    takes_turns = True\n" + ROLES)
+    (haggle / "haggle.py").write_text("from rollouthub.authoring.rewards import CreditJudge\n" + source)
+    verdict = {
+        "reasoning": "a deal at last",
+        "team": {"credit": 0.5, "words": "they met"},
+        "turns": [{"turn": turn, "credit": turn / 4, "words": f"turn {turn}"} for turn in range(4)],
+        "seats": [
+            {"seat": "buyer", "credit": -1, "words": "gave in"},
+            {"seat": "seller", "credit": 1, "words": "held out"},
+        ],
+    }
+    judge = f"judge=mock/say?text={json.dumps(verdict)}"
+    done = hub("run", "haggle.py", *where, "-m", "mock/say?text=six", "--role", judge, "-o", "run", "-q")
+    assert done.code == 0, done.err
+    rollout = played(haggle)
+    assert [turn.reward for turn in rollout.turns] == [0.0, 0.25, 0.5, 0.75]
+    assert (rollout.reward, rollout.reward_of("buyer"), rollout.reward_of("seller")) == (0.5, -1.0, 1.0)
+    assert rollout.score is not None
+    assert rollout.score.metadata["credit"] == {
+        "team": "they met",
+        "turns": {str(turn): f"turn {turn}" for turn in range(4)},
+        "seats": {"buyer": "gave in", "seller": "held out"},
+    }
+    (call,) = rollout.score.judge_calls
+    asked = "\n".join(message.text for message in call.messages)
+    assert all(words in asked for words in ("You pay 9", "You want 5", "Who came closer")), "the judge sees every seat"
+    assert turn_returns(rollout) == [0.0 + 0.5 - 1.0, 0.25 + 0.75 + 1.0, 0.5 - 1.0, 0.75 + 1.0]
+    shown = hub("show", "run", rollout.rollout_id).out
+    assert all(words in shown for words in ("reward +0.75", "seat seller: 1", "a deal at last"))
 
 
 def test_the_rest_is_the_runs_own_and_an_earlier_run_may_play(hub: Hub, haggle: Path) -> None:

@@ -18,6 +18,7 @@ from rollouthub.trainers.workers.in_thread import THREAD_WORKERS
 from tests.export.made import forked, rollout, turn
 from tests.models.tokens.chatml import ChatMl, odd_ids
 from tests.trainers.absent import Absent, absent
+from tests.trainers.seeing import GALLERY
 
 LABEL = json.dumps({"environment": "handover", "split": "test", "task_id": "only"})
 CALLS: dict[str, dict[str, Any]] = {
@@ -166,6 +167,31 @@ async def test_martis_wrapper_runs_the_workflow_and_its_generator_makes_samples(
         assert sample.rollout_log_probs.tolist() == [[0.0] * (len(prompt) - 1) + [-0.25] * len(ids)]
         assert sample.rewards.tolist() == [1.0]
         assert sample.info["agent_id"].tolist() == [step["agent_index"]]
+
+
+@pytest.mark.live
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+async def test_martis_wrapper_gets_no_samples_of_pictures_that_its_engines_cannot_be_shown(
+    marti: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "gallery.toml"
+    path.write_text(
+        f'environments = ["{GALLERY}"]\nset = {{ framed = true }}\n'
+        f'[training]\ndirectory = "{tmp_path}/runs"\nreplays = 0\n'
+    )
+    monkeypatch.setenv("ROLLOUTHUB_TRAINING", str(path))
+    wrapper = marti("marti.agent_workflows.workflow_wrapper").MultiAgentWrapper
+    playing = agent("agent")
+    actor = wrapper.__ray_metadata__.modified_class(
+        agents=[playing], workflow_args={}, workflow_func_path=marti_workflow.__file__
+    )
+    label = json.dumps({"environment": "gallery", "split": "test", "task_id": "56"})
+    try:
+        with pytest.raises(NotTrainable, match="model_failed"):
+            await actor.add_requests(["how wide?"], [label], max_length=4096)
+    finally:
+        THREAD_WORKERS.close()
+    assert playing["llm"].said == [], "no engine was asked about what it cannot see"
 
 
 @pytest.mark.live

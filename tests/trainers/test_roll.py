@@ -22,6 +22,7 @@ from rollouthub.trainers.roll.runner import played, result_of
 from rollouthub.trainers.workers.in_thread import THREAD_WORKERS
 from tests.export.made import rollout, turn
 from tests.trainers.absent import Absent
+from tests.trainers.seeing import GALLERY
 
 
 @contextmanager
@@ -219,6 +220,26 @@ def test_roll_finds_its_runner_by_name_and_gets_its_own_results(roll: Any, syste
     assert (told["status"], told["score"], told["finish_reason"]) == ("Finished", 1.0, "finished")
     assert end.status == "NoData"
     assert roll.safe_import_class("rollouthub.trainers.roll.HubGroupFilter") is HubGroupFilter
+
+
+@pytest.mark.live
+def test_rolls_runner_fails_an_episode_whose_pictures_its_policy_would_not_see(
+    roll: Any, system: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "gallery.toml"
+    path.write_text(
+        f'environments = ["{GALLERY}"]\nset = {{ framed = true }}\n[training]\ndirectory = "{tmp_path}/runs"\n'
+    )
+    monkeypatch.setenv("ROLLOUTHUB_TRAINING", str(path))
+    config: Any = system("omegaconf").OmegaConf.create({"max_steps": 4, "config": {}})
+    found = roll.safe_import_class("rollouthub.trainers.roll.HubAgentRunner")
+    asked: list[tuple[str, dict[str, Any]]] = []
+    with proxy(asked) as address:
+        told = found(base_url=address, env_id=3, env_config=config, worker_config=None).run_job(0).to_dict()
+        THREAD_WORKERS.close()
+    assert told["status"] == "Failed"
+    assert "would not see their pictures" in told["finish_reason"]
+    assert asked == [], "nothing that was not seen is in a batch"
 
 
 @pytest.mark.live

@@ -10,6 +10,7 @@ from rollouthub.errors import ContextLimitError, ModelError
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.http.exchange import HttpPool
 from rollouthub.http.no_answer import NoAnswer
+from rollouthub.messages import media_of
 from rollouthub.models.direct.chat_wire import encode_tools, to_wire
 from rollouthub.models.direct.completion import BadAnswer, as_reply, parse_answer
 
@@ -67,8 +68,14 @@ class ProxyCaller:
 
         Raises:
             ContextLimitError: the conversation is too long.
-            ModelError: the proxy failed, or has given the episode up.
+            ModelError: the proxy failed, or has given the episode up; or the conversation shows pictures.
         """
+        if any(media_of(request.messages)):
+            raise ModelError(
+                "ROLL's proxy keeps the text of a message alone, and its policy would not see their pictures; take a "
+                "trainer whose adapter carries them",
+                retryable=False,
+            )
         body = msgspec.json.encode(proxied(request))
         headers = {"Authorization": f"Bearer {self._env_id}", "Content-Type": "application/json"}
         try:
