@@ -110,7 +110,7 @@ async def test_the_policy_meets_older_versions_of_itself_which_the_record_names(
     assert len(groups) == 12, "no group is stale for an opponent's age"
     met = [{(each.seats["right"].model, each.seats["right"].version) for each in group.rollouts} for group in groups]
     assert all(len(opponents) == 1 for opponents in met), "all samples of a group meet one opponent"
-    assert set.union(*met) == {("hosted_vllm/v1", 1), ("hosted_vllm/v2", 2)}
+    assert {each for opponents in met for each in opponents} == {("hosted_vllm/v1", 1), ("hosted_vllm/v2", 2)}
     for group, [(_, version)] in zip(groups, met, strict=True):
         for rollout in group.rollouts:
             assert {turn.agent: (turn.response.text, turn.policy_version) for turn in rollout.turns} == {

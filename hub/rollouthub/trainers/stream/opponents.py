@@ -55,4 +55,5 @@ class Opponents:
         except Exception as error:
             if is_open:
                 raise
-            task_status.started(first_error(error) if isinstance(error, BaseExceptionGroup) else error)
+            first = first_error(error) if isinstance(error, BaseExceptionGroup) else error
+            task_status.started(first if isinstance(first, Exception) else error)
