@@ -37,3 +37,17 @@ async def test_two_models_at_two_seats_leave_the_same_record_everywhere(play: Pl
     others: list[dict[str, Any]] = [{"pool": "local", "served": True}, {}, {"served": True}]
     for elsewhere in others:
         assert plain((await play(**settings, **elsewhere)).records()) == plain(hosted), elsewhere
+
+
+async def test_a_cluster_draws_the_same_opponents_from_a_pool(play: Play) -> None:
+    pool = [{"model": "mock/say?text=Ada", "version": 1}, {"model": "mock/say?text=Bob", "version": 2}]
+    settings: dict[str, Any] = {
+        "environments": ("debate",),
+        "model": "mock/say?text=Eve",
+        "set": {"judge": "quotes", "size": 6},
+        "seats": {"second": {"pool": pool}},
+        "seed": 3,
+    }
+    hosted = (await play(**settings, pool="local")).records()
+    assert {each.seats["second"].version for each in hosted} == {1, 2}
+    assert plain((await play(**settings)).records()) == plain(hosted)
