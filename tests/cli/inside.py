@@ -11,9 +11,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from rollouthub.cli.estimate.command import EstimateCommand, estimate
+from rollouthub.cli.estimate.command import estimate
 from rollouthub.cli.main import app
-from rollouthub.cli.run.command import RunCommand, run
+from rollouthub.cli.run.command import run
 from rollouthub.cli.show.command import show
 from rollouthub.errors import HubError, UsageError
 
@@ -60,8 +60,8 @@ def hub_inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Insid
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
     some = typer.Typer(pretty_exceptions_enable=False)
-    some.command("run", cls=RunCommand)(run)
-    some.command("estimate", cls=EstimateCommand)(estimate)
+    for name, command in (("run", run), ("estimate", estimate)):
+        some.command(name, cls=command.kind)(command.function)
     some.command("show")(show)
 
     def call(*arguments: str | Path) -> Said:

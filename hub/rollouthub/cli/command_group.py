@@ -1,8 +1,11 @@
-"""Command groups that import a command only when it is used, so that help and completion are fast."""
+"""Command groups that import a command only when it is used, so that help and completion are fast.
 
-from collections.abc import Iterator, Mapping, MutableMapping
-from importlib import import_module
-from typing import Any
+A command is an entry point of a group: a function typed for Typer, a `FunctionCommand`, or a Typer application.
+"""
+
+from collections.abc import Callable, Iterator, MutableMapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -10,36 +13,46 @@ from typer.main import get_command, get_group
 
 from rollouthub.cli.old_names import in_present_names
 
-OURS = "rollouthub"
+if TYPE_CHECKING:
+    from rollouthub.plugins.entry_points import Plugin
+
+COMMANDS = "rollouthub.commands"
+"""Entry-point group of the commands of `hub`."""
+
+
+@dataclass(frozen=True)
+class FunctionCommand:
+    """A command's function, with the click class that reads its command line."""
+
+    function: Callable[..., None]
+    kind: type[TyperCommand] = TyperCommand
 
 
 class LazyCommands(MutableMapping[str, Any]):
-    """Commands by name, imported on first use: this package's by import path, the sibling packages' by entry point."""
+    """The commands of an entry-point group by name, the hub's own and others', each imported on first use."""
 
-    def __init__(self, places: Mapping[str, str], entry_group: str) -> None:
-        self._places, self._entry_group = places, entry_group
+    def __init__(self, group: str) -> None:
+        self._group = group
         self._loaded: dict[str, Any] = {}
-        self._entries: dict[str, Any] | None = None
 
     def __getitem__(self, name: str) -> Any:
         """Return the command, importing it on first use."""
         if name not in self._loaded:
-            if name in self._places:
-                place, *names = self._places[name].split(":")
-                module = import_module(place)
-                found = _built(name, *(getattr(module, each) for each in names))
-            else:
-                found = _built(name, self._registered()[name].load())
-            self._loaded[name] = found
+            plugin = self._registered(name)
+            if plugin is None:
+                raise KeyError(name)
+            self._loaded[name] = _built(name, _load(plugin))
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
         """Whether a command has this name; imports no command."""
-        return name in self._loaded or name in self._places or name in self._registered()
+        return name in self._loaded or self._registered(str(name)) is not None
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over all names without importing a command."""
-        return iter(dict.fromkeys((*self._places, *self._registered(), *self._loaded)))
+        from rollouthub.plugins.entry_points import plugins
+
+        return iter(dict.fromkeys((*plugins(self._group), *self._loaded)))
 
     def __len__(self) -> int:
         """The number of commands."""
@@ -53,27 +66,22 @@ class LazyCommands(MutableMapping[str, Any]):
         """Always raise TypeError: a command cannot be removed."""
         raise TypeError(f"the command {name!r} cannot be taken away")
 
-    def _registered(self) -> dict[str, Any]:
-        """Entry points of the group by name; only those that this project's own distribution declares."""
-        if self._entries is None:
-            from importlib.metadata import entry_points
+    def _registered(self, name: str) -> "Plugin | None":
+        """The plug-in of this name; other distributions, whose names hold a `/`, are read only for such a name."""
+        from rollouthub.plugins.entry_points import plugins, shipped_plugins
 
-            found = entry_points(group=self._entry_group)
-            self._entries = {entry.name: entry for entry in found if entry.dist and entry.dist.name == OURS}
-        return self._entries
+        return (plugins if "/" in name else shipped_plugins)(self._group).get(name)
 
 
 class LazyGroup(TyperGroup):
     """A command group that imports its commands on first use, and suggests similar options for an unknown one."""
 
-    places: Mapping[str, str] = {}
-    """Command name → `module:typer_app`, `module:function`, or `module:function:CommandClass`."""
     entry_group = ""
-    """Entry-point group in which sibling packages register further commands of this group."""
+    """Entry-point group of its commands."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.commands = LazyCommands(self.places, self.entry_group)
+        self.commands = LazyCommands(self.entry_group)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of the commands, without importing one."""
@@ -99,30 +107,26 @@ class LazyGroup(TyperGroup):
 class AllCommands(LazyGroup):
     """The top-level command group `hub`, whose help fits one screen."""
 
-    places = {
-        "run": "rollouthub.cli.run.command:run:RunCommand",
-        "estimate": "rollouthub.cli.estimate.command:estimate:EstimateCommand",
-        "play": "rollouthub.cli.play.command:play:PlayCommand",
-        "connect": "rollouthub.cli.connect.command:connect:ConnectCommand",
-        "serve": "rollouthub.cli.serve.command:serve",
-        "runs": "rollouthub.cli.runs.command:runs",
-        "show": "rollouthub.cli.show.command:show",
-        "score": "rollouthub.cli.score.command:score:ScoreCommand",
-        "export": "rollouthub.cli.export.command:export:ExportCommand",
-        "compare": "rollouthub.cli.compare.command:compare:CompareCommand",
-        "report": "rollouthub.cli.report.command:report",
-        "list": "rollouthub.cli.list.command:list_environments",
-        "bench": "rollouthub.cli.bench.command:bench:BenchCommand",
-        "doctor": "rollouthub.cli.doctor.command:doctor:DoctorCommand",
-        "import": "rollouthub.cli.import_.command:imports",
-        "live": "rollouthub.cli.live.command:live",
-        "model": "rollouthub.cli.model.command:model",
-    }
-    entry_group = "rollouthub.commands"
+    entry_group = COMMANDS
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command by its current or an earlier name."""
         return super().resolve_command(ctx, in_present_names(args))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name; None if there is none.
+
+        Raises:
+            ConfigError: the installation, which is older than its code, lacks one of the hub's own commands.
+        """
+        found = super().get_command(ctx, cmd_name)
+        if found is None:
+            from rollouthub.cli.overview import PANELS
+            from rollouthub.plugins.entry_points import shipped_plugin
+
+            if any(cmd_name in commands for commands in PANELS.values()):
+                shipped_plugin(COMMANDS, "command", cmd_name)
+        return found
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help text."""
@@ -132,14 +136,22 @@ class AllCommands(LazyGroup):
             formatter.write(f"{line}\n")
 
 
-def _built(name: str, found: Any, of: type[TyperCommand] = TyperCommand) -> Any:
-    """Turn a function or a Typer application into a click command of this name."""
+def _load(plugin: "Plugin") -> Any:
+    from rollouthub.plugins.entry_points import load_plugin
+
+    # A package that one of the hub's own commands lacks is named by `main` with the extra that installs it.
+    return plugin.entry.load() if plugin.is_shipped else load_plugin(plugin)
+
+
+def _built(name: str, found: Any) -> Any:
+    """Turn what an entry point names into a click command of this name."""
     if isinstance(found, typer.Typer):
         group = get_group(found)
         group.name = name
         return group
     made = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    made.command(name, cls=of)(found)
+    command = found if isinstance(found, FunctionCommand) else FunctionCommand(found)
+    made.command(name, cls=command.kind)(command.function)
     return get_command(made)
 
 

@@ -68,6 +68,13 @@ def export_formats(incomplete: str) -> list[str]:
     return _begun((*RECORDS, *training_formats()), incomplete)
 
 
+def report_formats(incomplete: str) -> list[str]:
+    """The registered formats of reports."""
+    from rollouthub.plugins.entry_points import VIEWS, plugins
+
+    return _begun(plugins(VIEWS), incomplete)
+
+
 def _paths(incomplete: str) -> list[str]:
     """Paths that begin with the typed text: Python files and environment folders, and other folders with a final
     slash.

@@ -1,6 +1,6 @@
 """Commands whose options are generated from model fields: run settings, and options of their own."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -8,6 +8,7 @@ import typer
 from pydantic import BaseModel, ValidationError
 from typer.core import TyperCommand
 
+from rollouthub.cli.command_group import FunctionCommand
 from rollouthub.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ class OptionsCommand(TyperCommand):
     """A command whose options are the fields of a pydantic model; its function reads them with `given_options`."""
 
     options: type[BaseModel] = BaseModel
+
+    @classmethod
+    def of(cls, function: Callable[..., None]) -> FunctionCommand:
+        """Decorate the function that this class reads the command line for."""
+        return FunctionCommand(function, cls)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The generated options and the function's own parameters, with those of one help panel next to each other."""

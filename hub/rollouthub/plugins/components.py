@@ -3,11 +3,9 @@
 They are entry points of the hub's own distribution; entry points of other distributions are ignored.
 """
 
-from importlib.metadata import entry_points
 from typing import Any
 
-from rollouthub.errors import ConfigError
-from rollouthub.plugins.entry_points import OURS
+from rollouthub.plugins.entry_points import shipped_plugin
 
 COMPONENTS = "rollouthub.components"
 
@@ -18,9 +16,4 @@ def component(name: str) -> Any:
     Raises:
         ConfigError: this installation does not register the name, because it was made from older code.
     """
-    for point in entry_points(group=COMPONENTS, name=name):
-        if point.dist is not None and point.dist.name == OURS:
-            return point.load()
-    raise ConfigError(
-        f"this installation of rollouthub knows no component {name!r}: it is older than its code; install it again"
-    )
+    return shipped_plugin(COMPONENTS, "component", name).entry.load()

@@ -5,8 +5,8 @@ A bare name belongs to the hub; a name that another distribution registers has t
 
 import sys
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.metadata import Distribution, EntryPoint, entry_points
+from functools import cache, lru_cache
+from importlib.metadata import Distribution, EntryPoint, EntryPoints, distribution, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ TRACKERS = "rollouthub.trackers"
 """Name → a `TrackerFactory`. The hub's own trackers are registered in this group, too."""
 TRAINER_ADAPTERS = "rollouthub.trainer_adapters"
 """Name → a class without constructor arguments that implements `TrainerAdapter`."""
+VIEWS = "rollouthub.views"
+"""Name → a class without constructor arguments that implements `ReportView`."""
 OURS = "rollouthub"
 
 
@@ -75,6 +77,30 @@ def plugins(group: str) -> dict[str, Plugin]:
             )
         found[entry.name] = plugin
     return found
+
+
+def shipped_plugins(group: str) -> dict[str, Plugin]:
+    """The hub's own plug-ins of an entry-point group by name; reads the metadata of no other distribution."""
+    return {entry.name: Plugin(entry.name, OURS, entry) for entry in _shipped().select(group=group)}
+
+
+def shipped_plugin(group: str, noun: str, name: str) -> Plugin:
+    """One of the hub's own plug-ins.
+
+    Raises:
+        ConfigError: this installation does not register the name, because it was made from older code.
+    """
+    found = shipped_plugins(group).get(name)
+    if found is None:
+        raise ConfigError(
+            f"this installation of {OURS} knows no {noun} {name!r}: it is older than its code; install it again"
+        )
+    return found
+
+
+@cache
+def _shipped() -> EntryPoints:
+    return distribution(OURS).entry_points
 
 
 @lru_cache(maxsize=1)

@@ -1,6 +1,5 @@
 """The command `hub bench` and its options."""
 
-from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
@@ -59,6 +58,7 @@ class BenchCommand(SettingsCommand):
     taken = ("set", "model", "base_url", "roles")
 
 
+@BenchCommand.of
 def bench(
     ctx: typer.Context,
     name: Annotated[
@@ -97,13 +97,12 @@ def bench(
     from rollouthub.cli.bench.benchmarks import BENCHES, Benchmark
     from rollouthub.cli.console import remarks
     from rollouthub.errors import UnknownNameError
+    from rollouthub.plugins.entry_points import shipped_plugins
 
     console, options, given = remarks(), given_options(ctx, BenchOptions), given_settings(ctx)
-    others = {
-        entry.name: entry for entry in entry_points(group=GROUP) if entry.dist and entry.dist.name == "rollouthub"
-    }
+    others = shipped_plugins(GROUP)
     if name in others:
-        others[name].load()(options.provider, options.quick, options.as_json)
+        others[name].entry.load()(options.provider, options.quick, options.as_json)
         return
     if name not in BENCHES:
         raise UnknownNameError("benchmark", name, [*BENCHES, *others])

@@ -72,6 +72,7 @@ class CompareCommand(SettingsCommand):
     )
 
 
+@CompareCommand.of
 def compare(
     ctx: typer.Context,
     what: Annotated[

@@ -34,6 +34,7 @@ class ConnectCommand(SettingsCommand):
     taken = ("split", "set", "seed", "roles", "seats", "limits.max_turns", "limits.max_seconds")
 
 
+@ConnectCommand.of
 def connect(
     ctx: typer.Context,
     environment: Annotated[

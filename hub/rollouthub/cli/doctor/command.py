@@ -33,6 +33,7 @@ class DoctorCommand(SettingsCommand):
     taken = ("model", "base_url", "lane", "set", "split")
 
 
+@DoctorCommand.of
 def doctor(
     ctx: typer.Context,
     run: Annotated[

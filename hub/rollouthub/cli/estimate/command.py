@@ -18,6 +18,7 @@ class EstimateCommand(SettingsCommand):
     left_out = ("sample",)
 
 
+@EstimateCommand.of
 def estimate(
     ctx: typer.Context,
     sample: Annotated[

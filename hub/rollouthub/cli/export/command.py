@@ -155,6 +155,7 @@ class ExportCommand(OptionsCommand):
         super().format_help(ctx, formatter)
 
 
+@ExportCommand.of
 def export(
     ctx: typer.Context,
     runs: Annotated[

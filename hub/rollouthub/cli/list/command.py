@@ -22,8 +22,17 @@ def list_environments(
     """
     from rich.text import Text
 
+    from rollouthub.cli.command_group import COMMANDS
     from rollouthub.cli.console import remarks
-    from rollouthub.plugins.entry_points import AGENTS, EXPORT_FORMATS, SANDBOXES, TRACKERS, TRAINER_ADAPTERS, plugins
+    from rollouthub.plugins.entry_points import (
+        AGENTS,
+        EXPORT_FORMATS,
+        SANDBOXES,
+        TRACKERS,
+        TRAINER_ADAPTERS,
+        VIEWS,
+        plugins,
+    )
     from rollouthub.plugins.importers import IMPORTERS
     from rollouthub.plugins.installed import installations
 
@@ -39,6 +48,8 @@ def list_environments(
             ("sandboxes", SANDBOXES),
             ("importers", IMPORTERS),
             ("trackers", TRACKERS),
+            ("report_formats", VIEWS),
+            ("commands", COMMANDS),
         )
     }
     if as_json:
@@ -82,6 +93,9 @@ def _show(
     console.print(f"sandbox providers: {', '.join(others['sandboxes'])} (--set sandbox=NAME)")
     console.print(f"importers: {', '.join(others['importers'])} (hub import NAME)")
     console.print(f"trackers: {', '.join(others['trackers'])} (hub run --track)")
+    console.print(f"report formats: {', '.join(others['report_formats'])} (hub report --format)")
+    if commands := [name for name in others["commands"] if "/" in name]:  # the hub's own are in `hub --help`
+        console.print(f"commands of others: {', '.join(commands)} (hub NAME)")
 
 
 def _registered() -> list[dict[str, str | None]]:

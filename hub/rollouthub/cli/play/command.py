@@ -26,6 +26,7 @@ class PlayCommand(SettingsCommand):
     taken = ("split", "seed", "set", "roles", "limits.max_turns", "limits.max_seconds")
 
 
+@PlayCommand.of
 def play(
     ctx: typer.Context,
     environment: EnvironmentArgument,

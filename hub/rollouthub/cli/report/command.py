@@ -29,7 +29,12 @@ def report(
         typer.Option("-o", "--output", help="The file; without it, or for -, the report goes to stdout, as Markdown."),
     ] = None,
     form: Annotated[
-        str | None, typer.Option("--format", help="html, md or json; by default what the file's ending says.")
+        str | None,
+        typer.Option(
+            "--format",
+            autocompletion=completion.report_formats,
+            help="html, md, json or another that `hub list` names; by default what the file's ending says.",
+        ),
     ] = None,
     transcripts: Annotated[
         int,

@@ -14,6 +14,7 @@ class RunCommand(SettingsCommand):
     """`hub run`: every setting of a run is an option."""
 
 
+@RunCommand.of
 def run(
     ctx: typer.Context,
     build_network: BuildNetworkOption = None,

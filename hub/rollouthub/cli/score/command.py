@@ -46,6 +46,7 @@ class ScoreCommand(SettingsCommand):
     taken = ("roles", "set", "deadlines.verify", "in_process", "served")
 
 
+@ScoreCommand.of
 def score(
     ctx: typer.Context,
     source: Annotated[

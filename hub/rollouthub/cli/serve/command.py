@@ -13,14 +13,6 @@ _USUAL = "agents"
 class ServeFamily(LazyGroup):
     """The group `hub serve`; `hub serve NAME` means `hub serve agents NAME`."""
 
-    places = {
-        "agents": "rollouthub.cli.serve.agents.command:serve_agents:ServeAgentsCommand",
-        "env": "rollouthub.cli.serve.env.command:serve_env:ServeEnvCommand",
-        "model": "rollouthub.cli.serve.model.command:serve_model:ServeModelCommand",
-        "mock": "rollouthub.cli.serve.mock.command:serve_mock",
-        "rewards": "rollouthub.cli.serve.rewards.command:serve_rewards:ServeRewardsCommand",
-        "stdio": "rollouthub.cli.serve.stdio.command:serve_stdio",
-    }
     entry_group = "rollouthub.commands.serve"
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -25,6 +25,16 @@ POLICY = (
 _STATUS = {"finished": "good", "running": "warn", "interrupted": "warn", "dead": "bad", "failed": "bad"}
 
 
+class HtmlReport:
+    """The report as one HTML page."""
+
+    endings = (".html", ".htm")
+
+    def render(self, report: Report) -> str:
+        """The whole page."""
+        return html_report(report)
+
+
 def html_report(report: Report) -> str:
     """The whole HTML page."""
     title = "Comparison" if report.comparison else "Report"

@@ -18,6 +18,16 @@ CELL_CHARACTERS = 300
 _RUNS_OF_TICKS = re.compile("`+")
 
 
+class MarkdownReport:
+    """The report as one Markdown document."""
+
+    endings = (".md", ".markdown")
+
+    def render(self, report: Report) -> str:
+        """The whole document."""
+        return markdown_report(report)
+
+
 def markdown_report(report: Report) -> str:
     """The whole Markdown document."""
     parts: list[str] = []

@@ -1,55 +1,46 @@
 """Writes a report in the requested format."""
 
 from pathlib import Path
-from typing import Literal, get_args
 
-from rollouthub.errors import ConfigError, UnknownNameError
+from rollouthub.errors import ConfigError
+from rollouthub.plugins.entry_points import VIEWS, plugins
 from rollouthub.store.atomic_files import complete_file
-from rollouthub.views.report.html_page import html_report
-from rollouthub.views.report.markdown import markdown_report
 from rollouthub.views.report.report_facts import Report
+from rollouthub.views.report.report_view import find_view, view_of_ending
 
-Format = Literal["html", "md", "json"]
-FORMATS: tuple[Format, ...] = get_args(Format)
-_ENDINGS: dict[str, Format] = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".json": "json"}
+_WITHOUT_FILE = "md"
+"""The format of a report that goes to stdout."""
 
 
-def format_of(output: Path | None, given: str | None) -> Format:
+def format_of(output: Path | None, given: str | None) -> str:
     """The format that was given, else the one that the file name ends in; Markdown without a file.
 
     Raises:
         UsageError: the format is unknown, or the ending of the file name is.
     """
     if given is not None:
-        for known in FORMATS:
-            if given == known:
-                return known
-        raise UnknownNameError("report format", given, FORMATS)
+        find_view(given)
+        return given
     if output is None:
-        return "md"
-    found = _ENDINGS.get(output.suffix.lower())
+        return _WITHOUT_FILE
+    found = view_of_ending(output.suffix)
     if found is None:
-        raise ConfigError(f"the ending of {str(output)!r} names no format; add --format html, md or json")
+        known = " or ".join(", ".join(plugins(VIEWS)).rsplit(", ", 1))
+        raise ConfigError(f"the ending of {str(output)!r} names no format; add --format {known}")
     return found
 
 
 def is_report(output: Path | None) -> bool:
     """Whether a path has the ending of a report file and is not a directory."""
-    return output is not None and output.suffix.lower() in _ENDINGS and not output.is_dir()
+    return output is not None and view_of_ending(output.suffix) is not None and not output.is_dir()
 
 
-def render(report: Report, form: Format) -> str:
+def render(report: Report, form: str) -> str:
     """The report as text in this format."""
-    match form:
-        case "html":
-            return html_report(report)
-        case "md":
-            return markdown_report(report)
-        case "json":
-            return report.model_dump_json(indent=2) + "\n"
+    return find_view(form).render(report)
 
 
-def write_report(report: Report, output: Path, form: Format) -> None:
+def write_report(report: Report, output: Path, form: str) -> None:
     """Write the report to a file, which appears only once it is complete.
 
     Raises:

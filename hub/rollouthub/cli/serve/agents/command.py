@@ -78,6 +78,7 @@ class ServeAgentsCommand(SettingsCommand):
     """Settings that are not offered, because --ttl sets an agent's time."""
 
 
+@ServeAgentsCommand.of
 def serve_agents(ctx: typer.Context) -> None:
     """Give agents an MCP URL and a model URL for each episode.
 

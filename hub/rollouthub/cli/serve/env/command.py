@@ -27,6 +27,7 @@ class ServeEnvCommand(SettingsCommand):
     taken = ("set", "roles", "traces")
 
 
+@ServeEnvCommand.of
 def serve_env(
     ctx: typer.Context,
     name: Annotated[

@@ -53,6 +53,7 @@ class ServeModelCommand(OptionsCommand):
     options = ServeModelOptions
 
 
+@ServeModelCommand.of
 def serve_model(
     ctx: typer.Context,
     source: Annotated[str, typer.Argument(metavar="MODEL", help="A folder that holds a model, or ORGANISATION/NAME.")],

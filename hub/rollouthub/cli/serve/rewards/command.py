@@ -51,6 +51,7 @@ class ServeRewardsCommand(SettingsCommand):
     taken = ("environments", "roles", "seed", "set", "concurrency", "in_process", "served")
 
 
+@ServeRewardsCommand.of
 def serve_rewards(ctx: typer.Context) -> None:
     """Score answers and pictures over HTTP.
 
