@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.limits import duration
 from rollouthub.settings import Setting, settings_of
@@ -15,10 +17,10 @@ _TABLES = re.compile(r"(?<=<!-- settings -->\n).*?(?=<!-- /settings -->)", re.DO
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "text", tuple: "array", dict: "table"}
 
 
-def settings_tables() -> str:
+def settings_tables(request: type[BaseModel] = RunRequest) -> str:
     """A table for each panel of `hub run --help`, and one of what a stream takes besides."""
     panels: dict[str, list[Setting]] = {}
-    for setting in settings_of(RunRequest):
+    for setting in settings_of(request):
         panels.setdefault(setting.option.panel or "What is played, by whom", []).append(setting)
     parts = [_part(panel, settings) for panel, settings in panels.items()]
     stream = (

@@ -15,6 +15,7 @@ from rollouthub.errors import NotOffered, SandboxError
 from rollouthub.generation import Model
 from rollouthub.limits import Deadlines, Limits
 from rollouthub.messages import Message, system, user
+from rollouthub.protocols import DEFAULT_AGENT
 from rollouthub.rollout import ONLY_SEAT
 from rollouthub.sandbox import Network, Sandbox, SandboxProvider, SandboxSpec, Snapshot
 from rollouthub.score import CollectedArtifacts, SampleGroup, Score, Submission
@@ -70,7 +71,7 @@ class Environment(Generic[ConfigT, PublicT, SecretT]):
     """
     submits: ClassVar[bool] = True
     """Whether a task asks for an answer: the hub then adds the tool `submit(answer)`, which seals the episode."""
-    default_agent: ClassVar[str] = "tool_loop"
+    default_agent: ClassVar[str] = DEFAULT_AGENT
     """The agent that plays if a model is given and no agent: `single_turn` for tasks of one answer without tools."""
     scores_transcripts: ClassVar[bool] = False
     """Whether `verify` needs only the task and the submission: stored completions can then be scored without an

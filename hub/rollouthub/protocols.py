@@ -112,8 +112,12 @@ class AttendedAgent(Protocol):
         ...
 
 
+DEFAULT_AGENT = "tool_loop"
+"""The agent that plays if a model is named and no agent, unless the environment names another."""
 REFERENCE_AGENT = "oracle"
 """The agent that plays if neither a model nor an agent is named."""
+IDLE_AGENT = "null"
+"""The agent of plans by which nothing is played."""
 
 
 @runtime_checkable
@@ -206,7 +210,7 @@ class EnvironmentInfo(Frozen):
     """Whether it scores all samples of a task together (`score_group`)."""
     takes_media: bool = False
     """Whether it takes the bytes of media and artifacts with submissions, and gives those that it showed to judges."""
-    default_agent: str = "tool_loop"
+    default_agent: str = DEFAULT_AGENT
     """The agent that plays if a model is given and no agent."""
     config: dict[str, JsonValue] = {}
     """The configuration in force, defaults included."""
@@ -246,6 +250,20 @@ class AgentPlane(Protocol):
         ...
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None: ...
+
+
+@runtime_checkable
+class ServedPlane(AgentPlane, Protocol):
+    """The plane of an episode that another process hosts, where other MCP clients can play the seat, too."""
+
+    @property
+    def url(self) -> str:
+        """The seat's MCP endpoint at the environment's own server."""
+        ...
+
+    def note_submitted(self) -> None:
+        """Note that another client of this seat has submitted the answer, which seals the episode."""
+        ...
 
 
 class Episode(Protocol):

@@ -44,6 +44,19 @@ class Option:
     """What kind of name the option takes, for shell completion; `format` is one of `hub export`."""
 
 
+class OnResume(StrEnum):
+    """How a setting may change when a run is resumed. It is part of the field's type; a setting without it, or within
+    a table without it, may not change.
+    """
+
+    HARMLESS = "harmless"
+    """It does not change what a rollout means."""
+    PRICE = "price"
+    """Harmless unless a cost limit of episodes depends on it."""
+    RECORDED = "recorded"
+    """Judged by its effect, which is recorded with each environment, and not by its text in the request."""
+
+
 FILE_ONLY = Option(is_offered=False)
 """A setting without an option: only files and Python set it."""
 
@@ -133,6 +146,12 @@ def settings_of(model: type[BaseModel], path: tuple[str, ...] = (), panel: str =
             replace(option, panel=where),
             *(cast(float, bounds[0]) if bounds else None for bounds in (least, above, most)),
         )
+
+
+def on_resume(model: type[BaseModel], name: str) -> OnResume | None:
+    """How the field of this name may change when a run is resumed; None if it may not, or there is none."""
+    field = model.model_fields.get(name)
+    return next((mark for mark in field.metadata if isinstance(mark, OnResume)), None) if field is not None else None
 
 
 def check_settings(

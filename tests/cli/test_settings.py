@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,17 @@ from pydantic import BaseModel, Field
 import rollouthub
 from rollouthub.cli.setting_options import parameters_of, values_of
 from rollouthub.engine.run_request import RunRequest, request_from_file
-from rollouthub.settings import FILE_ONLY, Option, Setting, settings_of
+from rollouthub.errors import ConfigError
+from rollouthub.settings import (
+    FILE_ONLY,
+    OnResume,
+    Option,
+    Setting,
+    check_settings,
+    on_resume,
+    settings_of,
+    takes_settings,
+)
 from tests.settings_page import settings_tables, written_tables
 
 from .inside import Inside, hub_inside, options_of
@@ -64,6 +75,32 @@ def test_another_command_says_of_a_setting_what_a_run_says(command: str) -> None
     }
     assert shared
     assert [flag for flag, one in shared.items() if not one.help.replace("\\[", "[").startswith(meanings[flag])] == []
+
+
+class LongerRequest(RunRequest):
+    """A run with one setting more: this is the one edit."""
+
+    patience: Annotated[int, Option(panel="Robustness"), OnResume.HARMLESS] = Field(
+        default=3, ge=1, description="How often it waits."
+    )
+
+
+def test_one_more_setting_is_one_edit() -> None:
+    settings = tuple(settings_of(LongerRequest))
+    [option] = [each for each in parameters_of(settings) if "--patience" in each.opts]
+    assert option.help.startswith("How often it waits.")
+    assert values_of(settings, {option.name: 4}) == {"patience": 4}
+    assert check_settings(LongerRequest, tomllib.loads("patience = 5"), "run.toml").patience == 5
+    with pytest.raises(ConfigError, match="patience = 0"):
+        check_settings(LongerRequest, {"patience": 0}, "evaluate()")
+
+    def play(**settings: Any) -> None:
+        """Something like `evaluate`."""
+
+    shown = inspect.signature(takes_settings(LongerRequest)(play)).parameters["patience"]
+    assert shown.default == 3
+    assert "| `patience` | `--patience` | integer ≥ 1 | `3` | How often it waits. |" in settings_tables(LongerRequest)
+    assert on_resume(LongerRequest, "patience") is OnResume.HARMLESS
 
 
 def test_no_two_settings_have_one_option() -> None:

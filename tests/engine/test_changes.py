@@ -5,26 +5,16 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from rollouthub.engine.open_plan import open_plan
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import RunRequest, build_request
-from rollouthub.engine.settings_changes import (
-    ENVIRONMENT_HARMLESS,
-    HARMFUL,
-    HARMLESS,
-    IN_FORCE,
-    JUDGED_WITHIN,
-    MODEL_HARMFUL,
-    MODEL_HARMLESS,
-    PRICES,
-    all_changes,
-    changed_settings,
-)
+from rollouthub.engine.settings_changes import ENVIRONMENT_HARMLESS, all_changes, changed_settings
 from rollouthub.errors import RunDirectoryError
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
+from rollouthub.settings import OnResume, on_resume
 from rollouthub.store import open_run
 from tests.engine.resuming import asked, half_broken, play, stored, summed_up
 
@@ -62,15 +52,19 @@ async def resolved(**values: Any) -> dict[str, JsonValue]:
         return opened.resolved
 
 
-def test_every_setting_of_a_run_is_judged_once() -> None:
-    decisions = [HARMLESS, HARMFUL, PRICES, IN_FORCE, JUDGED_WITHIN]
-    judged = [name for names in decisions for name in names]
-    assert sorted(judged) == sorted(RunRequest.model_fields), "decide in engine/changes.py what a new setting means"
-
-
-def test_every_setting_of_a_model_is_judged_once() -> None:
-    judged = [*MODEL_HARMLESS, *MODEL_HARMFUL, *PRICES]
-    assert sorted(judged) == sorted(ModelConfig.model_fields), "decide in engine/changes.py what a new setting means"
+@pytest.mark.parametrize(
+    ("model", "harmful"),
+    [
+        (RunRequest, {"model", "agent", "agent_set", "seats", "seed", "sampling", "set", "roles", "fallbacks"}),
+        (ModelConfig, {"name", "sampling", "fallbacks"}),
+    ],
+)
+def test_what_makes_rollouts_incomparable_is_not_marked_as_harmless(model: type[BaseModel], harmful: set[str]) -> None:
+    """A setting without a mark may not change; `set`, `roles` and `fallbacks` may within."""
+    assert {name for name in harmful if on_resume(model, name) is not None} == set()
+    assert on_resume(model, "budget") is OnResume.HARMLESS
+    assert on_resume(model, "price_prompt") is OnResume.PRICE
+    assert on_resume(model, "no_such_setting") is None
 
 
 async def test_everything_that_is_recorded_of_a_run_is_judged() -> None:

@@ -138,8 +138,7 @@ async def _probe(place: Place, recipe: Recipe) -> str | None:
 
 
 def _check_walls(place: Place) -> None:
-    ref = getattr(getattr(place, "sandbox", None), "ref", None)
-    if ref is not None and ref.network == "host":
+    if place.sandbox is not None and place.sandbox.ref.network == "host":
         raise ConfigError(
             "the network cannot be cut from processes here, so an agent would reach more than its two URLs; install "
             "bubblewrap, or use sandbox=docker, or let it reach everything with sandbox=none"

@@ -4,6 +4,7 @@ from functools import cache
 from typing import Literal
 
 from rollouthub.engine.sample import SampleContext
+from rollouthub.plugins.entry_points import AGENTS, load_plugin, plugins
 from rollouthub.protocols import Agent, ExposedAgent, ListeningAgent, ModelAgent, ReferenceAgent, SampleAgent
 
 AgentKind = Literal["policy", "reference", "sample", "exposed", "listening"]
@@ -19,6 +20,17 @@ def kind_of(kind: type[Agent]) -> AgentKind:
     if issubclass(kind, ListeningAgent):
         return "listening"
     return "sample" if issubclass(kind, SampleAgent) else "policy"
+
+
+def is_reference(name: str) -> bool:
+    """Whether the agent registered under a name plays reference solutions. Of one that is not installed here that is
+    not known; without token ids, its rollouts are not trainable either.
+    """
+    plugin = plugins(AGENTS).get(name)
+    if plugin is None:
+        return False
+    made_by = load_plugin(plugin)
+    return isinstance(made_by, type) and issubclass(made_by, ReferenceAgent)
 
 
 def needs_model(agent: Agent) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from rollouthub.engine.agent_kind import is_reference
 from rollouthub.engine.attribution import OUTCOMES, fault_of
 from rollouthub.engine.placed_rewards import SPAN_TOKENS, place_rewards, unmapped_spans, with_token_spans
 from rollouthub.engine.trainable import FAILED_AT, PRIVILEGED, why_not_trainable
@@ -37,7 +38,7 @@ def without_verdict(rollout: Rollout, error: EpisodeError) -> Rollout:
 
 
 def _with(rollout: Rollout, outcome: Outcome, score: Score | None) -> Rollout:
-    was_privileged = rollout.trainable_reason == PRIVILEGED or rollout.agent.name == "oracle"
+    was_privileged = rollout.trainable_reason == PRIVILEGED or is_reference(rollout.agent.name)
     reason = why_not_trainable(
         outcome,
         rollout.policy_turns,

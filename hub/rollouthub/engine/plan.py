@@ -137,6 +137,11 @@ def make_plan(request: RunRequest, model: Model | None = None, *, external_agent
         for seat, config in request.seats.items()
     }
     agent = find_agent(agent_name, request.agent_set)
+    if request.agent is None and has_model and not is_loop(agent):
+        raise ConfigError(
+            f"the environment names {agent_name!r} as its agent, which does more than ask the model and call tools; "
+            "choose one yourself with -a"
+        )
     if seats and not has_model and not external_agents:  # every seat has a player of its own
         if request.agent is None:
             first = next(iter(seats.values()))

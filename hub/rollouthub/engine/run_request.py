@@ -17,7 +17,7 @@ from rollouthub.errors import ConfigError
 from rollouthub.generation import Sampling
 from rollouthub.limits import Deadlines, Limits
 from rollouthub.models.config import Lane, ModelConfig, by_name, roles_of
-from rollouthub.settings import FILE_ONLY, Option, check_settings
+from rollouthub.settings import FILE_ONLY, OnResume, Option, check_settings
 from rollouthub.values import Frozen
 
 TASKS, MODELS, ROBUSTNESS, POOL, OUTPUT = "Tasks", "Models", "Robustness", "Pool", "Output"
@@ -45,7 +45,7 @@ class RunRequest(Frozen):
     The command line, `--config` files, `rollouthub.evaluate()` and the page of settings are all derived from it.
     """
 
-    environments: Annotated[tuple[str, ...], Option("ENV", names="environment")] = Field(
+    environments: Annotated[tuple[str, ...], Option("ENV", names="environment"), OnResume.RECORDED] = Field(
         default=(),
         description="Environments by name (`hub list`), a file of your own (./dice.py), or a server (http://HOST:PORT).",
     )
@@ -56,7 +56,7 @@ class RunRequest(Frozen):
         default=None,
         description="The agent: tool_loop, react, single_turn, oracle …; with a model, the environment's by default.",
     )
-    base_url: tuple[str, ...] = Field(
+    base_url: Annotated[tuple[str, ...], OnResume.HARMLESS] = Field(
         default=(),
         description="The model server's address; several are replicas of one model. "
         "Else HOSTED_VLLM_API_BASE or OPENAI_BASE_URL.",
@@ -71,8 +71,12 @@ class RunRequest(Frozen):
         "sampling. The other seats are -m's and -a's. In a file, a seat's pool has models of which each group meets "
         "one.",
     )
-    split: str | None = Field(default=None, description="The split of tasks; the environment's first by default.")
-    repeats: int = Field(default=1, ge=1, description="Samples of each task (pass@k wants several).")
+    split: Annotated[str | None, OnResume.RECORDED] = Field(
+        default=None, description="The split of tasks; the environment's first by default."
+    )
+    repeats: Annotated[int, OnResume.HARMLESS] = Field(
+        default=1, ge=1, description="Samples of each task (pass@k wants several)."
+    )
     seed: int | None = Field(
         default=None, description="Seeds tasks and episodes, and, when given, the model's sampling."
     )
@@ -82,111 +86,115 @@ class RunRequest(Frozen):
     agent_set: Annotated[dict[str, JsonValue], Option(metavar="KEY=VALUE")] = Field(
         default={}, description="A setting of the agent, as KEY=VALUE."
     )
-    tasks: Annotated[tuple[str, ...], Option("--task", metavar="ID|PATTERN|@FILE", panel=TASKS, read=_task_names)] = (
-        Field(
-            default=(),
-            description="Play only this task of the split, those that a pattern (`*`, `?`, `[a-z]`) matches, "
-            "or those that a file lists.",
-        )
+    tasks: Annotated[
+        tuple[str, ...], Option("--task", metavar="ID|PATTERN|@FILE", panel=TASKS, read=_task_names), OnResume.HARMLESS
+    ] = Field(
+        default=(),
+        description="Play only this task of the split, those that a pattern (`*`, `?`, `[a-z]`) matches, "
+        "or those that a file lists.",
     )
-    shuffle: Annotated[bool, Option(panel=TASKS)] = Field(
+    shuffle: Annotated[bool, Option(panel=TASKS), OnResume.HARMLESS] = Field(
         default=False, description="Play tasks in a random order, by the seed."
     )
-    skip: Annotated[int, Option(panel=TASKS)] = Field(
+    skip: Annotated[int, Option(panel=TASKS), OnResume.HARMLESS] = Field(
         default=0, ge=0, description="Leave out the first N tasks of each environment."
     )
-    sample: Annotated[int | None, Option(panel=TASKS)] = Field(
+    sample: Annotated[int | None, Option(panel=TASKS), OnResume.HARMLESS] = Field(
         default=None, ge=1, description="Draw N tasks of each environment at random, by the seed."
     )
-    limit: Annotated[int | None, Option(panel=TASKS)] = Field(
+    limit: Annotated[int | None, Option(panel=TASKS), OnResume.HARMLESS] = Field(
         default=None, ge=1, description="Play only the first N tasks of each environment, of those chosen."
     )
     weights: Annotated[
         dict[str, Annotated[float, Field(gt=0, le=1e6)]],
         Option("--weight", metavar="ENV=NUMBER", panel=TASKS, read=weights_of),
+        OnResume.HARMLESS,
     ] = Field(
         default={},
         description="Mix several environments: each gives tasks in proportion to its weight (1 by default), as many "
         "as the scarcest allows.",
     )
-    band: Annotated[str | None, Option(metavar="LOW:HIGH@RUN", panel=TASKS)] = Field(
+    band: Annotated[str | None, Option(metavar="LOW:HIGH@RUN", panel=TASKS), OnResume.HARMLESS] = Field(
         default=None,
         description="Play only tasks whose pass rate in an earlier run was from LOW to HIGH: 0.2:0.8@runs/first.",
     )
-    chosen: Annotated[dict[str, tuple[str, ...]], FILE_ONLY] = Field(
+    chosen: Annotated[dict[str, tuple[str, ...]], FILE_ONLY, OnResume.HARMLESS] = Field(
         default={}, description="Play only these tasks, by environment; `band` stores its choice here."
     )
-    lane: Annotated[Lane | None, Option(panel=MODELS)] = Field(
+    lane: Annotated[Lane | None, Option(panel=MODELS), OnResume.HARMLESS] = Field(
         default=None, description="The client that makes model calls; chosen by the model's name by default."
     )
     fallbacks: Annotated[tuple[ModelConfig, ...], Option("--fallback", metavar="MODEL", panel=MODELS)] = Field(
         default=(), description="A model to call when the first fails for good; several are tried in order."
     )
-    requests_per_minute: Annotated[int | None, Option("--rpm", panel=MODELS)] = Field(
+    requests_per_minute: Annotated[int | None, Option("--rpm", panel=MODELS), OnResume.HARMLESS] = Field(
         default=None, ge=1, description="Maximum number of model calls started in any 60 seconds."
     )
-    tokens_per_minute: Annotated[int | None, Option("--tpm", panel=MODELS)] = Field(
+    tokens_per_minute: Annotated[int | None, Option("--tpm", panel=MODELS), OnResume.HARMLESS] = Field(
         default=None, ge=1, description="Maximum number of prompt and output tokens in any 60 seconds."
     )
-    max_tries: Annotated[int, Option(panel=MODELS)] = Field(
+    max_tries: Annotated[int, Option(panel=MODELS), OnResume.HARMLESS] = Field(
         default=4, ge=1, le=100, description="Tries of one model call, the first included."
     )
-    budget: Annotated[float | None, Option(panel=MODELS)] = Field(
+    budget: Annotated[float | None, Option(panel=MODELS), OnResume.HARMLESS] = Field(
         default=None, ge=0, description="Maximum cost in US dollars of the run's model."
     )
-    price_prompt: Annotated[float | None, Option(panel=MODELS)] = Field(
+    price_prompt: Annotated[float | None, Option(panel=MODELS), OnResume.PRICE] = Field(
         default=None, ge=0, description="US dollars per million prompt tokens; litellm's list by default."
     )
-    price_output: Annotated[float | None, Option(panel=MODELS)] = Field(
+    price_output: Annotated[float | None, Option(panel=MODELS), OnResume.PRICE] = Field(
         default=None, ge=0, description="US dollars per million output tokens; litellm's list by default."
     )
     sampling: Annotated[Sampling, Option(panel="Sampling")] = Sampling()
-    limits: Annotated[Limits, Option(panel="Limits")] = Limits()
-    run_limits: Annotated[RunLimits, Option(panel="Limits")] = RunLimits()
-    deadlines: Annotated[Deadlines, Option(panel="Deadlines")] = Deadlines()
-    concurrency: Annotated[int, Option(short="-c", panel=ROBUSTNESS)] = Field(
+    limits: Annotated[Limits, Option(panel="Limits"), OnResume.RECORDED] = Limits()
+    run_limits: Annotated[RunLimits, Option(panel="Limits"), OnResume.HARMLESS] = RunLimits()
+    deadlines: Annotated[Deadlines, Option(panel="Deadlines"), OnResume.HARMLESS] = Deadlines()
+    concurrency: Annotated[int, Option(short="-c", panel=ROBUSTNESS), OnResume.HARMLESS] = Field(
         default=32, ge=1, description="Number of episodes in flight."
     )
-    retries: Annotated[Retries, Option(panel=ROBUSTNESS)] = Retries()
-    skip_bad: Annotated[bool, Option(panel=ROBUSTNESS)] = Field(
+    retries: Annotated[Retries, Option(panel=ROBUSTNESS), OnResume.HARMLESS] = Retries()
+    skip_bad: Annotated[bool, Option(panel=ROBUSTNESS), OnResume.HARMLESS] = Field(
         default=False, description="Leave out rows that cannot be made into a task, and count them."
     )
-    in_process: Annotated[bool, Option(panel=ROBUSTNESS)] = Field(
+    in_process: Annotated[bool, Option(panel=ROBUSTNESS), OnResume.RECORDED] = Field(
         default=False, description="Host installed third-party environments in this process."
     )
-    served: Annotated[bool, Option(panel=ROBUSTNESS)] = Field(
+    served: Annotated[bool, Option(panel=ROBUSTNESS), OnResume.RECORDED] = Field(
         default=False, description="Run every environment in a process of its own, and reach it over MCP."
     )
-    servers: Annotated[int, Option(panel=ROBUSTNESS)] = Field(
+    servers: Annotated[int, Option(panel=ROBUSTNESS), OnResume.HARMLESS] = Field(
         default=1, ge=1, le=64, description="Processes of each served environment; an episode goes to the least busy."
     )
-    lock: Annotated[str | None, Option(metavar="FILE", panel=ROBUSTNESS)] = Field(
+    lock: Annotated[str | None, Option(metavar="FILE", panel=ROBUSTNESS), OnResume.HARMLESS] = Field(
         default=None,
         description="Run only if environments and hub are exactly those in this hub.lock; a run's directory holds one.",
     )
-    pool: Annotated[PoolName, Option(panel=POOL)] = Field(
+    pool: Annotated[PoolName, Option(panel=POOL), OnResume.HARMLESS] = Field(
         default="local", description="Where episodes are played: in this process, or by workers on a Ray cluster."
     )
     workers: Annotated[
         Annotated[int, Field(ge=1, le=4096)] | Literal["auto"] | None,
         Option(metavar="N|auto", panel=POOL, read=workers_of),
+        OnResume.HARMLESS,
     ] = Field(
         default=None,
         description="Worker processes of the Ray pool; one per core by default, auto follows the amount of work.",
     )
-    ray: Annotated[RayOptions, Option(panel=POOL)] = RayOptions()
+    ray: Annotated[RayOptions, Option(panel=POOL), OnResume.HARMLESS] = RayOptions()
     track: Annotated[
-        tuple[str, ...], Option(metavar="NAME", panel=OUTPUT, off="--no-track", off_help="Send curves to no tracker.")
+        tuple[str, ...],
+        Option(metavar="NAME", panel=OUTPUT, off="--no-track", off_help="Send curves to no tracker."),
+        OnResume.HARMLESS,
     ] = Field(
         default=("tensorboard",),
         description="Trackers that get the run's curves: tensorboard (in RUN/tensorboard), wandb, mlflow.",
     )
-    metrics: Annotated[str | None, Option(metavar="[HOST:]PORT", panel=OUTPUT)] = Field(
+    metrics: Annotated[str | None, Option(metavar="[HOST:]PORT", panel=OUTPUT), OnResume.HARMLESS] = Field(
         default=None,
         description="Address at which Prometheus reads the run's metrics; without HOST, on this machine only; "
         "0 picks a free port.",
     )
-    traces: Annotated[str | None, Option(metavar="URL", panel=OUTPUT)] = Field(
+    traces: Annotated[str | None, Option(metavar="URL", panel=OUTPUT), OnResume.HARMLESS] = Field(
         default=None, description="An OTLP collector that takes traces, such as http://127.0.0.1:4318."
     )
 

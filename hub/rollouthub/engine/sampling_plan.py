@@ -11,6 +11,7 @@ from rollouthub.limits import Limits
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.plugins.agents import find_agent
+from rollouthub.protocols import IDLE_AGENT
 from rollouthub.task import BadRow
 
 
@@ -58,7 +59,7 @@ def _unplayed(plan: Plan) -> Plan:
         "traces": None,
     }
     return replace(
-        plan, request=plan.request.model_copy(update=update), model=None, agent=find_agent("null", {}), seats={}
+        plan, request=plan.request.model_copy(update=update), model=None, agent=find_agent(IDLE_AGENT, {}), seats={}
     )
 
 

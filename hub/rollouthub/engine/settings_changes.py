@@ -9,63 +9,9 @@ from pydantic import JsonValue, ValidationError
 
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import RunDirectoryError
+from rollouthub.models.config import ModelConfig
+from rollouthub.settings import OnResume, on_resume
 
-HARMLESS = frozenset(
-    {
-        "concurrency",
-        "retries",
-        "deadlines",
-        "tasks",
-        "shuffle",
-        "skip",
-        "sample",
-        "limit",
-        "weights",
-        "band",
-        "chosen",
-        "repeats",
-        "skip_bad",
-        "max_tries",
-        "base_url",
-        "lane",
-        "requests_per_minute",
-        "tokens_per_minute",
-        "budget",
-        "servers",
-        "pool",
-        "workers",
-        "ray",
-        "run_limits",
-        "track",
-        "metrics",
-        "traces",
-        "lock",
-    }
-)
-"""Settings that may change when a run is resumed: they do not change what a rollout means."""
-PRICES = frozenset({"price_prompt", "price_output"})
-"""Settings that may change unless a cost limit of episodes depends on them."""
-HARMFUL = frozenset({"model", "agent", "agent_set", "seats", "seed", "sampling"})
-"""Settings that may not change when a run is resumed: they change what a rollout means."""
-IN_FORCE = frozenset({"split", "limits", "in_process", "served", "environments"})
-"""Settings judged by their effect, which is recorded with each environment, and not by their text in the request."""
-JUDGED_WITHIN = frozenset({"fallbacks", "roles", "set"})
-"""Settings that may change in part."""
-
-MODEL_HARMLESS = frozenset(
-    {
-        "base_url",
-        "replicas",
-        "lane",
-        "max_tries",
-        "max_connections",
-        "requests_per_minute",
-        "tokens_per_minute",
-        "budget",
-    }
-)
-"""Settings of a fallback or a role's model that may change."""
-MODEL_HARMFUL = frozenset({"name", "sampling", "fallbacks"})
 ENVIRONMENT_HARMLESS = frozenset({"deadlines", "files"})
 """Recorded facts of an environment that may change; `files` is judged by `_is_moved`."""
 
@@ -129,8 +75,8 @@ class _Judge:
         self._before, self._now = _environments(stored), _environments(now)
 
     def is_harmful(self, change: SettingChange) -> bool:
-        """Whether rollouts made before and after a change are incomparable. A change of a setting not listed here is
-        harmful.
+        """Whether rollouts made before and after a change are incomparable; `OnResume` marks the settings of
+        which they are not.
         """
         match change.path:
             case ("hub_version", *_):
@@ -142,7 +88,7 @@ class _Judge:
             case ("request", "fallbacks" | "roles", *within):
                 return self._is_harmful_within(within)
             case ("request", field, *_):
-                return not (field in HARMLESS or field in IN_FORCE or (field in PRICES and not self._has_cost_limit))
+                return self._is_harmful_mark(on_resume(RunRequest, field))
             case _:
                 return True
 
@@ -161,9 +107,12 @@ class _Judge:
             case (_, "fallbacks", *within):
                 return self._is_harmful_within(within)
             case (_, field, *_):
-                return not (field in MODEL_HARMLESS or (field in PRICES and not self._has_cost_limit))
+                return self._is_harmful_mark(on_resume(ModelConfig, field))
             case _:
                 return True
+
+    def _is_harmful_mark(self, mark: OnResume | None) -> bool:
+        return mark is None or (mark is OnResume.PRICE and self._has_cost_limit)
 
     @property
     def _has_cost_limit(self) -> bool:

@@ -9,7 +9,9 @@ from rollouthub.rollout import Rollout, Turn
 
 _SHOW_NONE = frozenset({"single_turn", "react"})
 _SHOW_NO_CONTRACT = frozenset({"tool_loop", "oracle", "null", "replay", "human"})
-"""The hub's agents that do not show the contract's own tools; used for turns that do not record their tools."""
+"""Who showed a model no tools, and who showed all but the contract's own, when turns did not record their tools yet.
+The record of a newer turn says what was shown, whoever the agent is.
+"""
 
 
 def shown_tools(rollout: Rollout, turns: Sequence[Turn], offered: Sequence[Tool]) -> tuple[Tool, ...]:

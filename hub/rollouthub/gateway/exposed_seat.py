@@ -20,7 +20,7 @@ from rollouthub.hosting.server.served_episode import ServedEpisode, ServedSeat
 from rollouthub.hosting.server.server_metrics import Metrics
 from rollouthub.http.asgi import Scope, connection_of
 from rollouthub.messages import Message
-from rollouthub.protocols import EnvironmentInfo
+from rollouthub.protocols import EnvironmentInfo, ServedPlane
 from rollouthub.tools import text_result
 
 logger = logging.getLogger(__name__)
@@ -93,6 +93,7 @@ class ExposedSeat:
             seed=0,
             digest=info.tools_digest,
         )
+        self._served_plane = seat.plane if isinstance(seat.plane, ServedPlane) else None
         self.served: ServedSeat = served.add_seat(plane, seat.name, new_user(seat.episode.id, seat.name))
 
     def wait_seconds(self) -> float:
@@ -141,12 +142,10 @@ class ExposedSeat:
     @property
     def forward_url(self) -> str | None:
         """The seat's URL at the server of its environment; None if the environment is hosted in this process."""
-        url: object = getattr(self.seat.plane, "url", None)
-        return url if isinstance(url, str) else None
+        return None if self._served_plane is None else self._served_plane.url
 
     def note_submitted(self) -> None:
         """Note that an answer was submitted at the environment's own server, which sealed the episode."""
-        note: object = getattr(self.seat.plane, "note_submitted", None)
-        if callable(note):
-            note()
+        if self._served_plane is not None:
+            self._served_plane.note_submitted()
         self.seat.look()

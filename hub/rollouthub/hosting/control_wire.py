@@ -14,6 +14,7 @@ from rollouthub.errors import (
     AgentError,
     ConfigError,
     CredentialError,
+    EpisodeError,
     HubError,
     ModelError,
     NotOffered,
@@ -335,7 +336,7 @@ class ShownGroupVerdict(GroupVerdict):
 def problem_of(error: HubError) -> ControlProblem:
     """An error in the form in which it is sent."""
     kind = next((base.__name__ for base in type(error).__mro__ if ERRORS.get(base.__name__) is base), "TaskError")
-    return ControlProblem(type=kind, message=str(error), retryable=bool(getattr(error, "retryable", False)))
+    return ControlProblem(type=kind, message=str(error), retryable=isinstance(error, EpisodeError) and error.retryable)
 
 
 def error_of(problem: ControlProblem) -> HubError:

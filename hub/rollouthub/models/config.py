@@ -1,7 +1,7 @@
 """`ModelConfig`: which model, at which server, and how to call it. It is recorded with a run, so it holds no secret."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -10,6 +10,7 @@ from rollouthub.generation import Sampling
 from rollouthub.models.address import normal_base_url
 from rollouthub.models.mock.mock_name import parse_mock_name
 from rollouthub.models.provider_names import WIRE, split_name
+from rollouthub.settings import OnResume
 from rollouthub.values import Frozen
 
 Lane = Literal["direct", "litellm", "tokens"]
@@ -48,29 +49,29 @@ class ModelConfig(Frozen):
 
     name: str
     """litellm's name (`hosted_vllm/NAME`, `openai/NAME`, `anthropic/NAME` …) or `mock/KIND?key=value`."""
-    base_url: str | None = None
+    base_url: Annotated[str | None, OnResume.HARMLESS] = None
     """The server's base URL; None takes it from the provider's environment variable."""
-    replicas: tuple[str, ...] = ()
+    replicas: Annotated[tuple[str, ...], OnResume.HARMLESS] = ()
     """Further servers of the same model, beside `base_url`."""
-    lane: Lane | None = None
+    lane: Annotated[Lane | None, OnResume.HARMLESS] = None
     """The client that carries the calls; None takes the direct lane where the model allows it, else litellm."""
     fallbacks: tuple["ModelConfig", ...] = ()
     """Models to try, in order, when this one fails for good."""
     sampling: Sampling = Sampling()
     """Sampling settings for requests that do not set them."""
-    max_tries: int = Field(default=4, ge=1, le=100)
+    max_tries: Annotated[int, OnResume.HARMLESS] = Field(default=4, ge=1, le=100)
     """Most tries of one call, including the first."""
-    max_connections: int = Field(default=2048, ge=1)
+    max_connections: Annotated[int, OnResume.HARMLESS] = Field(default=2048, ge=1)
     """Most calls in flight at once; further ones wait. It is capped by the process's limit of open files."""
-    requests_per_minute: int | None = Field(default=None, ge=1)
+    requests_per_minute: Annotated[int | None, OnResume.HARMLESS] = Field(default=None, ge=1)
     """Most calls begun in any 60 seconds, over all replicas; None is no limit."""
-    tokens_per_minute: int | None = Field(default=None, ge=1)
+    tokens_per_minute: Annotated[int | None, OnResume.HARMLESS] = Field(default=None, ge=1)
     """Most prompt and output tokens in any 60 seconds, over all replicas; None is no limit."""
-    budget: float | None = Field(default=None, ge=0)
+    budget: Annotated[float | None, OnResume.HARMLESS] = Field(default=None, ge=0)
     """Most US dollars that this model may cost in one run; None is no limit. It needs a known price."""
-    price_prompt: float | None = Field(default=None, ge=0)
+    price_prompt: Annotated[float | None, OnResume.PRICE] = Field(default=None, ge=0)
     """US dollars per million prompt tokens; None takes litellm's price list."""
-    price_output: float | None = Field(default=None, ge=0)
+    price_output: Annotated[float | None, OnResume.PRICE] = Field(default=None, ge=0)
     """US dollars per million output tokens; None takes litellm's price list."""
 
     @field_validator("fallbacks", mode="before")

@@ -11,7 +11,7 @@ import anyio
 from anyio import to_thread
 
 from rollouthub.errors import SandboxError
-from rollouthub.sandbox import Sandbox, SandboxFileError, folders_above
+from rollouthub.sandbox import Sandbox, SandboxFileError, Snapshot, folders_above
 from rollouthub.text import one_line
 from rollouthub_sandboxes.docker.container_layout import SUPERVISOR_FOLDER, Image, Layout
 from rollouthub_sandboxes.docker.folder_archive import MOST_BYTES, changes, pack, with_own
@@ -241,7 +241,7 @@ def _paths(found: list[Json], plan: Layout) -> list[str]:
     )
 
 
-def check_snapshot(snapshot: object, engine: Engine) -> DockerSnapshot:
+def check_snapshot(snapshot: Snapshot, engine: Engine) -> DockerSnapshot:
     """Check that a snapshot was made by this engine's docker provider, and return it.
 
     Raises:
@@ -249,7 +249,7 @@ def check_snapshot(snapshot: object, engine: Engine) -> DockerSnapshot:
     """
     if not isinstance(snapshot, DockerSnapshot) or snapshot.engine is not engine:
         raise SandboxError(
-            f"the snapshot {getattr(snapshot, 'id', snapshot)!r} was not made by this docker provider; "
+            f"the snapshot {snapshot.id!r} was not made by this docker provider; "
             "open it with the provider that made it",
             retryable=False,
         )

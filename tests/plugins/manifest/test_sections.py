@@ -130,7 +130,7 @@ def test_the_variables_it_needs_are_its_secrets_and_its_tokens() -> None:
         ("[reward]", "[limits]\nmax_turns = 3\n[reward]", ":26: 'limits' goes with a [server]"),
         ("tags =", "submit = false\ntags =", ":9: 'submit' goes with a [server]"),
         ("tags =", 'default_agent = "react"\ntags =', ":9: 'default_agent' goes with a [server]"),
-        ("tags =", 'default_agent = "oracle"\ntags =', ":9: default_agent = 'oracle': Input should be"),
+        ("tags =", 'default_agent = "The oracle"\ntags =', ":9: default_agent = 'The oracle': String should match"),
         ("[reward]", "[server]\ncommand = ['x']\n[reward]", ":13: give one of the sections [server] and [python]"),
     ],
 )

@@ -87,6 +87,8 @@ class RolloutScreen(SteeringScreen):
         self._tail = Tail(self._run, rollout_id, attempt)
         self._drawn: set[str] = set()
         self._trouble = ""
+        self._said: str | None = None
+        """The line at the bottom, as it was drawn."""
         self._reading: Worker[None] | None = None
         self._seeks = True
 
@@ -267,11 +269,10 @@ class RolloutScreen(SteeringScreen):
             if self._tab != "conversation":
                 parts.append("known once it has ended")
         parts += [each for each in (self._trouble, self._run.problem and plain_name(self._run.problem)) if each]
-        said = self.query_one("#said", Static)
         text = " · ".join(parts)
-        if text != getattr(said, "told", None):
-            said.told = text  # pyright: ignore[reportAttributeAccessIssue]
-            said.update(Text(text, no_wrap=True, overflow="ellipsis"))
+        if text != self._said:
+            self._said = text
+            self.query_one("#said", Static).update(Text(text, no_wrap=True, overflow="ellipsis"))
 
     def action_tab(self, tab: str) -> None:
         """Show another tab of the rollout."""

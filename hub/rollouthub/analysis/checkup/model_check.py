@@ -4,7 +4,6 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncIterator
-from typing import Any
 
 import anyio
 from mcp_types import Tool
@@ -12,7 +11,7 @@ from yarl import URL
 
 from rollouthub.analysis.checkup.check_result import Finding
 from rollouthub.analysis.run_doctor.causes import cause_of
-from rollouthub.errors import HubError, UsageError
+from rollouthub.errors import HubError, ModelError, UsageError
 from rollouthub.generation import Model, ModelReply, ModelRequest, Sampling
 from rollouthub.messages import Message
 from rollouthub.models.config import ModelConfig
@@ -142,6 +141,6 @@ def _failed(name: str, error: HubError) -> Finding:
     """A `broken` finding for an error; its remedy comes from the error's likely cause, unless the message names one
     itself.
     """
-    status: Any = getattr(error, "status", None)
+    status = error.status if isinstance(error, ModelError) else None
     mend = "" if isinstance(error, UsageError) else cause_of("model", status, str(error)).mend
     return Finding(name, "broken", str(error), mend)

@@ -9,6 +9,7 @@ from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import HubError
 from rollouthub.models.credentials import Credentials
+from rollouthub.protocols import REFERENCE_AGENT
 from rollouthub.task import BadRow
 
 MOST = 200_000
@@ -19,7 +20,9 @@ SLOW = 30.0
 
 async def task_findings(request: RunRequest, credentials: Credentials) -> AsyncIterator[Finding]:
     """Open the environments of a request and read their tasks, up to `MOST`; no episode is played."""
-    plan = make_plan(request.model_copy(update={"model": None, "agent": "oracle", "skip_bad": True, "limit": MOST}))
+    plan = make_plan(
+        request.model_copy(update={"model": None, "agent": REFERENCE_AGENT, "skip_bad": True, "limit": MOST})
+    )
     try:
         async with open_plan(plan, credentials) as opened:
             for environment in opened.environments:

@@ -22,6 +22,7 @@ from rollouthub.event_loop import run_async
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import open_model
+from rollouthub.protocols import REFERENCE_AGENT
 from rollouthub.values import Frozen
 
 FILE = "compare.json"
@@ -161,7 +162,7 @@ async def _count(plan: Plan, credentials: Credentials) -> int | None:
     update: dict[str, Any] = {
         "model": None,
         "base_url": (),
-        "agent": "oracle",
+        "agent": REFERENCE_AGENT,
         "agent_set": {},
         "limit": MOST_TASKS,
         "repeats": 1,

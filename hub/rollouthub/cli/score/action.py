@@ -30,7 +30,7 @@ from rollouthub.engine.run_request import build_request
 from rollouthub.errors import ConfigError, DataError, HubError
 from rollouthub.event_loop import run_async, watched_loop
 from rollouthub.models.credentials import load_credentials
-from rollouthub.protocols import EnvironmentHost
+from rollouthub.protocols import IDLE_AGENT, EnvironmentHost
 from rollouthub.telemetry.cpu import cpu_seconds
 
 
@@ -195,7 +195,7 @@ def open_scorer(order: ScoreOrder, environments: tuple[str, ...], **more: Any) -
         "environments": environments,
         "split": order.options.split,
         "seed": order.options.seed,
-        "agent": "null",  # nothing is played, so that no reference is needed
+        "agent": IDLE_AGENT,  # nothing is played, so that no reference is needed
         **more,
     }
     request = build_request({key: value for key, value in asked.items() if value}, "command line")

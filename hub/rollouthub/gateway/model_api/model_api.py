@@ -13,7 +13,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from rollouthub.engine.abandoned_calls import AbandonableCall
-from rollouthub.errors import AgentError, BudgetError, EpisodeError, EpisodeStop
+from rollouthub.errors import AgentError, BudgetError, EpisodeError, EpisodeStop, ModelError
 from rollouthub.gateway.exposed_seat import ExposedSeat
 from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem, CallRefused, Dialect, model_list
 from rollouthub.gateway.model_api.dialects import COUNT_TOKENS, counted_tokens, dialect_of, make_ready
@@ -289,8 +289,7 @@ def _problem(error: EpisodeStop | EpisodeError) -> CallProblem:
         return CallProblem("invalid", 400, str(error))
     if isinstance(error, BudgetError):
         return CallProblem("limit", 403, "the run's budget is spent", "budget")
-    status = getattr(error, "status", None)
-    if status in (400, 413, 422):
+    if isinstance(error, ModelError) and error.status in (400, 413, 422):
         return CallProblem("invalid", 400, "the model refused the request")
     # The hub has tried again already, as often as the run allows.
-    return CallProblem("failed", 502 if getattr(error, "retryable", False) else 424, _FAILED, "model_failed")
+    return CallProblem("failed", 502 if error.retryable else 424, _FAILED, "model_failed")

@@ -4,7 +4,7 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 from urllib.parse import quote, urlencode
 
 import anyio
@@ -83,6 +83,16 @@ class RestartableServer(Protocol):
         ...
 
 
+@runtime_checkable
+class WatchedServer(RestartableServer, Protocol):
+    """A server that is monitored, and may be down for a while or for good."""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the server can be used now, as far as is known."""
+        ...
+
+
 class RemoteHost:
     """The `EnvironmentHost` of an environment that another process serves."""
 
@@ -95,8 +105,7 @@ class RemoteHost:
     @property
     def servers_up(self) -> Sequence[bool]:
         """For each server, whether it can be used now, as far as is known."""
-        is_up: bool | None = getattr(self._server, "is_up", None)
-        return [] if is_up is None else [is_up]
+        return [self._server.is_up] if isinstance(self._server, WatchedServer) else []
 
     async def tasks(self, split: str, seed: int) -> AsyncIterator[TaskCard | BadRow]:
         """The cards of a split, read page by page.

@@ -2,29 +2,19 @@
 
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Protocol
 
 import anyio
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError, ServerGone, ungrouped
 from rollouthub.hosting.client.program import OURS, ServerProgram
-from rollouthub.hosting.client.remote_host import RemoteHost, RestartableServer
+from rollouthub.hosting.client.remote_host import RemoteHost, WatchedServer
 from rollouthub.hosting.client.served_process import ServedProcess, new_order
 from rollouthub.hosting.client.server_connection import ServerConnection
 from rollouthub.hosting.launch import RoleEndpoint
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentHost, EnvironmentInfo, Episode, TaskCard
 from rollouthub.score import SampleGroup, Score, Submission
-
-
-class WatchedServer(RestartableServer, Protocol):
-    """A server that is monitored, and may be down for a while or for good."""
-
-    @property
-    def is_up(self) -> bool:
-        """Whether the server can be used now, as far as is known."""
-        ...
 
 
 class ServerReplica:

@@ -1,6 +1,6 @@
 """`Manifest`: the content of an `env.toml`."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -12,6 +12,7 @@ from rollouthub.plugins.manifest.server_section import ServerSection
 from rollouthub.plugins.manifest.tasks_section import Tasks
 from rollouthub.plugins.manifest.value_forms import Author, Licence, Tag, Url, Variable, at
 from rollouthub.plugins.manifest.verifier_section import VerifierSection
+from rollouthub.protocols import DEFAULT_AGENT
 from rollouthub.values import Frozen
 
 
@@ -53,8 +54,10 @@ class Manifest(Frozen, defer_build=True):
     """Names, never values, of the environment variables that the environment needs."""
     submit: bool = True
     """With `[server]`: whether a task expects an answer; if so, the agent also gets the tool `submit(answer)`."""
-    default_agent: Literal["tool_loop", "react", "single_turn"] = "tool_loop"
-    """With `[server]`: the agent that plays when the caller gives a model but no agent; a class names its own."""
+    default_agent: str = Field(default=DEFAULT_AGENT, pattern=r"^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)?$")
+    """With `[server]`: the agent that plays when the caller gives a model but no agent, which does nothing but ask the
+    model and call tools; a class names its own.
+    """
     server: ServerSection | None = None
     """An MCP server that needs no knowledge of the hub."""
     python: PythonSection | None = None
@@ -82,7 +85,7 @@ class Manifest(Frozen, defer_build=True):
             for key, is_given in (
                 ("verifier", self.verifier is not None),
                 ("submit", not self.submit),
-                ("default_agent", self.default_agent != "tool_loop"),
+                ("default_agent", self.default_agent != DEFAULT_AGENT),
                 ("limits", self.limits != Limits()),
             ):
                 if is_given:

@@ -158,7 +158,7 @@ def _backend(role: str, status: "ReplicaStatus") -> Backend:
         errors=status.errors,
         is_up=not status.is_paused,
         latency_seconds=status.latency_seconds,
-        limit=getattr(status, "limit", None),
+        limit=status.limit,
         role=role,
         latency_p95_seconds=status.latency_p95_seconds,
         standing=status.standing,

@@ -15,7 +15,7 @@ from rollouthub.engine.episode_seed import episode_seed
 from rollouthub.engine.sample import Exposing, Sample, SampleContext
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.errors import EpisodeError, TaskError, ungrouped
-from rollouthub.protocols import Episode, Seat, SeatAddress, TaskCard
+from rollouthub.protocols import AgentPlane, Episode, Seat, SeatAddress, ServedPlane, TaskCard
 from rollouthub.rollout import AgentRef, EnvironmentRef, Rollout, Stop, TaskRef
 from rollouthub.score import Submission
 from rollouthub_registry.check.thorough.target import Target
@@ -106,10 +106,9 @@ async def at_server(target: Target, card: TaskCard, deadlines: Deadlines) -> Asy
         yield OpenEpisode("server", target, card, episode, places)
 
 
-def _url(plane: Any) -> str:
-    url: object = getattr(plane, "url", None)
-    assert isinstance(url, str), "a target is served"
-    return url
+def _url(plane: AgentPlane) -> str:
+    assert isinstance(plane, ServedPlane), "a target is served"
+    return plane.url
 
 
 def _seed(target: Target, card: TaskCard) -> int:
