@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from rollouthub.cli.export.command import RECORDS
+from rollouthub.cli.export.format_names import RECORDS
 from rollouthub.cli.export.record_files import FORMATS
 from rollouthub.cli.main import app
 from rollouthub.plugins.entry_points import EXPORT_FORMATS

@@ -15,7 +15,7 @@ from rollouthub.environment import AnyEnvironment, Environment
 from rollouthub.hosting import InProcessHost
 from rollouthub_registry.check.argument_samples import ill_formed, well_formed
 from rollouthub_registry.check.check_finding import Broken, Finding
-from rollouthub_registry.check.check_run import run_checks
+from rollouthub_registry.check.check_suite import run_checks
 from rollouthub_registry.check.checked_environment import CheckedEnvironment
 from rollouthub_registry.check.checks import CHECKS
 from rollouthub_registry.check.deadline import Spent, in_time

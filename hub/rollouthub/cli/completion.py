@@ -63,7 +63,7 @@ def runs(incomplete: str) -> list[str]:
 
 def export_formats(incomplete: str) -> list[str]:
     """The formats of full records, and the registered training formats."""
-    from rollouthub.cli.export.command import RECORDS, training_formats
+    from rollouthub.cli.export.format_names import RECORDS, training_formats
 
     return _begun((*RECORDS, *training_formats()), incomplete)
 

@@ -193,8 +193,6 @@ class Rollout:
 
     def score(self, said: "list[dict[str, Any]]", row: "dict[str, Any] | None" = None) -> "dict[str, Any]":
         """End it, and have its rubric score it; a rollout that was not begun is played from what was said."""
-        from rollouthub_servers.verifiers.v0_world import verdict
-
         if self._task is None:
             assert row is not None, "there is nothing to score"
             self.replay(row, said)
@@ -208,6 +206,17 @@ class Rollout:
         cleanup = getattr(self.env.rubric, "cleanup", None)
         if cleanup is not None:
             await cleanup(state)
+
+
+def verdict(state: Any, failed: "list[dict[str, Any]]") -> "dict[str, Any]":
+    """What a rubric has put into a state."""
+    return {
+        "reward": state["reward"],
+        "metrics": dict(state["metrics"] or {}),
+        "failed": failed,
+        "stop": state.get("stop_condition"),
+        "turns": len(state["trajectory"]),
+    }
 
 
 def regrouped(state: Any, rollout: Rollout, said: "list[dict[str, Any]]") -> Any:

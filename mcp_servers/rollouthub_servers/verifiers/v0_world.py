@@ -12,7 +12,7 @@ from typing import Any
 import verifiers as vf
 
 from rollouthub_servers.verifiers.score_watch import watched
-from rollouthub_servers.verifiers.v0_rollout import Rollout, regrouped
+from rollouthub_servers.verifiers.v0_rollout import Rollout, regrouped, verdict
 
 _SANDBOXED = {"SandboxMixin", "SandboxEnv", "BrowserEnv", "OpenEnvEnv", "CliAgentEnv"}
 
@@ -94,17 +94,6 @@ class LoadedEnv:
         with watched() as failed:
             loop.run_until_complete(self.env.rubric.score_group(states))
         return [verdict(state, failed) for state in states]
-
-
-def verdict(state: Any, failed: "list[dict[str, Any]]") -> "dict[str, Any]":
-    """What a rubric has put into a state."""
-    return {
-        "reward": state["reward"],
-        "metrics": dict(state["metrics"] or {}),
-        "failed": failed,
-        "stop": state.get("stop_condition"),
-        "turns": len(state["trajectory"]),
-    }
 
 
 def all_envs(env: Any) -> "list[Any]":

@@ -20,7 +20,7 @@ from rollouthub.hosting.role_endpoints import ask_role
 from rollouthub.values import Frozen
 from rollouthub_registry.check.check_finding import Finding, State
 from rollouthub_registry.check.check_request import CheckRequest
-from rollouthub_registry.check.check_run import chosen_checks, find_and_check
+from rollouthub_registry.check.check_suite import chosen_checks, find_and_check
 
 MOST_ORDER_BYTES = 2**20
 MOST_TEXT = 2000

@@ -23,7 +23,7 @@ from rollouthub.processes import kill_group
 from rollouthub_registry.check.check_finding import Finding
 from rollouthub_registry.check.check_protocol import CheckAnswer, CheckOrder
 from rollouthub_registry.check.check_request import CheckRequest
-from rollouthub_registry.check.check_run import chosen_checks, find_and_check, open_roles
+from rollouthub_registry.check.check_suite import chosen_checks, find_and_check, open_roles
 
 CHECK_INSTALLED_SECONDS = 900.0
 """Most seconds for all checks together."""

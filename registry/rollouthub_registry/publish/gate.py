@@ -17,7 +17,7 @@ from rollouthub.text import one_line
 from rollouthub_registry.bundle.bundle import Bundle
 from rollouthub_registry.check.check_finding import Finding
 from rollouthub_registry.check.check_request import CheckRequest
-from rollouthub_registry.check.check_run import open_roles
+from rollouthub_registry.check.check_suite import open_roles
 from rollouthub_registry.check.installed_check import CHECK_INSTALLED_SECONDS, check_installed, redactor
 from rollouthub_registry.install.install_home import InstallHome
 from rollouthub_registry.install.installation import Origin, install

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from rollouthub.cli.bench.command import BenchOptions
+from rollouthub.cli.bench.bench_options import BenchOptions
 from rollouthub.cli.console import results
 from rollouthub.event_loop import run_async
 from rollouthub.plugins.extras import pip_install

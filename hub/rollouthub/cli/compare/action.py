@@ -7,7 +7,7 @@ from typing import Any
 
 from rollouthub.analysis.compare.compared_run import read_compared
 from rollouthub.analysis.compare.comparison import Comparison, compare_runs
-from rollouthub.cli.compare.command import CompareOptions
+from rollouthub.cli.compare.compare_options import CompareOptions
 from rollouthub.cli.console import remarks
 from rollouthub.cli.find_run import find_run
 from rollouthub.cli.logs import log_to_run

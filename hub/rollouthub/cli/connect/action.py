@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from rollouthub.cli.connect.command import ConnectOptions
+from rollouthub.cli.connect.connect_options import ConnectOptions
 from rollouthub.cli.find_run import user_store
 from rollouthub.errors import ConfigError
 from rollouthub.gateway.app_configs import App, app_config

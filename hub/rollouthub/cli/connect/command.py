@@ -1,30 +1,12 @@
 """`hub connect`: an episode as an MCP server on stdin and stdout, for apps that start such servers."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import Field
 
 from rollouthub.cli import completion
+from rollouthub.cli.connect.connect_options import ConnectOptions
 from rollouthub.cli.settings_command import SettingsCommand, given_options, given_settings, given_words
-from rollouthub.gateway.app_configs import App
-from rollouthub.settings import Option
-from rollouthub.values import Frozen
-
-
-class ConnectOptions(Frozen):
-    """Options of `hub connect`: the task, and where the record goes."""
-
-    task: str | None = Field(default=None, description="The task's id; a random task by default.")
-    output: Annotated[Path | None, Option(short="-o")] = Field(
-        default=None,
-        description="Where runs are kept, a folder for each start; the user's own store by default.",
-    )
-    print_config: App | None = Field(
-        default=None,
-        description="Print the configuration that makes an app start this server, instead of starting it.",
-    )
 
 
 class ConnectCommand(SettingsCommand):

@@ -10,6 +10,7 @@ from typer.core import TyperOption
 
 from rollouthub.authoring.rewards import GroupMethod
 from rollouthub.cli import completion
+from rollouthub.cli.export.format_names import RECORDS, training_formats
 from rollouthub.cli.find_run import RUNS, find_run
 from rollouthub.cli.settings_command import OptionsCommand, given_options
 from rollouthub.errors import ConfigError, UnknownNameError
@@ -17,20 +18,12 @@ from rollouthub.export.pairs import PairMethod
 from rollouthub.settings import Option, settings_of
 from rollouthub.values import Frozen
 
-RECORDS = ("jsonl", "parquet", "csv")
 _FILTERS, _CHOICE = "Which rollouts (of training formats)", "How they are chosen (of training formats)"
 
 _TO = (
     "jsonl (full records), parquet (columns) or csv (one row per rollout), by default what the file's "
     "name ends in, else jsonl; for trainers"
 )
-
-
-def training_formats() -> list[str]:
-    """Names of the registered training formats, those of other installed distributions included."""
-    from rollouthub.plugins.entry_points import EXPORT_FORMATS, plugins
-
-    return list(plugins(EXPORT_FORMATS))
 
 
 class FilterOptions(Frozen):

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rollouthub.cli.console import remarks, results
-from rollouthub.cli.serve.model.command import ServeModelOptions
+from rollouthub.cli.serve.model.model_options import ServeModelOptions
 from rollouthub.cluster.models.fleet import Fleet, RunningModel, find_source, is_lost, usual_name
 from rollouthub.cluster.models.local_head import find_head
 from rollouthub.cluster.models.model_spec import (

@@ -21,7 +21,7 @@ from rollouthub.analysis.scoring.input_survey import survey
 from rollouthub.analysis.scoring.line_files import STDIO, LineWriter, check_output_file, input_lines, output_file
 from rollouthub.analysis.scoring.line_source import LineSource
 from rollouthub.cli.console import remarks, results, warn
-from rollouthub.cli.score.command import ScoreOptions
+from rollouthub.cli.score.score_options import ScoreOptions
 from rollouthub.cli.score.score_view import ScoreView, print_tally, unscored_lines
 from rollouthub.cli.signals import INTERRUPTED, Interruptible
 from rollouthub.engine.open_plan import OpenPlan, open_plan

@@ -1,8 +1,7 @@
 """Environments in foreign formats: list what a source offers, and make packages of the items that can be played.
 
-An importer is registered in the entry-point group `rollouthub.importers`: name → a function without arguments that
-returns an `Importer`. A format whose sources offer no items to choose from, such as an MCP server, registers a command
-in `rollouthub.import_commands` instead.
+An importer is registered under `rollouthub.importers`; a format whose sources offer no items to choose from, such as
+an MCP server, registers a command under `rollouthub.import_commands` instead.
 """
 
 from rollouthub.plugins.importers.importer import (

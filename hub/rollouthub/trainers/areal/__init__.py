@@ -1,5 +1,4 @@
-"""AReaL: a rollout workflow over its engine, a black-box agent and an online player over its proxy, and its
-trajectories.
+"""AReaL: a rollout workflow over its engine, an agent and an online player over its proxy, and its trajectories.
 
 `HubWorkflow` derives from AReaL's `RolloutWorkflow` and is created on first access, also by its name
 (`rollouthub.trainers.areal.HubWorkflow`). Only that access imports AReaL.

@@ -1,11 +1,7 @@
 """ROLL: an agent runner and its environment manager, a Gym-style environment (GEM), and filters of groups.
 
-    env_manager_cls: rollouthub.trainers.roll.HubEnvManager
-    agent_runner_cls: rollouthub.trainers.roll.HubAgentRunner
-    group_filter_cls: rollouthub.trainers.roll.HubGroupFilter
-    gem.register("rollouthub", entry_point="rollouthub.trainers.roll:HubGemEnv")
-
-Classes that derive from ROLL's or GEM's classes are created on first access.
+ROLL and GEM name the classes by path, such as `rollouthub.trainers.roll.HubEnvManager`; those that derive from ROLL's
+or GEM's classes are created on first access. Begin with `adapter.py`.
 """
 
 from typing import Any

@@ -1,10 +1,7 @@
-"""slime: functions to name on slime's command line.
+"""slime: functions to name on slime's command line, such as `--rollout-function-path` and `--custom-rm-path`.
 
---custom-generate-function-path rollouthub.trainers.slime.generate
---rollout-function-path rollouthub.trainers.slime.generate_rollout
---custom-rm-path rollouthub.trainers.slime.reward
---dynamic-sampling-filter-path rollouthub.trainers.slime.keep_group
---custom-reward-post-process-path rollouthub.trainers.slime.post_process_rewards
+They are `rollouthub.trainers.slime.` and `generate`, `generate_rollout`, `reward`, `keep_group` or
+`post_process_rewards`. Begin with `rollout.py`.
 """
 
 from rollouthub.trainers.slime.group_hooks import keep_group, post_process_rewards

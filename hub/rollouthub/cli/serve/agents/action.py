@@ -9,7 +9,7 @@ import typer
 
 from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.run.action import request_of
-from rollouthub.cli.serve.agents.command import ServeAgentsOptions
+from rollouthub.cli.serve.agents.agents_options import ServeAgentsOptions
 from rollouthub.engine.directories import fresh_directory
 from rollouthub.engine.run_request import as_toml
 from rollouthub.gateway.sessions.open_service import external_agents_plan

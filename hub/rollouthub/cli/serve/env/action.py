@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from rollouthub.cli.serve.env.command import ServeEnvOptions
+from rollouthub.cli.serve.env.env_options import ServeEnvOptions
 from rollouthub.event_loop import run_async
 from rollouthub.hosting.launch import ServerReady
 from rollouthub.hosting.server.credential import ControlCredential, control_credential

@@ -3,21 +3,10 @@
 from typing import Annotated
 
 import typer
-from pydantic import Field
 
 from rollouthub.cli import completion
-from rollouthub.cli.serve.served_options import AddressesAsJson, PlaneOptions
+from rollouthub.cli.serve.env.env_options import ServeEnvOptions
 from rollouthub.cli.settings_command import SettingsCommand, given_options, given_settings
-
-
-class ServeEnvOptions(PlaneOptions):
-    """Options of `hub serve env`: addresses, and how long episodes may last."""
-
-    ttl: float = Field(default=7200.0, ge=1, description="Seconds after which an episode is closed.")
-    as_json: AddressesAsJson = False
-    from_stdin: bool = Field(
-        default=False, description="Read the request from stdin and stop when stdin ends; the hub uses this."
-    )
 
 
 class ServeEnvCommand(SettingsCommand):
