@@ -20,7 +20,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class Option:
     """How the command line takes a setting, if `--NAME` of its field's name is not enough.
 
-    It is part of the field's type: `limit: Annotated[int | None, Option(short="-n", panel="Tasks")]`. On a field that
+    It is part of the field's type: `limit: Annotated[int | None, Option(short="-l", panel="Tasks")]`. On a field that
     holds further settings, it gives their panel.
     """
 

@@ -78,7 +78,6 @@ ARGUMENTS = {
     "sandbox list": "",
     "sandbox sweep": "",
     "sandbox shell": "nothing-here",
-    "sandbox bench": "--provider process --quick",
     "search": "thing --from file://{folder}/shelf",
     "trust": "lab",
     "upgrade": "",

@@ -9,6 +9,7 @@ OLD_COMMANDS: Mapping[str, str] = {
     "model up": "serve model",
     "registry serve": "serve registry",
     "reward-server": "serve rewards",
+    "sandbox bench": "bench sandbox",
     "serve-env": "serve env",
     "stdio": "serve stdio",
     "uninstall": "remove",
@@ -20,7 +21,8 @@ OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "import": {"--out": "--output"},
     "new": {"--dir": "--output"},
     "publish": {"--out": "--output"},
-    "serve model": {"--address": "--ray-address"},
+    "serve model": {"--address": "--ray-address", "-n": "--replicas"},
+    "trust": {"--forget": "--remove"},
 }
 """Command → earlier option → current option."""
 _LONGEST = 2

@@ -19,7 +19,9 @@ logger = logging.getLogger(__name__)
 FILES = ("env.yaml", ".env")
 """Credential files in the working directory. The first file wins over the second, the environment over both."""
 
-_SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTHORIZATION|COOKIE)$|(?:^|[._-])AUTH\w*$", re.IGNORECASE
+)
 _ADDRESS_NAME = re.compile(r"(?:BASE|URL|ENDPOINT|HOST)$", re.IGNORECASE)
 # Keys as providers write them: also one that a server echoes, partly starred out, without our having sent it so.
 _SECRET_VALUE = re.compile(r"\b(?:sk|hf|key|pk)[-_][A-Za-z0-9_*-]{8,}|(?<=Bearer )[^\s\"']{8,}")
@@ -30,6 +32,13 @@ _MASK = "[redacted]"
 _MIN_SECRET = 6
 
 
+def is_secret_name(name: str) -> bool:
+    """Whether a variable or a setting of this name holds a secret, which is masked wherever it is shown. What other
+    processes get is decided more strictly, see `processes.clean_environment`.
+    """
+    return _SECRET_NAME.search(name) is not None
+
+
 class Credentials:
     """Named values, some of them secret. Its repr, text and pickle contain no value."""
 
@@ -38,7 +47,7 @@ class Credentials:
     def __init__(self, values: Mapping[str, str] | None = None, refused: Mapping[str, str] | None = None) -> None:
         """`refused` maps a name that must not be returned to the reason."""
         self._values, self._refused = dict(values or {}), dict(refused or {})
-        secrets = (value for name, value in self._values.items() if _SECRET_NAME.search(name))
+        secrets = (value for name, value in self._values.items() if is_secret_name(name))
         self._secrets = _longest_first(secrets)
         self._asked: set[str] = set()
 
@@ -118,7 +127,7 @@ def _misdirected(values: Mapping[str, str], places: Mapping[str, Path | None]) -
             continue
         provider = name.partition("_")[0] + "_"
         for key, other in places.items():
-            if other != place and key.startswith(provider) and _SECRET_NAME.search(key) and values[key].strip():
+            if other != place and key.startswith(provider) and is_secret_name(key) and values[key].strip():
                 where = "the environment" if other is None else str(other)
                 refused[name] = (
                     f"{name} of {place} is not used with {key} of {where}: an address from a file gets keys of the "

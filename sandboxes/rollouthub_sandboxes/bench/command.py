@@ -1,4 +1,4 @@
-"""The function behind `hub bench sandbox` and `hub sandbox bench`."""
+"""The function behind `hub bench sandbox`."""
 
 import json
 from collections.abc import Callable

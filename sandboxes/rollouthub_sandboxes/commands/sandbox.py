@@ -41,20 +41,6 @@ def shell_into(
     raise typer.Exit(run_async(_shell, name, command or [], user))
 
 
-@sandbox.command("bench")
-def bench_sandboxes(
-    provider: Annotated[
-        str | None, typer.Option(help="The provider: docker or process; docker if an engine answers.")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Take fewer measurements, for a first look.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Measure an exec, getting a ready sandbox and the pool's refill on this machine, as `hub bench sandbox`."""
-    from rollouthub_sandboxes.bench.command import bench
-
-    bench(provider, quick, as_json)
-
-
 async def _list(as_json: bool) -> None:
     from dataclasses import asdict
 

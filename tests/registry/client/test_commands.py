@@ -252,10 +252,10 @@ def test_keys_are_pinned_listed_and_forgotten(home: Path) -> None:
     assert TrustStore(home).pins().namespaces == {"lab": (two, one)}
     assert hub("trust", "--json").json == {"namespaces": {"lab": [two, one]}}
     assert "did you mean 'lab'?" in hub("trust", "lap").complaint
-    assert "did you mean 'lab'?" in hub("trust", "lap", "--forget").complaint
-    assert hub("trust", "lab", "--forget").code == 0
+    assert "did you mean 'lab'?" in hub("trust", "lap", "--remove").complaint
+    assert hub("trust", "lab", "--remove").code == 0
     assert TrustStore(home).pins().namespaces == {}
-    assert "goes with one NAMESPACE and no keys" in hub("trust", "--forget").complaint
+    assert "goes with one NAMESPACE and no keys" in hub("trust", "--remove").complaint
     assert "no id of a key" in hub("trust", "lab", "geheim").complaint
 
 

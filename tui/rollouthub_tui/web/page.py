@@ -1,8 +1,9 @@
 """The files for the browser: the app's page, and the terminal from textual-serve. Nothing is loaded from elsewhere."""
 
-import html
 from dataclasses import dataclass
 from importlib.resources import files
+
+from rollouthub.views.markup import Markup, join, tag
 
 _FILES = {
     "textual.js": ("js/textual.js", "text/javascript"),
@@ -50,29 +51,28 @@ def assets() -> dict[str, Asset]:
 
 def page(title: str, socket: str) -> str:
     """The HTML page with the terminal."""
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>{html.escape(title)}</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="xterm.css">
-<link rel="stylesheet" href="page.css">
-<script src="textual.js"></script>
-<script src="page.js"></script>
-</head>
-<body>
-<div class="said waiting"><p>hub watch begins …</p></div>
-<div class="said closed"><p>This session is over, or too many are open. <a href="">Begin again</a></p></div>
-<div class="textual-terminal" data-session-websocket-url="{html.escape(socket)}" data-font-size="15"></div>
-</body>
-</html>
-"""
+    styles = (tag("link", rel="stylesheet", href=name) for name in ("xterm.css", "page.css"))
+    scripts = (tag("script", src=name) for name in ("textual.js", "page.js"))
+    over = ("This session is over, or too many are open. ", tag("a", "Begin again", href=""))
+    return _document(
+        tag("head", _head(title), styles, scripts),
+        tag(
+            "body",
+            tag("div", tag("p", "hub watch begins …"), class_="said waiting"),
+            tag("div", tag("p", over), class_="said closed"),
+            tag("div", class_="textual-terminal", data_session_websocket_url=socket, data_font_size="15"),
+        ),
+    )
 
 
 def arrival(place: str) -> str:
     """A page of this server that redirects to another address, so that the browser sends the cookie with it."""
-    return f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>hub watch</title><link rel="icon" href="data:,">
-<meta http-equiv="refresh" content="0;url={html.escape(place)}"></head></html>
-"""
+    return _document(tag("head", _head("hub watch"), tag("meta", http_equiv="refresh", content=f"0;url={place}")))
+
+
+def _document(*parts: Markup) -> str:
+    return f"<!DOCTYPE html>\n{tag('html', *parts, lang='en')}\n"
+
+
+def _head(title: str) -> Markup:
+    return join(tag("meta", charset="utf-8"), tag("title", title), tag("link", rel="icon", href="data:,"))

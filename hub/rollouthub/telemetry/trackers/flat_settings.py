@@ -1,13 +1,12 @@
 """A run's settings for trackers: flat, and without anything that may be secret."""
 
-import re
 from collections.abc import Callable, Iterator
 
 from pydantic import JsonValue
 
+from rollouthub.models.credentials import is_secret_name
 from rollouthub.telemetry.trackers.tracker import Setting
 
-_SECRET_NAME = re.compile(r"(?:^|[._-])(?:api_?key|key|token|secret|password|passwd|credentials?|auth\w*)$", re.I)
 _PRIVATE = ("request.ray.runtime_env",)
 """Sections with arbitrary user content, such as environment variables with keys; they are left out."""
 _LONGEST = 200
@@ -20,7 +19,7 @@ def shown_settings(resolved: dict[str, JsonValue], redact: Callable[[str], str])
     shown: dict[str, Setting] = {}
     for path, value in _leaves(resolved, ""):
         name = path.removeprefix("request.")
-        if any(path.startswith(private) for private in _PRIVATE) or _SECRET_NAME.search(name):
+        if any(path.startswith(private) for private in _PRIVATE) or is_secret_name(name):
             continue
         if isinstance(value, str):
             shown[name] = redact(value)[:_LONGEST]

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
+from rollouthub.models.credentials import is_secret_name
 from rollouthub.text import one_line, printable
 
 NAME_CHARACTERS = 160
 _MASK = "[redacted]"
-_SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTHORIZATION|COOKIE)$", re.IGNORECASE)
 _IN_ADDRESS = re.compile(
     r"(://)[^/@\s]+(?=@)|([?&][^=&\s]*(?:key|token|secret|password)[^=&\s]*=)[^&\s]+", re.IGNORECASE
 )
@@ -49,7 +49,7 @@ class Plainness:
             return {key: item for key, item in kept.items() if item not in ({}, [])}
         if isinstance(value, list):
             return [self.settings(item, name) for item in value]
-        if _SECRET_NAME.search(name) and value is not None:
+        if is_secret_name(name) and value is not None:
             return _MASK
         return self.ours(value) if isinstance(value, str) else value
 

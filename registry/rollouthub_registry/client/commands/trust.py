@@ -13,8 +13,8 @@ def trust(
     key_ids: Annotated[
         list[str] | None, typer.Argument(metavar="KEYID", help="The ids of the only keys that may sign for it.")
     ] = None,
-    forget: Annotated[
-        bool, typer.Option("--forget", help="Unpin the namespace: its next install pins the key that signed it.")
+    is_removed: Annotated[
+        bool, typer.Option("--remove", help="Unpin the namespace: its next install pins the key that signed it.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -33,10 +33,10 @@ def trust(
     from rollouthub_registry.trust.pin_store import TrustStore
 
     store = TrustStore(config_folder(os.environ))
-    if forget and (namespace is None or key_ids):
-        raise ConfigError("--forget goes with one NAMESPACE and no keys")
-    if namespace is not None and (forget or key_ids):
-        if forget and namespace not in (pinned := store.pins().namespaces):
+    if is_removed and (namespace is None or key_ids):
+        raise ConfigError("--remove goes with one NAMESPACE and no keys")
+    if namespace is not None and (is_removed or key_ids):
+        if is_removed and namespace not in (pinned := store.pins().namespaces):
             raise UnknownNameError("namespace with pinned keys", namespace, pinned)
         keys = tuple(dict.fromkeys(key_ids or ()))
         before = store.trust(namespace, keys)
