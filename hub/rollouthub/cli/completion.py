@@ -61,6 +61,11 @@ def runs(incomplete: str) -> list[str]:
     return _begun(("last", *run_names()), incomplete)
 
 
+def environments_or_runs(incomplete: str) -> list[str]:
+    """Environments, then runs."""
+    return [*environments(incomplete), *runs(incomplete)]
+
+
 def export_formats(incomplete: str) -> list[str]:
     """The formats of full records, and the registered training formats."""
     from rollouthub.cli.export.format_names import RECORDS, training_formats

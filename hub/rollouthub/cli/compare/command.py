@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollouthub.cli import completion
 from rollouthub.cli.settings_command import SettingsCommand, given_options, given_settings
 from rollouthub.errors import ConfigError
 
@@ -48,7 +49,9 @@ def compare(
     what: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[ENV…] | RUN RUN…", help="With -m, the environments to play; without it, existing runs."
+            autocompletion=completion.environments_or_runs,
+            metavar="[ENV…] | RUN RUN…",
+            help="With -m, the environments to play; without it, existing runs.",
         ),
     ] = None,
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from pydantic import Field
 
+from rollouthub.cli import completion
 from rollouthub.cli.find_run import RUNS
 from rollouthub.cli.options import RootField
 from rollouthub.cli.settings_command import SettingsCommand, given_options, given_settings
@@ -37,7 +38,12 @@ class DoctorCommand(SettingsCommand):
 def doctor(
     ctx: typer.Context,
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="The run to examine: its directory, its name, or 'last'.")
+        str | None,
+        typer.Argument(
+            autocompletion=completion.runs,
+            metavar="[RUN]",
+            help="The run to examine: its directory, its name, or 'last'.",
+        ),
     ] = None,
 ) -> None:
     """Diagnose this machine or a run: what is wrong, why, and what to do.
