@@ -22,3 +22,9 @@ def fresh_directory(beginning: str) -> Path:
         count += 1
         directory = Path("runs") / f"{stem}-{count}"
     return directory
+
+
+def model_folder(number: int, model: str) -> str:
+    """The folder of a model's run among those of several models, which are numbered from 1."""
+    name = "".join(character if character.isalnum() or character in "-._" else "_" for character in model)[:60]
+    return f"{number:02}-{name}"

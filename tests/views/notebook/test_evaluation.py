@@ -56,6 +56,19 @@ async def test_it_may_be_called_where_a_loop_runs_and_awaited_there() -> None:
     assert [row["task_id"] for row in run.failed.to_pylist()] == ["bread"]
 
 
+def test_several_models_play_the_same_tasks_each_in_a_run_of_its_own(tmp_path: Path) -> None:
+    models = ["mock/solver?accuracy=1", "mock/solver?accuracy=0"]
+    runs = rollouthub.evaluate("arithmetic", models, directory="both", limit=4)
+    assert {model: run.mean_reward for model, run in runs.items()} == {models[0]: 1.0, models[1]: 0.0}
+    assert len({run.directory.parent for run in runs.values()}) == 1
+    tasks = [{row["task_id"] for row in run.rollouts().to_pylist()} for run in runs.values()]
+    assert tasks[0] == tasks[1]
+    again = rollouthub.evaluate("arithmetic", models, directory="both", limit=5, resume=True)
+    assert [run.summary.scored for run in again.values()] == [5, 5]
+    apart = rollouthub.evaluate("arithmetic", models, limit=1)
+    assert len({run.directory for run in apart.values()}) == 2
+
+
 def test_a_class_that_was_typed_in_is_played_and_known_again() -> None:
     def typed_in(answer: str) -> Any:
         code = f"""
@@ -89,6 +102,8 @@ class Typed(Environment):
         ({"pool": "ray"}, "Echo is a class of this process"),
         ({"resume": True}, "resume needs the run's directory"),
         ({"model": "vllm/some"}, "hosted_vllm/some"),
+        ({"model": []}, "at least one"),
+        ({"model": ["mock/solver", "mock/solver"]}, "each model once"),
     ],
 )
 def test_what_cannot_be_played_is_refused_in_words(settings: dict[str, Any], complaint: str, tmp_path: Path) -> None:

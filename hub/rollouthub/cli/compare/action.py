@@ -13,7 +13,7 @@ from rollouthub.cli.find_run import find_run
 from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.run.action import INTERRUPTED, TerminalRun, request_of
 from rollouthub.cli.run.run_progress import LiveView
-from rollouthub.engine.directories import fresh_directory
+from rollouthub.engine.directories import fresh_directory, model_folder
 from rollouthub.engine.open_plan import open_plan
 from rollouthub.engine.plan import Plan, make_plan
 from rollouthub.engine.run_request import RunRequest, as_toml, build_request
@@ -128,14 +128,10 @@ def _asked(given: dict[str, Any], models: list[str], base_urls: Sequence[str], c
             raise ConfigError(f"--base-url {text!r} is for no model here; known: {', '.join(models)}")
     base = request.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
     entries = tuple(
-        _Entry(model=name, base_url=servers[name], folder=f"{number:02}-{_folder(name)}")
+        _Entry(model=name, base_url=servers[name], folder=model_folder(number, name))
         for number, name in enumerate(models, 1)
     )
     return _Compare(request=base, models=entries)
-
-
-def _folder(model: str) -> str:
-    return "".join(character if character.isalnum() or character in "-._" else "_" for character in model)[:60]
 
 
 def _read(directory: Path) -> _Compare:

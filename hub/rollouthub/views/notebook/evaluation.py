@@ -2,18 +2,18 @@
 
 import asyncio
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from anyio.from_thread import start_blocking_portal
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from rollouthub.engine.directories import default_directory
+from rollouthub.engine.directories import default_directory, model_folder
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.policy_model import with_default_model
 from rollouthub.engine.run import collect
@@ -39,7 +39,7 @@ _ELSEWHERE = "play it with served=True, in processes of its own"
 _OWN = ("directory", "resume", "progress", "credentials")
 
 
-@takes_settings(RunRequest)
+@overload
 def evaluate(
     environments: Target | Sequence[Target],
     model: str | None = None,
@@ -49,7 +49,29 @@ def evaluate(
     progress: bool | None = None,
     credentials: Credentials | None = None,
     **settings: Any,
-) -> Run:
+) -> Run: ...
+@overload
+def evaluate(
+    environments: Target | Sequence[Target],
+    model: Sequence[str],
+    *,
+    directory: str | PathLike[str] | None = None,
+    resume: bool = False,
+    progress: bool | None = None,
+    credentials: Credentials | None = None,
+    **settings: Any,
+) -> dict[str, Run]: ...
+@takes_settings(RunRequest)
+def evaluate(
+    environments: Target | Sequence[Target],
+    model: str | Sequence[str] | None = None,
+    *,
+    directory: str | PathLike[str] | None = None,
+    resume: bool = False,
+    progress: bool | None = None,
+    credentials: Credentials | None = None,
+    **settings: Any,
+) -> Run | dict[str, Run]:
     """Play environments' tasks, verify them, and return the run, with its figures, rollouts and failures.
 
         run = rollouthub.evaluate("arithmetic", "hosted_vllm/NAME", base_url="http://127.0.0.1:8000/v1", repeats=8)
@@ -61,14 +83,17 @@ def evaluate(
     shows a bar; None shows one in a terminal and in a notebook. `credentials` are the process's own unless they are
     given. Interrupted, it keeps what is finished.
 
+    Several models play one after the other, each in a run of its own (`directory/01-MODEL` …); the result is their runs
+    by the models' names, and `hub compare` compares them.
+
     It may also be called in a notebook, or where an event loop runs; that loop waits meanwhile, see `aevaluate`.
 
     Raises:
         UsageError: a name or a setting does not hold, a model cannot be reached, the directory cannot be used.
         StoreError: the store failed in mid-run; what it had committed stays.
     """
-    play = partial(
-        aevaluate,
+    play: Callable[[], Awaitable[Run | dict[str, Run]]] = partial(
+        _evaluated,
         environments,
         model,
         directory=directory,
@@ -83,7 +108,7 @@ def evaluate(
         return portal.call(play)
 
 
-@takes_settings(RunRequest)
+@overload
 async def aevaluate(
     environments: Target | Sequence[Target],
     model: str | None = None,
@@ -93,12 +118,74 @@ async def aevaluate(
     progress: bool | None = None,
     credentials: Credentials | None = None,
     **settings: Any,
-) -> Run:
+) -> Run: ...
+@overload
+async def aevaluate(
+    environments: Target | Sequence[Target],
+    model: Sequence[str],
+    *,
+    directory: str | PathLike[str] | None = None,
+    resume: bool = False,
+    progress: bool | None = None,
+    credentials: Credentials | None = None,
+    **settings: Any,
+) -> dict[str, Run]: ...
+@takes_settings(RunRequest)
+async def aevaluate(
+    environments: Target | Sequence[Target],
+    model: str | Sequence[str] | None = None,
+    *,
+    directory: str | PathLike[str] | None = None,
+    resume: bool = False,
+    progress: bool | None = None,
+    credentials: Credentials | None = None,
+    **settings: Any,
+) -> Run | dict[str, Run]:
     """`evaluate` for async code: the event loop goes on meanwhile. Cancelled, it keeps what is finished.
 
     Raises:
         UsageError, StoreError: as `evaluate`.
     """
+    return await _evaluated(
+        environments,
+        model,
+        directory=directory,
+        resume=resume,
+        progress=progress,
+        credentials=credentials,
+        **settings,
+    )
+
+
+async def _evaluated(
+    environments: Target | Sequence[Target],
+    model: str | Sequence[str] | None,
+    *,
+    directory: str | PathLike[str] | None,
+    **more: Any,
+) -> Run | dict[str, Run]:
+    if model is None or isinstance(model, str):
+        return await _with_one_model(environments, model, directory=directory, **more)
+    models = list(model)
+    if not models or len(set(models)) < len(models):
+        raise ConfigError(f"evaluate(): name each model once, and at least one; not {models}")
+    runs: dict[str, Run] = {}
+    for number, name in enumerate(models, 1):
+        own = None if directory is None else Path(directory) / model_folder(number, name)
+        runs[name] = await _with_one_model(environments, name, directory=own, **more)
+    return runs
+
+
+async def _with_one_model(
+    environments: Target | Sequence[Target],
+    model: str | None,
+    *,
+    directory: str | PathLike[str] | None,
+    resume: bool,
+    progress: bool | None,
+    credentials: Credentials | None,
+    **settings: Any,
+) -> Run:
     targets = [environments] if isinstance(environments, str | PathLike | type) else list(environments)
     classes: list[AnyEnvironment] = [target for target in targets if isinstance(target, type)]
     names = [target.__name__ if isinstance(target, type) else os.fspath(target) for target in targets]
