@@ -2,14 +2,14 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from aiohttp import web
 from mcp_types import Tool
 from pydantic import JsonValue
 
-from rollouthub import Media, Message, Sampling, segments
+from rollouthub import Message, Sampling, Text, picture, segments
 from rollouthub.engine.recorder import Recorder
 from rollouthub.errors import ConfigError, ContextLimitError, ModelError
 from rollouthub.messages import user
@@ -20,10 +20,11 @@ from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import open_lane, open_model
 from rollouthub.models.tokens.vllm_lane import TokensLane, open_tokens
 from rollouthub.values import Int32s
+from tests.engine.picture_world import png
 from tests.hub.test_rollout import rollout
 from tests.models.servers import AT_ONCE, ask
 from tests.models.tokens.chatml import ChatMl, odd_ids
-from tests.models.tokens.vllm_routes import VllmRoutes, sampled
+from tests.models.tokens.vllm_routes import IMAGE, Loses, VllmRoutes, picture_tokens, sampled
 
 ADD = Tool(name="add", input_schema={"type": "object", "properties": {"a": {"type": "integer"}}})
 END = ChatMl().end
@@ -207,11 +208,70 @@ async def test_calls_cost_what_their_tokens_do() -> None:
     assert reply.cost == (reply.usage.prompt_tokens + 2 * reply.usage.output_tokens) / 1e6
 
 
-async def test_pictures_are_for_the_direct_lane() -> None:
-    picture = Message(role="user", content=(Media(digest="cat", mime_type="image/png"),))
-    async with lane(VllmRoutes()) as model:
-        with pytest.raises(ModelError, match="--lane direct"):
-            await model.generate(ask(picture, media={"cat": b"c"}))
+SHADES = [png(1), png(2) + b"12", png(3) + b"123"]
+
+
+def shown(*raws: bytes, role: Literal["user", "tool"] = "user", call_id: str | None = None) -> Message:
+    """A message that shows pictures behind a word."""
+    parts = (Text(text="See:"), *(picture(raw) for raw in raws))
+    return Message(role=role, content=parts, tool_call_id=call_id)
+
+
+async def test_pictures_stand_at_their_places_behind_ids_that_were_sampled() -> None:
+    """The server renders other ids than it sampled, so that each later picture's place is another, too."""
+    routes, recorder = VllmRoutes(sampled(CALL), sampled(WORDS), sampled(WORDS)), Recorder()
+    conversation: list[Message] = [shown(SHADES[0], SHADES[1])]
+    async with lane(routes) as model:
+        for _ in range(3):
+            reply = await model.generate(ask(*conversation, tools=[ADD], session="r1"))
+            recorder.add_turn("agent", conversation, reply.message, reply, {}, 0.0)
+            calls = [shown(SHADES[2], role="tool", call_id=call.id) for call in reply.message.tool_requests]
+            conversation = [*conversation, reply.message, *(calls or [shown(SHADES[0])])]
+    assert routes.seen == [SHADES[:2], SHADES, [*SHADES, SHADES[0]]]
+    # Tensors are megabytes: what is only compared is rendered without them.
+    compared = [body for body in routes.asked["render"] if body.get("add_generation_prompt") is False]
+    assert {body.get("mm_payload") for body in compared if _has_pictures(body)} == {"none"}
+    (row,) = segments(rollout(turns=tuple(turn.close() for turn in recorder.turns)))
+    prompts = [asked["token_ids"] for asked in routes.asked["generate"]]
+    assert [row.token_ids.tolist()[: len(ids)] for ids in prompts] == prompts
+    counts = [picture_tokens(raw) for raw in (*SHADES, SHADES[0])]
+    assert row.token_ids.tolist().count(IMAGE) == sum(counts)
+    assert sum(row.loss_mask) == len(CALL) + 2 * len(WORDS)
+
+
+def _has_pictures(body: dict[str, Any]) -> bool:
+    return any(isinstance(message["content"], list) for message in body["messages"])
+
+
+async def test_a_policy_that_says_a_pictures_token_moves_no_picture() -> None:
+    routes = VllmRoutes(sampled([IMAGE, *WORDS]), sampled(WORDS))
+    first, second = shown(SHADES[0]), shown(SHADES[1])
+    async with lane(routes) as model:
+        reply = await model.generate(ask(first, session="r1"))
+        await model.generate(ask(first, reply.message, second, session="r1"))
+    (_, continued) = routes.asked["generate"]
+    assert continued["token_ids"].count(IMAGE) == picture_tokens(SHADES[0]) + 1 + picture_tokens(SHADES[1])
+    assert routes.seen == [SHADES[:1], SHADES[:2]]
+
+
+@pytest.mark.parametrize(
+    ("loses", "said"),
+    [
+        ("pictures", "shows 1 pictures, sounds or files, and the server's rendering has 0"),
+        ("tensors", "without its features"),
+        ("mask", r"PlaceholderRangeInfo of vLLM 0\.32 lacks is_embed"),
+    ],
+)
+async def test_a_picture_that_the_model_would_not_see_is_refused_before_anything_is_sampled(
+    loses: Loses, said: str
+) -> None:
+    routes = VllmRoutes(sampled(WORDS))
+    routes.loses = loses
+    async with lane(routes) as model:
+        with pytest.raises(ModelError, match=rf"{said}.*--lane direct") as caught:
+            await model.generate(ask(shown(SHADES[0])))
+    assert not caught.value.retryable
+    assert routes.asked["generate"] == []
 
 
 async def test_what_is_not_the_callers_is_refused_before_any_call() -> None:

@@ -1,8 +1,10 @@
 """A server with vLLM's routes for token ids, as vLLM 0.32 answers them, over the tests' own tokenizer."""
 
+import base64
+import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 from aiohttp import web
 
@@ -11,16 +13,30 @@ from tests.models.servers import serving
 from tests.models.tokens.chatml import ChatMl
 
 SWITCHED_OFF = "Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out to enable them."
+IMAGE, BREAK = 1001, 1002
+"""Ids of a picture's own tokens, and of one that some models write between its rows."""
+_MARK = "\x01"
+Loses = Literal["nothing", "pictures", "tensors", "mask"]
+"""What a server does not give back: a picture altogether, its tensors, or which tokens of its place are its own."""
+
+
+def picture_tokens(raw: bytes) -> int:
+    """How many tokens the server's model sees of a picture."""
+    return 2 + len(raw) % 5
 
 
 class VllmRoutes:
     """Renders, gives scripted choices, reads answers; keeps what it was asked by route."""
+
+    loses: Loses = "nothing"
 
     def __init__(self, *choices: dict[str, Any] | web.Response) -> None:
         self.tokenizer = ChatMl()
         self.choices = list(choices)
         self.asked: dict[str, list[dict[str, Any]]] = {"render": [], "generate": [], "derender": []}
         self.headers: list[dict[str, str]] = []
+        self.seen: list[list[bytes]] = []
+        """The pictures of each prompt that was answered."""
         self.is_down = False
 
     async def _render(self, request: web.Request) -> web.Response:
@@ -28,19 +44,46 @@ class VllmRoutes:
         self.asked["render"].append(body)
         if self.is_down:
             return web.json_response({"error": {"message": "down"}}, status=503)
+        shown: list[bytes] = []
         text = self.tokenizer.apply_chat_template(
-            [{**message, "content": message.get("content") or ""} for message in body["messages"]],
+            [{**message, "content": _written(message.get("content"), shown)} for message in body["messages"]],
             tools=body.get("tools"),
             add_generation_prompt=body.get("add_generation_prompt", True),
             tokenize=False,
         )
         sampling = {"temperature": body.get("temperature", 0.6), "top_k": body.get("top_k", 20), "max_tokens": 99}
         ids = self.tokenizer.encode(text, add_special_tokens=False)
-        return web.json_response({"token_ids": ids, "sampling_params": sampling})
+        ids, features = self._placed(ids, shown, gives_tensors=body.get("mm_payload") != "none")
+        return web.json_response({"token_ids": ids, "sampling_params": sampling, "features": features})
+
+    def _placed(
+        self, written: list[int], shown: list[bytes], *, gives_tensors: bool
+    ) -> tuple[list[int], dict[str, Any] | None]:
+        """The ids with each picture's own, and what the server says of them."""
+        (mark,) = self.tokenizer.encode(_MARK, add_special_tokens=False)
+        ids, places, left = list[int](), list[dict[str, int]](), iter(shown)
+        for token in written:
+            if token != mark:
+                ids.append(token)
+                continue
+            count = picture_tokens(next(left))
+            places.append({"offset": len(ids), "length": count})
+            ids += [IMAGE] * (count - 1) + [BREAK if self.loses == "mask" else IMAGE]
+        if not shown or self.loses == "pictures":
+            return ids, None
+        tensors = [base64.b64encode(raw).decode() for raw in shown]
+        return ids, {
+            "mm_hashes": {"image": [hashlib.sha256(raw).hexdigest() for raw in shown]},
+            "mm_placeholders": {"image": places},
+            "kwargs_data": {"image": tensors} if gives_tensors and self.loses != "tensors" else None,
+            "mm_metadata": None,
+        }
 
     async def _generate(self, request: web.Request) -> web.Response:
         self.headers.append(dict(request.headers))
-        self.asked["generate"].append(await request.json())
+        body = await request.json()
+        self.asked["generate"].append(body)
+        self.seen.append(_seen(body))
         choice = self.choices[len(self.asked["generate"]) - 1]
         if isinstance(choice, web.Response):
             return choice
@@ -78,6 +121,31 @@ class VllmRoutes:
             app.router.add_post("/v1/chat/completions/derender", self._derender if is_on else refuse)
         async with serving(app) as url:
             yield url
+
+
+def _written(content: str | list[dict[str, Any]] | None, shown: list[bytes]) -> str:
+    """A message's content as the template gets it: a mark in each picture's place."""
+    if not isinstance(content, list):
+        return content or ""
+    urls: list[str] = [part["image_url"]["url"] for part in content if part["type"] == "image_url"]
+    shown += [base64.b64decode(url.partition(",")[2]) for url in urls]
+    return "".join(f"[{_MARK}]" if part["type"] == "image_url" else part["text"] for part in content)
+
+
+def _seen(body: dict[str, Any]) -> list[bytes]:
+    """The pictures of a prompt of ids, each at the place that the request names."""
+    features: dict[str, Any] | None = body.get("features")
+    if features is None:
+        assert IMAGE not in body["token_ids"], "a prompt with a picture's tokens and without the picture"
+        return []
+    raws = [base64.b64decode(each) for each in features["kwargs_data"]["image"]]
+    places = features["mm_placeholders"]["image"]
+    assert features["mm_hashes"]["image"] == [hashlib.sha256(raw).hexdigest() for raw in raws]
+    for raw, place in zip(raws, places, strict=True):
+        begin, end = place["offset"], place["offset"] + place["length"]
+        assert body["token_ids"][begin:end] == [IMAGE] * picture_tokens(raw)
+        assert IMAGE not in body["token_ids"][begin - 1 : begin] + body["token_ids"][end : end + 1]
+    return raws
 
 
 def sampled(ids: list[int], **more: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 from mcp_types import Tool
 
 from rollouthub.messages import Message
+from rollouthub.models.tokens.placed_media import PlacedMedia
 
 
 class ChatFormat(Protocol):
@@ -62,6 +63,28 @@ class ShowingChatFormat(ChatFormat, Protocol):
         media: Mapping[str, bytes],
     ) -> list[int]:
         """The ids of a conversation with media; `media` has their bytes by digest. Otherwise as `render`.
+
+        Raises:
+            ModelError: the conversation cannot be rendered in this format.
+        """
+        ...
+
+
+@runtime_checkable
+class PlacingChatFormat(ChatFormat, Protocol):
+    """A format that also renders pictures, and says where in the ids each is, for an engine that needs to be told."""
+
+    async def render_placed(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        *,
+        add_generation_prompt: bool,
+        media: Mapping[str, bytes],
+    ) -> tuple[list[int], tuple[PlacedMedia, ...]]:
+        """The ids of a conversation with media, and the media in the ids' order. Otherwise as `render_shown`.
+
+        A conversation without a generation prompt is only compared, so its media may lack their features.
 
         Raises:
             ModelError: the conversation cannot be rendered in this format.

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mcp_types import Tool
 
@@ -24,6 +24,8 @@ class TokenizedConversation:
     tools: tuple[Tool, ...]
     added: Int32s
     """The added token ids, those of the answer last."""
+    media_offsets: tuple[int, ...] = ()
+    """The index of the first token of each picture or sound in the whole conversation's ids, where a format says it."""
 
     @property
     def message_count(self) -> int:
@@ -76,7 +78,7 @@ class Sessions:
         self._held.move_to_end(session)
         if len(known) >= _MOST_ANSWERS:
             known.clear()
-            held = TokenizedConversation(None, 0, whole(held), held.tools, held.ids())
+            held = replace(held, parent=None, start=0, messages=whole(held), added=held.ids())
         known.append(held)
         while len(self._held) > self._capacity:
             self._held.popitem(last=False)

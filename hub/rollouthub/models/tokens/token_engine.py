@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from rollouthub.generation import Sampling
+from rollouthub.models.tokens.placed_media import PlacedMedia
 
 _T = TypeVar("_T")
 
@@ -73,4 +74,15 @@ class TokenEngine(Protocol):
         order in which the prompt shows them, by digest; a repeated one has `#2` after its digest. An exception fails
         the call: a `ModelError` states itself whether it is retryable, any other exception is treated as retryable.
         """
+        ...
+
+
+@runtime_checkable
+class PlacingTokenEngine(TokenEngine, Protocol):
+    """An engine that takes media as a `PlacingChatFormat` rendered them."""
+
+    async def sample_placed(
+        self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str, placed: Sequence[PlacedMedia]
+    ) -> Sampled:
+        """Sample an answer after a prompt with media; `placed` are in the prompt's order. Otherwise as `sample`."""
         ...

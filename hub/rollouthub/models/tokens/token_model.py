@@ -3,24 +3,26 @@
 import logging
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import anyio
 from mcp_types import Tool
 
 from rollouthub.errors import ContextLimitError, HubError, ModelError, describe, first_error
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
-from rollouthub.messages import Message
+from rollouthub.messages import Message, media_of
 from rollouthub.models.text_ends import text_ends
 from rollouthub.models.tokens.chat_format import (
     ChatFormat,
+    PlacingChatFormat,
     PromptedChatFormat,
     ShowingChatFormat,
     SpellingChatFormat,
 )
 from rollouthub.models.tokens.engine_messages import cut, named, shown_media
+from rollouthub.models.tokens.placed_media import PlacedMedia, continued
 from rollouthub.models.tokens.session_tokens import Sessions, TokenizedConversation
-from rollouthub.models.tokens.token_engine import Sampled, TokenEngine
+from rollouthub.models.tokens.token_engine import PlacingTokenEngine, Sampled, TokenEngine
 from rollouthub.rollout import Usage
 from rollouthub.values import Float32s, Int32s
 
@@ -30,6 +32,27 @@ _SESSIONS = 2048
 _MOST_VERSION = 2**31 - 1
 _PROBE = (Message(role="user", content="a"), Message(role="assistant", content="b"))
 _PROBE_OTHER = (_PROBE[0], Message(role="assistant", content="c"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """A prompt's ids, the stored conversation that they continue, and the media whose places a format told."""
+
+    held: TokenizedConversation | None
+    ids: Int32s
+    placed: tuple[PlacedMedia, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Rendered:
+    """A rendered conversation."""
+
+    ids: list[int]
+    placed: tuple[PlacedMedia, ...] = ()
+
+    def alone(self) -> _Prompt:
+        """The prompt that continues nothing."""
+        return _Prompt(None, _packed(self.ids), self.placed)
 
 
 class TokenModel:
@@ -80,9 +103,10 @@ class TokenModel:
             raise ModelError(f"{self._name}: no answer within {request.timeout_seconds:g} s") from error
 
     async def _generate(self, request: ModelRequest) -> ModelReply:
-        held, prompt = await self._prompt(request)
+        found = await self._prompt(request)
+        held, prompt = found.held, found.ids
         sampling = self._within_context(request.sampling, len(prompt))
-        sampled = await self._sample(prompt, sampling, request)
+        sampled = await self._sample(found, sampling, request)
         message = await self._parse(prompt, sampled, request.tools)
         if sampling.stop and sampled.finish_reason == "stop":
             message = cut(message, sampling.stop)
@@ -101,27 +125,25 @@ class TokenModel:
                     (*request.messages[start:], reply.message),
                     tuple(request.tools),
                     prompt[before:] + reply.output_token_ids,
+                    tuple(each.offset for each in found.placed),
                 ),
             )
         return reply
 
-    async def _sample(self, prompt: Int32s, sampling: Sampling, request: ModelRequest) -> Sampled:
+    async def _sample(self, prompt: _Prompt, sampling: Sampling, request: ModelRequest) -> Sampled:
         """Call the engine, and continue an aborted answer up to `max_breaks` times.
 
         Raises:
             ModelError: the engine failed, or aborted the answer once more.
         """
-        media = shown_media(request.messages, request.media)
         sampled = Sampled((), (), "abort")
         for breaks in range(self._max_breaks + 1):
             count = len(sampled.token_ids)
             if breaks and sampling.max_tokens is not None and count >= sampling.max_tokens:
                 return replace(sampled, finish_reason="length")
-            ids = [*prompt, *sampled.token_ids]
+            ids = [*prompt.ids, *sampled.token_ids]
             try:
-                more = await self._engine.sample(
-                    ids, on_from(sampling, count, breaks), session=request.session, media=media
-                )
+                more = await self._ask_engine(ids, prompt.placed, on_from(sampling, count, breaks), request)
             except (HubError, TimeoutError):
                 raise
             except Exception as error:  # an engine may raise any exception
@@ -130,6 +152,14 @@ class TokenModel:
             if not sampled.is_broken_off:
                 return sampled
         raise ModelError(f"{self._name}: the engine broke off the answer ({sampled.finish_reason})")
+
+    async def _ask_engine(
+        self, ids: Sequence[int], placed: Sequence[PlacedMedia], sampling: Sampling, request: ModelRequest
+    ) -> Sampled:
+        engine, session = self._engine, request.session
+        if placed and isinstance(engine, PlacingTokenEngine):
+            return await engine.sample_placed(ids, sampling, session=session, placed=placed)
+        return await engine.sample(ids, sampling, session=session, media=shown_media(request.messages, request.media))
 
     async def _parse(self, prompt: Int32s, sampled: Sampled, tools: Sequence[Tool]) -> Message:
         words = sampled.token_ids[: len(sampled.token_ids) - sampled.ending]
@@ -140,34 +170,48 @@ class TokenModel:
             return await chat.parse_after(prompt.tolist(), words, tools)
         return await chat.parse(words, tools)
 
-    async def _prompt(self, request: ModelRequest) -> tuple[TokenizedConversation | None, Int32s]:
-        """The prompt's ids, and the stored conversation that they continue, if its ids could be kept."""
+    async def _prompt(self, request: ModelRequest) -> _Prompt:
+        """The prompt, which continues a stored conversation if its ids could be kept."""
         messages, tools = request.messages, request.tools
         held = self._sessions.find(request.session, messages, tools) if request.session else None
         if held is None:
-            return None, _packed(await self._render(messages, request, add_generation_prompt=True))
+            return (await self._render(messages, request, add_generation_prompt=True)).alone()
         base, full = await self._rendered(messages[: held.message_count], request)
         if base is None:
-            return None, _packed(full)
+            return full.alone()
         ids = held.ids()
-        suffix = await self._suffix(base, full, ids)
-        return (None, _packed(full)) if suffix is None else (held, ids + _packed(suffix))
+        suffix = await self._suffix(base.ids, full.ids, ids)
+        if suffix is None:
+            return full.alone()
+        prompt = ids + _packed(suffix)
+        placed = full.placed and continued(
+            full.placed, held.media_offsets, known=len(base.ids), rendered=full.ids, prompt=prompt.tolist()
+        )
+        return full.alone() if placed is None else _Prompt(held, prompt, placed)
 
     async def _render(
         self, messages: Sequence[Message], request: ModelRequest, *, add_generation_prompt: bool
-    ) -> list[int]:
+    ) -> _Rendered:
         chat, tools = self._chat, request.tools
+        if isinstance(chat, PlacingChatFormat) and media_of(messages):
+            return _Rendered(
+                *await chat.render_placed(
+                    messages, tools, add_generation_prompt=add_generation_prompt, media=request.media
+                )
+            )
         media = request.media or shown_media(messages, request.media)
         if media and isinstance(chat, ShowingChatFormat):
-            return await chat.render_shown(messages, tools, add_generation_prompt=add_generation_prompt, media=media)
-        return await chat.render(messages, tools, add_generation_prompt=add_generation_prompt)
+            return _Rendered(
+                await chat.render_shown(messages, tools, add_generation_prompt=add_generation_prompt, media=media)
+            )
+        return _Rendered(await chat.render(messages, tools, add_generation_prompt=add_generation_prompt))
 
-    async def _rendered(self, known: Sequence[Message], request: ModelRequest) -> tuple[list[int] | None, list[int]]:
+    async def _rendered(self, known: Sequence[Message], request: ModelRequest) -> tuple[_Rendered | None, _Rendered]:
         """The known part of a conversation, and the whole with a generation prompt; both are rendered concurrently.
 
         The first is None if the template refuses a conversation that ends with an answer.
         """
-        base, full = list[list[int]](), list[int]()
+        base, full = list[_Rendered](), _Rendered([])
 
         async def render_known() -> None:
             try:

@@ -5,20 +5,15 @@ from typing import Any
 
 import msgspec
 from mcp_types import Tool
-from msgspec import Struct
 
-from rollouthub.errors import ModelError
-from rollouthub.messages import Message, Text
+from rollouthub.messages import Message
 from rollouthub.models.direct.chat_wire import ToolSchemas, to_wire
 from rollouthub.models.direct.completion import BadAnswer, as_reply, parse_answer
-from rollouthub.models.tokens.vllm_server import DERENDER, PROBE, RENDER, VllmServer
+from rollouthub.models.tokens.placed_media import PlacedMedia
+from rollouthub.models.tokens.vllm_features import Rendered, placed_media
+from rollouthub.models.tokens.vllm_server import DERENDER, MOST_FEATURES_BYTES, PROBE, RENDER, VllmServer
 
-
-class _Rendered(Struct, gc=False):
-    token_ids: list[int]
-
-
-_decoder = msgspec.json.Decoder(_Rendered)
+_decoder = msgspec.json.Decoder(Rendered)
 _SEED = 8
 """How many of a prompt's last ids are sent for detokenization."""
 
@@ -38,23 +33,36 @@ class VllmChatFormat:
 
         Raises:
             ContextLimitError: the conversation is too long.
-            ModelError: the server failed, or the conversation shows pictures or sounds.
+            ModelError: the server failed, or lost a picture or sound of the conversation.
         """
-        for message in messages:
-            if not isinstance(message.content, str) and not all(isinstance(part, Text) for part in message.content):
-                raise ModelError(
-                    f"{self._server.name}: the tokens lane carries words alone, and the conversation shows pictures or "
-                    "sounds; take --lane direct",
-                    retryable=False,
-                )
-        body = self._body([to_wire(message, {}, with_reasoning=True) for message in messages], tools)
+        ids, _ = await self.render_placed(messages, tools, add_generation_prompt=add_generation_prompt, media={})
+        return ids
+
+    async def render_placed(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        *,
+        add_generation_prompt: bool,
+        media: Mapping[str, bytes],
+    ) -> tuple[list[int], tuple[PlacedMedia, ...]]:
+        """The ids of a conversation, and the pictures and sounds in it with what the model is given of each.
+
+        Raises:
+            ContextLimitError: the conversation is too long.
+            ModelError: the server failed, lost a medium, or could not be told where it is.
+        """
+        body = self._body([to_wire(message, media, with_reasoning=True) for message in messages], tools)
         if not add_generation_prompt:
-            body["add_generation_prompt"] = False
-        answer, _ = await self._server.call(RENDER, body)
+            # Only compared: without the pictures' tensors, which are megabytes.
+            body |= {"add_generation_prompt": False, "mm_payload": "none"}
+        answer, _ = await self._server.call(RENDER, body, most_bytes=MOST_FEATURES_BYTES)
         try:
-            return _decoder.decode(answer).token_ids
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            rendered = _decoder.decode(answer)
+            placed = placed_media(rendered, messages, self._server.name)
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
             raise self._server.bad_answer(RENDER, error) from None
+        return rendered.token_ids, placed
 
     async def parse(self, token_ids: Sequence[int], tools: Sequence[Tool]) -> Message:
         """The message in sampled ids."""

@@ -9,7 +9,9 @@ from msgspec import Struct
 from rollouthub.errors import ModelError
 from rollouthub.generation import Sampling
 from rollouthub.models.direct.chat_wire import write_sampling
+from rollouthub.models.tokens.placed_media import PlacedMedia
 from rollouthub.models.tokens.token_engine import Sampled
+from rollouthub.models.tokens.vllm_features import written_features
 from rollouthub.models.tokens.vllm_server import GENERATE, PROBE, RENDER, VllmServer
 
 RESERVED = frozenset(
@@ -75,14 +77,30 @@ class VllmTokenEngine:
             ModelError: the server failed, or refused.
         """
         if media:
-            raise ModelError(f"{self._server.name}: the tokens lane carries words alone", retryable=False)
+            raise ModelError(
+                f"{self._server.name}: the conversation shows pictures or sounds, and nobody rendered them",
+                retryable=False,
+            )
+        return await self.sample_placed(prompt_ids, sampling, session=session, placed=())
+
+    async def sample_placed(
+        self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str, placed: Sequence[PlacedMedia]
+    ) -> Sampled:
+        """Sample an answer after a prompt of token ids, in which media are at these places.
+
+        Raises:
+            ContextLimitError: the prompt is too long.
+            ModelError: the server failed, or refused.
+        """
         parameters = {**await self._converted(sampling), "logprobs": 0}
         # Left out, the server takes what is left of the context.
         if sampling.max_tokens is not None:
             parameters["max_tokens"] = sampling.max_tokens
         if sampling.seed is not None:
             parameters["seed"] = sampling.seed
-        body = {"token_ids": prompt_ids, "sampling_params": parameters}
+        body: dict[str, Any] = {"token_ids": prompt_ids, "sampling_params": parameters}
+        if placed:
+            body["features"] = written_features(placed, self._server.name)
         answer, failures = await self._server.call(GENERATE, body, session=session)
         try:
             choice = _generated.decode(answer).choices[0]

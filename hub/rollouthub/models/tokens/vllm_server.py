@@ -25,6 +25,8 @@ GENERATE = "/inference/v1/generate"
 DERENDER = "/v1/chat/completions/derender"
 PROBE: list[dict[str, str]] = [{"role": "user", "content": "a"}]
 """A conversation for requests in which only the other fields matter."""
+MOST_FEATURES_BYTES = 2**30
+"""Most bytes of a rendered conversation with pictures: one of a megapixel takes some 17 MB in base64."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -63,7 +65,9 @@ class VllmServer:
     def __repr__(self) -> str:
         return f"VllmServer({self._owner!r})"
 
-    async def call(self, route: str, body: dict[str, Any], *, session: str = "") -> tuple[bytes, int]:
+    async def call(
+        self, route: str, body: dict[str, Any], *, session: str = "", most_bytes: int = MAX_ANSWER_BYTES
+    ) -> tuple[bytes, int]:
         """The body of a route's answer, and how many tries failed before; the caller's deadline covers all tries.
 
         Raises:
@@ -77,7 +81,7 @@ class VllmServer:
         failures = 0
         while True:
             try:
-                return await self._try(route, sent, headers), failures
+                return await self._try(route, sent, headers, most_bytes), failures
             except TryFailed as failed:
                 failures += 1
                 error = failed.as_error(self._owner, failures, self._redact)
@@ -89,11 +93,11 @@ class VllmServer:
             logger.debug("%s; trying again in %.2f s", error, wait)
             await anyio.sleep(wait)
 
-    async def _try(self, route: str, body: bytes, headers: dict[str, str]) -> bytes:
+    async def _try(self, route: str, body: bytes, headers: dict[str, str], most_bytes: int = MAX_ANSWER_BYTES) -> bytes:
         try:
             async with self._pool.open("POST", URL(self._root + route), body, headers) as response:
                 if response.status == 200:
-                    return await response.read(MAX_ANSWER_BYTES)
+                    return await response.read(most_bytes)
                 body, endpoint = await response.beginning(MAX_REFUSAL_BYTES), self.endpoint
                 sent_key = endpoint.api_key is not None
                 raise _missing(route, response.status, body) or refusal(

@@ -1,0 +1,95 @@
+"""The features of pictures and sounds, which a vLLM server renders and takes back beside token ids.
+
+As `MultiModalFeatures` of vLLM 0.32 has them (vllm/entrypoints/scale_out/token_in_token_out/protocol.py).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from rollouthub.errors import ModelError
+from rollouthub.messages import Message, media_of
+from rollouthub.models.tokens.placed_media import PlacedMedia
+
+_NONE = msgspec.Raw(b"null")
+
+
+class _Range(Struct, gc=False):
+    offset: int
+    length: int
+
+
+class _Features(Struct):
+    mm_hashes: dict[str, list[str]]
+    mm_placeholders: dict[str, list[_Range]]
+    kwargs_data: dict[str, list[msgspec.Raw]] | None = None
+
+
+class Rendered(Struct):
+    """A rendered conversation."""
+
+    token_ids: list[int]
+    features: _Features | None = None
+
+
+def placed_media(rendered: Rendered, messages: Sequence[Message], server: str) -> tuple[PlacedMedia, ...]:
+    """The media of a rendered conversation, in the order of its ids.
+
+    Raises:
+        ModelError: a medium is missing, or the server could not be told where its tokens are.
+    """
+    features, found = rendered.features, list[PlacedMedia]()
+    if features is not None:
+        inputs = features.kwargs_data or {}
+        for modality, keys in features.mm_hashes.items():
+            ranges = features.mm_placeholders.get(modality, ())
+            given = inputs.get(modality) or [_NONE] * len(keys)
+            for key, each, raw in zip(keys, ranges, given, strict=True):
+                content = b"" if raw == _NONE else bytes(raw)
+                found.append(PlacedMedia(modality, key, each.offset, each.length, content))
+    shown = len(media_of(messages))
+    if len(found) != shown:
+        raise ModelError(
+            f"{server}: the conversation shows {shown} pictures, sounds or files, and the server's rendering has "
+            f"{len(found)}; take --lane direct, which sends them as they are",
+            retryable=False,
+        )
+    for each in found:
+        _check_place(each, rendered.token_ids, server)
+    return tuple(sorted(found, key=lambda each: each.offset))
+
+
+def _check_place(each: PlacedMedia, ids: Sequence[int], server: str) -> None:
+    """Refuse a medium some of whose tokens are not its own: vLLM's request says where it is by offset and length alone,
+    and its engine would take marks between the tokens of a picture for parts of it.
+    """
+    tokens = set(ids[each.offset : each.offset + each.length])
+    if len(tokens) != 1 or each.offset + each.length > len(ids):
+        raise ModelError(
+            f"{server}: this model writes other tokens between those of one {each.modality}, and vLLM's "
+            "/inference/v1/generate takes a place without them (PlaceholderRangeInfo of vLLM 0.32 lacks is_embed, "
+            "vllm/entrypoints/scale_out/token_in_token_out/protocol.py); take --lane direct",
+            retryable=False,
+        )
+
+
+def written_features(placed: Sequence[PlacedMedia], server: str) -> dict[str, Any]:
+    """The field `features` of a request for an answer.
+
+    Raises:
+        ModelError: the server gave no features of a medium, so that it would look for it in its cache.
+    """
+    hashes, ranges, inputs = dict[str, list[str]](), dict[str, list[_Range]](), dict[str, list[msgspec.Raw]]()
+    for each in placed:
+        if not each.features:
+            raise ModelError(
+                f"{server}: the server rendered a conversation's {each.modality} without its features; "
+                "take --lane direct",
+                retryable=False,
+            )
+        hashes.setdefault(each.modality, []).append(each.key)
+        ranges.setdefault(each.modality, []).append(_Range(each.offset, each.length))
+        inputs.setdefault(each.modality, []).append(msgspec.Raw(each.features))
+    return {"mm_hashes": hashes, "mm_placeholders": ranges, "kwargs_data": inputs}
