@@ -1,7 +1,8 @@
 """A task's picture, for agents outside: an MCP client is shown it, and each dialect takes it to the model."""
 
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anthropic
@@ -10,12 +11,20 @@ import pytest
 from mcp import Client
 from mcp_types import ImageContent, TextContent
 
-from rollouthub import Outcome
+from rollouthub import ModelReply, ModelRequest, Outcome
+from rollouthub.generation import Model
 from rollouthub.hosting import InProcessHost
 from rollouthub.messages import digest_of, media_of
+from rollouthub.models.config import Lane, ModelConfig
+from rollouthub.models.credentials import Credentials
+from rollouthub.models.mock.mock_model import MockModel
+from rollouthub.models.mock.mock_server import ModelServer, listening
+from rollouthub.models.resolve import open_lane
 from rollouthub.protocols import SeatAddress
 from tests.engine.picture_world import TASK, TOOL, PictureConfig, PictureWorld
 from tests.gateway.outside import harness
+from tests.models.tokens.chatml import odd_ids
+from tests.models.tokens.vllm_routes import VllmRoutes, sampled
 
 Shown = list[TextContent | ImageContent]
 Ask = Callable[[SeatAddress, Shown], Awaitable[None]]
@@ -59,10 +68,47 @@ async def messages(address: SeatAddress, shown: Shown) -> None:
 
 
 DIALECTS: tuple[Ask, ...] = (chat, responses, messages)
+LANES: tuple[Lane, ...] = ("direct", "litellm", "tokens")
 
 
+class Upstream:
+    """A mock model behind a server, which keeps the pictures that arrived there."""
+
+    name = "mock/say"
+
+    def __init__(self) -> None:
+        self.seen: list[list[bytes]] = []
+        self._mock = MockModel(ModelConfig(name=self.name))
+
+    async def generate(self, request: ModelRequest) -> ModelReply:
+        """What the mock says."""
+        self.seen.append([request.media[part.digest] for part in media_of(request.messages)])
+        return await self._mock.generate(request)
+
+
+@asynccontextmanager
+async def model_over(lane: Lane) -> AsyncGenerator[tuple[Model, list[list[bytes]]]]:
+    """A model over real HTTP on a lane, and the pictures that arrived at its server, by call."""
+    config = ModelConfig(name="hosted_vllm/served", lane=lane)
+    async with AsyncExitStack() as stack:
+        if lane == "tokens":
+            routes = VllmRoutes(sampled(odd_ids("dark", 1)))
+            url, seen = await stack.enter_async_context(routes.serve()), routes.seen
+        else:
+            upstream = Upstream()
+            server = ModelServer(upstream, ("served",))
+            port = await stack.enter_async_context(listening(server, "127.0.0.1", 0))
+            url, seen = f"http://127.0.0.1:{port}/v1", upstream.seen
+        yield await stack.enter_async_context(open_lane(config, url, Credentials())), seen
+
+
+# litellm serialises garbage through pydantic, which says so.
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+@pytest.mark.parametrize("lane", LANES)
 @pytest.mark.parametrize("ask", DIALECTS, ids=lambda ask: ask.__name__)
-async def test_a_picture_goes_through_an_mcp_client_and_a_dialect_to_the_model_as_it_was(ask: Ask) -> None:
+async def test_a_picture_goes_through_an_mcp_client_a_dialect_and_a_lane_to_the_server_as_it_was(
+    ask: Ask, lane: Lane
+) -> None:
     seen: list[Shown] = []
 
     async def play(address: SeatAddress) -> None:
@@ -76,15 +122,12 @@ async def test_a_picture_goes_through_an_mcp_client_and_a_dialect_to_the_model_a
             seen.append([block for block in looked.content if isinstance(block, ImageContent)])
 
     host = InProcessHost("pictures", PictureWorld, PictureConfig())
-    async with harness(["dark"], host) as made:
-        rollout = await made.play(play)
-        assert made.model is not None
-        (request,) = made.model.requests
+    async with harness(host=host) as made, model_over(lane) as (model, arrived):
+        rollout = await made.play(play, model=model)
     (task, tool) = seen
     assert [base64.b64decode(block.data) for block in task if isinstance(block, ImageContent)] == [TASK]
     assert [base64.b64decode(block.data) for block in tool if isinstance(block, ImageContent)] == [TOOL]
-    (part,) = media_of(request.messages)
-    assert request.media[part.digest] == TASK
-    assert (part.digest, part.mime_type) == (digest_of(TASK), "image/png")
+    assert arrived == [[TASK]]
     assert rollout.outcome is Outcome.SCORED, rollout.faults
-    assert [part.digest for turn in rollout.turns for part in media_of(turn.messages)] == [digest_of(TASK)]
+    shown = [part for turn in rollout.turns for part in media_of(turn.messages)]
+    assert [(part.digest, part.mime_type) for part in shown] == [(digest_of(TASK), "image/png")]
