@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rollouthub import Media, Message, Public, Rollout, Score
+from rollouthub import Media, Message, Public, Rollout, Score, Text
 from rollouthub.errors import ConfigError, ContextLimitError
 from rollouthub.export import NotTrainable, Refusal, RefusalReason, TaskReference, TrainingRow, training_rows
 from rollouthub.generation import Sampling
@@ -161,6 +161,15 @@ def test_a_data_set_names_tasks_and_holds_no_answers() -> None:
     assert task_of(row) == TaskReference("arithmetic", "train", "train/0")
     assert row["agent_name"] == "rollouthub"
     assert set(json.loads(row["reward_model"]["ground_truth"])) == {"environment", "split", "task_id"}
+
+
+def test_no_row_for_verls_own_loop_loses_a_tasks_pictures() -> None:
+    part = Media(digest="sha256:" + "1" * 64, mime_type="image/png")
+    task = Public(id="a", prompt=(Message(role="user", content=(Text(text="Look:"), part)),))
+    (row,) = prompt_rows([task], "gallery", "test")
+    assert row["prompt"] == [{"role": "user", "content": "Look:"}]
+    with pytest.raises(ConfigError, match="shows pictures, and a row for veRL's own loop has words alone"):
+        list(prompt_rows([task], "gallery", "test", agent_name=None))
 
 
 def test_a_row_that_names_no_task_is_refused() -> None:

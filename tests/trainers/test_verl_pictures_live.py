@@ -11,7 +11,8 @@ from rollouthub.messages import Media, Message
 from rollouthub.trainers import verl as ours
 from rollouthub.trainers.pictures.picture_chat_format import PictureChatFormat
 from rollouthub.trainers.verl.verl_pictures import VerlPictures
-from tests.trainers.gallery import WIDTHS
+from tests.trainers.gallery import FRAME, WIDTHS, drawn
+from tests.trainers.seeing import same_pictures
 from tests.trainers.verl_seeing import GALLERY, Looker, seeing_model
 from tests.trainers.verl_set_up import System, prompts_batch, rows_of_tasks, verl_config
 
@@ -53,6 +54,24 @@ def test_verls_worker_gets_the_pictures_of_tools_in_its_rows(
     positions = data.batch["position_ids"]
     assert positions.shape[1] == 4
     assert not positions[0, 1].equal(positions[0, 2])
+
+
+def test_the_pictures_of_a_task_are_in_the_prompts_of_verls_rows(
+    system: System, processor: Any, tmp_path: Path
+) -> None:
+    client = Looker(system("verl.workers.rollout.replica").TokenOutput, shown=1)
+    config = verl_config(system, tmp_path, tmp_path / "seeing", environments=[GALLERY], set={"framed": True})
+    batch = prompts_batch(system, rows_of_tasks(tmp_path, 2, GALLERY, "test", set={"framed": True}), 1)
+    worker = system("verl.experimental.agent_loop.agent_loop").AgentLoopWorker(config, client)
+    data = asyncio.run(worker.generate_sequences(batch))
+    rows = ours.rows_of_data_proto(data)
+    assert [row.reward for row in rows] == [1.0, 1.0]
+    assert [len(asked["image_data"]) for asked in client.asked] in ([1, 2, 1, 2], [1, 1, 2, 2])
+    for place, (row, width) in enumerate(zip(rows, WIDTHS, strict=True)):
+        assert processor.image_token_id in row.prompt_ids
+        shown = data.non_tensor_batch["multi_modal_inputs"][place]
+        same_pictures(processor, [*row.prompt_ids, *row.response_ids], shown, [FRAME, drawn(width)])
+    assert {path.read_bytes() for path in (tmp_path / "runs").rglob("media/*")} == {FRAME, *map(drawn, WIDTHS)}
 
 
 async def test_what_a_policy_cannot_be_shown_is_refused(system: System, processor: Any, tmp_path: Path) -> None:

@@ -43,9 +43,9 @@ def seeing_model(system: System, folder: Path, monkeypatch: pytest.MonkeyPatch) 
 class Looker:
     """Stands where veRL's `LLMServerClient` does: looks, and says how wide what it was shown is."""
 
-    def __init__(self, output: Any) -> None:
-        """`output` is veRL's `TokenOutput`."""
-        self.output, self.end = output, ChatMl().end
+    def __init__(self, output: Any, shown: int = 0) -> None:
+        """`output` is veRL's `TokenOutput`; `shown` is how many pictures a task shows by itself."""
+        self.output, self.end, self.shown = output, ChatMl().end, shown
         self.asked: list[dict[str, Any]] = []
         self.said: dict[tuple[int, ...], list[int]] = {}
         """Each conversation at its end → the ids sampled last."""
@@ -58,7 +58,7 @@ class Looker:
     ) -> Any:
         pictures: list[Any] = shown.get("image_data") or []
         self.asked.append({"prompt_ids": prompt_ids, **shown})
-        words = f"It is {pictures[-1].width}." if pictures else LOOK
+        words = f"It is {pictures[-1].width}." if len(pictures) > self.shown else LOOK
         ids = [*odd_ids(words, len(self.asked)), self.end]
         self.said[(*prompt_ids, *ids)] = ids
         return self.output(

@@ -10,7 +10,7 @@ from typing import Any
 from rollouthub.errors import ConfigError
 from rollouthub.export import TaskReference
 from rollouthub.export.file_formats import file_format
-from rollouthub.messages import Message
+from rollouthub.messages import Message, media_of
 from rollouthub.plugins.extras import pip_install
 from rollouthub.store.atomic_files import complete_file
 from rollouthub.task import Public
@@ -27,9 +27,17 @@ def prompt_rows(
     out.
 
     `tasks` come from `RolloutWorker.tasks` or `Scorer.tasks`, which give only the public part.
+
+    Raises:
+        ConfigError: `agent_name` is None, and a task shows pictures, which veRL's own loop would play without them.
     """
     for index, task in enumerate(tasks):
         reference = str(TaskReference(environment, split, task.id))
+        if agent_name is None and not isinstance(task.prompt, str) and media_of(task.prompt):
+            raise ConfigError(
+                f"task {task.id!r} of {environment} shows pictures, and a row for veRL's own loop has words alone; "
+                "leave agent_name as it is, so that the hub plays it, or leave the task out"
+            )
         row: dict[str, Any] = {
             "data_source": environment,
             "prompt": prompt_messages(task),
@@ -43,7 +51,7 @@ def prompt_rows(
 
 
 def prompt_messages(task: Public) -> list[dict[str, str]]:
-    """A task's first messages as text-only chat messages; pictures and other media are left out."""
+    """A task's first messages as text-only chat messages; the hub's loop asks the environment for its pictures."""
     said = [Message(role="user", content=task.prompt)] if isinstance(task.prompt, str) else list(task.prompt)
     if task.system is not None:
         said.insert(0, Message(role="system", content=task.system))
