@@ -10,7 +10,8 @@ from typing import Any
 from rollouthub.errors import ConfigError
 from rollouthub.export import TaskReference
 from rollouthub.export.file_formats import file_format
-from rollouthub.messages import Message, media_of
+from rollouthub.export.task_rows import prompt_messages
+from rollouthub.messages import media_of
 from rollouthub.plugins.extras import pip_install
 from rollouthub.store.atomic_files import complete_file
 from rollouthub.task import Public
@@ -48,14 +49,6 @@ def prompt_rows(
         if agent_name is not None:
             row["agent_name"] = agent_name
         yield row
-
-
-def prompt_messages(task: Public) -> list[dict[str, str]]:
-    """A task's first messages as text-only chat messages; the hub's loop asks the environment for its pictures."""
-    said = [Message(role="user", content=task.prompt)] if isinstance(task.prompt, str) else list(task.prompt)
-    if task.system is not None:
-        said.insert(0, Message(role="system", content=task.system))
-    return [{"role": message.role, "content": message.text} for message in said]
 
 
 def write_prompts(rows: Iterable[dict[str, Any]], out: Path | str) -> int:
