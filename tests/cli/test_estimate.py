@@ -88,3 +88,30 @@ def test_one_task_gives_no_interval_and_says_so(hub: Inside) -> None:
     assert done.json["output_tokens"]["low"] is None
     assert "1 tasks of arithmetic are few: a larger --sample says more" in done.json["remarks"]
     assert any("the cost is not known" in remark for remark in done.json["remarks"])
+
+
+WORLD = str(Path(__file__).parents[1] / "engine" / "picture_world.py")
+SEEING = "hosted_vllm/Qwen2.5-VL-3B"
+SENT = 1 + 2
+"""Pictures in the prompts of one rollout: the task's in the first, and the user's beside it in the second."""
+SMALLEST = 6
+"""Tokens of a picture of one pixel, which Qwen2.5-VL scales up to two patches by two, and two marks."""
+
+
+def test_pictures_count_by_the_planned_models_rule_whoever_played_the_sample(hub: Inside) -> None:
+    hub("run", WORLD, "-m", "mock/say", "-o", "runs/shown")
+    asked = ("estimate", WORLD, "--from", "shown", "--repeats", "10", *PRICES, "--run-tokens", "1000")
+    words = hub(*asked, "-m", "mock/say", "--json").json
+    assert (words["picture_tokens"], words["rollouts"]) == (0, 10)
+    guess = hub(*asked, "-m", SEEING, "--json").json
+    assert guess["picture_tokens"] == 10 * SENT * SMALLEST
+    assert guess["prompt_tokens"]["value"] == words["prompt_tokens"]["value"] + 10 * SENT * SMALLEST
+    tokens = guess["prompt_tokens"]["value"] + guess["output_tokens"]["value"]
+    assert guess["cost"]["value"] == pytest.approx(tokens * 10 / 1e6)  # pyright: ignore[reportUnknownMemberType]  # untyped there
+    share = guess["limits"]["run_limits.max_tokens"]["share"]["value"]
+    assert share == pytest.approx(tokens / 1000)  # pyright: ignore[reportUnknownMemberType]  # untyped there
+    assert any(f"did not count pictures as {SEEING} does" in remark for remark in guess["remarks"])
+    other = hub(*asked, "-m", "hosted_vllm/another", "--json").json
+    assert other["picture_tokens"] == 10 * SENT * 2048
+    assert any("3 of 3 pictures and sounds sent are guessed as 2,048 tokens" in remark for remark in other["remarks"])
+    assert "of pictures" in hub(*asked, "-m", SEEING).out

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from rollouthub.analysis.sample_pictures import SamplePictures
 from rollouthub.analysis.sample_usage import EnvironmentSample, longest_of
 from rollouthub.engine.run_request import RunRequest
+from rollouthub.models.media_tokens import MEDIA_TOKENS
 from rollouthub.statistics.intervals import t_quantile
 from rollouthub.store import RoleUsage
 
@@ -68,6 +70,8 @@ class RunEstimate:
     use.
     """
     output_tokens: Projection
+    picture_tokens: float
+    """How many of the prompt tokens are pictures and sounds, by the model's rule or a guess."""
     cost: Projection | None
     """Cost in US dollars of all models; None where a price is unknown."""
     roles: dict[str, RoleUsage]
@@ -90,8 +94,11 @@ def estimate_run(
     planned: Mapping[str, Planned],
     request: RunRequest,
     bytes_per_rollout: float,
+    pictures: SamplePictures | None = None,
 ) -> RunEstimate:
-    """Estimate a run from a sample of each of its environments; no sample may be empty."""
+    """Estimate a run from a sample of each of its environments; no sample may be empty. The samples' prompt tokens
+    include those of `pictures`.
+    """
     parts = [(samples[name], planned[name]) for name in planned]
     rollouts = sum(plan.rollouts for plan in planned.values())
     amounts = {name: _total(parts, name) for name in ("prompt_tokens", "output_tokens", "calls", "cost", "seconds")}
@@ -107,6 +114,7 @@ def estimate_run(
         scored=sum(sample.scored for sample, _ in parts),
         prompt_tokens=amounts["prompt_tokens"],
         output_tokens=amounts["output_tokens"],
+        picture_tokens=0.0,
         cost=cost,
         roles=roles,
         seconds=seconds,
@@ -115,7 +123,11 @@ def estimate_run(
         limits=_limits(request, amounts, cost, roles, seconds),
         remarks=(),
     )
-    return replace(estimate, remarks=tuple(_remarks(estimate, parts, planned)))
+    remarks = _remarks(estimate, parts, planned)
+    if pictures is None or not pictures.sent:
+        return replace(estimate, remarks=tuple(remarks))
+    shown = pictures.tokens / estimate.sampled * rollouts
+    return replace(estimate, picture_tokens=shown, remarks=(*remarks, *_picture_remarks(pictures)))
 
 
 _Parts = Sequence[tuple[EnvironmentSample, Planned]]
@@ -240,4 +252,19 @@ def _remarks(estimate: RunEstimate, parts: _Parts, planned: Mapping[str, Planned
         remarks.append(f"what the models cost that are asked as {', '.join(unknown)} is not known, and not included")
     if estimate.cost is None:
         remarks.append("the cost is not known: give --price-prompt and --price-output")
+    return remarks
+
+
+def _picture_remarks(pictures: SamplePictures) -> list[str]:
+    """Remarks on how the tokens of pictures were counted."""
+    remarks: list[str] = []
+    if pictures.is_adjusted:
+        remarks.append(
+            f"the sample's model did not count pictures as {pictures.model} does: theirs are counted by their sides"
+        )
+    if pictures.guessed:
+        remarks.append(
+            f"{pictures.guessed:,} of {pictures.sent:,} pictures and sounds sent are guessed as {MEDIA_TOKENS:,} "
+            f"tokens each: no rule is known for {pictures.model} or their format"
+        )
     return remarks

@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rollouthub.models.prices import Price
@@ -34,18 +34,22 @@ class EnvironmentSample:
         return self.means["seconds"].tasks
 
 
-def read_sample(reader: RunReader, price: Price | None = None) -> dict[str, EnvironmentSample]:
+def read_sample(
+    reader: RunReader, price: Price | None = None, unreported: Mapping[str, int] | None = None
+) -> dict[str, EnvironmentSample]:
     """Read what a run's rollouts used, by environment.
 
     A given price replaces the recorded cost of the tokens of the model that plays; the recorded cost of role models is
-    added.
+    added. `unreported` are prompt tokens of groups that their calls did not report.
     """
     samples: dict[str, EnvironmentSample] = {}
     for name, rows in _by_task(reader):
         sample = samples.setdefault(name, EnvironmentSample())
         count = sum(row.effective for row in rows)
         for quantity, mean in sample.means.items():
-            mean.add(sum(_amount(quantity, row, price) for row in rows) / count, count)
+            unseen = 0 if unreported is None else unreported.get(rows[0].group_id, 0)
+            amount = sum(_amount(quantity, row, price) for row in rows) + _unreported(quantity, unseen, price)
+            mean.add(max(0.0, amount) / count, count)
         sample.rollouts += count
         sample.scored += sum(row.effective and row.outcome is Outcome.SCORED for row in rows)
         sample.seconds.extend(row.seconds for row in rows if row.effective)
@@ -82,6 +86,12 @@ def _amount(quantity: str, row: AttemptSummary, price: Price | None) -> float:
             return row.seconds
         case _:
             return price.cost(row.prompt_tokens, row.output_tokens) if price is not None else row.cost or 0.0
+
+
+def _unreported(quantity: str, prompt_tokens: int, price: Price | None) -> float:
+    if quantity == "cost":
+        return 0.0 if price is None else price.cost(prompt_tokens, 0)
+    return prompt_tokens if quantity == "prompt_tokens" else 0.0
 
 
 def longest_of(seconds: "array[float]", count: int) -> float:

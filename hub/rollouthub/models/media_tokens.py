@@ -15,11 +15,15 @@ Rule = Callable[[int, int], int]
 
 def media_tokens(model: str, part: Media, content: bytes | None) -> int:
     """About how many tokens a picture or sound takes of a model, given the model's name as in `-m`."""
+    known = known_media_tokens(model, part, content)
+    return MEDIA_TOKENS if known is None else known
+
+
+def known_media_tokens(model: str, part: Media, content: bytes | None) -> int | None:
+    """The tokens of a picture by its model's rule; None if no rule is known for the model or the format."""
     rule = next((rule for pattern, rule in _RULES if pattern.search(model)), None)
     sides = None if rule is None or content is None else picture_sides(content)
-    if rule is None or sides is None or not part.mime_type.startswith("image/"):
-        return MEDIA_TOKENS
-    return rule(*sides)
+    return None if rule is None or sides is None or not part.mime_type.startswith("image/") else rule(*sides)
 
 
 def picture_sides(content: bytes) -> tuple[int, int] | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.analysis.estimate import Planned, RunEstimate, estimate_run
+from rollouthub.analysis.sample_pictures import SamplePictures, read_pictures
 from rollouthub.analysis.sample_usage import read_sample
 from rollouthub.cli.console import remarks, results, warn
 from rollouthub.cli.estimate.estimate_view import print_estimate
@@ -68,8 +69,9 @@ def estimate_command(
         if stored is None and not _play(replace(plan, subset=chosen.subset), directory, credentials, quiet):
             return INTERRUPTED
         with open_run(directory) as reader:
-            price = None if stored is None else _price(plan, reader, credentials)
-            estimate = _project(plan, chosen, reader, price)
+            pictures = read_pictures(reader, "" if plan.model is None else plan.model.name)
+            price = None if stored is None and not pictures.is_adjusted else _price(plan, reader, credentials, pictures)
+            estimate = _project(plan, chosen, reader, price, pictures)
     if as_json:
         sys.stdout.write(json.dumps({**estimate.as_json(), "run": str(output or stored or "") or None}) + os.linesep)
     elif not quiet:
@@ -89,19 +91,23 @@ def _play(plan: Plan, directory: Path, credentials: Credentials, quiet: bool) ->
     return not run.is_interrupted
 
 
-def _price(plan: Plan, reader: RunReader, credentials: Credentials) -> Price | None:
-    """The price of the planned model if the sample was played with another model or price; otherwise None."""
+def _price(plan: Plan, reader: RunReader, credentials: Credentials, pictures: SamplePictures) -> Price | None:
+    """The price of the planned model if the sample was played with another model or price, or its calls did not count
+    their pictures; otherwise None.
+    """
     stored = reader.info.resolved.get("request")
     before: Mapping[str, Any] = stored if isinstance(stored, dict) else {}
     if plan.model is None:
         return None
     same = all(before.get(name) == getattr(plan.request, name) for name in ("model", "price_prompt", "price_output"))
     found = addressed(plan.model, credentials)
-    return None if same else find_price(found, found.base_url)
+    return None if same and not pictures.is_adjusted else find_price(found, found.base_url)
 
 
-def _project(plan: Plan, chosen: SamplePlan, reader: RunReader, price: Price | None) -> RunEstimate:
-    samples = read_sample(reader, price)
+def _project(
+    plan: Plan, chosen: SamplePlan, reader: RunReader, price: Price | None, pictures: SamplePictures
+) -> RunEstimate:
+    samples = read_sample(reader, price, pictures.more)
     missing = [name for name in chosen.tasks if name not in samples]
     if missing:
         raise ConfigError(
@@ -113,6 +119,6 @@ def _project(plan: Plan, chosen: SamplePlan, reader: RunReader, price: Price | N
     media = sum(file.stat().st_size for file in (reader.directory / MEDIA).rglob("*") if file.is_file())
     content = PAGE_FILL * reader.content_bytes() + ROW_BYTES * attempts + media
     rollouts = sum(sample.rollouts for sample in samples.values())
-    estimate = estimate_run(samples, planned, plan.request, content / rollouts)
+    estimate = estimate_run(samples, planned, plan.request, content / rollouts, pictures)
     broke = (f"{fault}, for example: {one_line(said)}" for fault, said in sorted(reader.fault_examples().items()))
     return replace(estimate, remarks=(*estimate.remarks, *broke))

@@ -55,6 +55,8 @@ def _amounts(estimate: RunEstimate, request: RunRequest) -> Table:
         table.add_row(name, shown(amount.value / estimate.rollouts), shown(amount.value), ends, remark)
 
     row("prompt tokens", estimate.prompt_tokens, _count)
+    if estimate.picture_tokens:
+        row("  of pictures", Projection(estimate.picture_tokens, None, None), _count)
     row("output tokens", estimate.output_tokens, _count)
     for role, usage in estimate.roles.items():
         row(f"{role}: tokens", Projection(usage.prompt_tokens + usage.output_tokens, None, None), _count)
