@@ -72,6 +72,14 @@ def test_bounds_scale_a_picture_without_end() -> None:
     assert 16_000 < media_tokens("hosted_vllm/qwen2.5-vl", picture(content), content) <= 16_386
 
 
+def test_sides_that_a_header_makes_up_take_no_more_than_the_largest_picture() -> None:
+    for width, height in ((2**32 - 1, 2**32 - 1), (1, 2**32 - 1), (2**32 - 1, 1)):
+        content = drawn(8, 8)
+        content = content[:16] + width.to_bytes(4) + height.to_bytes(4) + content[24:]
+        for model in ("hosted_vllm/Qwen2.5-VL", "hosted_vllm/Qwen3-VL", "openai/gpt-4o", "anthropic/claude-4"):
+            assert 0 <= media_tokens(model, picture(content), content) <= 16_386
+
+
 def test_a_call_is_expected_to_take_what_its_pictures_take() -> None:
     content = drawn(224, 224)
     part = picture(content)

@@ -1,6 +1,7 @@
 """Decodes untrusted pictures within limits of bytes, pixels, formats and decoding time."""
 
 import re
+from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
 
@@ -16,7 +17,8 @@ MAX_SCANS = 32
 decode as
 the whole picture, so that a small file could occupy a processor for hours.
 """
-_FORMATS = ("PNG", "JPEG", "WEBP")
+FORMATS = ("PNG", "JPEG", "WEBP")
+"""The formats of answers. Never all that Pillow reads: for some it starts other programs."""
 _SEGMENT = re.compile(rb"\xff[\xc0-\xcf\xd9-\xfe]")
 """Marker of a JPEG segment or of the end: ITU-T T.81, B.1.1.3. Restart markers are left out: they are inside a scan."""
 _END, _SCAN = 0xD9, 0xDA
@@ -26,7 +28,7 @@ class BadPicture(UsageError):
     """A picture that cannot be scored."""
 
 
-def decoded_picture(content: bytes, batch_pixels: int = MAX_BATCH_PIXELS) -> Any:
+def decoded_picture(content: bytes, batch_pixels: int = MAX_BATCH_PIXELS, formats: Sequence[str] = FORMATS) -> Any:
     """Decode a picture to a Pillow image in RGB; `batch_pixels` is the number of pixels still free in memory.
 
     Raises:
@@ -37,7 +39,7 @@ def decoded_picture(content: bytes, batch_pixels: int = MAX_BATCH_PIXELS) -> Any
     if len(content) > MAX_PICTURE_BYTES:
         raise BadPicture(f"it is larger than {MAX_PICTURE_BYTES >> 20} MiB")
     try:
-        picture = Image.open(BytesIO(content), formats=_FORMATS)
+        picture = Image.open(BytesIO(content), formats=formats)
         width, height = picture.size
         if width * height > MAX_PIXELS:
             raise BadPicture(f"a picture of {width} × {height} pixels is larger than the {MAX_PIXELS} there may be")
@@ -49,7 +51,7 @@ def decoded_picture(content: bytes, batch_pixels: int = MAX_BATCH_PIXELS) -> Any
     except BadPicture:
         raise
     except Exception as error:  # a decoder meets anything in what it is given
-        raise BadPicture(f"it is no picture ({', '.join(_FORMATS)}): {type(error).__name__}") from error
+        raise BadPicture(f"it is no picture ({', '.join(formats)}): {type(error).__name__}") from error
 
 
 def _scans(content: bytes) -> int:

@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from rollouthub.errors import ConfigError, ModelError
 from rollouthub.generation import Sampling
-from rollouthub.messages import Media, Message, Part, Text, ToolRequest, data_url, digest_of, media_bytes
+from rollouthub.messages import Media, Message, Part, Text, ToolRequest, data_url, digest_of, media_bytes, media_type
 
 _IMAGE = re.compile(r"image/[a-z0-9][a-z0-9.+-]*").fullmatch
 _FILE = re.compile(r"(?:application|text)/[a-z0-9][a-z0-9.+-]*").fullmatch
@@ -153,7 +153,16 @@ def _from_part(part: dict[str, Any], media: dict[str, bytes]) -> Part:
         mime_type, encoded = _data_uri(url, "an image_url")
         if _IMAGE(mime_type) is None:
             raise ValueError(f"an image_url holds {mime_type[:80]!r}, which is no image; send image/png or another")
-        return _media(encoded, mime_type, media)
+        if mime_type.startswith("image/svg"):
+            raise ValueError(
+                "an SVG is a program of shapes, which no model is shown as a picture; send it as image/png"
+            )
+        image_part = _media(encoded, mime_type, media)
+        found = media_type(media[image_part.digest])
+        if found is not None and not found.startswith("image/"):
+            del media[image_part.digest]
+            raise ValueError(f"an image_url of {mime_type} holds {found}; send it as what it is")
+        return image_part
     if kind == "input_audio" and isinstance(part.get("input_audio"), dict):
         audio: dict[str, Any] = part["input_audio"]
         sound = audio.get("format")

@@ -1,13 +1,15 @@
 """`PromptPictures`: image inputs of a vision-language policy, made by its Hugging Face processor."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from io import BytesIO
 from itertools import pairwise
 from typing import Any
 
 import anyio.to_thread
 
+from rollouthub.authoring.decoded_picture import FORMATS, BadPicture, decoded_picture
 from rollouthub.errors import ModelError
+
+_FORMATS = (*FORMATS, "GIF", "BMP")
 
 
 class PromptPictures:
@@ -97,11 +99,9 @@ def open_picture(raw: bytes) -> Any:
     """An encoded picture as a Pillow image in RGB.
 
     Raises:
-        ModelError: the bytes are not a picture.
+        ModelError: the bytes are not a picture, or one too large to decode.
     """
-    from PIL import Image  # a policy that sees pictures has it
-
     try:
-        return Image.open(BytesIO(raw)).convert("RGB")
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        return decoded_picture(raw, formats=_FORMATS)
+    except BadPicture as error:
         raise ModelError(f"a picture cannot be opened: {error}", retryable=False) from error
