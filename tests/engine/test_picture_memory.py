@@ -1,43 +1,75 @@
-"""A thousand rollouts that show pictures take hardly more memory than a thousand of words."""
+"""Many rollouts that show pictures take hardly more memory than as many of words, and each picture is kept once.
+
+In a process by themselves: with a mock model there, and over HTTP to a model server.
+"""
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
+import anyio
 import pytest
+
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.mock.mock_model import MockModel
+from rollouthub.models.mock.mock_server import ModelServer, listening
 
 WORLD = str(Path(__file__).with_name("picture_world.py"))
 RUN = """
 import json, resource, sys
 import rollouthub
 
-world, directory, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-run = rollouthub.evaluate(world, "mock/say", directory=directory, progress=False, agent="single_turn", **settings)
+world, model, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+run = rollouthub.evaluate(world, model, progress=False, **settings)
 print(json.dumps([run.summary.scored, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
 """
 MOST_BYTES = 50 * 2**20
+PADDING = 100_000
+Way = Literal["mock", "wire"]
 
 
-def played(directory: Path, **settings: object) -> tuple[int, int]:
+async def played(directory: Path, way: Way, count: int, *, shows: bool) -> tuple[int, int]:
     """How many rollouts were scored, and the most memory that the process held."""
-    command = [sys.executable, "-c", RUN, WORLD, str(directory), json.dumps(settings)]
-    root = str(Path(__file__).parents[2])
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": root})
-    assert done.returncode == 0, done.stderr[-2000:]
+    settings: dict[str, object] = {
+        "directory": str(directory),
+        "set": {"count": count, "padding": PADDING, "shows": shows},
+        "agent": "single_turn",
+        "limit": count,
+        "seed": 0,
+    }
+    server = ModelServer(MockModel(ModelConfig(name="mock/say")), ("served",))
+    async with listening(server, "127.0.0.1", 0) as port:
+        model = "mock/say" if way == "mock" else "hosted_vllm/served"
+        if way != "mock":
+            settings["base_url"] = [f"http://127.0.0.1:{port}/v1"]
+        command = [sys.executable, "-c", RUN, WORLD, model, json.dumps(settings)]
+        root = str(Path(__file__).parents[2])
+        done = await anyio.run_process(command, check=False, env={**os.environ, "PYTHONPATH": root})
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
     scored, most = json.loads(done.stdout.splitlines()[-1])
     return scored, most
 
 
+async def check(directory: Path, way: Way, count: int, most_bytes: int) -> None:
+    """Play words, then pictures."""
+    _, plain = await played(directory / "words", way, count, shows=False)
+    scored, most = await played(directory / "pictures", way, count, shows=True)
+    assert scored == count
+    kept = list((directory / "pictures" / "media").iterdir())
+    assert len(kept) == count
+    assert sum(file.stat().st_size for file in kept) > count * PADDING
+    assert most - plain < most_bytes, f"{(most - plain) / 2**20:.1f} MiB more"
+
+
 @pytest.mark.soak
-def test_a_thousand_picture_rollouts_cost_under_fifty_mebibytes_and_keep_each_picture_once(tmp_path: Path) -> None:
-    pictures = {"count": 1000, "padding": 100_000}
-    limits = {"limit": 1000, "seed": 0}
-    _, plain = played(tmp_path / "words", set={**pictures, "shows": False}, **limits)
-    scored, most = played(tmp_path / "pictures", set={**pictures, "shows": True}, **limits)
-    assert scored == 1000
-    kept = list((tmp_path / "pictures" / "media").iterdir())
-    assert len(kept) == 1000
-    assert sum(file.stat().st_size for file in kept) > 1000 * 100_000
-    assert most - plain < MOST_BYTES, f"{(most - plain) / 2**20:.1f} MiB more"
+@pytest.mark.parametrize("way", ["mock", "wire"])
+async def test_a_thousand_picture_rollouts_cost_under_fifty_mebibytes_and_keep_each_picture_once(
+    tmp_path: Path, way: Way
+) -> None:
+    await check(tmp_path, way, 1000, MOST_BYTES)
+
+
+async def test_picture_rollouts_over_http_keep_each_picture_once_in_bounded_memory(tmp_path: Path) -> None:
+    await check(tmp_path, "wire", 40, MOST_BYTES)
