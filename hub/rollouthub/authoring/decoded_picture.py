@@ -39,7 +39,7 @@ def decoded_picture(content: bytes, batch_pixels: int = MAX_BATCH_PIXELS, format
     if len(content) > MAX_PICTURE_BYTES:
         raise BadPicture(f"it is larger than {MAX_PICTURE_BYTES >> 20} MiB")
     try:
-        picture = Image.open(BytesIO(content), formats=formats)
+        picture = Image.open(BytesIO(content), formats=tuple(formats))
         width, height = picture.size
         if width * height > MAX_PIXELS:
             raise BadPicture(f"a picture of {width} × {height} pixels is larger than the {MAX_PIXELS} there may be")
