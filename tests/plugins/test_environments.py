@@ -87,7 +87,9 @@ def test_the_reference_passes_and_doing_nothing_does_not(
         return  # images are built for tests of their own; a preset's class is among the others
     given: dict[str, Any] = {"set": settings(found, tmp_path), "in_process": True, "limit": 1, "seed": 3}
     monkeypatch.chdir(tmp_path)
-    played = [rollouthub.evaluate(found.name, agent=agent, directory=agent, **given) for agent in ("oracle", "null")]
+    played = [
+        rollouthub.evaluate(found.name, None, agent=agent, directory=agent, **given) for agent in ("oracle", "null")
+    ]
     assert [run.summary.scored for run in played] == [1, 1]
     best, none = (run.mean_reward for run in played)
     assert best is not None

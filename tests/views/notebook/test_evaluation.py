@@ -36,8 +36,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: 
 
 
 def test_a_script_gets_figures_rollouts_and_what_failed(tmp_path: Path) -> None:
-    given: Any = {"environments": "arithmetic", "model": "mock/solver?accuracy=0.5", "seed": 3}
-    run = rollouthub.evaluate(**given, limit=20)
+    run = rollouthub.evaluate("arithmetic", "mock/solver?accuracy=0.5", seed=3, limit=20)
     assert run.directory.parent == Path("runs")
     assert run.summary.scored == len(run.rollouts()) == 20
     assert run.mean_reward is not None
