@@ -241,6 +241,77 @@ SLOW = (
     "tests/engine/test_refused_resume.py::test_a_refused_resume_leaves_a_run_as_it_is[finished-change4-nosuch]",
     "tests/mcp_servers/test_leaks_between_seats.py::test_l2_nobody_calls_or_speaks_as_another[served-left-right]",
     "tests/plugins/test_export_formats.py::test_memory_does_not_grow_with_the_run[nemo_gym]",
+    "tests/mcp_servers/terminal/test_interrupted.py::test_what_is_interrupted_at_any_moment_leaves_nothing[tests]",
+    "tests/mcp_servers/terminal/test_forgeries.py::test_honest_work_beside_a_changed_system_counts",
+    "tests/mcp_servers/terminal/test_terminal_bench.py::test_the_oracle_solves_it_in_a_container_and_nothing_does_not",
+    "tests/mcp_servers/terminal/test_terminal.py::test_a_solution_may_take_the_agents_time_and_keeps_what_it_makes",
+    "tests/mcp_servers/test_kept_states.py::test_what_is_graded_is_kept_as_a_patch_that_makes_it_again[edits0]",
+    "tests/mcp_servers/terminal/test_forgeries.py::test_a_forged_tool_earns_nothing[unchecked_bytecode]",
+    "tests/mcp_servers/terminal/test_terminal.py::test_a_step_that_is_ended_twice_at_once_is_graded_once",
+    (
+        "tests/sandboxes/docker/test_resource_bounds.py"
+        "::test_want_of_memory_without_end_is_the_doing_of_what_runs_there[docker]"
+    ),
+    "tests/cluster/test_parity.py::test_a_person_plays_here_and_not_on_a_cluster",
+    (
+        "tests/mcp_servers/terminal/test_in_place.py"
+        "::test_a_server_that_is_left_running_is_seen_where_tests_share_the_container[-auto-0.0]"
+    ),
+    "tests/engine/test_refused_resume.py::test_a_refused_resume_leaves_a_run_as_it_is[dead-change4-nosuch]",
+    (
+        "tests/cli/test_step_rewards.py"
+        "::test_a_span_of_characters_becomes_the_tokens_that_hold_it_or_is_said_not_to_be_known[litellm]"
+    ),
+    "tests/mcp_servers/terminal/test_attacks.py::test_what_fools_a_shared_verifier_is_caught[conftest]",
+    (
+        "tests/mcp_servers/terminal/test_attacks.py"
+        "::test_nothing_but_declared_artifacts_crosses_where_a_task_declares_some"
+    ),
+    "tests/mcp_servers/terminal/test_attacks.py::test_artifacts_over_their_size_score_nothing",
+    "tests/mcp_servers/test_leaks.py::test_l11_what_the_verifier_says_is_not_the_agents_to_read[terminal]",
+    "tests/mcp_servers/terminal/test_terminal.py::test_a_verifier_with_an_image_of_its_own_holds_its_tests",
+    (
+        "tests/mcp_servers/terminal/test_terminal.py"
+        "::test_what_runs_in_the_background_ends_with_its_step_where_artifacts_cross_too"
+    ),
+    "tests/mcp_servers/terminal/test_terminal.py::test_when_the_agents_time_is_over_its_tools_say_so",
+    "tests/mcp_servers/test_kept_states.py::test_a_name_that_cannot_be_said_is_not_kept",
+    "tests/cli/test_working_folder.py::test_a_thorough_check_starts_no_program_of_the_working_folder[65534-only0]",
+    "tests/cli/test_compare.py::test_what_is_interrupted_is_kept_and_goes_on",
+    "tests/cli/test_served.py::test_a_run_whose_server_is_frozen_still_stops_when_told_to[tasks-signals1]",
+    "tests/mcp_servers/test_code.py::test_bodies_alone_pass_as_well_as_whole_functions",
+    "tests/mcp_servers/test_overruns.py::test_artifacts_that_cannot_be_placed_score_nothing",
+    "tests/mcp_servers/test_overruns.py::test_work_that_has_collect_hooks_go_over_their_bounds_scores_nothing",
+    "tests/contract/test_transports.py::test_every_client_sees_and_scores_the_same[board_game]",
+    "tests/contract/test_transports.py::test_the_record_is_the_same_wherever_the_environment_lives[mcp_server]",
+    "tests/sandboxes/docker/test_faults.py::test_a_fork_bomb_is_bounded_and_dies[docker]",
+    (
+        "tests/sandboxes/contract/test_kills.py"
+        "::test_a_command_at_its_deadline_is_dead_with_all_it_started[namespaces-own session]"
+    ),
+    (
+        "tests/mcp_servers/foreign_formats/test_nemo_gym.py"
+        "::test_a_shared_server_that_breaks_is_a_fault_and_the_next_episode_has_another"
+        "[freeze-did not answer /freeze within 2 s, nor anything else since]"
+    ),
+    (
+        "tests/mcp_servers/test_mcp_server_faults.py"
+        "::test_a_broken_server_is_the_environments_fault_and_the_next_is_whole[deaf-the server closed its stdin]"
+    ),
+    "tests/test_readme.py::test_what_a_document_shows_works[dancegrpo.md]",
+    "tests/test_readme.py::test_what_a_document_shows_works[easyr1.md]",
+    "tests/mcp_servers/test_leaks_between_seats.py::test_l11_what_the_verdict_says_reaches_no_seat[served]",
+    (
+        "tests/mcp_servers/test_rooms_between_seats.py"
+        "::test_l8_no_process_and_no_file_of_a_seat_changes_what_another_earns[served-process]"
+    ),
+    "tests/registry/test_check.py::test_each_fault_is_found_by_its_check_alone[isolation-Forgetful]",
+    "tests/cli/test_attached.py::test_a_resumed_run_finds_the_environment_at_its_new_address",
+    (
+        "tests/mcp_servers/swe/test_swe.py"
+        "::test_an_agent_that_keeps_the_tests_from_running_has_failed"
+        "[printf 'import os\\\\nos._exit(4)\\\\n' > shapes/__init__.py]"
+    ),
 )
 """Ids of tests; without the brackets of a parameter, all of its parameters."""
 

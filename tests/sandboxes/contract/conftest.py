@@ -1,5 +1,6 @@
 """One suite for every provider: the same tests behind each kind of walls that this machine has."""
 
+import shutil
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractAsyncContextManager
 
@@ -14,7 +15,9 @@ from tests.sandboxes.podman import PODMAN
 
 OTHERS = tuple(name for name in plugins(SANDBOXES) if name not in ("docker", "process"))
 """Providers of installed distributions."""
-KINDS = ("namespaces", "limits", "docker", PODMAN, *OTHERS)
+LIMITS = pytest.param("limits", marks=pytest.mark.soak) if shutil.which("bwrap") else "limits"
+"""Played by default on machines without bubblewrap, where processes have no other walls."""
+KINDS = ("namespaces", LIMITS, "docker", PODMAN, *OTHERS)
 SPEC = SandboxSpec(resources=Resources(memory_bytes=512 << 20, pids=400, disk_bytes=128 << 20))
 
 
