@@ -12,6 +12,7 @@
 import shutil
 import sqlite3
 import tempfile
+import weakref
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -37,6 +38,7 @@ class ReadOnlySource:
         self._settled: tuple[_Stamp, _Opened] | None = None
         self._opened: list[sqlite3.Connection] = []
         self._copies: list[Path] = []
+        weakref.finalize(self, _release, self._opened, self._copies)
 
     @contextmanager
     def connect(self) -> Generator[sqlite3.Connection]:
@@ -73,12 +75,9 @@ class ReadOnlySource:
         return is_locked(self.directory)
 
     def close(self) -> None:
-        """Close connections and remove copies."""
-        for connection in self._opened:
-            connection.close()
-        for copy in self._copies:
-            shutil.rmtree(copy, ignore_errors=True)
-        self._opened, self._copies, self._settled = [], [], None
+        """Close connections and remove copies; also done for who is forgotten, as in a notebook."""
+        _release(self._opened, self._copies)
+        self._settled = None
 
     def _open_live(self) -> _Opened:
         self._require()
@@ -163,6 +162,13 @@ class ReadOnlySource:
             yield
         except OSError as error:
             raise RunDirectoryError(f"the run in {self.directory} cannot be read: {error}") from error
+
+
+def _release(opened: list[sqlite3.Connection], copies: list[Path]) -> None:
+    while opened:
+        opened.pop().close()
+    while copies:
+        shutil.rmtree(copies.pop(), ignore_errors=True)
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
