@@ -2,11 +2,12 @@
 
 import resource
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import anyio
 import pytest
-from anyio.abc import SocketStream
+from anyio.abc import SocketStream, TaskStatus
+from anyio.lowlevel import checkpoint
 
 from rollouthub.event_loop import allow_open_files
 from rollouthub.http import connections, listener
@@ -115,3 +116,71 @@ def test_the_bound_leaves_files_to_the_rest_and_is_raised_as_far_as_may_be() -> 
     files, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert files == hard or files >= 10_240
     assert 0 < connections.most_connections() < files // 2
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "failed"])
+async def test_nobody_is_served_after_the_owner_was_cancelled_or_failed(ends: str) -> None:
+    bound = bind_tcp("127.0.0.1", 0)
+    own = bound.getsockname()[1]
+    with anyio.fail_after(20):
+        try:
+            with anyio.CancelScope() as scope:
+                async with listening(_hello, bound), connected(own, "/"):
+                    if ends == "failed":
+                        raise ValueError(ends)
+                    scope.cancel()
+                    await anyio.sleep_forever()
+        except* ValueError:
+            pass
+        with pytest.raises(OSError):
+            await anyio.connect_tcp("127.0.0.1", own)
+
+
+async def test_a_request_in_flight_is_answered_though_the_owner_was_cancelled() -> None:
+    asked, released, owner = anyio.Event(), anyio.Event(), anyio.CancelScope()
+    bound = bind_tcp("127.0.0.1", 0)
+    own = bound.getsockname()[1]
+
+    async def waits(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.set()
+        await released.wait()
+        await answer(send, 200, b"{}")
+
+    async def serve(*, task_status: TaskStatus[None]) -> None:
+        with owner:
+            async with listening(waits, bound):
+                task_status.started()
+                await anyio.sleep_forever()
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(serve)
+            async with await anyio.connect_tcp("127.0.0.1", own) as stream:
+                client = Client(stream)
+                await client.ask()
+                await asked.wait()
+                owner.cancel()
+                while bound.fileno() >= 0:
+                    await checkpoint()
+                released.set()
+                assert await client.is_answered()
+
+
+async def test_who_does_not_read_holds_no_connection_after_the_end() -> None:
+    size, asked, bound = 2**26, anyio.Event(), bind_tcp("127.0.0.1", 0)
+
+    async def floods(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.set()
+        await answer(send, 200, b"x" * size)
+
+    with anyio.fail_after(20):
+        async with listening(floods, bound):
+            stream = await anyio.connect_tcp("127.0.0.1", bound.getsockname()[1])
+            await Client(stream).ask()
+            await asked.wait()
+        received = 0
+        async with stream:
+            with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                while True:
+                    received += len(await stream.receive(2**20))
+    assert received < size

@@ -7,7 +7,7 @@ import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from uvicorn import Config, Server
@@ -159,19 +159,27 @@ class _Server(Server):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        self.leaving = asyncio.Event()
+        self.leaving, self.ended = asyncio.Event(), asyncio.Event()
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         """Install no signal handlers; the owner of the process handles signals."""
         yield
 
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until `leaving` is set, not until the owner is cancelled: the sockets would stay open."""
+        try:
+            with anyio.CancelScope(shield=True):
+                await super().serve(sockets)
+        finally:
+            self.ended.set()
+
     async def main_loop(self) -> None:
         """Serve until `leaving` is set; uvicorn looks ten times a second."""
         await self.leaving.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close idle connections; wait for the others as uvicorn does, and only if there are any."""
+        """Close idle connections; wait for the others as uvicorn does, if there are any, and drop who is left."""
         for each in (*self.servers, *(sockets or ())):
             each.close()
         for connection in list(self.server_state.connections):
@@ -179,6 +187,10 @@ class _Server(Server):
         await asyncio.sleep(0)
         if self.server_state.connections or self.server_state.tasks:
             await super().shutdown(sockets)
+            if told := set(self.server_state.tasks):  # they were cancelled, and say so to their clients
+                await asyncio.wait(told, timeout=DRAIN_SECONDS)
+            for connection in cast(list[_Protocol], list(self.server_state.connections)):
+                connection.drop()  # who does not read would hold it for ever
 
 
 def bind_tcp(host: str, port: int) -> socket.socket:
@@ -239,7 +251,10 @@ def _remove_dead(path: str) -> None:
 
 @asynccontextmanager
 async def listening(application: Application, bound: socket.socket) -> AsyncGenerator[None]:
-    """Serve an application on a bound socket within the block; at the end, open connections get a moment to finish."""
+    """Serve an application on a bound socket within the block; at the end, open connections get a moment to finish.
+
+    So they do if the block fails or is cancelled; the socket is closed in any case.
+    """
     config = Config(
         application,  # pyright: ignore[reportArgumentType]  # ASGI, in our own words for it
         http=_Protocol,
@@ -258,9 +273,12 @@ async def listening(application: Application, bound: socket.socket) -> AsyncGene
     server = _Server(config)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve, [bound])
-        while not server.started:  # noqa: ASYNC110  # uvicorn has no event to wait for; it takes one turn of the loop
-            await asyncio.sleep(0)
         try:
+            # uvicorn has no event to wait for; it takes one turn of the loop
+            while not server.started:  # noqa: ASYNC110
+                await asyncio.sleep(0)
             yield
         finally:
             server.leaving.set()
+            with anyio.CancelScope(shield=True):
+                await server.ended.wait()
