@@ -1,6 +1,7 @@
 """`hub run --seat`: a model and an agent for each seat, in this process, served, and on a cluster."""
 
 import json
+import os
 from pathlib import Path
 
 import anyio
@@ -214,6 +215,9 @@ def test_a_run_of_self_play_is_the_opponent_of_the_next_and_a_pool_has_several(h
     ("seat", "says"),
     [
         ("pool = [{ version = 3 }]", "names neither a model nor a run"),
+        ('pool = [{ model = "mock/echo", run = "v1" }]', "names both a model and a run"),
+        ('pool = [{ model = "mock/echo", version = -1 }]', "seats.seller.pool.0.version"),
+        (f'pool = [{{ model = "mock/echo", version = {2**63} }}]', "seats.seller.pool.0.version"),
         ('pool = ["mock/echo"]\nmodel = "mock/echo"', "leave model and run out"),
         ('pool = ["run:nowhere"]', "nowhere"),
     ],
@@ -228,6 +232,14 @@ def test_a_pool_that_cannot_play_is_refused(hub: Hub, haggle: Path, seat: str, s
     [
         ({"model": "hosted_vllm/m", "base_url": ["http://192.0.2.7:8000/v1"]}, "which is not this machine"),
         ({"model": "mock/echo", "agent": "./thief.py"}, "which is no installed agent"),
+        (
+            {
+                "model": "mock/echo",
+                "agent": "external",
+                "agent_set": {"command": ["touch", "taken"], "sandbox": "none", "pass_env": ["PATH"]},
+            },
+            "whose settings name the program",
+        ),
     ],
 )
 def test_a_strangers_run_names_no_server_and_no_program(
@@ -237,6 +249,30 @@ def test_a_strangers_run_names_no_server_and_no_program(
     (haggle / "theirs" / "resolved.json").write_text(json.dumps({"request": {"environments": ["x"], **planted}}))
     (haggle / "thief.py").write_text("raise SystemExit('it was imported')")
     assert says in hub("run", "haggle.py", "-m", "mock/echo", "--seat", "seller=run:theirs", "-o", "run").refused()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("owned", [".", "resolved.json"])
+def test_another_users_run_sends_no_key_to_a_server_of_this_machine(hub: Hub, haggle: Path, owned: str) -> None:
+    theirs = haggle / "theirs"
+    theirs.mkdir()
+    planted = {"environments": ["x"], "model": "hosted_vllm/m", "base_url": ["http://127.0.0.1:9/v1"]}
+    (theirs / "resolved.json").write_text(json.dumps({"request": planted}))
+    os.chown(theirs / owned, 65534, -1)
+    (haggle / "run.toml").write_text(
+        'environments = ["haggle.py"]\nmodel = "mock/echo"\n[seats.seller]\npool = ["run:theirs"]\n'
+    )
+    for arguments in (["--config", "run.toml"], ["haggle.py", "-m", "mock/echo", "--seat", "seller=run:theirs"]):
+        said = hub("run", *arguments, "-o", "run").refused()
+        assert "'http://127.0.0.1:9/v1', which user 65534, who owns it, chose and would be sent your key" in said
+
+
+@pytest.mark.parametrize("planted", ["[" * 200_000, '{"request": [1]}', "[1]", "3", "{", '{"request": {"seats": 3}}'])
+def test_a_run_whose_settings_are_none_plays_no_seat(hub: Hub, haggle: Path, planted: str) -> None:
+    (haggle / "theirs").mkdir()
+    (haggle / "theirs" / "resolved.json").write_text(planted)
+    seat = ("--seat", "seller=run:theirs")
+    assert "theirs/resolved.json" in hub("run", "haggle.py", "-m", "mock/echo", *seat, "-o", "run").refused()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,11 @@ from rollouthub.hosting.launch import is_address
 from rollouthub.models.address import is_loopback
 from rollouthub.models.config import ModelConfig
 from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
+from rollouthub.plugins.file_owners import stranger_of
 from rollouthub.text import plain_name
+
+_SETTINGS = ("run.db", "resolved.json")
+"""The files of a run that name models."""
 
 
 def refuse_named_code(environments: Iterable[str], directory: Path, instead: str) -> None:
@@ -30,16 +34,19 @@ def refuse_named_code(environments: Iterable[str], directory: Path, instead: str
 
 
 def refuse_named_servers(models: Iterable[ModelConfig], directory: Path, instead: str) -> None:
-    """Refuse models whose address is on another machine: the user's API key would be sent there.
+    """Refuse models whose address is on another machine, and in another user's run any address: the user's API key
+    would be sent there.
 
     Raises:
         ConfigError: names the address, and shows `instead`.
     """
+    owner = stranger_of(directory, *(directory / name for name in _SETTINGS))
     for model in models:
         for url in (model.base_url, *model.replicas):
-            if url is not None and not is_loopback(url):
+            if url is not None and (owner is not None or not is_loopback(url)):
+                why = "which is not this machine" if owner is None else f"which user {owner}, who owns it, chose"
                 raise ConfigError(
-                    f"the run in {directory} names the model server {plain_name(url)!r}, which is not this machine and "
-                    f"would be sent your key; {instead}"
+                    f"the run in {directory} names the model server {plain_name(url)!r}, {why} and would be sent your "
+                    f"key; {instead}"
                 )
         refuse_named_servers(model.fallbacks, directory, instead)

@@ -16,7 +16,7 @@ from rollouthub.generation import Sampling
 from rollouthub.models.config import ModelConfig
 from rollouthub.plugins.agents import find_agent
 from rollouthub.plugins.entry_points import AGENTS, plugins
-from rollouthub.protocols import Agent
+from rollouthub.protocols import Agent, ExposedAgent, HeldAgent
 
 
 @dataclass(frozen=True)
@@ -91,14 +91,13 @@ def _with_earlier_members(seat: str, config: SeatConfig) -> SeatConfig:
     """The seat with the models of earlier runs in its pool.
 
     Raises:
-        ConfigError: a member names neither a model nor a run, or a run that had no model.
+        ConfigError: a member names a run that had no model.
     """
     members: list[PoolMember] = []
     for member in config.pool:
         model = member.model
         if model is None:
-            if member.run is None:
-                raise ConfigError(f"seat {seat!r}: a member of its pool names neither a model nor a run")
+            assert member.run is not None, "a member of a pool names a model or a run"
             model = _earlier_model(seat, _earlier_request(seat, Path(member.run)), Path(member.run))
         members.append(PoolMember(model=model, version=member.version))
     return config.model_copy(update={"pool": tuple(members)}) if members else config
@@ -121,6 +120,17 @@ def _earlier_model(seat: str, earlier: RunRequest, directory: Path) -> ModelConf
     return model
 
 
+def _refuse_named_program(seat: str, earlier: RunRequest, directory: Path) -> None:
+    """Refuse an agent that would start what the settings of an earlier run name: a stranger may have made the run."""
+    if earlier.agent is None or not earlier.agent_set:
+        return
+    if isinstance(find_agent(earlier.agent, earlier.agent_set), HeldAgent | ExposedAgent):
+        raise ConfigError(
+            f"seat {seat!r}: the run {str(directory)!r} was played by the agent {earlier.agent!r}, whose settings name "
+            "the program that it would start; name agent and agent_set yourself in the [seats] of a --config file"
+        )
+
+
 def _earlier_player(seat: str, config: SeatConfig, directory: Path) -> SeatConfig:
     earlier = _earlier_request(seat, directory)
     model = config.model or _earlier_model(seat, earlier, directory)
@@ -129,6 +139,8 @@ def _earlier_player(seat: str, config: SeatConfig, directory: Path) -> SeatConfi
             f"seat {seat!r}: the run {str(directory)!r} was played by {earlier.agent!r}, which is no installed agent; "
             f"name the agent yourself: --seat {seat}=MODEL@AGENT"
         )
+    if config.agent is None and not config.agent_set:
+        _refuse_named_program(seat, earlier, directory)
     return SeatConfig(
         model=model,
         agent=config.agent or earlier.agent,

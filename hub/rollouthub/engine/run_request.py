@@ -226,7 +226,7 @@ def request_from_file(path: Path) -> dict[str, Any]:
         values = json.loads(text)["request"] if is_record else tomllib.loads(text)
     except FileNotFoundError:
         raise ConfigError(f"there is no configuration file {str(path)!r}") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         said = "" if path.suffix in (".toml", ".json") else "; configurations are TOML, or a run's resolved.json"
         raise ConfigError(f"{path} is no configuration: {error}{said}") from error
     request = build_request(values, str(path))

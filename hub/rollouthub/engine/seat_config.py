@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from pydantic import JsonValue, field_validator, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from rollouthub.errors import ConfigError
 from rollouthub.generation import Sampling
@@ -23,10 +23,17 @@ class PoolMember(Frozen):
     """One of the models that may play a seat: an older version of a policy, or another model."""
 
     model: ModelConfig | None = None
-    version: int | None = None
+    version: int | None = Field(default=None, ge=0, lt=2**31)
     """The policy version that the model is, for the record."""
     run: str | None = None
     """Directory of an earlier run, whose model it is."""
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> "PoolMember":
+        if (self.model is None) == (self.run is None):
+            named = "neither a model nor a run" if self.run is None else "both a model and a run"
+            raise ValueError(f"a member of a pool names {named}; name one of them")
+        return self
 
     @field_validator("model", mode="before")
     @classmethod

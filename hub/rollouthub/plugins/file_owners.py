@@ -15,6 +15,18 @@ def trusted_owners() -> frozenset[int]:
     return frozenset({me, 0, *([int(before)] if before.isdecimal() else [])})
 
 
+def stranger_of(*places: Path) -> int | None:
+    """A user who is not trusted and owns one of these files or folders, or a link to one; None if nobody does."""
+    for place in places:
+        try:
+            owners = {place.lstat().st_uid, place.stat().st_uid}
+        except OSError:
+            continue
+        if strangers := owners - trusted_owners():
+            return min(strangers)
+    return None
+
+
 def refuse_strangers(name: str, *files: str) -> None:
     """Refuse a name that is not spelled as a path if another user owns what lies in the working folder under it.
 
@@ -26,13 +38,9 @@ def refuse_strangers(name: str, *files: str) -> None:
     if name.startswith((".", "/", "~")) or name.endswith("/"):
         return
     path = Path(name)
-    for place in (path, *path.parents[:-1], *(path / file for file in files)):
-        try:
-            owners = {place.lstat().st_uid, place.stat().st_uid}
-        except OSError:
-            continue
-        if strangers := sorted(owners - trusted_owners()):
-            raise ConfigError(
-                f"{name!r} is the name of something in the working folder that user {strangers[0]} owns, and you are "
-                f"user {os.geteuid()}; write ./{name} if that is what you mean, or work in another folder"
-            )
+    stranger = stranger_of(path, *path.parents[:-1], *(path / file for file in files))
+    if stranger is not None:
+        raise ConfigError(
+            f"{name!r} is the name of something in the working folder that user {stranger} owns, and you are "
+            f"user {os.geteuid()}; write ./{name} if that is what you mean, or work in another folder"
+        )
