@@ -11,6 +11,7 @@ from rollouthub import Rollout, Score, Turn
 from rollouthub.export import Credit, NotTrainable, Refusal, training_rows, turn_returns, why_refused
 from rollouthub.export.not_trainable import Need
 from rollouthub.rollout import SUSPECT
+from rollouthub.score import SpanReward
 from rollouthub.values import Float32s, Int32s
 from tests.export.made import rollout, turn
 
@@ -137,6 +138,26 @@ def test_ids_that_no_engine_is_known_to_have_given_are_as_good_as_none() -> None
     refused = why_refused(rollout(turn(0, [1], [2], token_source="none")), "tokens")
     assert refused is not None
     assert refused.refusal is Refusal.TEXT_ONLY
+
+
+@pytest.mark.parametrize("need", ["tokens", "logprobs"])
+@pytest.mark.parametrize(
+    "score",
+    [
+        {"span_rewards": (SpanReward(turn=1, start=0, end=1, reward=1.0),)},
+        {"span_rewards": (SpanReward(turn=-1, start=0, end=1, reward=1.0),)},
+        {"span_rewards": (SpanReward(turn=0, start=0, end=3, reward=1.0),)},
+        {"span_rewards": (SpanReward(turn=0, start=0, end=1, reward=1e308),) * 2},
+        {"seat_rewards": {"agent": -1e39}},
+        {"reward": 1e308},
+    ],
+)
+def test_rewards_that_no_row_can_hold_are_corrupt(score: dict[str, Any], need: Need) -> None:
+    given: dict[str, Any] = {"reward": 1.0, **score}
+    record = rollout(turn(0, [1], [2, 3])).model_copy(update={"score": Score(**given)})
+    refused = why_refused(record, need)
+    assert refused is not None
+    assert refused.refusal is Refusal.CORRUPT
 
 
 def test_turns_that_are_not_numbered_as_they_came_are_corrupt() -> None:

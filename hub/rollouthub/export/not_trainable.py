@@ -9,9 +9,14 @@ from typing import Literal
 
 from rollouthub.errors import UsageError
 from rollouthub.rollout import SUSPECT, Outcome, Rollout, Turn
+from rollouthub.score import Score
 
 Need = Literal["tokens", "logprobs", "text"]
 """What a trainer needs of a rollout: token ids, ids with the sampler's log-probabilities, or text."""
+
+
+_MOST_REWARD = 3e38
+"""Most that a rollout's rewards are together, so that they and their sums fit 32-bit floats."""
 
 
 class Refusal(StrEnum):
@@ -92,6 +97,8 @@ def why_refused(
         return None
     if [turn.index for turn in rollout.turns] != list(range(len(rollout.turns))):
         return refused(Refusal.CORRUPT, "its turns are not numbered as they follow one another")
+    if (problem := _impossible_rewards(rollout, rollout.score)) is not None:
+        return refused(Refusal.CORRUPT, problem)
     turns = [turn for turn in rollout.policy_turns if seat in (None, turn.agent)]
     if not turns and seat is not None:
         spoken = ", ".join(rollout.policy_seats) or "none"
@@ -128,6 +135,21 @@ def _why_turn_refused(turn: Turn, model: str | None, need: Need) -> tuple[Refusa
         return Refusal.NO_LOGPROBS, f"has {count} log-probabilities for {len(output)} ids"
     if not all(math.isfinite(value) and value <= 1e-3 for value in logprobs):
         return Refusal.CORRUPT, "has a log-probability that is none"
+    return None
+
+
+def _impossible_rewards(rollout: Rollout, score: Score) -> str | None:
+    """What a rollout's rewards are for and it does not have, or that they are too large; None if all can be placed."""
+    for span in score.span_rewards:
+        if not 0 <= span.turn < len(rollout.turns):
+            return f"its score rewards a span of turn {span.turn}, and it has {len(rollout.turns)} turns"
+        ids = rollout.turns[span.turn].output_token_ids
+        if span.unit == "token" and ids is not None and span.end > len(ids):
+            return f"its score rewards tokens up to {span.end} of turn {span.turn}, which has {len(ids)}"
+    given = [score.reward, *score.seat_rewards.values(), *(span.reward for span in score.span_rewards)]
+    given += (turn.reward for turn in rollout.turns if turn.reward is not None)
+    if sum(map(abs, given)) > _MOST_REWARD:
+        return "its rewards are too large for the 32-bit numbers of trainers"
     return None
 
 
