@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from aiohttp import web
@@ -12,6 +12,7 @@ from aiohttp import web
 from rollouthub import Message, Public, Secret, Submission, SubmittedTurn, Task, VerifierError
 from rollouthub.authoring.rewards import WeightedReward
 from rollouthub.authoring.rewards.process_reward_model import ProcessRewardModel
+from tests.loop_holds import SECONDS, shortest_hold
 
 TASK = Task(Public(id="one", prompt="How long is it?"), Secret())
 TAG = "<extra_0>"
@@ -24,6 +25,8 @@ class Server:
         self.form, self.asked = form, list[tuple[str, dict[str, Any]]]()
         self.ids: dict[str, int] = {}
         self.url = ""
+        self.worth: float | None = None
+        """What it says of every token, if not what it thinks."""
 
     def tokens(self, body: dict[str, Any]) -> list[int]:
         if isinstance(body.get("input"), list):
@@ -38,7 +41,11 @@ class Server:
     async def handle(self, request: web.Request) -> web.Response:
         body, route = await request.json(), request.path.removeprefix("/")
         self.asked.append((route, body))
+        if self.form == "refused":
+            return web.Response(status=403, text=f"not for {request.headers['Authorization']}")
         ids = self.tokens(body)
+        if self.form == "none":
+            ids = []
         if route == "tokenize":
             return web.json_response({"count": len(ids), "max_model_len": 99, "tokens": ids, "token_strs": None})
         assert body["task"] == "token_classify"
@@ -49,7 +56,7 @@ class Server:
         worth = [float(place) for place in range(len(ids))]
         for place, begin in zip(places, before, strict=False):
             worth[place] = float(place - begin)
-        rows = [[0.5, value] for value in worth]
+        rows = [[0.5, value if self.worth is None else self.worth] for value in worth]
         if self.form == "steps":
             rows = [rows[place] for place in places]
         if self.form == "one":
@@ -151,6 +158,55 @@ async def test_rows_that_fit_no_steps_are_a_verifier_fault(form: str, more: dict
         with pytest.raises(VerifierError, match=says) as refused:
             await ProcessRewardModel(server.url, "prm", **more)(TASK, said(FIRST))
     assert not refused.value.retryable
+
+
+@pytest.mark.parametrize("combine", ["mean", "product"])
+async def test_rewards_beyond_all_numbers_are_a_verifier_fault(combine: Literal["mean", "product"]) -> None:
+    async with served("steps") as server:
+        server.worth = 1e308
+        model = ProcessRewardModel(server.url, "prm", combine=combine)
+        if combine == "mean":
+            assert (await model(TASK, said(FIRST))).reward == 1e308
+            return
+        with pytest.raises(VerifierError, match="the product of 2 rewards of steps is no finite number"):
+            await model(TASK, said(FIRST))
+
+
+async def test_a_step_without_tokens_is_a_verifier_fault() -> None:
+    async with served("none") as server:
+        with pytest.raises(VerifierError, match="gives a step of 14 characters no tokens"):
+            await ProcessRewardModel(server.url, "prm", tag=None)(TASK, said(FIRST))
+
+
+async def test_no_error_shows_the_token_or_a_password() -> None:
+    async with served("refused") as server:
+        with pytest.raises(VerifierError, match=r"refused: HTTP 403: .*\[redacted\]") as caught:
+            await ProcessRewardModel(server.url, "prm", token="s3cret-token")(TASK, said(FIRST))
+    assert "s3cret-token" not in str(caught.value)
+    with pytest.raises(ValueError, match="names no user or password") as refused:
+        ProcessRewardModel("https://me:s3cret@reward.example", "prm")
+    assert "s3cret" not in str(refused.value)
+
+
+async def test_a_long_episode_holds_up_nobody() -> None:
+    wordy = "a line that a tool wrote\n" * 2_000
+    turns = [
+        SubmittedTurn(
+            index=place,
+            seat="agent",
+            messages=(Message(role="user", content=f"{place} {wordy}"),),
+            response=Message(role="assistant", content="Next."),
+        )
+        for place in range(200)
+    ]
+
+    async def asked(longest: list[float]) -> None:
+        with pytest.raises(VerifierError, match="HTTP 403"):  # what the server does with them is not measured
+            model = ProcessRewardModel(server.url, "prm", token="token", concurrency=1)
+            await model(TASK, Submission(turns=tuple(turns)))
+
+    async with served("refused") as server:
+        assert await shortest_hold(asked) < 2 * SECONDS
 
 
 async def test_it_needs_turns() -> None:

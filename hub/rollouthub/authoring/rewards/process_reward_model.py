@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
-from statistics import fmean
+from math import isfinite, prod
 from typing import Any, Literal, cast
 
 import anyio
@@ -97,27 +96,34 @@ class ProcessRewardModel:
         limiter = anyio.CapacityLimiter(self.concurrency)
         async with open_pool() as pool, anyio.create_task_group() as requests:
 
-            async def ask(turn: SubmittedTurn, chat: Chat) -> None:
+            async def ask(turn: SubmittedTurn, seats_chat: Chat, length: int) -> None:
                 async with limiter:
                     try:
-                        found[turn.index] = await self._spans(pool, turn, chat)
+                        found[turn.index] = await self._spans(pool, turn, seats_chat[:length])
                     except VerifierError as error:
                         failures.append(error)
                         requests.cancel_scope.cancel()
 
-            for turn, chat in self._chats(turns):
-                requests.start_soon(ask, turn, chat)
+            for turn, seats_chat, length in self._chats(turns):
+                requests.start_soon(ask, turn, seats_chat, length)
         if failures:
             raise failures[0]
         spans = tuple(span for index in sorted(found) for span in found[index])
-        return Score(reward=self._combined([span.reward for span in spans]), span_rewards=spans)
+        reward = self._combined([span.reward for span in spans])
+        if not isfinite(reward):
+            raise VerifierError(
+                f"the {self.combine} of {len(spans)} rewards of steps is no finite number; those of "
+                f"{self._server.at(_POOLING)} are too large",
+                retryable=False,
+            )
+        return Score(reward=reward, span_rewards=spans)
 
     def _combined(self, rewards: Sequence[float]) -> float:
         if not rewards:
             return 0.0
         match self.combine:
             case "mean":
-                return fmean(rewards)
+                return sum(reward / len(rewards) for reward in rewards)
             case "min":
                 return min(rewards)
             case "product":
@@ -125,15 +131,18 @@ class ProcessRewardModel:
             case "last":
                 return rewards[-1]
 
-    def _chats(self, turns: Sequence[SubmittedTurn]) -> Iterator[tuple[SubmittedTurn, Chat]]:
-        """Each turn with words, and what its seat had read and said before it."""
-        said: dict[str, list[Message]] = {}
+    def _chats(self, turns: Sequence[SubmittedTurn]) -> Iterator[tuple[SubmittedTurn, Chat, int]]:
+        """Each turn with words, its seat's chat, and how many messages of that the seat had read and said before it.
+
+        The chat is one for all turns of a seat: long episodes would have many copies of it.
+        """
+        said: dict[str, Chat] = {}
         for turn in turns:
-            before = said.setdefault(turn.seat, [])
-            before += turn.messages
+            chat = said.setdefault(turn.seat, [])
+            chat += map(self._written, turn.messages)
             if turn.response.text.strip():
-                yield turn, [self._written(message) for message in before]
-            before.append(turn.response)
+                yield turn, chat, len(chat)
+            chat.append(self._written(turn.response))
 
     def _written(self, message: Message) -> dict[str, str]:
         """A message for the model's chat template, in which no one but the hub writes the mark."""
@@ -191,7 +200,10 @@ class ProcessRewardModel:
         gap = await self._ids(pool, {"prompt": "\n\n", "add_special_tokens": False})
         ends: list[int] = []
         for step in steps:
-            ids += await self._ids(pool, {"prompt": step, "add_special_tokens": False})
+            tokens = await self._ids(pool, {"prompt": step, "add_special_tokens": False})
+            if not tokens:
+                raise ValueError(f"/{_TOKENIZE} gives a step of {len(step)} characters no tokens")
+            ids += tokens
             ends.append(len(ids))
             ids += gap
         rows = await self._rows(pool, {"input": ids})

@@ -38,9 +38,11 @@ class RewardServer:
         """Check the settings.
 
         Raises:
-            ValueError: the address is none, or would carry the token through a network in the clear; or no try.
+            ValueError: the address is none, has a password, or would carry the token in the clear; or no try.
         """
         parts = urlsplit(self.url)
+        if parts.username is not None:
+            raise ValueError("an address of a reward model names no user or password, as errors show it; give token")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{self.url!r} is no address of a reward model; write it like http://127.0.0.1:8000")
         if self.token and parts.scheme == "http" and not is_local_host(parts.hostname):
@@ -79,11 +81,13 @@ class RewardServer:
             )
         except AnswerTooLarge as error:
             raise VerifierError(f"{self.at(route)}: {error}", retryable=False) from None
+        # Records show it, and a server may repeat what it was sent.
+        words = answer.words.replace(self.token, "[redacted]") if self.token else answer.words
         if answer.status in _TRIED_AGAIN:
-            raise _Again(answer.words)
+            raise _Again(words)
         if answer.status != 200:
-            raise VerifierError(f"{self.at(route)} refused: {answer.words}", retryable=False)
+            raise VerifierError(f"{self.at(route)} refused: {words}", retryable=False)
         try:
             return answer.json()
         except ValueError:
-            raise VerifierError(f"{self.at(route)} answered what is no JSON: {answer.words}", retryable=False) from None
+            raise VerifierError(f"{self.at(route)} answered what is no JSON: {words}", retryable=False) from None
