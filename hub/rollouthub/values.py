@@ -3,7 +3,7 @@
 import struct
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
@@ -56,6 +56,11 @@ class Packed(Generic[Number]):
     def tolist(self) -> list[Number]:
         """The values as Python numbers."""
         return memoryview(self.raw).cast(self.code).tolist()  # type: ignore[call-overload]
+
+    def view(self) -> Sequence[Number]:
+        """The values without a copy of them, to look a few of many up."""
+        raw: Any = memoryview(self.raw)
+        return raw.cast(self.code)
 
     def shared_prefix(self, other: "Packed[Number]") -> int:
         """Number of leading values that both arrays share."""

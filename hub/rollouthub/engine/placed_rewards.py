@@ -60,7 +60,7 @@ def with_token_spans(turns: Sequence[Turn], score: Score | None) -> Score | None
 def _in_tokens(span: SpanReward, turn: Turn) -> SpanReward:
     if span.unit == "token" or turn.output_text_ends is None:
         return span
-    ends = turn.output_text_ends.tolist()
+    ends = turn.output_text_ends.view()
     first, last = bisect_right(ends, span.start), bisect_left(ends, span.end)
     if last >= len(ends):  # a record of others may say anything
         return span

@@ -474,3 +474,19 @@ def test_it_says_where_each_token_ends_in_the_text(text: str, seed: int) -> None
     assert ends is not None
     for count, end in enumerate(ends, 1):
         assert text[:end] == chat.decode(ids[:count], skip_special_tokens=True).rstrip("\ufffd")
+
+
+def test_text_that_never_ends_a_character_is_not_decoded_again_and_again() -> None:
+    class Counting(ChatMl):
+        decoded = 0
+
+        def decode(self, token_ids: list[int], *, skip_special_tokens: bool = False) -> str:
+            self.decoded += len(token_ids)
+            return super().decode(token_ids, skip_special_tokens=skip_special_tokens)
+
+    chat = Counting()
+    ids = chat.encode("東", add_special_tokens=False)[:1] * 400
+    assert chat.decode(ids).endswith("\ufffd")
+    chat.decoded = 0
+    anyio.run(HfChatFormat(chat).spelled, ids)
+    assert chat.decoded < 40 * len(ids)

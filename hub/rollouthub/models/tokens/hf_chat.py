@@ -19,6 +19,8 @@ _MANY_TOKENS = 512
 """More tokens are spelled in a thread."""
 _HALF = "\ufffd"
 """What tokenizers write for the beginning of a character whose other bytes are in the next tokens."""
+_MOST_HALVES = 8
+"""Most tokens that are waited for to end a character; text that never does so would be decoded again and again."""
 _THINKING_ENDS = "</think>"
 
 
@@ -131,7 +133,7 @@ class HfChatFormat:
         known = ""
         for end in range(1, len(ids) + 1):
             text = str(self._tokenizer.decode(ids[begin:end], skip_special_tokens=True))
-            if text.endswith(_HALF):
+            if text.endswith(_HALF) and end - shown < _MOST_HALVES:
                 pieces.append(b"")
                 continue
             if not text.startswith(known):
