@@ -17,6 +17,7 @@ from rollouthub.trainers.roll.play import step_scores
 from rollouthub.trainers.skyrl.output import Shape, generator_output
 from rollouthub.trainers.verl.batch_columns import columns
 from rollouthub.trainers.verl_agent.steps import step_rows
+from tests.yardstick import least_seconds
 
 from .made import rollout, turn
 
@@ -107,6 +108,12 @@ def test_gigpo_compares_episodes_and_the_turns_that_began_in_the_same_state() ->
     assert groups[0][0] == groups[2][0]
     other = members[0].model_copy(update={"group_id": "other"})
     assert anchor_group(other, other.turns[0]) != groups[0][0]
+
+
+def test_gigpo_of_thousands_of_turns_takes_no_longer_for_each() -> None:
+    turns = [turn(place, [place], [9], parent=None, reward=place / 7) for place in range(3_000)]
+    members = [rollout(*turns, sample=sample, reward=float(sample)) for sample in range(2)]
+    assert least_seconds(lambda: gigpo_advantages(members, method="mean_std"), 1.0) < 1.0
 
 
 class _Group:

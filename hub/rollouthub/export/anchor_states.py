@@ -59,16 +59,21 @@ def gigpo_advantages(
         episodes[group].append(reward)
         steps[state].append(step)
         rows.append((place, turn, group, reward, state, step))
+    among_episodes = {group: _scale(values, method) for group, values in episodes.items()}
+    among_steps = {state: _scale(values, method) for state, values in steps.items()}
     found: list[dict[int, float]] = [{} for _ in rollouts]
     for place, turn, group, reward, state, step in rows:
         # A lone episode is compared with 0, as verl-agent does it; a lone step with itself.
-        episode = reward if len(episodes[group]) == 1 else _compared(reward, episodes[group], method)
-        found[place][turn.index] = episode + step_weight * _compared(step, steps[state], method)
+        episode = reward if len(episodes[group]) == 1 else _compared(reward, among_episodes[group])
+        found[place][turn.index] = episode + step_weight * _compared(step, among_steps[state])
     return list(found)
 
 
-def _compared(value: float, values: Sequence[float], method: str) -> float:
-    above = value - fmean(values)
-    if method == "mean" or len(values) == 1:
-        return above
-    return above / (stdev(values) + _EPSILON)
+def _scale(values: Sequence[float], method: str) -> tuple[float, float]:
+    """The mean of values, and what their distance from it is divided by."""
+    return fmean(values), 1.0 if method == "mean" or len(values) == 1 else stdev(values) + _EPSILON
+
+
+def _compared(value: float, scale: tuple[float, float]) -> float:
+    mean, divisor = scale
+    return (value - mean) / divisor
