@@ -219,6 +219,7 @@ SLOW = (
     "tests/mcp_servers/test_kept_states.py::test_a_system_that_the_agent_broke_is_the_agents_or_the_same[rm /bin/sh]",
     "tests/mcp_servers/test_kept_states.py::test_no_file_of_a_state_is_written_through_a_link_of_it",
     "tests/mcp_servers/test_overruns.py::test_code_that_has_a_repositorys_tests_go_over_their_bounds_scores_nothing",
+    "tests/mcp_servers/test_overruns.py::test_the_time_in_which_the_tests_own_image_is_built_is_not_the_agents",
     (
         "tests/cli/test_litellm_of_environments.py"
         "::test_an_environment_that_imports_litellm_says_nothing_and_asks_no_network"

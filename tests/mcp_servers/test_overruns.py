@@ -4,6 +4,7 @@ import shlex
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 import anyio
 import pytest
@@ -228,6 +229,18 @@ async def test_work_that_takes_all_the_time_where_untouched_containers_do_not_sc
             score = await player.end()
     assert score.reward == 0.0
     assert "paths that the agent left could not be graded within 6 s" in (score.feedback or "")
+
+
+async def test_the_time_in_which_the_tests_own_image_is_built_is_not_the_agents(
+    play: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rollouthub_servers.terminal.timeouts.AROUND_TESTS", 10 - MOST_RUNS * 60)
+    config = task(tmp_path, REWARD, 'environment_mode = "separate"\n')
+    lines = ["FROM debian:bookworm-slim", f"RUN sleep 12 # {uuid4()}", "COPY test.sh /tests/"]
+    (tmp_path / "tests" / "Dockerfile").write_text("\n".join(lines) + "\n")
+    async with play(Terminal, config) as player:
+        await player.bash("touch work")
+        assert (await player.end()).reward == 1.0
 
 
 async def test_more_files_than_can_be_graded_score_nothing(

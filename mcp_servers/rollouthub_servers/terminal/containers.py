@@ -100,7 +100,7 @@ def verifier_spec(task: HarborTask, step: Step, config: TerminalConfig, caller: 
     folder = verifier_folder(task, step)
     image = _image(task, config)
     if folder is not None:
-        own = world.docker_image
+        own = None if world is task.settings.environment else world.docker_image  # the agent's image holds no tests
         image = own or Build(context=folder, timeout_seconds=world.build_timeout_sec)
     return SandboxSpec(
         image=image,

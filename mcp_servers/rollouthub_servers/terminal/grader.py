@@ -49,6 +49,8 @@ _MOST_PLANTED = 1_000
 """Most files that are examined one by one before the tests run."""
 _QUICK = 0.1
 """Share of the time for grading within which an untouched container's work is collected by an engine that keeps up."""
+_MOST_QUICK_SECONDS = 60.0
+"""Most of that time, however long tests may take: that says nothing of an engine."""
 _MOST_TEXT = 1 * MIB
 """Most bytes of a file of the tests that is read for the paths it names."""
 _NOT_RUN = (VerifierError, SandboxOverrun, SandboxFileError, CommandNotStarted)
@@ -99,6 +101,7 @@ class Grader:
             VerifierError: the engine is slow with an untouched container, too.
         """
         crossed = "artifacts" if self._takes_artifacts(step) else "snapshot"
+        await self._protected(step)  # the tests' image may have to be built first, and that is no time of the agent's
         work: StepWork | None = None
         seconds = grading_seconds(step)
         try:
@@ -112,7 +115,7 @@ class Grader:
                 await work.discard()
         many = "the files" if work is None else f"{len(work.changed):,} changed paths"
         why = f"{many} that the agent left could not be graded within {seconds:g} s"
-        await self._see_that_the_engine_keeps_up(step, seconds * _QUICK, why)
+        await self._see_that_the_engine_keeps_up(step, min(seconds * _QUICK, _MOST_QUICK_SECONDS), why)
         return await self._nothing(step, why, crossed)
 
     async def _see_that_the_engine_keeps_up(self, step: Step, seconds: float, why: str) -> None:
@@ -270,6 +273,8 @@ class Grader:
 
     async def _protected(self, step: Step) -> Protected:
         known = self._known(step)
+        if known.protected is not None:
+            return known.protected
         async with known.lock:
             if known.protected is None:
                 texts = await anyio.to_thread.run_sync(self._texts, step)
