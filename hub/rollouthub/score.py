@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import isclose, prod
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue, PrivateAttr, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
 
 from rollouthub.errors import VerifierError
 from rollouthub.messages import Message, digest_of
@@ -13,11 +13,16 @@ from rollouthub.values import Frozen
 
 _Content = bytes  # in a class that has a field `bytes`
 
+_CHECKED_AGAIN = ConfigDict(revalidate_instances="always")
+"""For parts of a score: `model_copy` and `model_construct` of an author let NaN through."""
+
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Component(Frozen):
     """One part of a composite reward."""
+
+    model_config = _CHECKED_AGAIN
 
     value: FiniteFloat
     weight: FiniteFloat = 1.0
@@ -56,6 +61,8 @@ class ModelCall(Frozen):
 
 class SpanReward(Frozen):
     """The reward of a span of a turn's response, such as a step of a solution scored by a process reward model."""
+
+    model_config = _CHECKED_AGAIN
 
     turn: int
     """The turn's index."""

@@ -167,6 +167,17 @@ def test_a_span_behind_the_end_of_what_was_said_is_a_verifier_fault(hub: Hub, tm
     assert "rewards characters up to" in rollout.faults[-1].message
 
 
+@pytest.mark.parametrize("changes", ['{"reward": float("nan")}', '{"start": -3}'])
+def test_a_span_that_was_copied_into_none_is_a_verifier_fault(hub: Hub, tmp_path: Path, changes: str) -> None:
+    copied = f'unit="character").model_copy(update={changes})]'
+    (tmp_path / "steps.py").write_text(SPELT.replace('unit="character")]', copied))
+    assert hub("run", "steps.py", "-m", f"mock/say?text={WORDS}", "-o", "run", "-q").code == 1
+    with open_run(tmp_path / "run") as reader:
+        (rollout,) = reader.rollouts()
+    assert rollout.outcome.value == "verifier_failed"
+    assert "validation error for Score" in rollout.faults[-1].message
+
+
 def test_a_stored_run_is_scored_again_with_spans_of_characters(hub: Hub, tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text(SPELT + "    scores_transcripts = True\n")
     assert hub("run", "steps.py", "-m", f"mock/say?text={WORDS}", "-o", "run", "-q").code == 0
