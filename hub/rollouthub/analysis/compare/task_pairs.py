@@ -2,6 +2,7 @@
 significant.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ class Side:
     @property
     def mean_reward(self) -> float | None:
         """Mean reward of the scored samples; None without any."""
-        return sum(self.rewards) / len(self.rewards) if self.rewards else None
+        return math.fsum(self.rewards) / len(self.rewards) if self.rewards else None
 
 
 @dataclass(frozen=True, slots=True)
