@@ -313,6 +313,34 @@ SLOW = (
         "::test_an_agent_that_keeps_the_tests_from_running_has_failed"
         "[printf 'import os\\\\nos._exit(4)\\\\n' > shapes/__init__.py]"
     ),
+    "tests/cli/test_served.py::test_a_server_that_dies_or_hangs_is_replaced_and_the_run_goes_on[9]",
+    "tests/cli/test_artifacts.py::test_files_reach_the_verifier_and_the_record_and_are_scored_again[served]",
+    "tests/mcp_servers/terminal/test_terminal.py::test_a_step_is_graded_before_the_next_one_begins",
+    (
+        "tests/mcp_servers/terminal/test_terminal.py"
+        "::test_an_agent_that_removed_its_shell_is_told_so[cd /; rm -rf $OLDPWD]"
+    ),
+    "tests/mcp_servers/terminal/test_terminal.py::test_a_command_is_stopped_with_all_it_started",
+    "tests/sandboxes/contract/test_killed_hub.py::test_programs_do_not_outlive_a_killed_hub[docker]",
+    "tests/mcp_servers/test_kept_states.py::test_what_cannot_be_kept_changes_no_score_and_is_the_agents",
+    "tests/mcp_servers/test_overruns.py::test_tests_whose_containers_fail_twice_are_nobodys_zero",
+    "tests/mcp_servers/test_overruns.py::test_who_used_up_a_container_with_a_call_in_flight_scores_nothing",
+    "tests/sandboxes/contract/test_files.py::test_a_failed_write_leaves_nothing[docker]",
+    (
+        "tests/mcp_servers/test_mcp_server_faults.py"
+        "::test_a_broken_server_is_the_environments_fault_and_the_next_is_whole"
+        "[hang-the server did not answer 'hang' within 2 s, nor anything else since]"
+    ),
+    (
+        "tests/mcp_servers/test_mcp_server.py"
+        "::test_what_cannot_be_played_is_refused_before_the_run"
+        "[arguments2-server2-within 4 s; its stderr ends: notes server is up]"
+    ),
+    (
+        "tests/sandboxes/docker/test_resources.py"
+        "::test_a_root_that_grows_too_large_ends_its_sandbox_as_a_fault_that_says_why[docker]"
+    ),
+    "tests/cluster/test_parity.py::test_groups_are_scored_whichever_worker_played_their_samples",
 )
 """Ids of tests; without the brackets of a parameter, all of its parameters."""
 

@@ -129,16 +129,20 @@ async def test_neither_answer_nor_reward_is_anywhere_an_agent_looks(folder: Path
             assert "answer" not in str(await seat.call_tool("get_task", {}))
 
 
-@pytest.mark.parametrize(
-    "name", ["verify", "seed_session", "aggregate_metrics", "close_session", "../verify", "/verify", "note/../verify",
-             "verify?x=1", "%76erify", "asked", "openapi.json", "VERIFY", "verify/"],
+CONTROL = (
+    "verify", "seed_session", "aggregate_metrics", "close_session", "../verify", "/verify", "note/../verify", "verify?x=1",
+    "%76erify", "asked", "openapi.json", "VERIFY", "verify/",
 )  # fmt: skip
-async def test_a_call_of_a_control_route_gains_nothing(folder: Path, name: str) -> None:
+"""Routes of the control side, also spelled as servers may read them."""
+
+
+async def test_a_call_of_a_control_route_gains_nothing(folder: Path) -> None:
     async with hosted(folder, habit="shared") as host, opened(host) as episode:
-        result = await episode.seats["agent"].call_tool(name, {"response": {"output": []}, "text": "x"})
-        assert result.is_error
-        assert "unknown tool" in str(result)
-        assert await asked_of(folder) == {}
+        for name in CONTROL:
+            result = await episode.seats["agent"].call_tool(name, {"response": {"output": []}, "text": "x"})
+            assert (name, result.is_error) == (name, True)
+            assert "unknown tool" in str(result)
+            assert await asked_of(folder) == {}, name
 
 
 @pytest.mark.parametrize("name", ["../verify", "note/../verify", "verify?x=1", "note%2F..%2Fverify", "..", "."])

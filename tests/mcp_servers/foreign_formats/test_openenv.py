@@ -125,14 +125,12 @@ async def test_no_reward_and_no_answer_is_anywhere_an_agent_looks(
 
 
 @pytest.mark.parametrize("shape", ["ws", "mcp"], indirect=True)
-@pytest.mark.parametrize("name", ["reset", "state", "close", "mcp", "list_tools", "openenv/session/create", "ws"])
-async def test_a_control_message_of_the_format_is_no_tool(
-    shape: str, name: str, tmp_path: Path, runtime: ForeignRuntime
-) -> None:
+async def test_a_control_message_of_the_format_is_no_tool(shape: str, tmp_path: Path, runtime: ForeignRuntime) -> None:
     async with hosted(tmp_path, runtime, shape) as host, opened(host) as episode:
-        result = await episode.seats["agent"].call_tool(name, {"seed": 1})
-        assert result.is_error
-        assert "unknown tool" in str(result)
+        for name in ("reset", "state", "close", "mcp", "list_tools", "openenv/session/create", "ws"):
+            result = await episode.seats["agent"].call_tool(name, {"seed": 1})
+            assert (name, result.is_error) == (name, True)
+            assert "unknown tool" in str(result)
 
 
 @pytest.mark.parametrize(
