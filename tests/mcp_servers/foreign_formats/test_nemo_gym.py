@@ -130,8 +130,8 @@ async def test_neither_answer_nor_reward_is_anywhere_an_agent_looks(folder: Path
 
 
 CONTROL = (
-    "verify", "seed_session", "aggregate_metrics", "close_session", "../verify", "/verify", "note/../verify", "verify?x=1",
-    "%76erify", "asked", "openapi.json", "VERIFY", "verify/",
+    "verify", "seed_session", "aggregate_metrics", "close_session", "../verify", "/verify", "note/../verify",
+    "verify?x=1", "%76erify", "asked", "openapi.json", "VERIFY", "verify/",
 )  # fmt: skip
 """Routes of the control side, also spelled as servers may read them."""
 
