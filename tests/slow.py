@@ -277,7 +277,6 @@ SLOW = (
     ),
     "tests/mcp_servers/terminal/test_terminal.py::test_when_the_agents_time_is_over_its_tools_say_so",
     "tests/mcp_servers/test_kept_states.py::test_a_name_that_cannot_be_said_is_not_kept",
-    "tests/cli/test_working_folder.py::test_a_thorough_check_starts_no_program_of_the_working_folder[65534-only0]",
     "tests/cli/test_compare.py::test_what_is_interrupted_is_kept_and_goes_on",
     "tests/cli/test_served.py::test_a_run_whose_server_is_frozen_still_stops_when_told_to[tasks-signals1]",
     "tests/mcp_servers/test_code.py::test_bodies_alone_pass_as_well_as_whole_functions",
