@@ -106,7 +106,7 @@ class Source:
 
     imports: tuple[Import, ...]
     classes: tuple[str, ...]
-    """Defined at the top, for others."""
+    """Defined at the top."""
     docstring: str | None
     prints: bool
 
@@ -117,7 +117,7 @@ def read_source(text: str) -> Source:
     calls = ast.walk(tree) if "print(" in text else ()
     return Source(
         tuple(imports_below(tree)),
-        tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")),
+        tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef)),
         ast.get_docstring(tree) if text.strip() else "",
         any(
             isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print" for call in calls

@@ -177,7 +177,7 @@ _in_threads: set[int] = set()
 """Ids of the threads that run a plain `def` hook now, even if its caller has given up waiting."""
 
 
-class _Held:
+class _BlockedTime:
     """How often and how long one method blocked the event loop."""
 
     __slots__ = ("longest", "reported_times", "seconds", "times")
@@ -196,14 +196,14 @@ class LoopHolds:
     """
 
     def __init__(self, report: Callable[[str], None], elsewhere: str = "") -> None:
-        self._by_name: dict[str, _Held] = {}
+        self._by_name: dict[str, _BlockedTime] = {}
         self._report, self._elsewhere = report, elsewhere
         self.noted = 0.0
         """Seconds noted for all methods together."""
 
     def note(self, name: str, seconds: float) -> None:
         """Note that a method blocked the event loop for `seconds`."""
-        held = self._by_name.setdefault(name, _Held())
+        held = self._by_name.setdefault(name, _BlockedTime())
         held.times += 1
         held.seconds += seconds
         held.longest = max(held.longest, seconds)
@@ -219,12 +219,12 @@ class LoopHolds:
             if held.seconds >= REPORTED_SECONDS and held.times > held.reported_times:
                 self._say("", name, held)
 
-    def _say(self, when: str, name: str, held: _Held) -> None:
+    def _say(self, when: str, name: str, held: _BlockedTime) -> None:
         held.reported_times = held.times
         self._report(f"{when}{_sentence(name, held, self._elsewhere)}")
 
 
-def _sentence(name: str, held: _Held, elsewhere: str) -> str:
+def _sentence(name: str, held: _BlockedTime, elsewhere: str) -> str:
     method = name.rpartition(".")[2]
     times = "once" if held.times == 1 else f"{held.times} times, {held.longest * 1000:.0f} ms at most"
     if method in (*_OF_AGENTS, "setup", "reply", "seal", "close", "tasks", "call_tool"):

@@ -108,7 +108,7 @@ def measure_layers(
     """
     mock, other = _models(request)
     _check(request, other or mock)
-    session = _Session(request, say, rollouts, is_quick)
+    session = _LayerMeasurements(request, say, rollouts, is_quick)
     backend = (
         None if other is None else MeasuredModel(other, {"base_url": request.base_url, "lane": request.lane}, None)
     )
@@ -161,7 +161,7 @@ def _check(request: RunRequest, model: str) -> None:
     make_plan(request.model_copy(update={"model": model, "in_process": True}))
 
 
-class _Session:
+class _LayerMeasurements:
     """Collects measurements, and chooses the size of the next one from them."""
 
     def __init__(self, request: RunRequest, say: Callable[[str], None], rollouts: int | None, is_quick: bool) -> None:

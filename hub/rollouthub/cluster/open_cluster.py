@@ -51,7 +51,7 @@ async def open_cluster(options: RayOptions, *, cpus: int | None = None) -> Async
         return
     own = rays_environment(os.environ)
     withheld = {name: value for name, value in os.environ.items() if options.address is None and name not in own}
-    session = _Session(ray, options, cpus)
+    session = _RayConnection(ray, options, cpus)
     async with background_tasks() as threads:
         threads.start_soon(session.hold)
         try:
@@ -61,7 +61,7 @@ async def open_cluster(options: RayOptions, *, cpus: int | None = None) -> Async
             await session.end()
 
 
-class _Session:
+class _RayConnection:
     """A connection to a cluster, held by a thread that lives as long as the connection.
 
     Connecting blocks for seconds, and the kernel ends processes that Ray starts when the thread that started them ends.

@@ -7,12 +7,12 @@ from rollouthub.hosting.server.agent_plane import MAX_BODY_BYTES, NOT_FOUND
 from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, answer, read_body
 
 
-class _Request(msgspec.Struct):
+class _LateRequest(msgspec.Struct):
     id: int | str | float | msgspec.UnsetType | None = msgspec.UNSET
     method: str = ""
 
 
-_requests = msgspec.json.Decoder(_Request)
+_requests = msgspec.json.Decoder(_LateRequest)
 
 
 async def answer_late(scope: Scope, receive: Receive, send: Send) -> None:

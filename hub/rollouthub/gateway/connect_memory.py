@@ -14,7 +14,7 @@ _LISTED = frozenset(
 )
 
 
-class _Message(msgspec.Struct):
+class _RelayedMessage(msgspec.Struct):
     id: int | str | float | msgspec.UnsetType | None = msgspec.UNSET
     method: str | None = None
     result: msgspec.Raw = msgspec.Raw(b"")
@@ -26,7 +26,7 @@ class _Answer(msgspec.Struct):
     jsonrpc: str = "2.0"
 
 
-_messages = msgspec.json.Decoder(_Message)
+_messages = msgspec.json.Decoder(_RelayedMessage)
 _NOTHING = msgspec.Raw(b"{}")
 
 
@@ -61,7 +61,7 @@ class Memory:
         return msgspec.json.encode(_Answer(message.id, self._answers[message.method]))
 
 
-def _read(line: bytes) -> _Message | None:
+def _read(line: bytes) -> _RelayedMessage | None:
     try:
         return _messages.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

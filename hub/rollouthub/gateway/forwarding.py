@@ -56,7 +56,7 @@ _UNKEPT = f"[not kept: the agent was given a result of more than {MOST_VALUES:,}
 """Text in the record in place of a result with too many values."""
 
 
-class _Params(msgspec.Struct):
+class _ForwardedParams(msgspec.Struct):
     name: Any = None
     arguments: Any = None
     meta: Any = msgspec.field(name="_meta", default=None)
@@ -68,15 +68,15 @@ class _Params(msgspec.Struct):
         return cast(dict[str, Any], given) if isinstance(given, dict) else {}
 
 
-class _Request(msgspec.Struct):
+class _ForwardedRequest(msgspec.Struct):
     """The fields of a JSON-RPC request that a record needs."""
 
     id: int | str | float | None = None
     method: str | None = None
-    params: _Params | None = None
+    params: _ForwardedParams | None = None
 
 
-class _Response(msgspec.Struct):
+class _ForwardedResponse(msgspec.Struct):
     id: int | str | float | None = None
     result: msgspec.Raw = msgspec.Raw(b"")
 
@@ -87,8 +87,8 @@ class _Error(msgspec.Struct):
     is_error: bool = msgspec.field(name="isError", default=False)
 
 
-_requests = msgspec.json.Decoder(_Request)
-_responses = msgspec.json.Decoder(_Response)
+_requests = msgspec.json.Decoder(_ForwardedRequest)
+_responses = msgspec.json.Decoder(_ForwardedResponse)
 _errors = msgspec.json.Decoder(_Error)
 
 
@@ -127,7 +127,7 @@ class Forwarder:
             return
         call: OutsideCall | None = None
         if request is not None and request.method == "tools/call":
-            params = request.params or _Params()
+            params = request.params or _ForwardedParams()
             if not is_shallow(params.given, DEEPEST):
                 await answer(send, 200, _as_response(request, text_result(TOO_DEEP, is_error=True)))
                 return
@@ -184,7 +184,7 @@ class Forwarder:
         exposed.calls.end(call, result)
 
 
-def _read_request(body: bytes) -> _Request | None:
+def _read_request(body: bytes) -> _ForwardedRequest | None:
     try:
         return _requests.decode(body) if body else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -209,7 +209,7 @@ async def _result_of(raw: bytes, request_id: object) -> CallToolResult | None:
     return None
 
 
-def _as_response(request: _Request, result: CallToolResult) -> bytes:
+def _as_response(request: _ForwardedRequest, result: CallToolResult) -> bytes:
     """A tool result of the hub's own as a JSON-RPC response, valid in both MCP protocol versions."""
     body = result.model_dump(mode="json", by_alias=True, exclude_none=True)
     return msgspec.json.encode({"jsonrpc": "2.0", "id": request.id, "result": {**body, "resultType": "complete"}})

@@ -172,7 +172,7 @@ class BoardGame(Environment[BoardGameConfig]):
 
     def snapshot(self) -> JsonValue:
         """The position, the moves played, and the last message to a player."""
-        saved = _Saved(
+        saved = _SavedGame(
             board=self.position.board,
             player=self.position.player,
             is_over=self.turns.is_over,
@@ -184,7 +184,7 @@ class BoardGame(Environment[BoardGameConfig]):
 
     async def restore(self, state: JsonValue) -> None:
         """Restore a snapshot."""
-        saved = _Saved.model_validate(state)
+        saved = _SavedGame.model_validate(state)
         self.position = Position(saved.board, saved.player)
         self.played = [Played(*each) for each in saved.played]
         self.forfeit, self._news = saved.forfeit, saved.news
@@ -239,7 +239,7 @@ class BoardGame(Environment[BoardGameConfig]):
         return rewards
 
 
-class _Saved(BaseModel):
+class _SavedGame(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     board: str

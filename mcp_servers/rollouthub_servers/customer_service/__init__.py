@@ -202,7 +202,7 @@ class CustomerService(Environment[CustomerServiceConfig]):
 
     async def restore(self, state: JsonValue) -> None:
         """Restore a snapshot."""
-        saved = _Saved.model_validate(state)
+        saved = _SavedService.model_validate(state)
         self.database, self.said = saved.database, list(saved.said)
         self.writes, self.writes_without_a_yes = saved.writes, saved.writes_without_a_yes
         self._has_yes = saved.has_yes
@@ -232,7 +232,7 @@ class CustomerService(Environment[CustomerServiceConfig]):
         )
 
 
-class _Saved(BaseModel):
+class _SavedService(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     database: Database

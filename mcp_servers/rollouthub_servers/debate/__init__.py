@@ -153,11 +153,11 @@ class Debate(Environment[DebateConfig]):
     def snapshot(self) -> JsonValue:
         """The speeches, and whose turn it is."""
         speeches = [(each.seat, each.text, self._line_of(each)) for each in self.speeches]
-        return _Saved(speeches=speeches, talk=self.talk.snapshot()).model_dump(mode="json")
+        return _SavedDebate(speeches=speeches, talk=self.talk.snapshot()).model_dump(mode="json")
 
     async def restore(self, state: JsonValue) -> None:
         """Restore a snapshot."""
-        saved = _Saved.model_validate(state)
+        saved = _SavedDebate.model_validate(state)
         self.talk.restore(saved.talk)
         self.speeches = [
             Speech(seat, text, None if line is None else self.ledger.sales[line]) for seat, text, line in saved.speeches
@@ -196,7 +196,7 @@ class Debate(Environment[DebateConfig]):
         return sum(speech.quoted is not None and speech.seat == seat for speech in self.speeches)
 
 
-class _Saved(BaseModel):
+class _SavedDebate(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     speeches: list[tuple[str, str, int | None]]

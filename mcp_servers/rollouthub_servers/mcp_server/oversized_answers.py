@@ -9,14 +9,14 @@ _WORDS = f"the result holds more than {MOST_VALUES:,} values; ask for less at a 
 _EVENT_ENDS = (b"\r\n\r\n", b"\n\n", b"\r\r")
 
 
-class _Outline(msgspec.Struct):
+class _MessageOutline(msgspec.Struct):
     """The part of a message that is decoded."""
 
     id: int | str | None = None
     method: str | None = None
 
 
-_decode = msgspec.json.Decoder(_Outline).decode
+_decode = msgspec.json.Decoder(_MessageOutline).decode
 
 
 def error_instead(message: bytes) -> JSONRPCError | None:

@@ -216,7 +216,7 @@ class Negotiation(Environment[NegotiationConfig]):
 
     def snapshot(self) -> JsonValue:
         """Whose turn it is, the turns used, the proposal, and the last message to a seat."""
-        saved = _Saved(
+        saved = _SavedNegotiation(
             turn=self.turns.current,
             is_over=self.turns.is_over,
             acted=self.acted,
@@ -229,7 +229,7 @@ class Negotiation(Environment[NegotiationConfig]):
 
     async def restore(self, state: JsonValue) -> None:
         """Restore a snapshot."""
-        saved = _Saved.model_validate(state)
+        saved = _SavedNegotiation.model_validate(state)
         self.turns.put(saved.turn, is_over=saved.is_over)
         self.acted, self._idle = dict(saved.acted), dict(saved.idle)
         self.offer, self.deal, self._news = saved.offer, saved.deal, saved.news
@@ -260,7 +260,7 @@ class Negotiation(Environment[NegotiationConfig]):
         )
 
 
-class _Saved(BaseModel):
+class _SavedNegotiation(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     turn: str

@@ -35,14 +35,14 @@ class _Params(msgspec.Struct):
     input: Any = None
 
 
-class _Outline(msgspec.Struct):
+class _RowOutline(msgspec.Struct):
     """The part of a row that identifies its task."""
 
     responses_create_params: _Params | None = None
 
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-_decode_outline = msgspec.json.Decoder(_Outline).decode
+_decode_outline = msgspec.json.Decoder(_RowOutline).decode
 
 
 class GymRow(Secret):

@@ -81,7 +81,7 @@ Its code runs unchanged in a process of its own, without a network. Not promised
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FoundServer:
     """A server with what its files say about it."""
 
     server: ServerFolder
@@ -145,7 +145,7 @@ class NemoGymImporter:
         release = source.text if source.kind == "requirement" else given.nemo_gym
         wheel = cache(lambda: foreign_home().wheel(release))  # needed where something is written
 
-        def write(each: _Found, folder: Path, own: Identity) -> Path:
+        def write(each: _FoundServer, folder: Path, own: Identity) -> Path:
             note(f"{each.server.name}: choosing what it needs")
             return _write(each, wheel(), source, given, folder, own)
 
@@ -158,7 +158,7 @@ def _given(settings: Mapping[str, JsonValue]) -> NemoGymImport:
     return check_config(NemoGymImport, dict(settings), "the import", "--set")
 
 
-def _found(source: ImportSource, given: NemoGymImport, note: Note) -> list[_Found]:
+def _found(source: ImportSource, given: NemoGymImport, note: Note) -> list[_FoundServer]:
     root = (
         source.folder if source.kind == "folder" else foreign_home().unpacked(foreign_home().wheel(source.text), note)
     )
@@ -168,7 +168,7 @@ def _found(source: ImportSource, given: NemoGymImport, note: Note) -> list[_Foun
     return [_look(server, given) for server in servers]
 
 
-def _look(server: ServerFolder, given: NemoGymImport) -> _Found:
+def _look(server: ServerFolder, given: NemoGymImport) -> _FoundServer:
     without_judge = given.judge == "none"
     reasons: list[str] = []
     configured: Configured | None = None
@@ -208,11 +208,11 @@ def _look(server: ServerFolder, given: NemoGymImport) -> _Found:
     lifted = ("judge=none",) if reasons == [_JUDGED] else ()
     unpromised = ("a score where its judge would be asked: that is a fault of the verifier",) if without_judge else ()
     candidate = Candidate(id=server.name, reasons=tuple(reasons), lifted_by=lifted, facts=facts, unpromised=unpromised)
-    return _Found(server, candidate, configured)
+    return _FoundServer(server, candidate, configured)
 
 
 def _write(
-    found: _Found,
+    found: _FoundServer,
     wheel: LockedDependency,
     source: ImportSource,
     given: NemoGymImport,
@@ -249,7 +249,7 @@ def _write(
 
 
 def _package(
-    found: _Found, record: ServerRecord, source: ImportSource, wheel: LockedDependency, identity: Identity
+    found: _FoundServer, record: ServerRecord, source: ImportSource, wheel: LockedDependency, identity: Identity
 ) -> ImportedPackage:
     assert identity.name is not None
     unpromised = (*NemoGymImporter.about.unpromised, *found.candidate.unpromised)

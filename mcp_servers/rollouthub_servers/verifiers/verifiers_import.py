@@ -62,7 +62,7 @@ class VerifiersImport(EnvironmentConfig):
 
 
 @dataclass(frozen=True)
-class _Found:
+class _LoadedEnv:
     """An environment, and what loading it has shown."""
 
     env: EnvFolder
@@ -92,7 +92,7 @@ class VerifiersImporter:
     )
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[Path, str], _Found] = {}
+        self._seen: dict[tuple[Path, str], _LoadedEnv] = {}
         """What loading an environment has shown: an import looks, and then writes."""
 
     def look(self, source: ImportSource, settings: Mapping[str, JsonValue], note: Note = silent) -> Sequence[Candidate]:
@@ -115,7 +115,7 @@ class VerifiersImporter:
         with _sourced(source, note) as (envs, wheel, revision):
             found = [self._examined(env, wheel, given, note) for env in envs if env.name in chosen]
 
-            def write(each: _Found, folder: Path, own: Identity) -> Path:
+            def write(each: _LoadedEnv, folder: Path, own: Identity) -> Path:
                 note(f"{each.env.name}: keeping its rows")
                 return _write(each, given, source, revision, folder, own)
 
@@ -123,7 +123,9 @@ class VerifiersImporter:
                 source, {each.env.name: (each.candidate, each) for each in found}, out, identity, write
             )
 
-    def _examined(self, env: EnvFolder, wheel: LockedDependency | None, given: VerifiersImport, note: Note) -> _Found:
+    def _examined(
+        self, env: EnvFolder, wheel: LockedDependency | None, given: VerifiersImport, note: Note
+    ) -> _LoadedEnv:
         key = env.folder, given.model_dump_json()
         if key not in self._seen:
             self._seen[key] = _examined(env, wheel, given, note)
@@ -152,7 +154,7 @@ def _all(folder: Path, source: ImportSource) -> list[EnvFolder]:
     raise ConfigError(f"there is no environment in {source.text!r}, that is, no folder with a pyproject.toml")
 
 
-def _examined(env: EnvFolder, wheel: LockedDependency | None, given: VerifiersImport, note: Note) -> _Found:
+def _examined(env: EnvFolder, wheel: LockedDependency | None, given: VerifiersImport, note: Note) -> _LoadedEnv:
     """Load an environment, and see what it has; whatever stops that is the reason why it is refused."""
     try:
         kind = env.kind()
@@ -174,11 +176,11 @@ def _examined(env: EnvFolder, wheel: LockedDependency | None, given: VerifiersIm
             _lay(env, record, given, Path(folder))
             answer: dict[str, Any] = anyio.run(_described, Path(folder), record, lock)
     except (HubError, OSError) as error:
-        return _Found(env, Candidate(id=env.name, reasons=(plain(str(error), 600),)))
+        return _LoadedEnv(env, Candidate(id=env.name, reasons=(plain(str(error), 600),)))
     if "refused" in answer:
         reason = plain(str(answer["refused"]), 600)
         lifted = ("judge=none",) if given.judge != "none" and "asks a model itself" in reason else ()
-        return _Found(env, Candidate(id=env.name, reasons=(reason,), lifted_by=lifted, facts={"kind": kind}))
+        return _LoadedEnv(env, Candidate(id=env.name, reasons=(reason,), lifted_by=lifted, facts={"kind": kind}))
     reasons = list(answer["reasons"])
     if answer["judges"] and given.judge != "none":
         reasons.append(_JUDGED)
@@ -204,7 +206,7 @@ def _examined(env: EnvFolder, wheel: LockedDependency | None, given: VerifiersIm
         unpromised=tuple(_unpromised(answer, counts, splits)),
     )
     record = record.model_copy(update={"splits": splits, "max_turns": answer["max_turns"]})
-    return _Found(env, candidate, record, lock, bool(answer["group"]))
+    return _LoadedEnv(env, candidate, record, lock, bool(answer["group"]))
 
 
 def _unpromised(
@@ -259,7 +261,7 @@ async def _rows(data: Path, record: EnvRecord, lock: ForeignLock) -> None:
 
 
 def _write(
-    found: _Found,
+    found: _LoadedEnv,
     given: VerifiersImport,
     source: ImportSource,
     revision: str | None,

@@ -46,7 +46,7 @@ class Entry(Frozen):
         return any(_matches(own, pattern) for own in self.namespaces)
 
 
-class _File(Frozen):
+class _RegistriesFile(Frozen):
     registry: tuple[Entry, ...] = ()
 
 
@@ -127,7 +127,7 @@ def remove_registry(config_folder: Path, url: str) -> Entry:
 
 def _read(file: Path) -> tuple[Entry, ...]:
     try:
-        held = _File.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+        held = _RegistriesFile.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return ()
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

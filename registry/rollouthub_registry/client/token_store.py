@@ -21,7 +21,7 @@ _MOST_BYTES = 2**20
 _FORM = re.compile(r"[!-~]{1,500}", re.ASCII)
 
 
-class _File(Frozen):
+class _TokensFile(Frozen):
     schema_version: int = Field(default=1, ge=1, le=1)
     tokens: dict[str, str] = Field(default={}, repr=False)
     """URL of a registry → its token."""
@@ -76,11 +76,11 @@ def check_form(token: str, what: str) -> str:
     return token
 
 
-def _read(file: Path) -> _File:
+def _read(file: Path) -> _TokensFile:
     try:
-        return _File.model_validate_json(read_private(file, _MOST_BYTES, "get new tokens"))
+        return _TokensFile.model_validate_json(read_private(file, _MOST_BYTES, "get new tokens"))
     except FileNotFoundError:
-        return _File()
+        return _TokensFile()
     except OSError as error:
         raise CredentialError(f"{file} cannot be read: {error.strerror or error}") from error
     except ValidationError:
@@ -97,6 +97,6 @@ def _change(config_folder: Path, url: str, token: str | None) -> bool:
         was_there = known.pop(url, None) is not None
         if token is not None:
             known[url] = token
-        text = json.dumps(_File(tokens=known).model_dump(mode="json"), indent=2)
+        text = json.dumps(_TokensFile(tokens=known).model_dump(mode="json"), indent=2)
         replace_file(file, text.encode(), is_private=True, is_lasting=True)
     return was_there

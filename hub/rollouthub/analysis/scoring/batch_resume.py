@@ -26,12 +26,12 @@ class _Score(Struct, gc=False):
     verifier: _Verifier | None = None
 
 
-class _Written(Struct, gc=False):
+class _ScoredLine(Struct, gc=False):
     outcome: str
     score: _Score | None = None
 
 
-_decode = msgspec.json.Decoder(_Written).decode
+_decode = msgspec.json.Decoder(_ScoredLine).decode
 
 
 async def take_up(
@@ -81,7 +81,7 @@ def _count(written: bytes, place: str, task_id: str, tally: BatchTally, verifier
         tally.add(task_id, Outcome.SCORED, line.score.reward, line.score.passed)
 
 
-def _loose(written: bytes) -> _Written:
+def _loose(written: bytes) -> _ScoredLine:
     """Parse an output line whose input fields hold values outside strict JSON, such as NaN."""
     value: Any = json.loads(written)
-    return msgspec.convert({"outcome": value["outcome"], "score": value["score"]}, _Written)
+    return msgspec.convert({"outcome": value["outcome"], "score": value["score"]}, _ScoredLine)

@@ -12,7 +12,7 @@ MOST_GROUPS = 200_000
 """Maximum number of tasks with figures of their own; with more, all figures per task are left out."""
 
 
-class _Group:
+class _TaskCounts:
     """Counts over the samples of one task."""
 
     __slots__ = ("judged", "passed", "planned", "reward_sq_sum", "reward_sum", "scored")
@@ -31,7 +31,7 @@ class BatchTally:
     bad_rows: int = 0
     resumed: int = 0
     """Lines that an earlier start of the batch had written."""
-    _groups: dict[str, _Group] | None = field(default_factory=dict[str, _Group])
+    _groups: dict[str, _TaskCounts] | None = field(default_factory=dict[str, _TaskCounts])
 
     @property
     def lines(self) -> int:
@@ -58,7 +58,7 @@ class BatchTally:
             if len(self._groups) >= MOST_GROUPS:
                 self._groups = None
                 return
-            group = self._groups[task_id] = _Group()
+            group = self._groups[task_id] = _TaskCounts()
         group.planned += 1
         if reward is not None:
             group.scored += 1

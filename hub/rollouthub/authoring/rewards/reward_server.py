@@ -21,7 +21,7 @@ _TRIED_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _FIRST_PAUSE_SECONDS = 0.5
 
 
-class _Again(Exception):
+class _TransientFailure(Exception):
     """A failure that may pass: the request is tried again."""
 
 
@@ -66,7 +66,7 @@ class RewardServer:
                 await anyio.sleep(_FIRST_PAUSE_SECONDS * 2 ** (number - 1))
             try:
                 return await self._answer(pool, route, body)
-            except (NoAnswer, _Again) as error:
+            except (NoAnswer, _TransientFailure) as error:
                 problem = str(error)
         raise VerifierError(f"{self.at(route)} gave no reward in {self.tries} tries; the last: {problem}")
 
@@ -84,7 +84,7 @@ class RewardServer:
         # Records show it, and a server may repeat what it was sent.
         words = answer.words.replace(self.token, "[redacted]") if self.token else answer.words
         if answer.status in _TRIED_AGAIN:
-            raise _Again(words)
+            raise _TransientFailure(words)
         if answer.status != 200:
             raise VerifierError(f"{self.at(route)} refused: {words}", retryable=False)
         try:

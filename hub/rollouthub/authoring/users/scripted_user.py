@@ -117,12 +117,12 @@ class ScriptedUser:
 
     def restore(self, state: JsonValue) -> None:
         """Continue from a snapshot."""
-        place = _Place.model_validate(state)
+        place = _ScriptPosition.model_validate(state)
         self._stage, self._strayed, self._replies = place.stage, place.strayed, place.replies
         self._said, self.is_done = dict(place.said), place.is_done
 
 
-class _Place(Frozen):
+class _ScriptPosition(Frozen):
     stage: int
     strayed: int
     replies: int

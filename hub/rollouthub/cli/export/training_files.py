@@ -52,7 +52,7 @@ def export_data_set(
     console = remarks()
     with ExitStack() as opened:
         readers = [opened.enter_context(open_run(run)) for run in runs]
-        view = opened.enter_context(_View(console))
+        view = opened.enter_context(_ExportProgress(console))
         data_set = DataSet(readers, wanted, view.tick)
         view.begin(data_set.planned)
         try:
@@ -126,7 +126,7 @@ class _Summary:
             console.print(Text.assemble(f"left out: {count:,} for {name}", (f"  {left_out.examples[name]}", "dim")))
 
 
-class _View:
+class _ExportProgress:
     """The progress of reading records: a bar on a terminal, a line every ten seconds elsewhere."""
 
     def __init__(self, console: Console) -> None:

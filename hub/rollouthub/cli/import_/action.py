@@ -67,7 +67,7 @@ def import_chosen(order: ImportOrder) -> int:
             left_out = {candidate.id: candidate for candidate in written.left_out}
             found = [left_out.get(candidate.id, candidate) for candidate in found]
     refused = [candidate for candidate in found if not candidate.runs]
-    view = _View(order, importer, found, refused, written)
+    view = _ImportReport(order, importer, found, refused, written)
     if order.as_json:
         sys.stdout.write(json.dumps(view.as_json()) + "\n")
     else:
@@ -105,7 +105,7 @@ def _print_step(step: str) -> None:
 
 
 @dataclass(frozen=True)
-class _View:
+class _ImportReport:
     """The result of an import, printed as tables or JSON."""
 
     order: ImportOrder

@@ -108,7 +108,7 @@ async def _serve(exposed: ExposedSeat, path: str, scope: Scope, receive: Receive
             return
         assert dialect is not None
         asked = await _read(partial(dialect.read, scope=exposed.token.encode()), body)
-        await _Call(exposed, dialect, asked, path, body, scope, send).answer()
+        await _ApiCall(exposed, dialect, asked, path, body, scope, send).answer()
     finally:
         exposed.model_calls -= 1
 
@@ -132,7 +132,7 @@ async def _written(write: Callable[[ModelReply], bytes], reply: ModelReply) -> b
     return await anyio.to_thread.run_sync(write, reply, limiter=_THREADS)
 
 
-class _Call:
+class _ApiCall:
     """One model call of an agent."""
 
     def __init__(

@@ -43,11 +43,11 @@ _BAD_KEY = (
 )
 
 
-class _Request(msgspec.Struct):
+class _PracticeRequest(msgspec.Struct):
     method: str = ""
 
 
-_requests = msgspec.json.Decoder(_Request)
+_requests = msgspec.json.Decoder(_PracticeRequest)
 
 
 class Unexposed:

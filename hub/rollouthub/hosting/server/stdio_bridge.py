@@ -48,7 +48,7 @@ Id = int | str | float | None
 Take = Callable[[bytes | LineTooLong, TaskGroup], Awaitable[None]]
 
 
-class _Params(msgspec.Struct):
+class _BridgedParams(msgspec.Struct):
     name: Any = None
     uri: Any = None
     meta: Any = msgspec.field(name="_meta", default=None)
@@ -60,7 +60,7 @@ class _Message(msgspec.Struct):
 
     id: Id | msgspec.UnsetType = msgspec.UNSET
     method: str | None = None
-    params: _Params | None = None
+    params: _BridgedParams | None = None
 
     @property
     def version(self) -> str | None:
@@ -74,14 +74,14 @@ class _Initialized(msgspec.Struct):
     protocol_version: str | None = msgspec.field(name="protocolVersion", default=None)
 
 
-class _Response(msgspec.Struct):
+class _BridgedResponse(msgspec.Struct):
     id: Id | msgspec.UnsetType = msgspec.UNSET
     result: Any = msgspec.UNSET
     error: Any = msgspec.UNSET
 
 
 _messages = msgspec.json.Decoder(_Message)
-_responses = msgspec.json.Decoder(_Response)
+_responses = msgspec.json.Decoder(_BridgedResponse)
 
 
 class Bridge:

@@ -65,7 +65,7 @@ class ClientEvents:
         return taken
 
 
-class _Seen:
+class _ReportedCalls:
     """What clients were told about an attempt."""
 
     def __init__(self, attempt: InFlight) -> None:
@@ -80,7 +80,7 @@ class Broadcast:
     def __init__(self, live: LiveRun) -> None:
         self._live = live
         self._followers: list[ClientEvents] = []
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _ReportedCalls] = {}
 
     @property
     def followers(self) -> int:
@@ -96,7 +96,7 @@ class Broadcast:
         """Add a client."""
         follower = ClientEvents()
         if not self._followers:
-            self._seen = {name: _Seen(attempt) for name, attempt in self._live.attempts.items()}
+            self._seen = {name: _ReportedCalls(attempt) for name, attempt in self._live.attempts.items()}
             self._live.watchers.append(self)
         self._followers.append(follower)
         return follower
@@ -112,7 +112,7 @@ class Broadcast:
     def began(self, attempt: InFlight) -> None:
         """Send the event that an attempt started."""
         sample = attempt.sample
-        self._seen[sample.rollout_id] = _Seen(attempt)
+        self._seen[sample.rollout_id] = _ReportedCalls(attempt)
         self._publish(
             StartedEvent(
                 rollout_id=sample.rollout_id,

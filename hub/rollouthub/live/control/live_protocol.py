@@ -48,26 +48,26 @@ class ShowRequest(Frozen):
     """Whether to include messages and tool results, as plain text."""
 
 
-class _Ending(Frozen):
+class _EndRequest(Frozen):
     id: RequestId
     rollout: Name | None = None
     run: bool = False
     """Whether the whole run is meant; either this or a rollout must be given."""
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> "_Ending":
+    def _one_of_them(self) -> "_EndRequest":
         if (self.rollout is None) != self.run:
             raise ValueError('name a "rollout", or say "run": true for the whole run, and not both')
         return self
 
 
-class CancelRequest(_Ending):
+class CancelRequest(_EndRequest):
     """Cancels a rollout without a score, or the run as a second Ctrl-C would."""
 
     method: Literal["cancel"]
 
 
-class InterruptRequest(_Ending):
+class InterruptRequest(_EndRequest):
     """Ends a rollout's agent phase, whose work is then scored; or the run as one Ctrl-C would."""
 
     method: Literal["interrupt"]

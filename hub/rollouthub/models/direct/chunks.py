@@ -78,7 +78,7 @@ def parse_chunk(data: bytes) -> Chunk:
         raise BadAnswer(f"the stream has an event that is no chunk of a chat completion ({error})") from None
 
 
-class _Call:
+class _PartialToolCall:
     """A tool request while its pieces arrive."""
 
     __slots__ = ("arguments", "id", "is_out", "name")
@@ -102,7 +102,7 @@ class Assembly:
         self._text: list[str] = []
         self._refusal: list[str] = []
         self._reasoning: list[str] = []
-        self._calls: list[_Call] = []
+        self._calls: list[_PartialToolCall] = []
         self._places: dict[int, int] = {}
         self._finish_reason: str | None = None
         self._ids: list[int] | None = None
@@ -193,7 +193,7 @@ class Assembly:
             place = self._places.setdefault(piece.index, len(calls))
         if place == len(calls):
             check_calls(place + 1)
-            calls.append(_Call(piece.id or f"call-{self._turn}-{place}"))
+            calls.append(_PartialToolCall(piece.id or f"call-{self._turn}-{place}"))
         return place
 
     def _first_piece(self, place: int) -> ToolPiece:

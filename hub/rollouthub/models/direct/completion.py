@@ -123,7 +123,7 @@ class _Spelled(Struct, gc=False):
     choices: list[_SpelledChoice]
 
 
-class _Written(Struct, gc=False):
+class _ChoiceOutline(Struct, gc=False):
     message: Raw = Raw(b"")
     delta: Raw = Raw(b"")
 
@@ -133,7 +133,7 @@ class _Outline(Struct, gc=False):
     log-probabilities may be long.
     """
 
-    choices: list[_Written] | None = None
+    choices: list[_ChoiceOutline] | None = None
     error: Raw = Raw(b"")
 
 

@@ -44,10 +44,10 @@ async def open_router(
         ConfigError: a budget without a known price, a server given twice, or an error of `open_lane`.
         CredentialError: a key is missing.
     """
-    opening = _Opening(credentials, open_lane, backoff or Backoff(), breaker or CircuitBreakerSettings(), now)
+    opener = _RouterOpener(credentials, open_lane, backoff or Backoff(), breaker or CircuitBreakerSettings(), now)
     failure: BaseException | None = None
-    async with opening.lanes:
-        router = await opening.open(config, None)
+    async with opener.lanes:
+        router = await opener.open(config, None)
         try:
             async with anyio.create_task_group() as checks:
                 routers = list(_all(router))
@@ -59,7 +59,7 @@ async def open_router(
                 finally:
                     checks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            # What the caller raised in here should reach it was.
+            # What the caller raised in here should reach it as it was.
             if len(group.exceptions) != 1:
                 raise
             failure = group.exceptions[0]
@@ -67,8 +67,8 @@ async def open_router(
             raise failure
 
 
-class _Opening:
-    """The settings shared by all routers that are opened together."""
+class _RouterOpener:
+    """Opens routers that share credentials, lanes and rules of retrying."""
 
     def __init__(
         self,

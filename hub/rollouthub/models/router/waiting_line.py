@@ -7,7 +7,7 @@ from collections.abc import Callable
 import anyio
 
 
-class _Place:
+class _WaitingTask:
     """One waiting task; its event is renewed before each wait."""
 
     __slots__ = ("event",)
@@ -23,7 +23,7 @@ class WaitingLine:
 
     def __init__(self) -> None:
         # Ordered, so that a cancelled waiter leaves from the middle, and the first is found, in constant time.
-        self._places: OrderedDict[_Place, None] = OrderedDict()
+        self._places: OrderedDict[_WaitingTask, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._places)
@@ -34,7 +34,7 @@ class WaitingLine:
         `seconds_left` is called again after the seconds it returns, and whenever `changed` is called; an exception from
         it ends the wait. The caller must take what it waited for before it awaits anything else.
         """
-        place = _Place()
+        place = _WaitingTask()
         self._places[place] = None
         try:
             while True:

@@ -44,7 +44,7 @@ class _Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rendered:
+class _RenderedPrompt:
     """A rendered conversation."""
 
     ids: list[int]
@@ -191,27 +191,29 @@ class TokenModel:
 
     async def _render(
         self, messages: Sequence[Message], request: ModelRequest, *, add_generation_prompt: bool
-    ) -> _Rendered:
+    ) -> _RenderedPrompt:
         chat, tools = self._chat, request.tools
         if isinstance(chat, PlacingChatFormat) and media_of(messages):
-            return _Rendered(
+            return _RenderedPrompt(
                 *await chat.render_placed(
                     messages, tools, add_generation_prompt=add_generation_prompt, media=request.media
                 )
             )
         media = request.media or shown_media(messages, request.media)
         if media and isinstance(chat, ShowingChatFormat):
-            return _Rendered(
+            return _RenderedPrompt(
                 await chat.render_shown(messages, tools, add_generation_prompt=add_generation_prompt, media=media)
             )
-        return _Rendered(await chat.render(messages, tools, add_generation_prompt=add_generation_prompt))
+        return _RenderedPrompt(await chat.render(messages, tools, add_generation_prompt=add_generation_prompt))
 
-    async def _rendered(self, known: Sequence[Message], request: ModelRequest) -> tuple[_Rendered | None, _Rendered]:
+    async def _rendered(
+        self, known: Sequence[Message], request: ModelRequest
+    ) -> tuple[_RenderedPrompt | None, _RenderedPrompt]:
         """The known part of a conversation, and the whole with a generation prompt; both are rendered concurrently.
 
         The first is None if the template refuses a conversation that ends with an answer.
         """
-        base, full = list[_Rendered](), _Rendered([])
+        base, full = list[_RenderedPrompt](), _RenderedPrompt([])
 
         async def render_known() -> None:
             try:

@@ -52,12 +52,12 @@ class _Generated(Struct, gc=False):
     choices: list[_Choice] = []
 
 
-class _Rendered(Struct, gc=False):
+class _RenderedSampling(Struct, gc=False):
     sampling_params: dict[str, Any]
 
 
 _generated = msgspec.json.Decoder(_Generated)
-_rendered = msgspec.json.Decoder(_Rendered)
+_rendered = msgspec.json.Decoder(_RenderedSampling)
 
 
 class VllmTokenEngine:

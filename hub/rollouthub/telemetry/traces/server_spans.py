@@ -41,7 +41,7 @@ class AdoptingTraces:
             TRACEPARENT.reset(before)
 
 
-class _Place:
+class _SpanParent:
     """Where the spans of one episode belong: a trace, and a parent span."""
 
     def __init__(self, tracer: SpanTracer, environment: str) -> None:
@@ -92,14 +92,14 @@ class TracedHost:
 
     async def score(self, task: TaskCard, submission: Submission, *, seed: int, deadlines: Deadlines) -> Score:
         """Score as the traced host does, in a span."""
-        with _Place(self._tracer, self.info.name).span("verify"):
+        with _SpanParent(self._tracer, self.info.name).span("verify"):
             return await self._host.score(task, submission, seed=seed, deadlines=deadlines)
 
     async def score_group(
         self, task: TaskCard, group: SampleGroup, *, seed: int, deadlines: Deadlines
     ) -> Sequence[Score]:
         """Score a group as the traced host does, in a span."""
-        with _Place(self._tracer, self.info.name).span("verify_group"):
+        with _SpanParent(self._tracer, self.info.name).span("verify_group"):
             return await self._host.score_group(task, group, seed=seed, deadlines=deadlines)
 
     @asynccontextmanager
@@ -107,7 +107,7 @@ class TracedHost:
         self, task: TaskCard, *, seed: int, deadlines: Deadlines, state: JsonValue = None
     ) -> AsyncGenerator[Episode]:
         """Open an episode as the traced host does, with a span of its setup."""
-        place, start = _Place(self._tracer, self.info.name), time.time()
+        place, start = _SpanParent(self._tracer, self.info.name), time.time()
         is_open = False
         try:
             async with self._host.open(task, seed=seed, deadlines=deadlines, state=state) as episode:
@@ -123,7 +123,7 @@ class TracedHost:
 class TracedEpisode:
     """An episode that records spans of the operations on it."""
 
-    def __init__(self, episode: Episode, place: _Place) -> None:
+    def __init__(self, episode: Episode, place: _SpanParent) -> None:
         self._episode, self._place = episode, place
         self._seats = {name: TracedPlane(plane, place) for name, plane in episode.seats.items()}
         self._is_judged = self._is_closed = False
@@ -212,7 +212,7 @@ class TracedEpisode:
 class TracedPlane:
     """A seat that records spans of its tool calls."""
 
-    def __init__(self, plane: AgentPlane, place: _Place) -> None:
+    def __init__(self, plane: AgentPlane, place: _SpanParent) -> None:
         self._plane, self._place = plane, place
         self._names = {tool.name for tool in plane.tools}
 

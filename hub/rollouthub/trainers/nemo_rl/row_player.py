@@ -28,7 +28,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass
-class _Group:
+class _TaskRows:
     """The rows of one call that name the same task."""
 
     task: TaskReference
@@ -63,9 +63,9 @@ class Rows:
         """
         self._rows, self._begin, self._media, self._seat = rows, begin, media, seat
         label = uuid4().hex
-        self._groups: dict[TaskReference, _Group] = {}
+        self._groups: dict[TaskReference, _TaskRows] = {}
         self._group_of = [
-            self._groups.setdefault(task, _Group(task, label)) for task in (find_task(row) for row in rows)
+            self._groups.setdefault(task, _TaskRows(task, label)) for task in (find_task(row) for row in rows)
         ]
         for group in self._group_of:
             group.size += 1
@@ -137,7 +137,7 @@ class Rows:
         result["responses_create_params"] = {**played, **row["responses_create_params"], "input": played["input"]}
         return {**row, **result}
 
-    def _masked(self, place: int, group: _Group, refused: RefusalReason) -> Result:
+    def _masked(self, place: int, group: _TaskRows, refused: RefusalReason) -> Result:
         if group.tokens is None:
             raise SupplyError(
                 f"no member of task {group.task.task_id!r} has token ids, not even its prompt's; the last: "

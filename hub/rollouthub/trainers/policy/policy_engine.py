@@ -19,7 +19,7 @@ _MAX_TOKENS = 1024
 
 
 @dataclass(eq=False, slots=True)
-class _Call:
+class _QueuedPrompt:
     """A prompt waiting to be answered, and its answer so far."""
 
     prompt: Sequence[int]
@@ -61,7 +61,7 @@ class PolicyEngine:
         """
         self._model, self._end_ids, self._pad_id = model, frozenset(end_ids), pad_id
         self._max_batch, self._gather_seconds, self._version = max_batch, gather_seconds, version
-        self._waiting: deque[_Call] = deque()
+        self._waiting: deque[_QueuedPrompt] = deque()
         self._turn = anyio.Lock()
         self.batches = 0
         """How many batches were sampled so far."""
@@ -75,7 +75,7 @@ class PolicyEngine:
             ModelError: the request has a sampling setting that this engine does not support, or the model failed.
         """
         _check(sampling, media)
-        call = _Call(prompt_ids, sampling)
+        call = _QueuedPrompt(prompt_ids, sampling)
         self._waiting.append(call)
         try:
             async with self._turn:  # who comes first samples for all who wait
@@ -102,7 +102,7 @@ class PolicyEngine:
         for call in batch:
             call.version = version
 
-    def _run(self, batch: Sequence[_Call]) -> None:
+    def _run(self, batch: Sequence[_QueuedPrompt]) -> None:
         """Sample a batch token by token, until every call in it has ended."""
         torch: Any = import_module("torch")  # heavy, and there wherever a policy is in this process
         model = self._model
@@ -136,7 +136,7 @@ class PolicyEngine:
         finally:
             model.train(was_training)
 
-    def _take(self, batch: Sequence[_Call], tokens: Sequence[int], logprobs: Sequence[float]) -> None:
+    def _take(self, batch: Sequence[_QueuedPrompt], tokens: Sequence[int], logprobs: Sequence[float]) -> None:
         for call, token, logprob in zip(batch, tokens, logprobs, strict=True):
             if call.is_over:
                 continue
@@ -153,7 +153,7 @@ class _Draw:
     drawn from.
     """
 
-    def __init__(self, torch: Any, batch: Sequence[_Call], device: Any) -> None:
+    def __init__(self, torch: Any, batch: Sequence[_QueuedPrompt], device: Any) -> None:
         self._torch = torch
         temperatures = [call.temperature for call in batch]
         self._is_greedy = torch.tensor([value == 0 for value in temperatures], device=device)

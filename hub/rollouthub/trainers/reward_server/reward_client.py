@@ -22,7 +22,7 @@ _TRIED_AGAIN = frozenset({408, 429, 500, 502, 503, 504})
 _MAX_REPLY_BYTES = 64 * 2**20
 
 
-class _Again(Exception):
+class _RetryableFailure(Exception):
     """A failure after which the request is tried again."""
 
 
@@ -59,7 +59,7 @@ class RewardClient:
                 time.sleep(min(2.0 ** (number - 1) * 0.5, 8.0))
             try:
                 return self._ask(url, path, content, token)
-            except (OSError, http.client.HTTPException, _Again) as error:
+            except (OSError, http.client.HTTPException, _RetryableFailure) as error:
                 problem = error
         raise VerifierError(f"{url}{path} gave no rewards in {self.tries} tries; the last: {problem}") from problem
 
@@ -85,10 +85,10 @@ class RewardClient:
             try:
                 return json.loads(answer)
             except ValueError as error:
-                raise _Again(f"HTTP 200, and no JSON: {answer[:200].decode(errors='replace')!r}") from error
+                raise _RetryableFailure(f"HTTP 200, and no JSON: {answer[:200].decode(errors='replace')!r}") from error
         said = _problem(answer)
         if status in _TRIED_AGAIN:
-            raise _Again(f"HTTP {status}: {said}")
+            raise _RetryableFailure(f"HTTP {status}: {said}")
         if status in (401, 403):
             raise CredentialError(f"{url} refuses the token ({said}); set {TOKEN_VARIABLE} to the server's")
         raise ConfigError(f"{url}{path} answered HTTP {status}: {said}")

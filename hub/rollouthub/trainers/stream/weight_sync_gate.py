@@ -10,7 +10,7 @@ from rollouthub.generation import Model, ModelReply, ModelRequest, PricedModel
 from rollouthub.trainers.stream.policy_version import PolicyVersions
 
 
-class _Call:
+class _GatedCall:
     """A model call in flight."""
 
     __slots__ = ("request", "scope")
@@ -32,7 +32,7 @@ class WeightSyncGate:
         self.policy = policy
         self.aborted = 0
         """How many calls were cancelled, to be repeated once the gate opens."""
-        self._calls: set[_Call] = set()
+        self._calls: set[_GatedCall] = set()
         self._opened: anyio.Event | None = None
         """The event that is set when the gate opens; None while it is open."""
         self._emptied: anyio.Event | None = None
@@ -81,7 +81,7 @@ class WeightSyncGate:
             self.aborted += 1
 
     async def _ask(self, model: Model, request: ModelRequest) -> ModelReply | None:
-        call, version = _Call(request), self.policy.version
+        call, version = _GatedCall(request), self.policy.version
         self._calls.add(call)
         try:
             with call.scope:

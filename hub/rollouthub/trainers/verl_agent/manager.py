@@ -51,7 +51,7 @@ TASK = "task"
 """Key in a row's `env_kwargs` for the task's reference."""
 
 
-class _Held(NamedTuple):
+class _Observation(NamedTuple):
     """An episode's current observation and anchor."""
 
     sight: Sight
@@ -86,7 +86,7 @@ class HubEnvironmentManager:
         self._render: Render = render or (lambda messages, tools: observation(messages, tools, history_length))
         self._slots: list[Slot] = []
         self._steps = self._resets = 0
-        self._held: list[_Held] = []
+        self._held: list[_Observation] = []
         self._rewarded: set[int] = set()
         self._taken: list[list[int]] = []
         """For each place, the steps whose actions its episode took, in order."""
@@ -134,7 +134,7 @@ class HubEnvironmentManager:
             for place, task in enumerate(tasks)
         ]
         self._slots = self._portal.call(self._lock_step.begin, wanted)
-        self._held = [_Held(Sight("", None), "")] * len(self._slots)
+        self._held = [_Observation(Sight("", None), "")] * len(self._slots)
         self._rewarded = set()
         self._taken = [list[int]() for _ in self._slots]
         for slot in self._slots:
@@ -263,7 +263,7 @@ class HubEnvironmentManager:
                 text = self._render(slot.request.messages, slot.request.tools)
                 note = f"\n\n{notes[place]}" if place in notes else ""
                 sight = with_picture(text + note, slot.request.messages, slot.request.media)
-                self._held[place] = _Held(sight, anchor_state(slot.request.messages))
+                self._held[place] = _Observation(sight, anchor_state(slot.request.messages))
         images = [each.sight.picture for each in self._held]
         shown = images if any(image is not None for image in images) else None
         return {"text": self.build_text_obs(), "image": shown, "anchor": [each.anchor for each in self._held]}

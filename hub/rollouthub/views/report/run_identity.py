@@ -24,7 +24,7 @@ _DIGEST_SPACE = 2**256
 
 
 @dataclass
-class _Seen:
+class _RecordFacts:
     """What one pass over the records has found."""
 
     environments: Counter[str] = field(default_factory=Counter[str])
@@ -47,7 +47,7 @@ class _Seen:
 
 def identify(info: RunInfo, connection: sqlite3.Connection, plainness: Plainness) -> RunIdentity:
     """Read the identity of a run from all its records, in one pass."""
-    seen = _Seen()
+    seen = _RecordFacts()
     for group, environment, agent, model, task in connection.execute(_REFERENCES):
         place = hash(group)
         if place not in seen.tasks:
