@@ -211,14 +211,14 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def misfits(error: "ValidationError", whole: str = "it", most: int = 1) -> str:
+def invalid_fields(error: "ValidationError", whole: str = "it", most: int = 1) -> str:
     """What of some data does not hold, by the first problems of its model: `key: message`, or `whole: message`."""
     problems = error.errors(include_url=False, include_input=False, include_context=False)[:most]
     return "; ".join(f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in problems)
 
 
 @asynccontextmanager
-async def ungrouped() -> AsyncGenerator[None]:
+async def raise_first_error() -> AsyncGenerator[None]:
     """Raise one error, the `first_error`, in place of the group that a task group in the block raises."""
     try:
         yield

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from rollouthub.errors import first_error
+from rollouthub.errors import raise_first_error
 
 SECOND_SIGNAL = 2
 PATIENCE_SECONDS = 5.0
@@ -28,13 +28,11 @@ class Interruptible:
     async def run(self, work: Step, beside: Step) -> None:
         """Run `work`, and `beside` concurrently until it ends; errors are raised as themselves, not in a group."""
         try:
-            async with anyio.create_task_group() as tasks:
+            async with raise_first_error(), anyio.create_task_group() as tasks:
                 tasks.start_soon(self._watch, tasks.cancel_scope)
                 tasks.start_soon(beside)
                 await work()
                 tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            raise first_error(group) from group
         finally:
             if self._patience is not None:
                 self._patience.cancel()

@@ -10,7 +10,7 @@ from rollouthub.hosting.launch import is_address
 from rollouthub.models.address import is_loopback
 from rollouthub.models.config import ModelConfig
 from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
-from rollouthub.plugins.file_owners import stranger_of
+from rollouthub.plugins.file_owners import untrusted_owner_of
 from rollouthub.text import plain_name
 
 _SETTINGS = ("run.db", "resolved.json")
@@ -40,7 +40,7 @@ def refuse_named_servers(models: Iterable[ModelConfig], directory: Path, instead
     Raises:
         ConfigError: names the address, and shows `instead`.
     """
-    owner = stranger_of(directory, *(directory / name for name in _SETTINGS))
+    owner = untrusted_owner_of(directory, *(directory / name for name in _SETTINGS))
     for model in models:
         for url in (model.base_url, *model.replicas):
             if url is not None and (owner is not None or not is_loopback(url)):

@@ -17,7 +17,7 @@ from rollouthub.engine.run_control import LiveRun, RunEnding, RunFacts, RunParts
 from rollouthub.engine.run_limits import RunBounds
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.errors import ConfigError, first_error
+from rollouthub.errors import ConfigError, raise_first_error
 from rollouthub.generation import Model
 from rollouthub.models.credentials import Credentials
 from rollouthub.plugins.components import component
@@ -130,7 +130,7 @@ async def open_session(
         await _pool_kind(plan.request).check(plan.request)
     stop = stop or StopSignal()
     live = live or LiveRun(stop)
-    try:
+    async with raise_first_error():
         async with open_plan(plan, credentials, model) as opened:
             if not scores_groups:
                 _refuse_groups(opened)
@@ -157,8 +157,6 @@ async def open_session(
                 )
                 yield session
         live.end(session.ending)
-    except BaseExceptionGroup as group:
-        raise first_error(group) from group
 
 
 def _pool_kind(request: RunRequest) -> PoolKind:

@@ -32,6 +32,6 @@ def critic_view(rollout: Rollout) -> list[dict[str, Any]]:
     ]
 
 
-def several_seats(rollout: Rollout) -> bool:
+def has_several_seats(rollout: Rollout) -> bool:
     """Whether more than one seat has spoken, so that the critic's view has more than an agent's."""
     return len({turn.agent for turn in rollout.turns}) > 1

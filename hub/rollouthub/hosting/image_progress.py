@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 
-from rollouthub.errors import ungrouped
+from rollouthub.errors import raise_first_error
 from rollouthub.limits import uncharged
 from rollouthub.sandbox import MIB, Build, SandboxSpec
 from rollouthub.statistics.amounts import clock
@@ -67,7 +67,7 @@ class Readiness:
     @asynccontextmanager
     async def _told(self, tell: Callable[[str], None], spec: SandboxSpec, key: str) -> AsyncGenerator[None]:
         started, said = anyio.current_time(), [False]
-        async with ungrouped(), anyio.create_task_group() as telling:
+        async with raise_first_error(), anyio.create_task_group() as telling:
             telling.start_soon(self._tell, tell, spec, started, said)
             yield
             telling.cancel_scope.cancel()

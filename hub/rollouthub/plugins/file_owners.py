@@ -15,7 +15,7 @@ def trusted_owners() -> frozenset[int]:
     return frozenset({me, 0, *([int(before)] if before.isdecimal() else [])})
 
 
-def stranger_of(*places: Path) -> int | None:
+def untrusted_owner_of(*places: Path) -> int | None:
     """A user who is not trusted and owns one of these files or folders, or a link to one; None if nobody does."""
     for place in places:
         try:
@@ -38,7 +38,7 @@ def refuse_strangers(name: str, *files: str) -> None:
     if name.startswith((".", "/", "~")) or name.endswith("/"):
         return
     path = Path(name)
-    stranger = stranger_of(path, *path.parents[:-1], *(path / file for file in files))
+    stranger = untrusted_owner_of(path, *path.parents[:-1], *(path / file for file in files))
     if stranger is not None:
         raise ConfigError(
             f"{name!r} is the name of something in the working folder that user {stranger} owns, and you are "

@@ -11,7 +11,7 @@ from pathlib import Path
 import tomli_w
 from pydantic import Field, ValidationError, field_validator
 
-from rollouthub.errors import ConfigError, misfits
+from rollouthub.errors import ConfigError, invalid_fields
 from rollouthub.plugins.env_toml import CONTRACT
 from rollouthub.values import Frozen
 
@@ -109,7 +109,7 @@ def read_lock(file: Path) -> Lock:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"the lock {str(file)!r} cannot be read: {error}") from error
     except ValidationError as error:
-        raise ConfigError(f"the lock {str(file)!r} is damaged, or of a newer hub: {misfits(error)}") from error
+        raise ConfigError(f"the lock {str(file)!r} is damaged, or of a newer hub: {invalid_fields(error)}") from error
 
 
 def check_contract(lock: Lock, file: Path) -> None:

@@ -18,7 +18,7 @@ from rollouthub.engine.open_environment import OpenEnvironment
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import check_roles, make_plan
 from rollouthub.engine.run_request import RunRequest, build_request
-from rollouthub.errors import ConfigError, EpisodeError, UnknownNameError, UsageError, ungrouped
+from rollouthub.errors import ConfigError, EpisodeError, UnknownNameError, UsageError, raise_first_error
 from rollouthub.export.task_reference import TaskReference
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.protocols import TaskCard
@@ -109,7 +109,7 @@ class Scorer:
                 if count % _AT_A_TIME == 0:
                     await checkpoint()
 
-        async with ungrouped(), anyio.create_task_group() as tasks:
+        async with raise_first_error(), anyio.create_task_group() as tasks:
             tasks.cancel_scope.deadline = anyio.current_time() + seconds
             for _ in range(min(len(asked), int(self._limiter.total_tokens))):
                 tasks.start_soon(work)
@@ -203,7 +203,7 @@ async def open_scorer(
         settings["environments"] = tuple(environments)
     plan = make_plan(build_request({**base, **settings}, "open_scorer()"))
     check_roles(plan)
-    async with ungrouped(), open_plan(plan, credentials or load_credentials(os.environ, Path.cwd())) as opened:
+    async with raise_first_error(), open_plan(plan, credentials or load_credentials(os.environ, Path.cwd())) as opened:
         for each in opened.environments:
             name = each.host.info.name
             if each.host.info.scores_groups:

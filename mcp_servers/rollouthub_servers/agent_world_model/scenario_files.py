@@ -10,7 +10,7 @@ from typing import Any, cast
 from pydantic import JsonValue, ValidationError
 
 from rollouthub import BadRow, Public, Secret, Task
-from rollouthub.errors import ConfigError, DataError, misfits
+from rollouthub.errors import ConfigError, DataError, invalid_fields
 from rollouthub.values import Frozen
 from rollouthub_servers.foreign.imported_file import read_lines
 
@@ -140,7 +140,7 @@ def read_tasks(data: Path) -> Iterator[Task[Public, AwmSecret] | BadRow]:
         try:
             row = ScenarioTasks.model_validate_json(line)
         except ValidationError as error:
-            yield BadRow(DataError(f"{misfits(error)}; import it again", file, number))
+            yield BadRow(DataError(f"{invalid_fields(error)}; import it again", file, number))
             continue
         for task in row.tasks:
             public = Public(id=f"{row.scenario}/{task.index}", prompt=task.text, source=row.scenario)

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio.from_thread
 from pydantic import JsonValue, ValidationError
 
-from rollouthub.errors import ConfigError, misfits
+from rollouthub.errors import ConfigError, invalid_fields
 from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.importers import NO_SNAPSHOT, Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub_servers.bfcl.bfcl_source import BfclSource, program_of
@@ -168,7 +168,7 @@ def _read(text: str) -> BfclRow:
     try:
         return BfclRow.model_validate_json(text)
     except ValidationError as error:
-        raise ConfigError(f"BFCL gave a row that cannot be played: {misfits(error)}: {text[:200]}") from error
+        raise ConfigError(f"BFCL gave a row that cannot be played: {invalid_fields(error)}: {text[:200]}") from error
 
 
 def _package(

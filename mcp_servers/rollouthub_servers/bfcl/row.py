@@ -11,7 +11,7 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import from_json, to_json
 
 from rollouthub import BadRow, Message, Public, Secret, Task
-from rollouthub.errors import DataError, misfits
+from rollouthub.errors import DataError, invalid_fields
 from rollouthub.values import Frozen
 from rollouthub_servers.foreign.imported_file import read_imported, read_lines
 
@@ -111,7 +111,7 @@ def _task(line: str, shared: "SharedParts", file: Path, number: int) -> Task[Pub
                 values[key] = getattr(shared, key)[values[key]]
         row = BfclRow.model_validate(values)
     except ValidationError as error:
-        return BadRow(DataError(f"{misfits(error)}; import it again", file, number))
+        return BadRow(DataError(f"{invalid_fields(error)}; import it again", file, number))
     except (ValueError, KeyError, AttributeError) as error:
         return BadRow(DataError(f"it is no imported row: {error!r}"[:300], file, number))
     opening = (row.conversations or row.turns)[0]

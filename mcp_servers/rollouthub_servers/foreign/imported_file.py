@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from rollouthub.errors import ConfigError, misfits
+from rollouthub.errors import ConfigError, invalid_fields
 from rollouthub.values import Frozen
 
 ImportedT = TypeVar("ImportedT", bound=Frozen)
@@ -24,7 +24,7 @@ def read_imported(model: type[ImportedT], file: Path, hint: str = AGAIN) -> Impo
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror or error}; {hint}") from error
     except ValidationError as error:
-        raise ConfigError(f"{file} is damaged, or of a newer hub: {misfits(error)}; {AGAIN}") from error
+        raise ConfigError(f"{file} is damaged, or of a newer hub: {invalid_fields(error)}; {AGAIN}") from error
 
 
 def read_lines(file: Path, hint: str = AGAIN) -> Iterator[tuple[int, str]]:

@@ -13,7 +13,7 @@ import anyio
 from pydantic import JsonValue, NonNegativeInt, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from rollouthub.errors import ConfigError, misfits
+from rollouthub.errors import ConfigError, invalid_fields
 from rollouthub.plugins.importers import NO_SNAPSHOT, Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub.text import plain
 from rollouthub_servers.foreign.import_settings import split_settings
@@ -196,7 +196,7 @@ def _checked(offer: Any) -> dict[str, Any]:
         return dict(_OFFER.validate_python(offer, strict=True))
     except ValidationError as error:
         name = cast("dict[str, Any]", offer).get("name") if isinstance(offer, dict) else offer
-        return {"name": str(name), "refused": f"its server describes it badly: {misfits(error)}"}
+        return {"name": str(name), "refused": f"its server describes it badly: {invalid_fields(error)}"}
 
 
 def _entry(folder: Path, given: str | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, JsonValue, ValidationError
 
 from rollouthub import BadRow, Public, Secret, Task
-from rollouthub.errors import DataError, misfits
+from rollouthub.errors import DataError, invalid_fields
 from rollouthub.values import Frozen
 from rollouthub_servers.foreign.imported_file import read_imported, read_lines
 
@@ -148,7 +148,7 @@ def read_rows(folder: Path, split: str, *, with_judge: bool) -> Iterator[Task[Pu
             row = Tau2Row.model_validate_json(line)
             judged = bool(row.assertions)
         except ValidationError as error:
-            yield BadRow(DataError(f"{misfits(error)}; import it again", file, number))
+            yield BadRow(DataError(f"{invalid_fields(error)}; import it again", file, number))
             continue
         if split not in _splits_of(row):
             continue

@@ -8,7 +8,7 @@ from typing import Any
 import anyio.from_thread
 from pydantic import JsonValue, ValidationError
 
-from rollouthub.errors import ConfigError, misfits
+from rollouthub.errors import ConfigError, invalid_fields
 from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.importers import NO_SNAPSHOT, Candidate, ForeignFormat, Identity, ImportSource, Note, silent
 from rollouthub_servers.foreign.package import ImportedPackage, package_name
@@ -113,7 +113,7 @@ def _row(found: FoundTask) -> Tau2Row | str:
     try:
         _ = row.read
     except ValidationError as error:
-        return misfits(error)
+        return invalid_fields(error)
     return row
 
 

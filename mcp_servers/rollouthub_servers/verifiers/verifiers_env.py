@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 from pydantic_core import to_json
 
 from rollouthub.environment import Environment, EnvironmentConfig
-from rollouthub.errors import ConfigError, SandboxOverrun, TaskError, ToolError, VerifierError, misfits
+from rollouthub.errors import ConfigError, SandboxOverrun, TaskError, ToolError, VerifierError, invalid_fields
 from rollouthub.limits import Limits
 from rollouthub.messages import Message, assistant
 from rollouthub.score import Score, Submission
@@ -153,7 +153,7 @@ class Verifiers(Environment[VerifiersConfig]):
         try:
             seen = Seen.model_validate(answer)
         except ValidationError as error:
-            raise self._session.process.fault(f"showed what is no conversation: {misfits(error)}") from error
+            raise self._session.process.fault(f"showed what is no conversation: {invalid_fields(error)}") from error
         self._is_over = seen.is_over
         if seen.tools:
             self._tools = [
@@ -278,7 +278,7 @@ def score_of(answer: Any) -> Score:
     try:
         verdict = _Verdict.model_validate(answer)
     except ValidationError as error:
-        raise VerifierError(f"the rubric gave no verdict: {misfits(error)}") from error
+        raise VerifierError(f"the rubric gave no verdict: {invalid_fields(error)}") from error
     if outside := [each.said for each in verdict.failed if each.outside]:
         raise VerifierError(
             f"a reward function asks a service that is not there, so its 0 means nothing: {outside[0]}",

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import anyio
 
-from rollouthub.errors import ungrouped
+from rollouthub.errors import raise_first_error
 
 CHECK_SECONDS = 120.0
 """Most seconds of a check, without the time it waited for a processor."""
@@ -60,7 +60,7 @@ async def in_time(run: Callable[[], Awaitable[_Result]]) -> _Result:
                 spent = Spent(wall, cpu, queued)
                 everything.cancel()
 
-    async with ungrouped(), anyio.create_task_group() as tasks:
+    async with raise_first_error(), anyio.create_task_group() as tasks:
         tasks.start_soon(watch, tasks.cancel_scope)
         result = await run()
         tasks.cancel_scope.cancel()

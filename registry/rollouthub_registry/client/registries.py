@@ -13,7 +13,7 @@ from pathlib import Path
 import tomli_w
 from pydantic import Field, ValidationError
 
-from rollouthub.errors import ConfigError, UnknownNameError, misfits
+from rollouthub.errors import ConfigError, UnknownNameError, invalid_fields
 from rollouthub.store.atomic_files import replace_file
 from rollouthub.values import Frozen
 from rollouthub_registry.client.address import registry_url
@@ -133,7 +133,7 @@ def _read(file: Path) -> tuple[Entry, ...]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{file} cannot be read: {error}") from error
     except ValidationError as error:
-        raise ConfigError(f"{file} does not hold: {misfits(error)}") from error
+        raise ConfigError(f"{file} does not hold: {invalid_fields(error)}") from error
     entries = list[Entry]()
     for place, entry in enumerate(held.registry, 1):
         url = _said_of(f"{file}, registry {place}", entry.url)

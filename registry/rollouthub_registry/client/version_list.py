@@ -6,7 +6,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rollouthub.errors import misfits
+from rollouthub.errors import invalid_fields
 from rollouthub_registry.bundle.attestation import Baseline
 from rollouthub_registry.client.offer import Offer
 from rollouthub_registry.names import NameRefused, PackageName, Release, Version
@@ -71,7 +71,7 @@ def offer_of(value: Any) -> Offer:
             downloads=said.quality.downloads,
         )
     except ValidationError as error:
-        raise ValueError(misfits(error, "a version")) from None
+        raise ValueError(invalid_fields(error, "a version")) from None
     except NameRefused as error:
         raise ValueError(str(error)) from None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from rollouthub.errors import ConfigError, UsageError, misfits
+from rollouthub.errors import ConfigError, UsageError, invalid_fields
 from rollouthub.plugins.env_toml import FILE_NAME
 from rollouthub.plugins.installed import Installation
 from rollouthub_registry.install.install_record import InstalledRecord
@@ -122,7 +122,9 @@ class InstallHome:
         except NameRefused as error:
             raise _damaged(folder, release, str(error)) from error
         except ValidationError as error:
-            raise _damaged(folder, release, f"{RECORD} is damaged, or of a newer hub: {misfits(error)}") from error
+            raise _damaged(
+                folder, release, f"{RECORD} is damaged, or of a newer hub: {invalid_fields(error)}"
+            ) from error
         if named != release:
             raise _damaged(folder, release, f"{RECORD} is of {named}")
         return record

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
-from rollouthub.errors import UsageError, misfits
+from rollouthub.errors import UsageError, invalid_fields
 from rollouthub.plugins.lock import LockedEnvironment
 from rollouthub.plugins.manifest import Manifest
 from rollouthub_registry.bundle.attestation import Envelope
@@ -77,4 +77,6 @@ def _manifest(said: object, release: Release) -> Manifest:
     try:
         return Manifest.model_validate_json(json.dumps(said), strict=True)
     except ValidationError as error:
-        raise SignatureRefused(f"the manifest that was signed with {release} is none: {misfits(error)}") from error
+        raise SignatureRefused(
+            f"the manifest that was signed with {release} is none: {invalid_fields(error)}"
+        ) from error

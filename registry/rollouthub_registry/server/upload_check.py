@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from rollouthub.errors import UsageError, misfits
+from rollouthub.errors import UsageError, invalid_fields
 from rollouthub.plugins.manifest import Manifest
 from rollouthub_registry.bundle.attestation import Envelope, Statement
 from rollouthub_registry.bundle.bundle import open_bundle
@@ -90,4 +90,4 @@ def _manifest(statement: Statement) -> Manifest:
     try:
         return Manifest.model_validate_json(json.dumps(statement.predicate.manifest), strict=True)
     except ValidationError as error:
-        raise RegistryRequestRefused(422, f"the statement's manifest is none: {misfits(error)}") from error
+        raise RegistryRequestRefused(422, f"the statement's manifest is none: {invalid_fields(error)}") from error

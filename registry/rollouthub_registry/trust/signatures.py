@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from rollouthub.errors import misfits
+from rollouthub.errors import invalid_fields
 from rollouthub_registry.bundle.attestation import PAYLOAD_TYPE, Envelope, Signature, Statement
 from rollouthub_registry.names import NameRefused, Release
 from rollouthub_registry.trust.keys import Key, PublicKey
@@ -52,7 +52,7 @@ def parse_envelope(content: bytes) -> Envelope:
     try:
         return Envelope.model_validate_json(content)
     except ValidationError as error:
-        raise SignatureRefused(f"it is no envelope of a bundle's statement: {misfits(error)}") from error
+        raise SignatureRefused(f"it is no envelope of a bundle's statement: {invalid_fields(error)}") from error
 
 
 def open_envelope(envelope: Envelope) -> Signed:
@@ -75,7 +75,7 @@ def open_envelope(envelope: Envelope) -> Signed:
         statement = Statement.model_validate_json(payload)
         Release.parse(statement.subject[0].name)
     except ValidationError as error:
-        raise SignatureRefused(f"what is signed is no statement of ours: {misfits(error)}") from error
+        raise SignatureRefused(f"what is signed is no statement of ours: {invalid_fields(error)}") from error
     except NameRefused as error:
         raise SignatureRefused(f"what is signed speaks of no release: {error}") from error
     _check_manifest(statement)

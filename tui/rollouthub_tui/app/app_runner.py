@@ -5,7 +5,7 @@ import signal
 
 import anyio
 
-from rollouthub.errors import ungrouped
+from rollouthub.errors import raise_first_error
 from rollouthub_tui.app.app import WatchApp
 
 _ENDING = 128
@@ -24,7 +24,7 @@ def run_app(app: WatchApp) -> int:
 
 
 async def _run(app: WatchApp) -> int:
-    async with ungrouped(), anyio.create_task_group() as tasks:
+    async with raise_first_error(), anyio.create_task_group() as tasks:
         tasks.start_soon(_leave_when_told, app)
         tasks.start_soon(_spare_the_collector)
         await app.run_async()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import anyio
 
-from rollouthub.errors import RunDirectoryError, ungrouped
+from rollouthub.errors import RunDirectoryError, raise_first_error
 from rollouthub.rollout import Outcome, OutcomeKind
 from rollouthub.statistics.amounts import number
 from rollouthub_tui.text.output import Output
@@ -36,7 +36,7 @@ async def follow(session: Position, rest: str) -> None:
         session.ahead = await session.lines.interruption()
         tasks.cancel_scope.cancel()
 
-    async with ungrouped(), anyio.create_task_group() as tasks:
+    async with raise_first_error(), anyio.create_task_group() as tasks:
         tasks.start_soon(listen)
         await Announcer(run, session.output, is_heard=session.lines.is_prompted).announce()
         tasks.cancel_scope.cancel()

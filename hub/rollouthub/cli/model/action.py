@@ -26,7 +26,7 @@ from rollouthub.cluster.models.model_spec import (
     passed_on,
 )
 from rollouthub.cluster.models.server_command import TOOLS, check_arguments
-from rollouthub.errors import HubError, UnknownNameError, UsageError, ungrouped
+from rollouthub.errors import HubError, UnknownNameError, UsageError, raise_first_error
 from rollouthub.models.address import is_loopback
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.provider_names import WIRE
@@ -67,7 +67,7 @@ async def bring_up(source: str, arguments: tuple[str, ...], options: ServeModelO
     secrets = _secrets(credentials)
     fleet = Fleet(folder, _note)
     work = _Bringing(fleet, spec, secrets, options)
-    async with ungrouped(), anyio.create_task_group() as tasks:
+    async with raise_first_error(), anyio.create_task_group() as tasks:
         tasks.start_soon(work.end_on_signal, tasks.cancel_scope)
         await work.run()
         tasks.cancel_scope.cancel()

@@ -25,7 +25,7 @@ from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest, as_toml, build_request, request_from_file
 from rollouthub.engine.run_summary import RunSummary, summarise
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.errors import ConfigError, RunDirectoryError, StoreError, first_error
+from rollouthub.errors import ConfigError, RunDirectoryError, StoreError, raise_first_error
 from rollouthub.event_loop import run_async
 from rollouthub.hosting.launch import is_address
 from rollouthub.live.control.live_server import open_live_server
@@ -119,9 +119,8 @@ class TerminalRun:
     async def play(self) -> None:
         """Play the tasks until all are done or the run is cancelled."""
         try:
-            await self._play()
-        except BaseExceptionGroup as group:
-            raise first_error(group) from group
+            async with raise_first_error():
+                await self._play()
         finally:
             if self._patience is not None:
                 self._patience.cancel()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from rollouthub.export.anchor_states import anchor_group
-from rollouthub.export.critic_view import critic_view, several_seats
+from rollouthub.export.critic_view import critic_view, has_several_seats
 from rollouthub.export.formats.chosen import chosen_of
 from rollouthub.export.formats.conversations import OTHER_SEAT
 from rollouthub.export.formats.data_columns import IDENTITY, Columns, Row, identity
@@ -104,7 +104,7 @@ def _row(row: TrainingRow, group: ScoredGroup, advantage: float) -> Row:
         "versions": segment.versions,
         "turn_ids": segment.turn_ids,
         "turns": [_turn(row, index) for index in row.turns],
-        "critic_view": critic_view(rollout) if several_seats(rollout) else [],
+        "critic_view": critic_view(rollout) if has_several_seats(rollout) else [],
     }
 
 

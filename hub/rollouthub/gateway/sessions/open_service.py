@@ -14,7 +14,7 @@ from rollouthub.engine.run import RunSink
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.session import open_session
-from rollouthub.errors import ConfigError, ungrouped
+from rollouthub.errors import ConfigError, raise_first_error
 from rollouthub.gateway.gateway import Gateway, open_gateway
 from rollouthub.gateway.sessions.external_agent import EXTERNAL_AGENT, AbsentAgent
 from rollouthub.gateway.sessions.open_sessions_log import OpenSessionsLog, read_sessions_log
@@ -74,7 +74,7 @@ async def open_service(
     """
     if place.host in WILDCARDS and place.public_url is None:
         raise ConfigError(f"agents cannot reach {place.host}: say how they do, with --public-url http://HOST:PORT")
-    async with ungrouped(), AsyncExitStack() as stack:
+    async with raise_first_error(), AsyncExitStack() as stack:
         gateway = await stack.enter_async_context(
             open_gateway(place.host, place.port, place.public_url, rules.requests_per_second)
         )

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 from yarl import URL
 
-from rollouthub.errors import misfits
+from rollouthub.errors import invalid_fields
 from rollouthub.event_loop import MOST_VALUES, is_crowded_message
 from rollouthub.hosting.client.server_connection import BLAME_SECONDS, ServerConnection
 from rollouthub.hosting.control_wire import OpenedSeat
@@ -143,7 +143,7 @@ class RemotePlane:
         try:
             return _unmarked(CallToolResult.model_validate_json(result))
         except ValidationError as error:
-            raise connection.fault(f"answered {what} with no tool result: {misfits(error)}") from None
+            raise connection.fault(f"answered {what} with no tool result: {invalid_fields(error)}") from None
 
     async def reply(self, messages: Sequence[Message]) -> Sequence[Message] | None:
         """The environment's next user messages, or None when the conversation is over."""

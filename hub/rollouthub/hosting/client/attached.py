@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 
-from rollouthub.errors import ConfigError, CredentialError, HubError, ServerGone, ungrouped
+from rollouthub.errors import ConfigError, CredentialError, HubError, ServerGone, raise_first_error
 from rollouthub.hosting.client.remote_host import RemoteHost
 from rollouthub.hosting.client.server_connection import ServerConnection, ServerFault, connect
 from rollouthub.hosting.client.server_replicas import ReplicatedHost
@@ -129,7 +129,7 @@ async def attach(
             yield RemoteHost(info, server)
             return
         host = ReplicatedHost(infos, list(servers.values()))
-        async with ungrouped(), anyio.create_task_group() as tasks:
+        async with raise_first_error(), anyio.create_task_group() as tasks:
             for server in servers.values():
                 tasks.start_soon(server.watch)
             yield host

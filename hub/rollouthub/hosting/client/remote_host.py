@@ -11,7 +11,7 @@ import anyio
 from anyio import to_thread
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from rollouthub.errors import DataError, HubError, TaskError, VerifierError, misfits
+from rollouthub.errors import DataError, HubError, TaskError, VerifierError, invalid_fields
 from rollouthub.hosting.client.remote_episode import RemoteEpisode
 from rollouthub.hosting.client.remote_media import RemoteMedia
 from rollouthub.hosting.client.sent_media import sent_media
@@ -254,7 +254,7 @@ def _task(card: Card, seed: int) -> RemoteTask:
         public = RemotePublic.model_validate(card.public)
         return RemoteTask(public, card.split, card.digest, seed, card.has_reference)
     except ValidationError as error:
-        raise ServerFault(f"the environment server listed what is no task: {misfits(error)}") from None
+        raise ServerFault(f"the environment server listed what is no task: {invalid_fields(error)}") from None
 
 
 def _media_in(bodies: Sequence[MediaBody]) -> dict[str, bytes]:

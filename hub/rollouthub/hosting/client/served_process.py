@@ -11,7 +11,13 @@ import anyio
 from anyio.abc import TaskStatus
 from pydantic import JsonValue
 
-from rollouthub.errors import ConfigError, EpisodeError, HubError, ServerGone, first_error, ungrouped
+from rollouthub.errors import (
+    ConfigError,
+    EpisodeError,
+    HubError,
+    ServerGone,
+    raise_first_error,
+)
 from rollouthub.hosting.client.program import OURS, ServerProgram
 from rollouthub.hosting.client.remote_host import RemoteHost
 from rollouthub.hosting.client.server_connection import ServerConnection, connect
@@ -126,7 +132,7 @@ class ServedProcess:
         process = await start(self._name, self._program)
         began, why, is_frozen = time.monotonic(), "", False
         try:
-            async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
+            async with raise_first_error(), AsyncExitStack() as stack, anyio.create_task_group() as tasks:
                 tasks.start_soon(process.hear)
                 ready = await process.greet(self._order)
                 tasks.start_soon(process.drain)
@@ -145,8 +151,6 @@ class ServedProcess:
                     raise
                 why = await process.last_words()
                 tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            raise first_error(group) from None
         finally:
             await process.end(at_once=is_frozen)
         return time.monotonic() - began, why
@@ -282,7 +286,7 @@ async def serve(
         TaskError: the server does not start.
     """
     supervisor = ServedProcess(new_order(target, settings, roles, traces, program), program=program)
-    async with ungrouped(), anyio.create_task_group() as tasks:
+    async with raise_first_error(), anyio.create_task_group() as tasks:
         info = await tasks.start(supervisor.run)
         try:
             yield RemoteHost(info, supervisor)

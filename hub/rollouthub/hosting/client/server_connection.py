@@ -17,7 +17,7 @@ from rollouthub.errors import (
     NotOffered,
     TaskError,
     describe,
-    misfits,
+    invalid_fields,
 )
 from rollouthub.hosting.control_wire import Failure, error_of
 from rollouthub.http.exchange import MAX_ANSWER_BYTES, HttpPool, open_pool
@@ -89,7 +89,7 @@ class ServerConnection:
             if status in (401, 403):
                 raise CredentialError(f"the environment server refused access ({what}, HTTP {status})") from None
             raise self.fault(
-                f"answered {what} (HTTP {status}) with what is no {answer.__name__}: {misfits(error)}"
+                f"answered {what} (HTTP {status}) with what is no {answer.__name__}: {invalid_fields(error)}"
             ) from None
         raise error_of(failure.error)
 

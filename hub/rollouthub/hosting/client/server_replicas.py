@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, contextmanager
 import anyio
 from pydantic import JsonValue
 
-from rollouthub.errors import ConfigError, ServerGone, ungrouped
+from rollouthub.errors import ConfigError, ServerGone, raise_first_error
 from rollouthub.hosting.client.program import OURS, ServerProgram
 from rollouthub.hosting.client.remote_host import RemoteHost, WatchedServer
 from rollouthub.hosting.client.served_process import ServedProcess, new_order
@@ -185,7 +185,7 @@ async def serve_replicas(
         ServedProcess(new_order(target, settings, roles, traces, program), program=program) for _ in range(count)
     ]
     infos: dict[str, EnvironmentInfo] = {}
-    async with ungrouped(), anyio.create_task_group() as tasks:
+    async with raise_first_error(), anyio.create_task_group() as tasks:
 
         async def begin(number: int, supervisor: ServedProcess) -> None:
             infos[f"server {number} of {program.name or target!r}"] = await tasks.start(supervisor.run)

@@ -16,7 +16,7 @@ from rollouthub.errors import (
     UnknownNameError,
     UsageError,
     describe,
-    misfits,
+    invalid_fields,
 )
 from rollouthub.hosting.control_wire import ControlProblem, Failure, problem_of
 from rollouthub.hosting.server.event_log import EventLog
@@ -195,7 +195,7 @@ def parsed(body: bytes, kind: type[BodyT]) -> BodyT:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        raise UsageError(f"the body is no {kind.__name__}: {misfits(error, 'body', 5)}") from None
+        raise UsageError(f"the body is no {kind.__name__}: {invalid_fields(error, 'body', 5)}") from None
 
 
 def first_event(scope: Scope) -> int:

@@ -6,7 +6,7 @@ from functools import partial
 import anyio
 from pydantic import ValidationError
 
-from rollouthub.errors import ConfigError, UsageError, misfits
+from rollouthub.errors import ConfigError, UsageError, invalid_fields
 from rollouthub.hosting.control_wire import Failure, problem_of
 from rollouthub.hosting.launch import ServeOrder, ServerReady
 from rollouthub.hosting.server.serve import Service, serve
@@ -64,7 +64,7 @@ def _order(stdin: int) -> ServeOrder | None:
     try:
         return ServeOrder.model_validate_json(line)
     except ValidationError as error:
-        raise ConfigError(f"the line on stdin orders nothing: {misfits(error, 'order', 50)}") from None
+        raise ConfigError(f"the line on stdin orders nothing: {invalid_fields(error, 'order', 50)}") from None
 
 
 async def _end_of(stdin: int) -> None:

@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import ByteStream, TaskGroup
 from pydantic import ValidationError
 
-from rollouthub.errors import misfits
+from rollouthub.errors import invalid_fields
 from rollouthub.live.control.broadcast import Broadcast, ClientEvents
 from rollouthub.live.control.handlers import RequestHandlers, RequestRefused
 from rollouthub.live.control.live_protocol import (
@@ -109,7 +109,9 @@ class LiveConnection:
         try:
             request = requests.validate_json(line)
         except ValidationError as error:
-            await self.refuse(_id_of(line), RequestProblem(kind="bad_request", message=misfits(error, "message", 5)))
+            await self.refuse(
+                _id_of(line), RequestProblem(kind="bad_request", message=invalid_fields(error, "message", 5))
+            )
             return
         try:
             if isinstance(request, EventsRequest):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import anyio
 from mcp_types import Tool
 
-from rollouthub.errors import ContextLimitError, HubError, ModelError, describe, first_error
+from rollouthub.errors import ContextLimitError, HubError, ModelError, describe, raise_first_error
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.messages import Message, media_of
 from rollouthub.models.text_ends import text_ends
@@ -222,12 +222,9 @@ class TokenModel:
                 if error.retryable:
                     raise
 
-        try:
-            async with anyio.create_task_group() as renders:
-                renders.start_soon(render_known)
-                full = await self._render(request.messages, request, add_generation_prompt=True)
-        except BaseExceptionGroup as group:
-            raise first_error(group) from group
+        async with raise_first_error(), anyio.create_task_group() as renders:
+            renders.start_soon(render_known)
+            full = await self._render(request.messages, request, add_generation_prompt=True)
         return (base[0] if base else None), full
 
     async def _suffix(self, base: list[int], full: list[int], ids: Int32s) -> list[int] | None:

@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 
 from rollouthub.engine.run import Observer
-from rollouthub.errors import HubError, describe, ungrouped
+from rollouthub.errors import HubError, describe, raise_first_error
 from rollouthub.rollout import Rollout
 from rollouthub.store import open_run
 from rollouthub.telemetry.trackers.curves import Before, Curves
@@ -199,7 +199,7 @@ async def tracked(
 
     tracking.pens = [_Pen(name, load, complain) for name, load in found.items()]
     drawing = _Drawing(tracking, redact)
-    async with ungrouped(), anyio.create_task_group() as pens:
+    async with raise_first_error(), anyio.create_task_group() as pens:
         for pen in tracking.pens:
             pens.start_soon(pen.serve, drawing.run, drawing.over)
         try:

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import anyio
 
-from rollouthub.errors import ConfigError, HubError, UsageError, first_error
+from rollouthub.errors import ConfigError, HubError, UsageError, raise_first_error
 from rollouthub.export import TaskReference
 from rollouthub.export.task_rows import find_task
 from rollouthub.rollout import Rollout
@@ -143,17 +143,14 @@ class Runner:
                 begun.discard(queued.rollout_id)
                 room.release()
 
-        try:
-            async with anyio.create_task_group() as tasks:
-                while True:
-                    for queued in await self.queued():
-                        if queued.rollout_id not in begun:
-                            await room.acquire()
-                            begun.add(queued.rollout_id)
-                            tasks.start_soon(play, queued)
-                    await anyio.sleep(poll_seconds)
-        except BaseExceptionGroup as group:
-            raise first_error(group) from group
+        async with raise_first_error(), anyio.create_task_group() as tasks:
+            while True:
+                for queued in await self.queued():
+                    if queued.rollout_id not in begun:
+                        await room.acquire()
+                        begun.add(queued.rollout_id)
+                        tasks.start_soon(play, queued)
+                await anyio.sleep(poll_seconds)
 
     async def _begin(self, queued: Queued) -> bool:
         try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.errors import ConfigError, first_error
+from rollouthub.errors import ConfigError, raise_first_error
 from rollouthub.hosting.server.control_socket import authority
 from rollouthub.http.listener import bind_tcp, listening
 from rollouthub.http.loopback import is_local_host, local_guard
@@ -81,7 +81,7 @@ async def serve_rewards(
     if order.token is None and not is_local_host(order.host):
         raise ConfigError(f"a reward server on {order.host} is open to a network; it needs its token (no --no-token)")
     images: ImageScorer | None = None
-    try:
+    async with raise_first_error():
         async with AsyncExitStack() as stack:
             bound = bind_tcp(order.host, order.port)
             stack.callback(bound.close)
@@ -117,8 +117,6 @@ async def serve_rewards(
             if order.token_file is not None:
                 shutil.rmtree(order.token_file.parent, ignore_errors=True)
             leave_at_once()
-    except BaseExceptionGroup as group:
-        raise first_error(group) from group
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from rollouthub.engine.pool import Pool
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest, as_toml, build_request
 from rollouthub.engine.session import Session, open_session
-from rollouthub.errors import ConfigError, HubError, SupplyError, first_error
+from rollouthub.errors import ConfigError, HubError, SupplyError, raise_first_error
 from rollouthub.generation import Model
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.trainers.stream.policy_version import PolicyVersions
@@ -148,12 +148,10 @@ def _cancel(live: LiveRun, rollout_id: str) -> None:
 async def _play(pool: Pool, orders: SampleRequests, sink: StampingSink, session: Session) -> None:
     """Play requested samples until the run ends; then every waiting caller gets the error that ended it."""
     try:
-        try:
+        async with raise_first_error():
             async with session.bounded():
                 await pool.collect(orders, sink)
             await session.writer.flush()
-        except BaseExceptionGroup as group:
-            raise first_error(group) from group
     except HubError as error:
         orders.fail(error)
     except Exception as error:

@@ -13,7 +13,7 @@ from rollouthub.engine.open_environment import OpenEnvironment
 from rollouthub.engine.open_plan import OpenPlan
 from rollouthub.engine.sample import SampleContext
 from rollouthub.engine.session import Session
-from rollouthub.errors import ConfigError, UnknownNameError, ungrouped
+from rollouthub.errors import ConfigError, UnknownNameError, raise_first_error
 from rollouthub.generation import Sampling
 from rollouthub.protocols import TaskCard
 from rollouthub.rollout import Rollout
@@ -188,7 +188,7 @@ class RolloutWorker:
         async def play(place: int) -> None:
             records[place] = await self.play(asked[place])
 
-        async with ungrouped(), anyio.create_task_group() as tasks:
+        async with raise_first_error(), anyio.create_task_group() as tasks:
             for place in range(len(asked)):
                 tasks.start_soon(play, place)
         return [record for record in records if record is not None]

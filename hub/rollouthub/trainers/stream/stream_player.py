@@ -11,7 +11,7 @@ from rollouthub.engine.run import RunSink
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_limits import RunBounds
 from rollouthub.engine.session import Session
-from rollouthub.errors import SupplyError, first_error
+from rollouthub.errors import SupplyError, raise_first_error
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter
 from rollouthub.store.run_facts import State
@@ -100,15 +100,13 @@ class StreamPlayer:
     async def run(self) -> None:
         """Play until the source is exhausted; an error is stored, and raised to the consumer when it asks for more."""
         try:
-            try:
+            async with raise_first_error():
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._feeder.run)
                     async with self._session.bounded():
                         await self._pool.collect(self._source, self._sink)
                     tasks.cancel_scope.cancel()
                 await self._session.writer.flush()
-            except BaseExceptionGroup as group:
-                raise first_error(group) from group
         except SupplyError as error:
             self._tracker.fail(error)
         except Exception as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from rollouthub.errors import ConfigError, first_error
+from rollouthub.errors import ConfigError, raise_first_error
 from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.verl.agent_loop import LoopSettings, played
 from rollouthub.trainers.verl.agent_loop_entry import read_entry
@@ -131,12 +131,9 @@ async def play_batch(
         size = sizes[groups[place]] if "uid" in row else 1
         (found[place],) = await played(settings, policy, parameters, row, group_size=size)
 
-    try:
-        async with anyio.create_task_group() as tasks:
-            for place in range(len(rows)):
-                tasks.start_soon(play, place)
-    except BaseExceptionGroup as group:
-        raise first_error(group) from group
+    async with raise_first_error(), anyio.create_task_group() as tasks:
+        for place in range(len(rows)):
+            tasks.start_soon(play, place)
     return [output for output in found if output is not None]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 from pydantic import Field, ValidationError
 
-from rollouthub.errors import ConfigError, SupplyError, first_error
+from rollouthub.errors import ConfigError, SupplyError, raise_first_error
 from rollouthub.export import NotTrainable
 from rollouthub.trainers.verl.outputs import Output
 from rollouthub.values import Frozen
@@ -61,12 +61,9 @@ async def whole_group(play: Callable[[], Awaitable[list[Output]]], size: int, ru
         if len(kept) == size:
             scope.cancel()
 
-    try:
-        async with anyio.create_task_group() as members:
-            for _ in range(size + rules.redundancy):
-                members.start_soon(member, members.cancel_scope)
-    except BaseExceptionGroup as group:
-        raise first_error(group) from group
+    async with raise_first_error(), anyio.create_task_group() as members:
+        for _ in range(size + rules.redundancy):
+            members.start_soon(member, members.cancel_scope)
     least = size if rules.min_group is None else min(rules.min_group, size)
     if len(kept) < least:
         begun = size + rules.redundancy

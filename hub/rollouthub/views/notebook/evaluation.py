@@ -21,7 +21,7 @@ from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest, as_toml, build_request
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.environment import AnyEnvironment, Environment
-from rollouthub.errors import ConfigError, first_error
+from rollouthub.errors import ConfigError, raise_first_error
 from rollouthub.event_loop import run_async
 from rollouthub.live.control.live_server import open_live_server
 from rollouthub.live.control.observers import observed
@@ -211,7 +211,7 @@ async def _played(
         directory = default_directory(plan)
     stop = StopSignal()
     live = LiveRun(stop)
-    try:
+    async with raise_first_error():
         with _bar(progress) as bar:
             async with (
                 open_live_server(live, os.environ, bar.note),
@@ -237,8 +237,6 @@ async def _played(
                     stop=stop,
                     live=live,
                 )
-    except BaseExceptionGroup as group:
-        raise first_error(group) from group
     return open_run(directory)
 
 

@@ -14,7 +14,7 @@ from rollouthub.engine.attempt import Attempt
 from rollouthub.engine.episode_seed import episode_seed
 from rollouthub.engine.sample import Exposing, Sample, SampleContext
 from rollouthub.engine.seat import EpisodeSeat
-from rollouthub.errors import EpisodeError, TaskError, ungrouped
+from rollouthub.errors import EpisodeError, TaskError, raise_first_error
 from rollouthub.protocols import AgentPlane, Episode, Seat, SeatAddress, ServedPlane, TaskCard
 from rollouthub.rollout import AgentRef, EnvironmentRef, Rollout, Stop, TaskRef
 from rollouthub.score import Submission
@@ -201,7 +201,7 @@ async def at_gateway(
             done.set()
             agent.ready.set()
 
-    async with ungrouped(), anyio.create_task_group() as tasks:
+    async with raise_first_error(), anyio.create_task_group() as tasks:
         tasks.start_soon(play)
         try:
             await agent.ready.wait()

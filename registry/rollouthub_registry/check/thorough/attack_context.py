@@ -12,7 +12,7 @@ import anyio
 
 from rollouthub import Deadlines, Message, Model
 from rollouthub.engine.sample import Exposing
-from rollouthub.errors import EpisodeError, ungrouped
+from rollouthub.errors import EpisodeError, raise_first_error
 from rollouthub.hosting.control_wire import OpenedEpisode
 from rollouthub.protocols import TaskCard
 from rollouthub_registry.check.thorough import raw_mcp
@@ -164,7 +164,7 @@ class AttackContext:
             for seat in seats:
                 await act(seat)
             return
-        async with ungrouped(), anyio.create_task_group() as acting:
+        async with raise_first_error(), anyio.create_task_group() as acting:
             for seat in seats:
                 acting.start_soon(act, seat)
 

@@ -13,7 +13,7 @@ import aiohttp
 import anyio
 
 from rollouthub import BadRow, Model
-from rollouthub.errors import ConfigError, EpisodeError, HubError, describe, ungrouped
+from rollouthub.errors import ConfigError, EpisodeError, HubError, describe, raise_first_error
 from rollouthub.gateway.gateway import open_gateway
 from rollouthub.hosting.launch import is_address
 from rollouthub.hosting.open_host import configured
@@ -59,7 +59,7 @@ async def open_attack_context(order: AttackRequest) -> AsyncGenerator[AttackCont
         UsageError: the environment cannot be served with these options.
         TaskError: its server does not start.
     """
-    async with ungrouped(), AsyncExitStack() as stack:
+    async with raise_first_error(), AsyncExitStack() as stack:
         open_it = _attached if is_address(order.target) else _served
         yield await open_it(order, stack)
 

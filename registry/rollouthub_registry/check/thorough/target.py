@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from rollouthub import BadRow, Message, Public, Secret, Task
 from rollouthub.environment import AnyEnvironment, EnvironmentConfig
-from rollouthub.errors import ConfigError, UnknownNameError, first_error
+from rollouthub.errors import ConfigError, UnknownNameError, raise_first_error
 from rollouthub.hosting.client.server_process import start
 from rollouthub.hosting.launch import RoleEndpoint, ServeOrder, ServerReady
 from rollouthub.hosting.local.toolbox import Toolbox
@@ -106,14 +106,12 @@ async def in_own_process(
     )
     process = await start(name)
     try:
-        async with anyio.create_task_group() as tasks:
+        async with raise_first_error(), anyio.create_task_group() as tasks:
             tasks.start_soon(process.hear)
             ready = await process.greet(order)
             tasks.start_soon(process.drain)
             yield ready
             tasks.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        raise first_error(group) from None
     finally:
         await process.end()
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rollouthub.cli.console import remarks, results
-from rollouthub.errors import ConfigError, HubError, UnknownNameError, UsageError, ungrouped
+from rollouthub.errors import ConfigError, HubError, UnknownNameError, UsageError, raise_first_error
 from rollouthub.event_loop import run_async
 from rollouthub.hosting.launch import TOKEN_VARIABLE, is_address
 from rollouthub.models.credentials import load_credentials
@@ -97,7 +97,7 @@ async def _run_until_interrupted(
     """Run until done or Ctrl-C, which ends everything; asyncio reports a Ctrl-C once, and a time limit may swallow
     it.
     """
-    async with ungrouped(), anyio.create_task_group() as tasks:
+    async with raise_first_error(), anyio.create_task_group() as tasks:
         tasks.start_soon(_watch, report, tasks.cancel_scope)
         await _run(asked, attacks, report, screen)
         tasks.cancel_scope.cancel()
