@@ -33,7 +33,7 @@ def read_private(file: Path, most_bytes: int, remedy: str) -> bytes:
 
 
 @contextmanager
-def changing(file: Path, error: type[UsageError], seconds: float = LOCK_SECONDS) -> Generator[None]:
+def locked_file(file: Path, error: type[UsageError], seconds: float = LOCK_SECONDS) -> Generator[None]:
     """Hold a file's lock within the block, in which it may be read and written; its folder is made if needed.
 
     Raises:

@@ -50,10 +50,10 @@ def complete_file(out: Path) -> Generator[Path]:
             partial.unlink(missing_ok=True)
 
 
-def replace_file(path: Path, content: bytes, *, is_private: bool = False, is_lasting: bool = False) -> None:
+def replace_file(path: Path, content: bytes, *, is_private: bool = False, is_durable: bool = False) -> None:
     """Write a small file at once; it replaces what is there, a link included.
 
-    Only this user may read it where it `is_private`. Where it `is_lasting`, it is flushed to the disk first.
+    Only this user may read it where it `is_private`. Where it `is_durable`, it is flushed to the disk first.
 
     Raises:
         OSError: it cannot be written.
@@ -63,7 +63,7 @@ def replace_file(path: Path, content: bytes, *, is_private: bool = False, is_las
     try:
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(content)
-            if is_lasting:
+            if is_durable:
                 file.flush()
                 os.fsync(file.fileno())
         partial.replace(path)

@@ -18,7 +18,7 @@ from rollouthub.plugins.installed import find_installation, installations
 from rollouthub.text import one_line
 from rollouthub_registry.check.check_finding import Check, Finding, State
 from rollouthub_registry.check.check_request import CheckRequest
-from rollouthub_registry.check.check_suite import Told, chosen_checks, find_and_check, open_roles
+from rollouthub_registry.check.check_suite import OnCheck, chosen_checks, find_and_check, open_roles
 from rollouthub_registry.check.checks import CHECKS
 
 _SHOWN = 5
@@ -80,7 +80,7 @@ class _Shown:
             aside.print(" " * min(aside.width - 1, 60), end="\r")
 
 
-async def check_environment(target: str, asked: CheckRequest, told: Told | None = None) -> list[Finding]:
+async def check_environment(target: str, asked: CheckRequest, on_check: OnCheck | None = None) -> list[Finding]:
     """Check an environment: an installed one with its own interpreter, any other in this process.
 
     Raises:
@@ -94,7 +94,7 @@ async def check_environment(target: str, asked: CheckRequest, told: Told | None 
         return await check_installed(installation, asked)
     async with AsyncExitStack() as stack:
         models = await open_roles(stack, asked.roles)
-        return await find_and_check(target, asked, models, chosen_checks(asked.only), told=told)
+        return await find_and_check(target, asked, models, chosen_checks(asked.only), on_check=on_check)
 
 
 def print_findings(console: Console, findings: Sequence[Finding]) -> None:

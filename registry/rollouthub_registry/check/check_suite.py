@@ -22,7 +22,7 @@ from rollouthub_registry.check.checked_environment import CheckedEnvironment
 from rollouthub_registry.check.checks import CHECKS
 from rollouthub_registry.check.deadline import Spent, in_time
 
-Told = Callable[[Check, int, int, Finding | None], None]
+OnCheck = Callable[[Check, int, int, Finding | None], None]
 """Called when a check begins (with None for the finding) and when it ends; gets its number and the number of checks."""
 
 
@@ -59,7 +59,7 @@ async def find_and_check(
     models: Mapping[str, Model],
     checks: Sequence[Check],
     python: str | None = None,
-    told: Told | None = None,
+    on_check: OnCheck | None = None,
 ) -> list[Finding]:
     """Check an environment that this process hosts; `python` replaces `{python}` in the command of a declared server.
 
@@ -86,20 +86,20 @@ async def find_and_check(
             raise
         except Exception as error:
             raise ConfigError(f"environment {found.name!r} cannot be hosted: {error}") from error
-        return await run_checks(subject, checks, told)
+        return await run_checks(subject, checks, on_check)
 
 
 async def run_checks(
-    subject: CheckedEnvironment, checks: Sequence[Check] = CHECKS, told: Told | None = None
+    subject: CheckedEnvironment, checks: Sequence[Check] = CHECKS, on_check: OnCheck | None = None
 ) -> list[Finding]:
     """Run checks one after the other, each with a time limit."""
     findings: list[Finding] = []
     for number, check in enumerate(checks, 1):
-        if told is not None:
-            told(check, number, len(checks), None)
+        if on_check is not None:
+            on_check(check, number, len(checks), None)
         findings.append(await _run(subject, check))
-        if told is not None:
-            told(check, number, len(checks), findings[-1])
+        if on_check is not None:
+            on_check(check, number, len(checks), findings[-1])
     return findings
 
 

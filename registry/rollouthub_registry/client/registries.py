@@ -18,7 +18,7 @@ from rollouthub.store.atomic_files import replace_file
 from rollouthub.values import Frozen
 from rollouthub_registry.client.address import registry_url
 from rollouthub_registry.names import parse_namespace
-from rollouthub_registry.user_file import changing
+from rollouthub_registry.user_file import locked_file
 
 FILE_NAME = "registries.toml"
 VARIABLE = "ROLLOUTHUB_REGISTRY"
@@ -177,7 +177,7 @@ def _matches(pattern: str, namespace: str) -> bool:
 
 @contextmanager
 def _changing(file: Path) -> Generator[tuple[Entry, ...]]:
-    with changing(file, ConfigError):
+    with locked_file(file, ConfigError):
         yield _read(file)
 
 

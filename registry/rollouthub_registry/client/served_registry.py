@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from rollouthub.errors import invalid_fields
 from rollouthub_registry.bundle.attestation import Envelope
 from rollouthub_registry.client.client_error import Missing, NotPublished, RegistryFault, TokenRefused
 from rollouthub_registry.client.http_client import RegistryHttpClient
@@ -103,7 +104,7 @@ class Served:
         try:
             return TokenFacts.model_validate(said)
         except ValidationError as error:
-            raise self._nonsense(ValueError(error.errors(include_input=False)[0]["msg"])) from None
+            raise self._nonsense(ValueError(invalid_fields(error))) from None
 
     def _published(self, release: Release) -> OfferedRelease:
         path = _path(release)

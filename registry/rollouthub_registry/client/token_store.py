@@ -12,7 +12,7 @@ from rollouthub.store.atomic_files import replace_file
 from rollouthub.values import Frozen
 from rollouthub_registry.client.address import folder_of, registry_url
 from rollouthub_registry.client.registries import VARIABLE
-from rollouthub_registry.user_file import changing, read_private
+from rollouthub_registry.user_file import locked_file, read_private
 
 FILE_NAME = "tokens.json"
 TOKEN_VARIABLE = "ROLLOUTHUB_REGISTRY_TOKEN"
@@ -92,11 +92,11 @@ def _change(config_folder: Path, url: str, token: str | None) -> bool:
     file = config_folder / FILE_NAME
     if token is None and not file.exists():
         return False
-    with changing(file, CredentialError):
+    with locked_file(file, CredentialError):
         known = dict(_read(file).tokens)
         was_there = known.pop(url, None) is not None
         if token is not None:
             known[url] = token
         text = json.dumps(_TokensFile(tokens=known).model_dump(mode="json"), indent=2)
-        replace_file(file, text.encode(), is_private=True, is_lasting=True)
+        replace_file(file, text.encode(), is_private=True, is_durable=True)
     return was_there

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
+from rollouthub.errors import invalid_fields
 from rollouthub.values import Frozen
 from rollouthub_registry.names import PackageName, Release
 from rollouthub_registry.server.access_control import AccessControl
@@ -210,7 +211,7 @@ async def _body(request: Request) -> _YankRequest:
     try:
         return _YankRequest.model_validate_json(body or b"{}")
     except ValidationError as error:
-        raise RegistryRequestRefused(400, f'send {{"reason": "…"}}: {error.errors()[0]["msg"]}') from error
+        raise RegistryRequestRefused(400, f'send {{"reason": "…"}}: {invalid_fields(error)}') from error
 
 
 def _number(text: str | None, name: str, default: int, most: int, least: int = 1) -> int:

@@ -165,15 +165,15 @@ def place(layout: Layout, folder: Path, release: Release) -> float:
     return now / 1e6
 
 
-def write_whole(path: Path, text: str, *, is_lasting: bool = True) -> None:
-    """Replace a small file atomically; with `is_lasting`, flush it to the disk, too.
+def write_whole(path: Path, text: str, *, is_durable: bool = True) -> None:
+    """Replace a small file atomically; with `is_durable`, flush it to the disk, too.
 
     Raises:
         StoreError: writing failed.
     """
     with _disk(f"{path} cannot be written"):
-        replace_file(path, text.encode(), is_lasting=is_lasting)
-        if is_lasting:
+        replace_file(path, text.encode(), is_durable=is_durable)
+        if is_durable:
             _sync(path.parent)
 
 

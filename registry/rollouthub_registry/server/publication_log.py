@@ -145,4 +145,4 @@ def _replace(path: Path, content: bytes) -> None:
         if path.read_bytes() == content:
             return
     # Not waiting for the disk two thousand times: what a power failure takes is seen and made again.
-    write_whole(path, content.decode(), is_lasting=False)
+    write_whole(path, content.decode(), is_durable=False)

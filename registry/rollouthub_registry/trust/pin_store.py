@@ -13,7 +13,7 @@ from rollouthub_registry.bundle.attestation import Envelope, Statement
 from rollouthub_registry.names import NameRefused, PackageName, Release, Version, parse_namespace
 from rollouthub_registry.trust.pins import Pins
 from rollouthub_registry.trust.signatures import open_envelope, verify
-from rollouthub_registry.user_file import changing
+from rollouthub_registry.user_file import locked_file
 
 FILE_NAME = "trust.json"
 LOCK_SECONDS = 30
@@ -85,8 +85,8 @@ class TrustStore:
 
     @contextmanager
     def _changing(self) -> Generator[Pins]:
-        with changing(self.file, TrustStoreError, LOCK_SECONDS):
+        with locked_file(self.file, TrustStoreError, LOCK_SECONDS):
             yield self.pins()
 
     def _write(self, pins: Pins) -> None:
-        replace_file(self.file, pins.model_dump_json(indent=2).encode(), is_private=True, is_lasting=True)
+        replace_file(self.file, pins.model_dump_json(indent=2).encode(), is_private=True, is_durable=True)

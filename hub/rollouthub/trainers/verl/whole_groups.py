@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 from pydantic import Field, ValidationError
 
-from rollouthub.errors import ConfigError, SupplyError, raise_first_error
+from rollouthub.errors import ConfigError, SupplyError, invalid_fields, raise_first_error
 from rollouthub.export import NotTrainable
 from rollouthub.trainers.verl.outputs import Output
 from rollouthub.values import Frozen
@@ -37,8 +37,7 @@ def group_rules(given: Mapping[str, Any]) -> GroupRules:
     try:
         return GroupRules.model_validate(dict(given))
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise ConfigError(f"veRL's `groups` does not hold: {problems}") from None
+        raise ConfigError(f"veRL's `groups` does not hold: {invalid_fields(error, most=5)}") from None
 
 
 async def whole_group(play: Callable[[], Awaitable[list[Output]]], size: int, rules: GroupRules) -> list[list[Output]]:

@@ -13,22 +13,26 @@ from rollouthub_registry.check.thorough.attack_context import AttackContext
 
 _MOST_PROBLEMS = 12
 
-Told = Callable[[Attack, AttackResult | None], None]
+OnAttack = Callable[[Attack, AttackResult | None], None]
 """Called when an attack begins (with None), and when it ended with a result."""
 
 
 async def attack_all(
-    context: AttackContext, attacks: Sequence[Attack], deadline: float, told: Told, verdicts: list[AttackResult]
+    context: AttackContext,
+    attacks: Sequence[Attack],
+    deadline: float,
+    on_attack: OnAttack,
+    verdicts: list[AttackResult],
 ) -> None:
     """Make every attack; results are stored as they come, so that an interruption loses none.
 
     `deadline` is in seconds of the event loop's clock; attacks that have not begun by then are not tried.
     """
     for attack in attacks:
-        told(attack, None)
+        on_attack(attack, None)
         verdict = await make_attack(context, attack, deadline - anyio.current_time())
         verdicts.append(verdict)
-        told(attack, verdict)
+        on_attack(attack, verdict)
 
 
 async def make_attack(context: AttackContext, attack: Attack, seconds: float = math.inf) -> AttackResult:

@@ -136,7 +136,7 @@ async def _run(asked: ThoroughCheckRequest, attacks: Sequence[Attack], report: R
     screen.say(f"serving {asked.target}")
     async with open_attack_context(order) as context:
         report.info, report.split, report.redact = context.target.host.info, context.target.split, context.redact
-        await attack_all(context, attacks, deadline, screen.told, report.verdicts)
+        await attack_all(context, attacks, deadline, screen.on_attack, report.verdicts)
 
 
 def _write(asked: ThoroughCheckRequest, report: Report) -> None:
@@ -181,7 +181,7 @@ class _Screen:
             print_findings(self._out, report.findings[self._printed :])
             self._out.print()
 
-    def told(self, attack: Attack, verdict: AttackResult | None) -> None:
+    def on_attack(self, attack: Attack, verdict: AttackResult | None) -> None:
         """Called when an attack begins, or has ended."""
         if verdict is None:
             self.say(f"{self._done + 1} of {self._count}: {attack.name}")
