@@ -15,6 +15,7 @@ from aiohttp import web
 
 from rollouthub import BadRow
 from rollouthub.errors import ConfigError
+from tests.local_server import serving
 from tests.mcp_servers.foreign import TASK, hosted, make
 
 ROWS = json.dumps(TASK | {"id": "far"}).encode() + b"\n"
@@ -47,15 +48,8 @@ async def elsewhere() -> AsyncGenerator[Elsewhere]:
     """The server, on a port of its own."""
     server, app = Elsewhere(), web.Application()
     app.router.add_get("/{file}", server.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with serving(app) as server.url:
         yield server
-    finally:
-        await runner.cleanup()
 
 
 def declared(folder: Path, source: dict[str, Any]) -> Path:

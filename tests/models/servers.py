@@ -16,6 +16,7 @@ from rollouthub.models.direct.lane import DirectModel, Endpoint, open_direct
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.mock.mock_server import ModelServer
 from rollouthub.models.retry import Backoff
+from tests import local_server
 
 AT_ONCE = Backoff(base_seconds=0.0)
 """Retries without waiting."""
@@ -26,13 +27,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 @asynccontextmanager
 async def serving(app: web.Application) -> AsyncGenerator[str]:
     """Serve an application; its base URL."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    finally:
-        await runner.cleanup()
+    async with local_server.serving(app) as url:
+        yield f"{url}/v1"
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ from rollouthub.trainers.roll.play import stage
 from rollouthub.trainers.roll.runner import played, result_of
 from rollouthub.trainers.workers.in_thread import THREAD_WORKERS
 from tests.export.made import rollout, turn
+from tests.local_server import serving
 from tests.trainers.absent import Absent
 from tests.trainers.seeing import GALLERY
 
@@ -40,11 +41,8 @@ def proxy(asked: list[tuple[str, dict[str, Any]]], failing: int | None = None) -
     async def served() -> AsyncGenerator[str]:
         app = web.Application()
         app.router.add_post("/v1/chat/completions", complete)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-        await runner.cleanup()
+        async with serving(app) as url:
+            yield url
 
     with start_blocking_portal("asyncio") as portal, portal.wrap_async_context_manager(served()) as address:
         yield address

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from rollouthub.export import TaskReference
 from rollouthub.http.listener import bind_tcp
+from tests import local_server
 from tests.trainers.speaker import Speaker
 
 
@@ -19,14 +20,8 @@ async def serving(routes: list[web.RouteDef]) -> AsyncGenerator[str]:
     """A server of these routes; its address."""
     app = web.Application()
     app.add_routes(routes)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with local_server.serving(app) as url:
+        yield url
 
 
 class Upstream:

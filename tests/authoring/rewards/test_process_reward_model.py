@@ -12,6 +12,7 @@ from aiohttp import web
 from rollouthub import Message, Public, Secret, Submission, SubmittedTurn, Task, VerifierError
 from rollouthub.authoring.rewards import WeightedReward
 from rollouthub.authoring.rewards.process_reward_model import ProcessRewardModel
+from tests.local_server import serving
 from tests.loop_holds import SECONDS, shortest_hold
 
 TASK = Task(Public(id="one", prompt="How long is it?"), Secret())
@@ -70,15 +71,8 @@ async def served(form: str) -> AsyncGenerator[Server]:
     server = Server(form)
     application = web.Application()
     application.router.add_post("/{route}", server.handle)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with serving(application) as server.url:
         yield server
-    finally:
-        await runner.cleanup()
 
 
 def said(*texts: str) -> Submission:

@@ -12,6 +12,7 @@ from aiohttp import web
 from rollouthub import Public, Secret, Submission, Task, VerifierError
 from rollouthub.authoring.rewards import WeightedReward
 from rollouthub.authoring.rewards.reward_model import RewardModel, Route
+from tests.local_server import serving
 
 TASK = Task(Public(id="one", prompt="How long is it?"), Secret(answer="4"))
 
@@ -56,15 +57,8 @@ async def served() -> AsyncGenerator[Server]:
     server = Server()
     application = web.Application()
     application.router.add_post("/{route}", server.handle)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with serving(application) as server.url:
         yield server
-    finally:
-        await runner.cleanup()
 
 
 def said(*answers: str) -> list[Submission]:

@@ -10,6 +10,7 @@ from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem, Dia
 from rollouthub.generation import ModelReply
 from rollouthub.messages import Delta, Message
 from rollouthub.rollout import Usage
+from tests import local_server
 
 USAGE = Usage(prompt_tokens=11, output_tokens=7, cached_tokens=3, reasoning_tokens=2)
 
@@ -75,14 +76,9 @@ async def serving(dialect: Dialect, *script: Scripted | CallProblem) -> AsyncGen
 
     app = web.Application()
     app.router.add_post("/{path:.*}", handle)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        api = Api(f"http://127.0.0.1:{runner.addresses[0][1]}")
+    async with local_server.serving(app) as url:
+        api = Api(url)
         yield api
-    finally:
-        await runner.cleanup()
 
 
 def _json(body: bytes, status: int) -> web.Response:

@@ -11,6 +11,7 @@ from aiohttp import web
 from rollouthub_registry.client.http_client import PATIENCE, Patience
 from rollouthub_registry.client.source import Source, open_source
 from rollouthub_registry.names import PackageName, Release
+from tests.local_server import serving
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Use = Callable[[Source], Awaitable[Any]]
@@ -42,15 +43,8 @@ async def host(handler: Handler) -> AsyncGenerator[Host]:
 
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        up.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with serving(application) as up.url:
         yield up
-    finally:
-        await runner.cleanup()
 
 
 def files_of(folder: Path) -> Handler:

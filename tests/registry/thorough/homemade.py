@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import anyio
 from aiohttp import web
 from mcp_types import Tool
 
 from rollouthub import Limits
 from rollouthub.plugins.env_toml import CONTRACT
 from rollouthub.protocols import EnvironmentInfo
+from tests.local_server import serving
 
 WORDS = "the grader wanted another number of seats"
 TOKEN = "the-control-token-of-a-home-made-server"
@@ -168,13 +168,5 @@ async def home_made() -> AsyncGenerator[str]:
     application.router.add_route("*", "/v1/{rest:.*}", made.control)
     application.router.add_route("*", "/e/{token}/mcp", made.agent)
     application.router.add_route("*", "/mcp", made.agent)
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        made.base = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with serving(application) as made.base:
         yield made.base
-    finally:
-        with anyio.CancelScope(shield=True):
-            await runner.cleanup()
