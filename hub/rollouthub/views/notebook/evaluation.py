@@ -2,9 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, overload
@@ -83,8 +82,8 @@ def evaluate(
     shows a bar; None shows one in a terminal and in a notebook. `credentials` are the process's own unless they are
     given. Interrupted, it keeps what is finished.
 
-    Several models play one after the other, each in a run of its own (`directory/01-MODEL` …); the result is their runs
-    by the models' names, and `hub compare` compares them.
+    Several models play one after the other, each in a run of its own (`directory/01-MODEL` …). The result maps each
+    model's name to its run; `hub compare` compares them.
 
     It may also be called in a notebook, or where an event loop runs; that loop waits meanwhile, see `aevaluate`.
 
@@ -92,16 +91,11 @@ def evaluate(
         UsageError: a name or a setting does not hold, a model cannot be reached, the directory cannot be used.
         StoreError: the store failed in mid-run; what it had committed stays.
     """
-    play: Callable[[], Awaitable[Run | dict[str, Run]]] = partial(
-        _evaluated,
-        environments,
-        model,
-        directory=directory,
-        resume=resume,
-        progress=progress,
-        credentials=credentials,
-        **settings,
-    )
+
+    async def play() -> Run | dict[str, Run]:
+        given: Any = {"directory": directory, "resume": resume, "progress": progress, "credentials": credentials}
+        return await aevaluate(environments, model, **given, **settings)
+
     if not _is_in_a_loop():
         return run_async(play)
     with start_blocking_portal("asyncio") as portal:
@@ -146,46 +140,16 @@ async def aevaluate(
     Raises:
         UsageError, StoreError: as `evaluate`.
     """
-    return await _evaluated(
-        environments,
-        model,
-        directory=directory,
-        resume=resume,
-        progress=progress,
-        credentials=credentials,
-        **settings,
-    )
-
-
-async def _evaluated(
-    environments: Target | Sequence[Target],
-    model: str | Sequence[str] | None,
-    *,
-    directory: str | PathLike[str] | None,
-    **more: Any,
-) -> Run | dict[str, Run]:
-    if model is None or isinstance(model, str):
-        return await _with_one_model(environments, model, directory=directory, **more)
-    models = list(model)
-    if not models or len(set(models)) < len(models):
-        raise ConfigError(f"evaluate(): name each model once, and at least one; not {models}")
-    runs: dict[str, Run] = {}
-    for number, name in enumerate(models, 1):
-        own = None if directory is None else Path(directory) / model_folder(number, name)
-        runs[name] = await _with_one_model(environments, name, directory=own, **more)
-    return runs
-
-
-async def _with_one_model(
-    environments: Target | Sequence[Target],
-    model: str | None,
-    *,
-    directory: str | PathLike[str] | None,
-    resume: bool,
-    progress: bool | None,
-    credentials: Credentials | None,
-    **settings: Any,
-) -> Run:
+    if model is not None and not isinstance(model, str):
+        models = list(model)
+        if not models or len(set(models)) < len(models):
+            raise ConfigError(f"evaluate(): name each model once, and at least one; not {models}")
+        runs: dict[str, Run] = {}
+        given: Any = {"resume": resume, "progress": progress, "credentials": credentials}
+        for number, name in enumerate(models, 1):
+            own = None if directory is None else Path(directory) / model_folder(number, name)
+            runs[name] = await aevaluate(environments, name, directory=own, **given, **settings)
+        return runs
     targets = [environments] if isinstance(environments, str | PathLike | type) else list(environments)
     classes: list[AnyEnvironment] = [target for target in targets if isinstance(target, type)]
     names = [target.__name__ if isinstance(target, type) else os.fspath(target) for target in targets]
@@ -195,10 +159,10 @@ async def _with_one_model(
             f"{classes[0].__name__} is a class of this process, which no other process can play; "
             "leave served and pool out, or put the class into a file and give its path"
         )
-    own = load_credentials(os.environ, Path.cwd()) if credentials is None else credentials
-    request = request if resume else with_default_model(request, own)
+    keys = load_credentials(os.environ, Path.cwd()) if credentials is None else credentials
+    request = request if resume else with_default_model(request, keys)
     with held(classes):
-        return await _played(request, None if directory is None else Path(directory), resume, progress, own)
+        return await _played(request, None if directory is None else Path(directory), resume, progress, keys)
 
 
 async def _played(
