@@ -114,40 +114,11 @@ def make_plan(request: RunRequest, model: Model | None = None, *, external_agent
     lock = None if request.lock is None else held_lock(Path(request.lock))
     environments = _planned_environments(request, lock)
     check_weights(request.weights, [planned.name for planned in environments])
-    if request.band is not None:  # kept by its tasks, which stay what they are when the earlier run is gone
-        request = request.model_copy(update={"chosen": tasks_within(band_of(request.band)), "band": None})
-    # Exactly these are asked for from here on, also by workers elsewhere and when the run is resumed.
-    request = request.model_copy(update={"environments": tuple(each.target for each in environments), "lock": None})
-    _check_pool(request)
-    check_policy_model(request)
-    _check_given(request, model)
-    request = with_earlier_players(request)
-    for planned in environments:
-        if planned.local is not None:
-            check_seats(
-                request,
-                planned.name,
-                planned.local[0].environment.seats,
-                is_played=external_agents or model is not None,
-            )
+    request = _checked_request(request, environments, model, external_agents=external_agents)
     has_model = request.model is not None or model is not None
-    agent_name = request.agent or (_default_agent(environments) if has_model else REFERENCE_AGENT)
-    seats = {
-        seat: planned_seat(seat, config, request, _default_agent(environments), has_model)
-        for seat, config in request.seats.items()
-    }
-    agent = find_agent(agent_name, request.agent_set)
-    if request.agent is None and has_model and not is_loop(agent):
-        raise ConfigError(
-            f"the environment names {agent_name!r} as its agent, which does more than ask the model and call tools; "
-            "choose one yourself with -a"
-        )
-    if seats and not has_model and not external_agents:  # every seat has a player of its own
-        if request.agent is None:
-            first = next(iter(seats.values()))
-            agent, agent_name = first.agent, first.agent_name
-    elif needs_model(agent) and not has_model:
-        raise ConfigError(f"agent {agent_name!r} needs a model; name one with -m, for example -m mock/solver")
+    default = _default_agent(environments)
+    seats = {seat: planned_seat(seat, config, request, default, has_model) for seat, config in request.seats.items()}
+    agent, agent_name = _chosen_agent(request, default, seats, has_model=has_model, external_agents=external_agents)
     for attended in (agent, *(seat.agent for seat in seats.values())):
         if request.pool == "ray" and isinstance(attended, AttendedAgent):
             raise ConfigError(f"agent {attended.name!r} plays at this terminal, not on a cluster; leave --pool ray out")
@@ -164,6 +135,52 @@ def make_plan(request: RunRequest, model: Model | None = None, *, external_agent
         asks_for_agent=asks_for_agent and not external_agents,
         has_external_agents=external_agents,
     )
+
+
+def _checked_request(
+    request: RunRequest, environments: Sequence[PlannedEnvironment], model: Model | None, *, external_agents: bool
+) -> RunRequest:
+    """The request as it is recorded: it names tasks instead of a band, and models instead of earlier runs."""
+    if request.band is not None:  # kept by its tasks, which stay what they are when the earlier run is gone
+        request = request.model_copy(update={"chosen": tasks_within(band_of(request.band)), "band": None})
+    # Exactly these are asked for from here on, also by workers elsewhere and when the run is resumed.
+    request = request.model_copy(update={"environments": tuple(each.target for each in environments), "lock": None})
+    _check_pool(request)
+    check_policy_model(request)
+    _check_given(request, model)
+    request = with_earlier_players(request)
+    for planned in environments:
+        if planned.local is not None:
+            check_seats(
+                request,
+                planned.name,
+                planned.local[0].environment.seats,
+                is_played=external_agents or model is not None,
+            )
+    return request
+
+
+def _chosen_agent(
+    request: RunRequest, default: str, seats: Mapping[str, PlannedSeat], *, has_model: bool, external_agents: bool
+) -> tuple[Agent, str]:
+    """The agent of seats without a player of their own, and its registered name.
+
+    Raises:
+        ConfigError: the agent needs a model, or the environment names one that is no plain loop.
+    """
+    name = request.agent or (default if has_model else REFERENCE_AGENT)
+    agent = find_agent(name, request.agent_set)
+    if request.agent is None and has_model and not is_loop(agent):
+        raise ConfigError(
+            f"the environment names {name!r} as its agent, which does more than ask the model and call tools; "
+            "choose one yourself with -a"
+        )
+    if seats and not has_model and not external_agents:  # every seat has a player of its own
+        first = next(iter(seats.values()))
+        return (first.agent, first.agent_name) if request.agent is None else (agent, name)
+    if needs_model(agent) and not has_model:
+        raise ConfigError(f"agent {name!r} needs a model; name one with -m, for example -m mock/solver")
+    return agent, name
 
 
 def _planned_environments(request: RunRequest, lock: Lock | None) -> tuple[PlannedEnvironment, ...]:

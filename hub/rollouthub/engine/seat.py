@@ -10,6 +10,7 @@ from rollouthub.engine.abandoned_calls import AbandonableCall
 from rollouthub.engine.external_sampling import is_of_the_agents_making, pinned
 from rollouthub.engine.interventions import Interventions
 from rollouthub.engine.recorder import OpenTurn, Recorder, sampling_fields
+from rollouthub.engine.seat_limits import capped, reached_limit
 from rollouthub.engine.seat_tool_calls import SeatToolCalls
 from rollouthub.errors import AgentError, ContextLimitError, EpisodeError, EpisodeStop, OverlongAnswer
 from rollouthub.generation import Model, ModelReply, ModelRequest, Sampling
@@ -79,9 +80,7 @@ class EpisodeSeat:
         self._answers: list[anyio.CancelScope] = []
         """Cancel scopes of the model calls in flight."""
         self._over: anyio.Event | None = None
-        cap = limits.max_response_tokens
-        if cap is not None and (sampling.max_tokens is None or cap < sampling.max_tokens):
-            sampling = sampling.model_copy(update={"max_tokens": cap})
+        sampling = capped(sampling, limits.max_response_tokens)
         self._sampling, self._sampling_fields = sampling, sampling_fields(sampling)
         recorder.keep_media(self.messages)
 
@@ -154,8 +153,7 @@ class EpisodeSeat:
         """Ask the model, as `generate` does, and return its whole reply.
 
         `asked_for` is the sampling that an external agent asks for; see `pinned` for what is taken from it. `patience`
-        says
-        when that agent has disconnected.
+        says when that agent has disconnected.
 
         Raises:
             EpisodeStop: a limit is reached, or the episode is sealed.
@@ -163,8 +161,7 @@ class EpisodeSeat:
         """
         if self._model is None:
             raise AgentError("the agent asked for a model, but the run has none; name one with -m")
-        limits = self.limits
-        if asked_for is not None and not (limits.max_tokens is None and limits.max_cost is None):
+        if asked_for is not None and (self.limits.max_tokens, self.limits.max_cost) != (None, None):
             # What calls side by side will have used, nobody knows before they are over.
             async with self.recorder.one_by_one:
                 return await self._ask(self._model, messages, tools, asked_for, stream, patience)
@@ -198,24 +195,9 @@ class EpisodeSeat:
         if asked_for is not None:
             sampling = pinned(sampling, asked_for)
         self._on_state("model")
-        recorder = self.recorder
-        recorder.keep_media(messages)
-        started = recorder.now()
-        request = ModelRequest(
-            messages,
-            tools,
-            sampling,
-            self._timeout,
-            self._session,
-            recorder.media,
-            stream,
-            seat=self.name,
-            wants_text_ends=recorder.wants_text_ends,
-        )
-        self._turns += 1
-        if self._interventions is not None:
-            sent = self._interventions.sent()
-            recorder.interventions += (Intervention(at=started, seat=self.name, text=each.text) for each in sent)
+        self.recorder.keep_media(messages)
+        started = self.recorder.now()
+        request = self._begin_turn(messages, tools, sampling, stream, started)
 
         def broken_off(reply: ModelReply | None) -> None:
             """Record and charge a call whose answer the agent did not get completely."""
@@ -238,13 +220,39 @@ class EpisodeSeat:
                 raise AgentError(str(error)) from error
             raise
         finally:
-            recorder.model_seconds += recorder.now() - started
+            self.recorder.model_seconds += self.recorder.now() - started
         self._model_fault = None
         if self.reached is Stop.CONTEXT_LIMIT:
             self.reached = None  # the agent has shortened its conversation and goes on
         self.is_truncated = reply.finish_reason == "length"
         self._add_turn(request, reply, started)
         return reply
+
+    def _begin_turn(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        sampling: Sampling,
+        stream: ReplyStream | None,
+        started: float,
+    ) -> ModelRequest:
+        """Count a turn, record the interventions that it sends, and make its request."""
+        self._turns += 1
+        recorder = self.recorder
+        if self._interventions is not None:
+            sent = self._interventions.sent()
+            recorder.interventions += (Intervention(at=started, seat=self.name, text=each.text) for each in sent)
+        return ModelRequest(
+            messages,
+            tools,
+            sampling,
+            self._timeout,
+            self._session,
+            recorder.media,
+            stream,
+            seat=self.name,
+            wants_text_ends=recorder.wants_text_ends,
+        )
 
     def _note_failure(
         self,
@@ -261,8 +269,14 @@ class EpisodeSeat:
                 broken_off(None)
         elif asked_for is None or isinstance(error, Exception):  # else an agent outside left, and has used a turn
             self._turns -= 1
-        if asked_for is None or not is_of_the_agents_making(error, stream):
-            self._note_failed_call(error)
+        if asked_for is not None and is_of_the_agents_making(error, stream):
+            return
+        if isinstance(error, ContextLimitError):
+            self.reached = Stop.CONTEXT_LIMIT
+        elif isinstance(error, OverlongAnswer) or not isinstance(error, Exception):
+            self.recorder.lost.add("model_calls")
+        elif isinstance(error, EpisodeError):
+            self._model_fault = error
 
     def _add_turn(self, request: ModelRequest, reply: ModelReply, started: float) -> OpenTurn:
         recorder, sampling, tools = self.recorder, request.sampling, request.tools
@@ -271,8 +285,7 @@ class EpisodeSeat:
             own = self.plane.task_tools
             announced = [tool for tool in self.plane.tools if tool.name not in own] if own else self.plane.tools
             self._shown = tools, recorder.shown(tools, announced)
-        shown = self._shown[1]
-        return recorder.add_turn(self.name, request.messages, reply.message, reply, fields, started, shown)
+        return recorder.add_turn(self.name, request.messages, reply.message, reply, fields, started, self._shown[1])
 
     async def _answer(self, model: Model, request: ModelRequest, patience: AbandonableCall | None = None) -> ModelReply:
         """Ask the model.
@@ -299,38 +312,16 @@ class EpisodeSeat:
             self.recorder.cost += reply.cost or 0.0
         raise _CutShort
 
-    def _note_failed_call(self, error: BaseException) -> None:
-        if isinstance(error, ContextLimitError):
-            self.reached = Stop.CONTEXT_LIMIT
-        elif isinstance(error, OverlongAnswer):
-            self.recorder.lost.add("model_calls")
-        elif isinstance(error, EpisodeError):
-            self._model_fault = error
-        elif not isinstance(error, Exception):
-            self.recorder.lost.add("model_calls")
-
     def _admit(self) -> Sampling:
         """Check the limits before a turn. Returns the sampling to use, with `max_tokens` capped by the tokens left."""
-        limits, recorder = self.limits, self.recorder
         if self.is_sealed:
             raise EpisodeStop(Stop.SUBMITTED)
-        if limits.max_turns is not None and self._turns >= limits.max_turns:
-            raise self._stop(Stop.TURN_LIMIT)
-        if limits.max_cost is not None and recorder.cost >= limits.max_cost:
-            raise self._stop(Stop.COST_LIMIT)
-        if limits.max_tokens is None:
-            return self._sampling
-        left = limits.max_tokens - recorder.output_tokens
-        if left <= 0:
-            raise self._stop(Stop.TOKEN_LIMIT)
-        if self._sampling.max_tokens is not None and self._sampling.max_tokens <= left:
-            return self._sampling
-        return self._sampling.model_copy(update={"max_tokens": left})
-
-    def _stop(self, limit: Stop) -> EpisodeStop:
-        self.reached = limit
-        self.look()
-        return EpisodeStop(limit)
+        limits, recorder = self.limits, self.recorder
+        if (limit := reached_limit(limits, self._turns, recorder)) is not None:
+            self.reached = limit
+            self.look()
+            raise EpisodeStop(limit)
+        return capped(self._sampling, None if limits.max_tokens is None else limits.max_tokens - recorder.output_tokens)
 
     def look(self) -> None:
         """Wake those who wait in `over` if the seat is over."""
