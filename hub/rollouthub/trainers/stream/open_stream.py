@@ -30,7 +30,7 @@ from rollouthub.trainers.stream.stream_player import Breaker, StampingSink, Stre
 from rollouthub.trainers.stream.stream_rules import Bounds, SupplyRules, bounds_of
 from rollouthub.trainers.stream.stream_source import Feeder, StreamSource
 from rollouthub.trainers.stream.supply import POLICY_VERSION, Supply
-from rollouthub.trainers.stream.weight_sync_gate import GatedModel, WeightSyncGate
+from rollouthub.trainers.stream.weight_sync_gate import WeightSyncGate, with_gated_model
 
 logger = logging.getLogger(__name__)
 
@@ -165,8 +165,8 @@ async def _opened(
             tracker.note_rate = ledger.note_rate
             session.on_commit.append(tracker.committed)
             opened = session.opened
-            gate, model = WeightSyncGate(policy), opened.model
-            gated = opened if model is None else replace(opened, model=GatedModel(model, gate))
+            gate = WeightSyncGate(policy)
+            gated = with_gated_model(opened, gate)
             source = StreamSource(tracker, session.stop)
             breaker = Breaker(session.live, source)
             tracker.break_off = breaker.break_off
@@ -180,16 +180,8 @@ async def _opened(
             async with tasks:
                 tasks.start_soon(player.run)
                 try:
-                    yield Supply(
-                        tracker,
-                        feeder,
-                        gate,
-                        ledger,
-                        directory,
-                        control,
-                        breaker.discard,
-                        Opponents(opened, tasks, credentials),
-                    )
+                    opponents = Opponents(opened, tasks, credentials)
+                    yield Supply(tracker, feeder, gate, ledger, directory, control, breaker.discard, opponents)
                     tracker.acknowledge()
                 except Exception as error:
                     problem = error  # raised below: the run is only interrupted by it, and it arrives as it is

@@ -3,7 +3,6 @@
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -11,8 +10,7 @@ from typing import Any, cast
 import anyio
 
 from rollouthub.engine.group_scoring import group_scoring
-from rollouthub.engine.open_plan import OpenPlan
-from rollouthub.engine.plan import make_plan
+from rollouthub.engine.plan import Plan, make_plan
 from rollouthub.engine.pool import Pool
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest, as_toml, build_request
@@ -24,7 +22,7 @@ from rollouthub.trainers.stream.policy_version import PolicyVersions
 from rollouthub.trainers.stream.rollout_worker import RolloutWorker, SampleRequest
 from rollouthub.trainers.stream.sample_requests import SampleRequests
 from rollouthub.trainers.stream.stream_player import StampingSink
-from rollouthub.trainers.stream.weight_sync_gate import GatedModel, WeightSyncGate
+from rollouthub.trainers.stream.weight_sync_gate import WeightSyncGate, with_gated_model
 
 __all__ = ["RolloutWorker", "SampleRequest", "rollout_worker"]
 
@@ -56,8 +54,7 @@ async def rollout_worker(
     Raises (on entry):
         UsageError: a setting is invalid, a model cannot be reached, the directory cannot be used.
     """
-    merged, engine = _asked(request, model, settings)
-    plan = make_plan(merged, engine)
+    plan, engine = _planned(request, model, settings)
     problem: Exception | None = None
     async with open_session(
         plan,
@@ -69,18 +66,17 @@ async def rollout_worker(
         scores_groups=True,
     ) as session:
         _check_groups(session, no_groups)
-        writer, live = session.writer, session.live
-        orders = SampleRequests(PolicyVersions(policy_version), partial(_cancel, live))
+        orders = SampleRequests(PolicyVersions(policy_version), partial(_cancel, session.live))
         session.on_commit.append(orders.committed)
         gate = WeightSyncGate(orders.policy)
-        gated = _gated(session.opened, gate)
+        gated = with_gated_model(session.opened, gate)
         pool = session.pool(gated)
         session.begin(pool, gated)
         is_whole = False
         async with anyio.create_task_group() as tasks:
             if (scoring := group_scoring(session, tasks)) is not None:
                 orders.withdrawn = scoring.withdrawn
-            sink = StampingSink(writer, live, session.bounds, orders, gate, scoring)
+            sink = StampingSink(session.writer, session.live, session.bounds, orders, gate, scoring)
             tasks.start_soon(_play, pool, orders, sink, session)
             try:
                 yield RolloutWorker(session, gated, orders, gate, suspect=suspect, scoring=scoring)
@@ -88,17 +84,17 @@ async def rollout_worker(
             except Exception as error:
                 problem = error  # raised below: the run is only interrupted by it, and it arrives as it is
             finally:
-                orders.fail(SupplyError("the rollout worker was closed"))
-                session.ending = "finished" if is_whole else "interrupted"
-                writer.set_status(session.ending)
+                _close(session, orders, is_whole=is_whole)
                 tasks.cancel_scope.cancel()
     if problem is not None:
         raise problem
 
 
-def _gated(opened: OpenPlan, gate: WeightSyncGate) -> OpenPlan:
-    """What is played, with the model's calls held while a trainer changes its weights."""
-    return opened if opened.model is None else replace(opened, model=GatedModel(opened.model, gate))
+def _close(session: Session, orders: SampleRequests, *, is_whole: bool) -> None:
+    """Refuse what is still asked for, and record how the run ended."""
+    orders.fail(SupplyError("the rollout worker was closed"))
+    session.ending = "finished" if is_whole else "interrupted"
+    session.writer.set_status(session.ending)
 
 
 def _check_groups(session: Session, no_groups: str | None) -> None:
@@ -113,10 +109,10 @@ def _check_groups(session: Session, no_groups: str | None) -> None:
             raise ConfigError(f"environment {info.name!r} scores all samples of a task together, and {no_groups}")
 
 
-def _asked(
+def _planned(
     request: RunRequest | None, model: Model | str | None, settings: dict[str, Any]
-) -> tuple[RunRequest, Model | None]:
-    """The merged settings, and the model if it is an object.
+) -> tuple[Plan, Model | None]:
+    """The plan of the merged settings, and the model if it is an object.
 
     Raises:
         ConfigError: a setting is invalid, or there is no model or agent to play.
@@ -137,7 +133,7 @@ def _asked(
             "rollout_worker(): no model plays, and rollouts of the reference solution are never learnt from; give a "
             "model: its name, such as 'hosted_vllm/NAME', or an object (or an agent that needs none)"
         )
-    return merged, engine
+    return make_plan(merged, engine), engine
 
 
 def _cancel(live: LiveRun, rollout_id: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import anyio
 
+from rollouthub.engine.open_plan import OpenPlan
 from rollouthub.generation import Model, ModelReply, ModelRequest, PricedModel
 from rollouthub.trainers.stream.policy_version import PolicyVersions
 
@@ -127,3 +128,8 @@ class GatedModel:
             ModelError: the backend failed.
         """
         return await self._gate.pass_through(self._model, request)
+
+
+def with_gated_model(opened: OpenPlan, gate: WeightSyncGate) -> OpenPlan:
+    """What is played, with the model's calls held while a trainer changes its weights."""
+    return opened if opened.model is None else replace(opened, model=GatedModel(opened.model, gate))

@@ -4,7 +4,7 @@ into TransferQueue when it is complete.
 
 import atexit
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.verl.agent_loop import LoopSettings, played, token_output
 from rollouthub.trainers.verl.agent_loop_entry import read_entry
 from rollouthub.trainers.verl.outputs import Output
-from rollouthub.trainers.verl.row_workers import Playing, playing_with
+from rollouthub.trainers.verl.row_workers import Playing, VerlPolicy, playing_with
 from rollouthub.trainers.verl.whole_groups import ANY, GroupRules, group_rules, whole_group
 
 logger = logging.getLogger(__name__)
@@ -47,6 +47,11 @@ def sessions(group: Sequence[Sequence[Output]], *, by_seat: bool) -> Iterator[tu
 
 
 def _check_rules(rules: GroupRules, playing: Playing) -> None:
+    """Refuse rules that do not fit the environments.
+
+    Raises:
+        ConfigError: members are to be cancelled of a group that is scored as a whole.
+    """
     if rules.redundancy and playing.scores_groups():
         raise ConfigError(
             f"`groups` has redundancy = {rules.redundancy}, and an environment scores all samples of a task together, "
@@ -59,6 +64,26 @@ async def _name_group(queueing: Any, prompt: str, session: int, count: int, uid:
     keys = [f"{prompt}_{session}_{place}" for place in range(count)]
     named = queueing.list_of_dict_to_tensordict([{"uid": uid} for _ in keys])
     await queueing.tq.async_kv_batch_put(keys=keys, fields=named, partition_id="train")
+
+
+def _group_size(rollout: Any, prompt: Mapping[str, Any], *, is_validation: bool) -> int:
+    """How many samples of a prompt make a group: the prompt's own number, else veRL's."""
+    return prompt.get("__rollout_n__", rollout.val_kwargs.n if is_validation else rollout.n)
+
+
+async def _played_group(
+    hub: LoopSettings,
+    policy: VerlPolicy,
+    parameters: Mapping[str, Any],
+    row: Mapping[str, Any],
+    size: int,
+    rules: GroupRules,
+) -> list[list[Output]]:
+    # That a session is named is V1's way to say that it takes several rows, and a failure for none.
+    fields = {**row, "session_id": None}
+    begun = size + rules.redundancy
+    play = partial(played, hub, policy, parameters, fields, takes_seats=True, group_size=begun)
+    return await whole_group(play, size, rules)
 
 
 def _worker_class() -> Any:
@@ -84,15 +109,7 @@ def _worker_class() -> Any:
             base.__init__(self, *args)
             self.hub = LoopSettings(self.config, run=run, components=components, rewards=rewards)
             self.policy = self.hub.policy(self.llm_client, self.tokenizer, self.processor)
-            self._rules = group_rules(groups or {})
-
-        def check(self, playing: Playing) -> None:
-            """Refuse rules that do not fit the environments.
-
-            Raises:
-                ConfigError: members are to be cancelled of a group that is scored as a whole.
-            """
-            _check_rules(self._rules, playing)
+            self.rules = group_rules(groups or {})
 
         async def _run_prompt(
             self,
@@ -101,10 +118,9 @@ def _worker_class() -> Any:
             trajectory: dict[str, Any],
             trace: bool = False,
         ) -> None:
-            rollout, is_validation = self.config.actor_rollout_ref.rollout, trajectory["validate"]
-            size = prompt.get("__rollout_n__", rollout.val_kwargs.n if is_validation else rollout.n)
-            rules = ANY if is_validation else self._rules
-            parameters = dict(sampling_params)
+            is_validation, parameters = trajectory["validate"], dict(sampling_params)
+            size = _group_size(self.config.actor_rollout_ref.rollout, prompt, is_validation=is_validation)
+            rules = ANY if is_validation else self.rules
             if not is_validation and not prompt.get("__do_sample__", True):
                 queueing.apply_greedy_sampling_params(parameters)
             row = {name: value for name, value in prompt.items() if name not in _TAKEN}
@@ -112,11 +128,7 @@ def _worker_class() -> Any:
             await say(tag={"status": "running"})
             status = "failure"
             try:
-                # That a session is named is V1's way to say that it takes several rows, and a failure for none.
-                fields = {**row, "session_id": None}
-                begun = size + rules.redundancy
-                play = partial(played, self.hub, self.policy, parameters, fields, takes_seats=True, group_size=begun)
-                group = await whole_group(play, size, rules)
+                group = await _played_group(self.hub, self.policy, parameters, row, size, rules)
                 for session, (seat, outputs) in enumerate(sessions(group, by_seat=not is_validation)):
                     made = [token_output()(**output) for output in outputs]
                     await self._agent_loop_postprocess(made, is_validation, session_id=session, **row)
@@ -151,7 +163,7 @@ def agent_loop_manager_tq_class() -> Any:
             self._worker: Any = worker_class(*handed, **entry)
             # Before anything is asked, so that what does not hold is told at once, and the run outlives who asks.
             playing = await playing_with(self._worker.hub.hub, self._worker.policy)
-            self._worker.check(playing)
+            _check_rules(self._worker.rules, playing)
             self._stack = ExitStack()
             self._portal = self._stack.enter_context(start_blocking_portal("asyncio"))
             atexit.register(self.close)
