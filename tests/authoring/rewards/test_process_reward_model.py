@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 from aiohttp import web
 
-from rollouthub import Message, Public, Secret, Submission, SubmittedTurn, Task, VerifierError
+from rollouthub import Media, Message, Public, Secret, Submission, SubmittedTurn, Task, VerifierError
 from rollouthub.authoring.rewards import WeightedReward
 from rollouthub.authoring.rewards.process_reward_model import ProcessRewardModel
 from tests.local_server import serving
@@ -201,6 +201,18 @@ async def test_a_long_episode_holds_up_nobody() -> None:
 
     async with served("refused") as server:
         assert await shortest_hold(asked) < 2 * SECONDS
+
+
+async def test_pictures_are_a_verifier_fault() -> None:
+    turn = SubmittedTurn(
+        index=0,
+        seat="agent",
+        messages=(Message(role="user", content=(Media(digest="sha256:" + "1" * 64, mime_type="image/png"),)),),
+        response=Message(role="assistant", content="A cat."),
+    )
+    with pytest.raises(VerifierError, match="takes text alone") as refused:
+        await ProcessRewardModel("http://127.0.0.1:1", "prm")(TASK, Submission(turns=(turn,)))
+    assert not refused.value.retryable
 
 
 async def test_it_needs_turns() -> None:

@@ -1,18 +1,17 @@
-"""`ProcessRewardModel`: a reward model behind vLLM that scores every step of what was said."""
+"""`ProcessRewardModel`: a reward model behind vLLM that scores each step of an agent's turns."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import isfinite, prod
 from typing import Any, Literal, cast
 
-import anyio
-
 from rollouthub.authoring.rewards.judge_verdict import storable
 from rollouthub.authoring.rewards.reward_model_wire import one_number, rewards_of
-from rollouthub.authoring.rewards.reward_server import RewardServer
+from rollouthub.authoring.rewards.reward_server import RewardServer, ask_all
 from rollouthub.errors import VerifierError
-from rollouthub.http.exchange import HttpPool, open_pool
+from rollouthub.http.exchange import HttpPool
 from rollouthub.messages import Message, media_of
 from rollouthub.score import Score, SpanReward, Submission, SubmittedTurn
 from rollouthub.task import Task
@@ -25,7 +24,7 @@ _TASK = "token_classify"
 
 @dataclass(frozen=True)
 class ProcessRewardModel:
-    """Asks a server for the reward of each step of each turn; itself a reward function, alone or in a `WeightedReward`.
+    """A reward function that asks a server for the reward of each step of each turn.
 
         class Proofs(Environment[EnvironmentConfig]):
             reads_turns = True
@@ -34,12 +33,12 @@ class ProcessRewardModel:
                 steps = ProcessRewardModel("http://127.0.0.1:8000", "Qwen2.5-Math-PRM-7B")
                 return await steps(self.task, submission)
 
-    Steps are what `separator` divides a turn's text into, and each gets a span of characters in `span_rewards`. The
-    reward is their mean, or as `combine` says; an agent that said nothing has 0. The server is vLLM with
-    `--runner pooling`; what it refuses or answers wrongly is the verifier's fault.
+    `separator` divides a turn's text into steps, and each step gets a span of characters in `span_rewards`. The reward
+    is their mean, or as `combine` says; an agent that said nothing gets 0. The server is vLLM with `--runner pooling`;
+    a refusal or an invalid answer is the verifier's fault.
 
     Raises:
-        ValueError: the address is none, or would carry the token through a network in the clear.
+        ValueError: the address is invalid, or would send the token over a network in the clear; or another setting is.
     """
 
     url: str
@@ -47,31 +46,32 @@ class ProcessRewardModel:
     model: str
     """The model's name on the server."""
     tag: str | None = "<extra_0>"
-    """The mark that the model reads at the end of each step, and whose row is the step's.
+    """The mark that the model reads at the end of each step; the row of this token scores the step.
 
-    None: the row of a step's last token is the step's.
+    None: the row of the step's last token scores it.
     """
     separator: str = r"\n\s*\n"
-    """Regular expression of what is between two steps."""
+    """Regular expression that matches between two steps."""
     label: int | None = None
-    """Index in a row of the number that counts; None is the last."""
+    """Index of the reward in a row; None takes the last number."""
     combine: Literal["mean", "min", "product", "last"] = "mean"
-    """How the steps' rewards make the reward."""
+    """How the rewards of steps are combined to the reward."""
     token: str | None = field(default=None, repr=False)
     """Bearer token of the requests."""
     timeout_seconds: float = 60.0
-    """Seconds of one try."""
+    """Time limit of one try."""
     tries: int = 3
+    """Maximum number of tries of one request."""
     concurrency: int = 16
-    """Most turns that are scored at once."""
+    """Maximum number of turns scored at once."""
     most_steps: int = 512
-    """Most steps of a turn; the last one has the rest of the text."""
+    """Maximum number of steps of a turn; the last step holds the rest of the text."""
     most_characters: int = 100_000
-    """Most characters of a turn that are scored; what comes after has no reward."""
+    """Maximum number of characters of a turn that are scored; the text after them gets no reward."""
 
     def __post_init__(self) -> None:
         if self.tag is not None and len(self.tag) < 2:
-            raise ValueError(f"tag={self.tag!r}: a mark has at least two characters; None is no mark")
+            raise ValueError(f"tag={self.tag!r}: a mark needs at least two characters; None stands for no mark")
         if self.concurrency < 1 or self.most_steps < 1:
             raise ValueError(f"concurrency={self.concurrency}, most_steps={self.most_steps}: it takes at least one")
         re.compile(self.separator)
@@ -87,32 +87,17 @@ class ProcessRewardModel:
         turns = submission.turns
         if not turns:
             raise VerifierError(
-                "a process reward model is shown turns, and the submission has none; an environment is given them "
-                "where it says `reads_turns = True`",
+                "a process reward model scores turns, and the submission has none; set `reads_turns = True` on the "
+                "environment's class",
                 retryable=False,
             )
-        found: dict[int, list[SpanReward]] = {}
-        failures: list[VerifierError] = []
-        limiter = anyio.CapacityLimiter(self.concurrency)
-        async with open_pool() as pool, anyio.create_task_group() as requests:
-
-            async def ask(turn: SubmittedTurn, seats_chat: Chat, length: int) -> None:
-                async with limiter:
-                    try:
-                        found[turn.index] = await self._spans(pool, turn, seats_chat[:length])
-                    except VerifierError as error:
-                        failures.append(error)
-                        requests.cancel_scope.cancel()
-
-            for turn, seats_chat, length in self._chats(turns):
-                requests.start_soon(ask, turn, seats_chat, length)
-        if failures:
-            raise failures[0]
-        spans = tuple(span for index in sorted(found) for span in found[index])
+        asks = (partial(self._spans, turn, chat, length) for turn, chat, length in self._chats(turns))
+        found = await ask_all(asks, self.concurrency)
+        spans = tuple(span for of_turn in found for span in of_turn)
         reward = self._combined([span.reward for span in spans])
         if not isfinite(reward):
             raise VerifierError(
-                f"the {self.combine} of {len(spans)} rewards of steps is no finite number; those of "
+                f"the {self.combine} of {len(spans)} rewards of steps is no finite number; the rewards of "
                 f"{self._server.at(_POOLING)} are too large",
                 retryable=False,
             )
@@ -132,9 +117,9 @@ class ProcessRewardModel:
                 return rewards[-1]
 
     def _chats(self, turns: Sequence[SubmittedTurn]) -> Iterator[tuple[SubmittedTurn, Chat, int]]:
-        """Each turn with words, its seat's chat, and how many messages of that the seat had read and said before it.
+        """Each turn with words, its seat's chat, and how many messages of the chat came before the turn.
 
-        The chat is one for all turns of a seat: long episodes would have many copies of it.
+        All turns of a seat share one chat, because a long episode would need many copies of it.
         """
         said: dict[str, Chat] = {}
         for turn in turns:
@@ -145,9 +130,12 @@ class ProcessRewardModel:
             chat.append(self._written(turn.response))
 
     def _written(self, message: Message) -> dict[str, str]:
-        """A message for the model's chat template, in which no one but the hub writes the mark."""
+        """A message for the model's chat template; marks that its text holds are broken up."""
         if media_of([message]):
-            raise VerifierError("a process reward model takes text alone, and the conversation shows media")
+            raise VerifierError(
+                "a process reward model takes text alone, and the conversation shows pictures, sounds or files",
+                retryable=False,
+            )
         role = "user" if message.role == "tool" else message.role
         return {"role": role, "content": self._unmarked(message.text)}
 
@@ -155,8 +143,9 @@ class ProcessRewardModel:
         text = storable(text)
         return text if self.tag is None else text.replace(self.tag, f"{self.tag[0]} {self.tag[1:]}")
 
-    async def _spans(self, pool: HttpPool, turn: SubmittedTurn, chat: Chat) -> list[SpanReward]:
-        text = turn.response.text
+    async def _spans(self, turn: SubmittedTurn, seats_chat: Chat, length: int, pool: HttpPool) -> list[SpanReward]:
+        """The rewards of a turn's steps; the turn follows the first `length` messages of its seat's chat."""
+        text, chat = turn.response.text, seats_chat[:length]
         places = list(steps_of(text[: self.most_characters], self.separator, self.most_steps))
         steps = [self._unmarked(text[begin:end]) for begin, end in places]
         try:
@@ -167,7 +156,8 @@ class ProcessRewardModel:
             rewards = [one_number(row, self.label) for row in rows]
         except ValueError as error:
             raise VerifierError(
-                f"{self._server.at(_POOLING)} answered what are no rewards of steps: {error}", retryable=False
+                f"{self._server.at(_POOLING)} gave an answer without valid rewards of the steps: {error}",
+                retryable=False,
             ) from None
         return [
             SpanReward(turn=turn.index, start=begin, end=end, reward=reward, unit="character")
@@ -177,7 +167,7 @@ class ProcessRewardModel:
     async def _marked_rows(self, pool: HttpPool, chat: Chat, steps: Sequence[str], tag: str) -> list[object]:
         """The row of the mark after each step.
 
-        vLLM's step pooling answers with these rows alone, its other pooling with a row for each token.
+        vLLM's step pooling answers with these rows alone, its other poolings with a row for each token.
         """
         asked = [*chat, {"role": "assistant", "content": "".join(f"{step}{tag}" for step in steps)}]
         rows = await self._rows(pool, {"messages": asked, "add_generation_prompt": False})
@@ -186,7 +176,7 @@ class ProcessRewardModel:
         ids = await self._ids(pool, {"messages": asked, "add_generation_prompt": False})
         mark = await self._ids(pool, {"prompt": tag, "add_special_tokens": False})
         if len(mark) != 1:
-            raise ValueError(f"the mark {tag!r} is {len(mark)} tokens of the model, and must be one: give its `tag`")
+            raise ValueError(f"the mark {tag!r} is {len(mark)} tokens of the model, and must be one; set `tag` to one")
         places = [place for place, token in enumerate(ids) if token == mark[0]]
         if len(ids) != len(rows) or len(places) != len(steps):
             raise ValueError(
@@ -231,8 +221,8 @@ class ProcessRewardModel:
 
 
 def steps_of(text: str, separator: str, most: int) -> Iterator[tuple[int, int]]:
-    """Where the steps of a text begin and end, without the space around them; of more than `most`, the last one goes to
-    the end.
+    """The begin and end of each step of a text, without the space around it; the step number `most` holds the rest of
+    the text.
     """
     begin = count = 0
     for gap in re.finditer(separator, text):

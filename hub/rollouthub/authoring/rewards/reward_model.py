@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
-import anyio
 from anyio import to_thread
 
 from rollouthub.authoring.rewards.reward_model_wire import Asked, one_number, request_of, rewards_of
-from rollouthub.authoring.rewards.reward_server import RewardServer
+from rollouthub.authoring.rewards.reward_server import RewardServer, ask_all
 from rollouthub.authoring.rewards.shown_parts import answer_of, question_of, reference_of, shortened
 from rollouthub.errors import ModelError, TaskError, VerifierError
-from rollouthub.http.exchange import HttpPool, open_pool
+from rollouthub.http.exchange import HttpPool
 from rollouthub.score import Score, Submission
 from rollouthub.task import Task
 
@@ -76,24 +76,7 @@ class RewardModel:
         """
         asked = [self._asked(task, submission) for submission in submissions]
         batches = [asked] if self.route == "get_reward" else [[each] for each in asked]
-        found: list[list[float]] = [[] for _ in batches]
-        failures: list[VerifierError] = []
-        limiter = anyio.CapacityLimiter(self.concurrency)
-        async with open_pool() as pool, anyio.create_task_group() as requests:
-
-            async def ask(place: int, batch: Sequence[Asked]) -> None:
-                async with limiter:
-                    try:
-                        found[place] = await self._rewards(pool, batch)
-                    except VerifierError as error:
-                        failures.append(error)
-                        requests.cancel_scope.cancel()
-
-            for place, batch in enumerate(batches):
-                if batch:
-                    requests.start_soon(ask, place, batch)
-        if failures:
-            raise failures[0]
+        found = await ask_all((partial(self._rewards, batch) for batch in batches if batch), self.concurrency)
         return [Score(reward=reward) for rewards in found for reward in rewards]
 
     def _asked(self, task: Task[Any, Any], submission: Submission) -> Asked:
@@ -101,7 +84,7 @@ class RewardModel:
         answer = shortened(answer, self.most_characters, "\n[…]\n")
         return Asked(question_of(task.public), answer, reference_of(task) or "")
 
-    async def _rewards(self, pool: HttpPool, batch: Sequence[Asked]) -> list[float]:
+    async def _rewards(self, batch: Sequence[Asked], pool: HttpPool) -> list[float]:
         server = self._server
         try:
             body = await to_thread.run_sync(request_of, self.route, self.model, batch)

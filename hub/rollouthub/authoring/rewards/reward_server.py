@@ -1,17 +1,15 @@
-"""`RewardServer`: calls of a reward model's HTTP server, bounded in time and size, and tried again where that may
-help.
-"""
+"""`RewardServer`: requests to a reward model's HTTP server, bounded in time and size, and retried."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
 import msgspec
 
-from rollouthub.errors import VerifierError
-from rollouthub.http.exchange import HttpPool
+from rollouthub.errors import VerifierError, raise_first_error
+from rollouthub.http.exchange import HttpPool, open_pool
 from rollouthub.http.loopback import is_local_host
 from rollouthub.http.no_answer import AnswerTooLarge, NoAnswer
 
@@ -19,15 +17,34 @@ MOST_REPLY_BYTES = 16 * 2**20
 """Most bytes of one answer."""
 _TRIED_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _FIRST_PAUSE_SECONDS = 0.5
+AnswerT = TypeVar("AnswerT")
 
 
 class _TransientFailure(Exception):
-    """A failure that may pass: the request is tried again."""
+    """A failure after which a retry may succeed."""
+
+
+async def ask_all(asks: Iterable[Callable[[HttpPool], Awaitable[AnswerT]]], concurrency: int) -> list[AnswerT]:
+    """Make requests over one pool of connections, up to `concurrency` at once; returns their answers in order.
+
+    The first failure cancels the others, and is raised.
+    """
+    found: dict[int, AnswerT] = {}
+    limiter = anyio.CapacityLimiter(concurrency)
+
+    async def answer(place: int, ask: Callable[[HttpPool], Awaitable[AnswerT]]) -> None:
+        async with limiter:
+            found[place] = await ask(pool)
+
+    async with raise_first_error(), open_pool() as pool, anyio.create_task_group() as requests:
+        for place, ask in enumerate(asks):
+            requests.start_soon(answer, place, ask)
+    return [found[place] for place in sorted(found)]
 
 
 @dataclass(frozen=True)
 class RewardServer:
-    """Where a reward model is served, and how long it is waited for."""
+    """The server of a reward model: its address, and how often and how long it is asked."""
 
     url: str
     token: str | None = field(repr=False)
@@ -38,11 +55,13 @@ class RewardServer:
         """Check the settings.
 
         Raises:
-            ValueError: the address is none, has a password, or would carry the token in the clear; or no try.
+            ValueError: the address is invalid, has a password, or would send the token in the clear; or `tries` is 0.
         """
         parts = urlsplit(self.url)
         if parts.username is not None:
-            raise ValueError("an address of a reward model names no user or password, as errors show it; give token")
+            raise ValueError(
+                "the address of a reward model names no user or password, because errors show it; give token=… instead"
+            )
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{self.url!r} is no address of a reward model; write it like http://127.0.0.1:8000")
         if self.token and parts.scheme == "http" and not is_local_host(parts.hostname):
@@ -51,7 +70,7 @@ class RewardServer:
             raise ValueError(f"tries={self.tries}: it takes at least one")
 
     def at(self, route: str) -> str:
-        """The server in words, for errors."""
+        """The server and its route, as errors name them."""
         return f"the reward model at {self.url.rstrip('/')}/{route}"
 
     async def post(self, pool: HttpPool, route: str, body: Mapping[str, Any]) -> object:
@@ -81,7 +100,7 @@ class RewardServer:
             )
         except AnswerTooLarge as error:
             raise VerifierError(f"{self.at(route)}: {error}", retryable=False) from None
-        # Records show it, and a server may repeat what it was sent.
+        # Records show these words, and a server may repeat what it was sent.
         words = answer.words.replace(self.token, "[redacted]") if self.token else answer.words
         if answer.status in _TRIED_AGAIN:
             raise _TransientFailure(words)
