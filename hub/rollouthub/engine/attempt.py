@@ -293,8 +293,8 @@ class Attempt:
         is_seated = any(seat not in context.seats for seat in info.seats)
         model = context.model.name if context.model is not None and is_seated else None
         # An opponent's version says nothing of how old the policy's turns are.
-        learnt = policy_turns(turns, context.seats, model)
-        spans = [span for turn in learnt if (span := turn.version_span) is not None]
+        trained = policy_turns(turns, context.seats, model)
+        spans = [span for turn in trained if (span := turn.version_span) is not None]
         reason = self._why_not_trainable(outcome, turns, model)
         rollout = Rollout(
             run_id=context.run_id,

@@ -39,9 +39,8 @@ def check_run_cost(plan: Plan, credentials: Credentials) -> None:
     dollars = plan.request.run_limits.max_cost
     if dollars is None:
         return
-    models = [plan.model] if plan.model is not None else []
-    models += [*(fallback for model in models for fallback in model.fallbacks), *plan.request.roles.values()]
-    models += [model for seat in plan.seats.values() for model in seat.models]
+    fallbacks = (fallback for model in plan.models for fallback in model.fallbacks)
+    models = [*plan.models, *fallbacks, *plan.request.roles.values()]
     unpriced = [model.name for model in models if find_price(*priced(model, credentials)) is None]
     unknown = [name for name in unpriced if not name.startswith("mock/")]
     if unknown or len(unpriced) == len(models):

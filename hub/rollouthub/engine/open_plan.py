@@ -327,12 +327,9 @@ async def open_plan(plan: Plan, credentials: Credentials, model: Model | None = 
         names = [host.info.name for host in environments]
         if len(set(names)) != len(names):
             raise ConfigError(f"two environments have one name: {', '.join(names)}")
-        paid = [
-            *([] if plan.model is None else [plan.model]),
-            *(each for seat in plan.seats.values() for each in seat.models),
-        ]
         is_given = is_given and plan.model is None
-        is_priced = not is_given and all(find_price(*priced(config, credentials)) is not None for config in paid)
+        prices = (find_price(*priced(config, credentials)) for config in plan.models)
+        is_priced = not is_given and all(price is not None for price in prices)
         opened = tuple(with_bounds(host, plan.request, is_priced) for host in environments)
         plan = with_named_agent(plan, [host.info for host in environments])
         agent = plan.agent
@@ -367,11 +364,8 @@ async def _open_seats(
         if seat.model is not None:
             own = await opened_once(seat.model, seat.sampling)
         if seat.pool:
-            members = [(member.model, member.version) for member in seat.pool]
             opponents = [
-                Opponent(await opened_once(config, seat.sampling), version)
-                for config, version in members
-                if config is not None
+                Opponent(await opened_once(member.model, seat.sampling), member.version) for member in seat.pool
             ]
             own, pool = opponents[0].model, OpponentPool(name, opponents)
         agent = seat.agent

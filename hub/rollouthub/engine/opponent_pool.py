@@ -1,4 +1,4 @@
-"""`OpponentPool`: the models that may play a seat, one of which meets each group of samples."""
+"""`OpponentPool`: the models that may play a seat; one of them is drawn for each group of samples."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -8,6 +8,7 @@ from hashlib import blake2b
 from rollouthub.generation import Model
 
 _REMEMBERED = 16_384
+"""Number of latest groups whose opponents are kept, so that an added model does not change them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Opponent:
 
 
 class OpponentPool:
-    """Draws one of its models for each group, with equal chance; the draw follows from the group and its seed."""
+    """Draws one of its models for each group, with equal chance; the group and its seed determine the draw."""
 
     def __init__(self, seat: str, opponents: Iterable[Opponent]) -> None:
         self._seat, self._opponents = seat, list(opponents)
@@ -30,11 +31,11 @@ class OpponentPool:
         return len(self._opponents)
 
     def add(self, opponent: Opponent) -> None:
-        """Add a model; groups that have begun keep theirs."""
+        """Add a model; groups that have begun keep their opponents."""
         self._opponents.append(opponent)
 
-    def drawn(self, group_id: str, seed: int) -> Opponent:
-        """The opponent of a group: the same for all its samples, also if others are added meanwhile."""
+    def draw(self, group_id: str, seed: int) -> Opponent:
+        """The opponent of a group: the same for all its samples, even if models are added meanwhile."""
         found = self._drawn.get((group_id, seed))
         if found is None:
             digest = blake2b(f"{self._seat}\0{group_id}\0{seed}".encode(), digest_size=8).digest()

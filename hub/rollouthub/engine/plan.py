@@ -89,6 +89,12 @@ class Plan:
     """Whether the agent is taken from the environments once they are hosted, because one cannot be asked before."""
 
     @property
+    def models(self) -> tuple[ModelConfig, ...]:
+        """The models that play: the run's own, those of seats, and those of pools."""
+        own = () if self.model is None else (self.model,)
+        return (*own, *(model for seat in self.seats.values() for model in seat.models))
+
+    @property
     def repeats(self) -> int:
         """Number of samples of each task."""
         return self.request.repeats if self.subset is None else self.subset.repeats

@@ -20,6 +20,15 @@ from rollouthub.protocols import Agent, ExposedAgent, HeldAgent
 
 
 @dataclass(frozen=True)
+class PlannedOpponent:
+    """A model of a pool."""
+
+    model: ModelConfig
+    version: int | None
+    """The policy version that the model is; None if it has none."""
+
+
+@dataclass(frozen=True)
 class PlannedSeat:
     """The player planned for one seat."""
 
@@ -28,14 +37,14 @@ class PlannedSeat:
     model: ModelConfig | None
     """The seat's own model; None if the agent asks the run's model, or none."""
     sampling: Sampling
-    pool: tuple[PoolMember, ...] = ()
+    pool: tuple[PlannedOpponent, ...] = ()
     """The models of which one is drawn for each group; empty if the seat has one player."""
 
     @property
     def models(self) -> tuple[ModelConfig, ...]:
-        """All models that may play the seat, but the run's own."""
-        every = (self.model, *(member.model for member in self.pool))
-        return tuple(model for model in every if model is not None)
+        """All models that may play the seat, except the run's own."""
+        own = () if self.model is None else (self.model,)
+        return (*own, *(opponent.model for opponent in self.pool))
 
 
 def planned_seat(seat: str, config: SeatConfig, request: RunRequest, default: str, has_model: bool) -> PlannedSeat:
@@ -48,7 +57,13 @@ def planned_seat(seat: str, config: SeatConfig, request: RunRequest, default: st
     agent = find_agent(name, config.agent_set or (request.agent_set if config.agent is None else {}))
     if needs_model(agent) and config.model is None and not config.pool and not has_model:
         raise ConfigError(f"agent {name!r} of seat {seat!r} needs a model: --seat {seat}=MODEL@{name}, or -m for all")
-    return PlannedSeat(agent, name, config.model, config.sampling.over(request.sampling), config.pool)
+    pool = tuple(map(_planned_opponent, config.pool))
+    return PlannedSeat(agent, name, config.model, config.sampling.over(request.sampling), pool)
+
+
+def _planned_opponent(member: PoolMember) -> PlannedOpponent:
+    assert member.model is not None, "`with_earlier_players` has replaced runs by their models"
+    return PlannedOpponent(member.model, member.version)
 
 
 def check_seats(request: RunRequest, environment: str, seats: Sequence[str], *, is_played: bool = False) -> None:

@@ -44,11 +44,11 @@ class SeatPlayer:
             agent=self.agent_ref, model=None if self.model is None else self.model.name, version=self.version
         )
 
-    def met_by(self, group_id: str, seed: int) -> "SeatPlayer":
-        """The player that a group of samples meets."""
+    def for_group(self, group_id: str, seed: int) -> "SeatPlayer":
+        """The player of a group's samples: with the opponent that is drawn for them, if the seat has a pool."""
         if self.pool is None:
             return self
-        drawn = self.pool.drawn(group_id, seed)
+        drawn = self.pool.draw(group_id, seed)
         return replace(self, model=drawn.model, version=drawn.version, pool=None)
 
 
@@ -97,12 +97,12 @@ class Sample:
     def player(self, seat: str) -> SeatPlayer | SampleContext:
         """The player of a seat in this sample's group: the seat's own, or the context with the run's."""
         player = self.context.player(seat)
-        return player.met_by(self.group_id, self.seed) if isinstance(player, SeatPlayer) else player
+        return player.for_group(self.group_id, self.seed) if isinstance(player, SeatPlayer) else player
 
     @property
     def seat_refs(self) -> dict[str, SeatRef]:
         """The seats with players of their own, for the record."""
-        return {seat: player.met_by(self.group_id, self.seed).ref for seat, player in self.context.seats.items()}
+        return {seat: player.for_group(self.group_id, self.seed).ref for seat, player in self.context.seats.items()}
 
     def live_state(self, attempt: int, state: State, turn: int, output_tokens: int) -> LiveState:
         """The stage and counts of an attempt at this sample, in the form that the store saves."""

@@ -59,16 +59,7 @@ def collect_command(
     directory = output or default_directory(plan)
     view = LiveView(remarks(), plan, is_quiet=quiet, directory=directory)
     run = TerminalRun(plan, directory, as_toml(request), resume, credentials, view)
-    models = [
-        model
-        for model in (
-            plan.model,
-            *(model for seat in plan.seats.values() for model in seat.models),
-            *request.roles.values(),
-        )
-        if model is not None
-    ]
-    for line in found_servers(models, credentials.get):
+    for line in found_servers([*plan.models, *request.roles.values()], credentials.get):
         view.note(line)
     failure: StoreError | None = None
     try:
