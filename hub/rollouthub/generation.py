@@ -54,7 +54,7 @@ class ModelRequest:
     seat: str = ""
     """Name of the seat that asks."""
     wants_text_ends: bool = False
-    """Whether the reply should say where each token ends in the text, see `ModelReply.output_text_ends`."""
+    """Whether the reply should have `output_text_ends`: where each token ends in the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class ModelReply:
     output_token_ids: Int32s | None = None
     output_logprobs: Float32s | None = None
     output_text_ends: Int32s | None = None
-    """For each output token, how many characters of the message's text it and the tokens before it hold; None if that
-    was not asked for, or cannot be told.
+    """For each output token, how many characters of the message's text it and the tokens before it hold; None if
+    that was not requested or is not known.
     """
     policy_version: int | None = None
     policy_versions: Int32s | None = None

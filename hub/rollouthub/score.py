@@ -14,7 +14,7 @@ from rollouthub.values import Frozen
 _Content = bytes  # in a class that has a field `bytes`
 
 _CHECKED_AGAIN = ConfigDict(revalidate_instances="always")
-"""For parts of a score: `model_copy` and `model_construct` of an author let NaN through."""
+"""Parts of a score are validated again, because an author's `model_copy` and `model_construct` let NaN through."""
 
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -67,15 +67,15 @@ class SpanReward(Frozen):
     turn: int
     """The turn's index."""
     start: Annotated[int, Field(ge=0)]
-    """Index of the span's first token, or character."""
+    """Index of the span's first token or character."""
     end: Annotated[int, Field(ge=1)]
-    """Index after the span's last one; training puts the reward on the last token."""
+    """Index after the span's last token or character; training puts the reward on the last token."""
     reward: FiniteFloat
     unit: Literal["token", "character"] = "token"
     """What `start` and `end` count: the turn's output tokens, or the characters of its response's text.
 
-    The hub replaces characters by the tokens that hold them, where it knows these; elsewhere the record keeps the
-    characters.
+    The hub replaces a span of characters by one of tokens where it knows which tokens hold them; otherwise the record
+    keeps the characters.
     """
 
     @model_validator(mode="after")

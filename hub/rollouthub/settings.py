@@ -45,16 +45,17 @@ class Option:
 
 
 class OnResume(StrEnum):
-    """How a setting may change when a run is resumed. It is part of the field's type; a setting without it, or within
-    a table without it, may not change.
+    """How a setting may change when a run is resumed; it is part of the field's type.
+
+    A setting may not change if neither it nor the table that holds it is marked.
     """
 
     HARMLESS = "harmless"
     """It does not change what a rollout means."""
     PRICE = "price"
-    """Harmless unless a cost limit of episodes depends on it."""
+    """It is harmless unless a cost limit of episodes depends on it."""
     RECORDED = "recorded"
-    """Judged by its effect, which is recorded with each environment, and not by its text in the request."""
+    """Its effect is compared, which is recorded with each environment, instead of its text in the request."""
 
 
 FILE_ONLY = Option(is_offered=False)

@@ -58,7 +58,7 @@ class Packed(Generic[Number]):
         return memoryview(self.raw).cast(self.code).tolist()  # type: ignore[call-overload]
 
     def view(self) -> Sequence[Number]:
-        """The values without a copy of them, to look a few of many up."""
+        """The values without a copy, for looking up a few of many."""
         raw: Any = memoryview(self.raw)
         return raw.cast(self.code)
 

@@ -71,7 +71,7 @@ class RunEstimate:
     """
     output_tokens: Projection
     picture_tokens: float
-    """How many of the prompt tokens are pictures and sounds, by the model's rule or a guess."""
+    """How many of the prompt tokens are of pictures and sounds, by the model's rule or guessed."""
     cost: Projection | None
     """Cost in US dollars of all models; None where a price is unknown."""
     roles: dict[str, RoleUsage]
@@ -96,8 +96,9 @@ def estimate_run(
     bytes_per_rollout: float,
     pictures: SamplePictures | None = None,
 ) -> RunEstimate:
-    """Estimate a run from a sample of each of its environments; no sample may be empty. The samples' prompt tokens
-    include those of `pictures`.
+    """Estimate a run from a sample of each of its environments; no sample may be empty.
+
+    The samples' prompt tokens include those of `pictures`.
     """
     parts = [(samples[name], planned[name]) for name in planned]
     rollouts = sum(plan.rollouts for plan in planned.values())
@@ -260,11 +261,12 @@ def _picture_remarks(pictures: SamplePictures) -> list[str]:
     remarks: list[str] = []
     if pictures.is_adjusted:
         remarks.append(
-            f"the sample's model did not count pictures as {pictures.model} does: theirs are counted by their sides"
+            f"the sample's model did not count pictures as {pictures.model} does, so their tokens are calculated from "
+            "their widths and heights"
         )
     if pictures.guessed:
         remarks.append(
             f"{pictures.guessed:,} of {pictures.sent:,} pictures and sounds sent are guessed as {MEDIA_TOKENS:,} "
-            f"tokens each: no rule is known for {pictures.model} or their format"
+            f"tokens each, because no rule is known for {pictures.model} or their format"
         )
     return remarks

@@ -1,4 +1,4 @@
-"""How many tokens the pictures of a sample take of the model that is planned, beyond those that its calls reported."""
+"""The tokens that a sample's pictures take of the planned model, and how many of them its calls did not report."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ _MOCK = "mock/"
 
 @dataclass
 class SamplePictures:
-    """The pictures and sounds that a sample's prompts show; one that several calls send counts as often."""
+    """The pictures and sounds in a sample's prompts; one that several calls send counts once for each call."""
 
     model: str
     """The model that is planned."""
@@ -21,15 +21,15 @@ class SamplePictures:
     """Their tokens by the planned model's rule."""
     guessed: int = 0
     """How many have no known rule, and are counted as `MEDIA_TOKENS` each."""
-    more: dict[str, int] = field(default_factory=dict[str, int])
-    """Group → prompt tokens that its calls did not report: those of a mock model, which reads words alone, of a server
-    that counts nothing, or of a model with another rule. Negative if the planned model's pictures take fewer.
+    unreported: dict[str, int] = field(default_factory=dict[str, int])
+    """Group → prompt tokens that its calls did not report, because a mock model reads words alone, a server counts
+    nothing, or the sample's model has another rule. Negative if the planned model's pictures take fewer tokens.
     """
 
     @property
     def is_adjusted(self) -> bool:
-        """Whether the reported prompt tokens are not those of the planned model."""
-        return any(self.more.values())
+        """Whether the calls reported other prompt tokens than the planned model would."""
+        return any(self.unreported.values())
 
 
 def read_pictures(reader: RunReader, planned: str) -> SamplePictures:
@@ -57,7 +57,7 @@ def read_pictures(reader: RunReader, planned: str) -> SamplePictures:
             is_silent = played.startswith(_MOCK) or not turn.usage.prompt_tokens
             if is_silent or played != planned:
                 reported = 0 if is_silent else sum(tokens(played, part) or MEDIA_TOKENS for part in parts)
-                found.more[rollout.group_id] = found.more.get(rollout.group_id, 0) + theirs - reported
+                found.unreported[rollout.group_id] = found.unreported.get(rollout.group_id, 0) + theirs - reported
     return found
 
 

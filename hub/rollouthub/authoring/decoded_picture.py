@@ -14,11 +14,10 @@ MAX_BATCH_PIXELS = 2**27
 """Most pixels of all pictures in memory at once: half a GiB."""
 MAX_SCANS = 32
 """Most scans of a JPEG; cameras and libraries write up to a dozen. A scan takes a few bytes of file and as long to
-decode as
-the whole picture, so that a small file could occupy a processor for hours.
+decode as the whole picture, so that a small file could occupy a processor for hours.
 """
 FORMATS = ("PNG", "JPEG", "WEBP")
-"""The formats of answers. Never all that Pillow reads: for some it starts other programs."""
+"""The formats of answers; not all formats of Pillow, because it starts other programs to read some."""
 _SEGMENT = re.compile(rb"\xff[\xc0-\xcf\xd9-\xfe]")
 """Marker of a JPEG segment or of the end: ITU-T T.81, B.1.1.3. Restart markers are left out: they are inside a scan."""
 _END, _SCAN = 0xD9, 0xDA

@@ -23,8 +23,9 @@ def kind_of(kind: type[Agent]) -> AgentKind:
 
 
 def is_reference(name: str) -> bool:
-    """Whether the agent registered under a name plays reference solutions. Of one that is not installed here that is
-    not known; without token ids, its rollouts are not trainable either.
+    """Whether the agent registered under a name plays reference solutions; False if it is not installed here.
+
+    Rollouts of a reference agent have no token ids, so they stay untrainable even where the answer is False.
     """
     plugin = plugins(AGENTS).get(name)
     if plugin is None:

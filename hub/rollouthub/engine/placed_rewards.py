@@ -8,7 +8,7 @@ from rollouthub.rollout import Turn
 from rollouthub.score import Score, SpanReward
 
 SPAN_TOKENS = "span_tokens"
-"""The gap of a record in which a span of characters has a reward, and it is not known which tokens hold them."""
+"""The gap of a record that rewards a span of characters without knowing the tokens that hold them."""
 
 
 def place_rewards(turns: Sequence[Turn], score: Score | None, seats: Collection[str] | None = None) -> tuple[Turn, ...]:
@@ -34,7 +34,7 @@ def place_rewards(turns: Sequence[Turn], score: Score | None, seats: Collection[
 
 
 def _check_span(span: SpanReward, turn: Turn) -> None:
-    """Refuse a span that ends behind its turn's response."""
+    """Raise VerifierError for a span that ends after its turn's response."""
     ids = turn.output_token_ids
     if span.unit == "character":
         length = len(turn.response.text)
@@ -47,8 +47,9 @@ def _check_span(span: SpanReward, turn: Turn) -> None:
 
 
 def with_token_spans(turns: Sequence[Turn], score: Score | None) -> Score | None:
-    """The score with the tokens that hold them in the place of spans of characters, where the record tells which these
-    are. A token that holds one of a span's characters belongs to it.
+    """The score with spans of tokens instead of spans of characters, where the record says where tokens end.
+
+    A token belongs to a span if it holds one of its characters.
     """
     if score is None or all(span.unit == "token" for span in score.span_rewards):
         return score
@@ -62,13 +63,13 @@ def _in_tokens(span: SpanReward, turn: Turn) -> SpanReward:
         return span
     ends = turn.output_text_ends.view()
     first, last = bisect_right(ends, span.start), bisect_left(ends, span.end)
-    if last >= len(ends):  # a record of others may say anything
+    if last >= len(ends):  # a foreign record may be inconsistent
         return span
     return span.model_copy(update={"start": first, "end": last + 1, "unit": "token"})
 
 
 def unmapped_spans(turns: Sequence[Turn], score: Score | None) -> tuple[str, ...]:
-    """The gap of a record with spans of characters in turns that have token ids."""
+    """The gap `span_tokens`, if a turn with token ids has a reward of a span of characters."""
     sampled = {turn.index for turn in turns if turn.output_token_ids is not None}
     spans = () if score is None else score.span_rewards
     return (SPAN_TOKENS,) if any(span.unit == "character" and span.turn in sampled for span in spans) else ()

@@ -96,7 +96,7 @@ class Recorder:
 
     def __init__(self, *, wants_text_ends: bool = False) -> None:
         self.wants_text_ends = wants_text_ends
-        """Whether models are asked where their tokens end in the text, which spans of characters need."""
+        """Whether models are asked where tokens end in the text; rewards of spans of characters need it."""
         self.turns: list[OpenTurn] = []
         self.media: dict[str, bytes] = {}
         self.other_tools: dict[str, Tool] = {}

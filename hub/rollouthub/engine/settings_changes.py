@@ -75,8 +75,8 @@ class _Judge:
         self._before, self._now = _environments(stored), _environments(now)
 
     def is_harmful(self, change: SettingChange) -> bool:
-        """Whether rollouts made before and after a change are incomparable; `OnResume` marks the settings of
-        which they are not.
+        """Whether a change makes rollouts before and after it incomparable; `OnResume` marks settings that may
+        change.
         """
         match change.path:
             case ("hub_version", *_):

@@ -16,7 +16,7 @@ Need = Literal["tokens", "logprobs", "text"]
 
 
 _MOST_REWARD = 3e38
-"""Most that a rollout's rewards are together, so that they and their sums fit 32-bit floats."""
+"""Maximum of the sum of a rollout's absolute rewards, so that rewards and their sums fit 32-bit floats."""
 
 
 class Refusal(StrEnum):
@@ -139,7 +139,7 @@ def _why_turn_refused(turn: Turn, model: str | None, need: Need) -> tuple[Refusa
 
 
 def _impossible_rewards(rollout: Rollout, score: Score) -> str | None:
-    """What a rollout's rewards are for and it does not have, or that they are too large; None if all can be placed."""
+    """Why a rollout's rewards cannot be placed: a turn or token is missing, or they are too large; None if they can."""
     for span in score.span_rewards:
         if not 0 <= span.turn < len(rollout.turns):
             return f"its score rewards a span of turn {span.turn}, and it has {len(rollout.turns)} turns"

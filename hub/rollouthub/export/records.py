@@ -7,7 +7,11 @@ from rollouthub.store.atomic_files import complete_file
 from rollouthub.store.reader import RunReader
 
 _ARRAYS = {
-    *("prompt_token_ids", "output_token_ids", "output_logprobs", "output_text_ends", "output_mask"),
+    "prompt_token_ids",
+    "output_token_ids",
+    "output_logprobs",
+    "output_text_ends",
+    "output_mask",
     "policy_versions",
 }
 _WITHOUT_TOKENS = {"turns": {"__all__": _ARRAYS}}

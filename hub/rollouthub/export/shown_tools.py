@@ -9,8 +9,8 @@ from rollouthub.rollout import Rollout, Turn
 
 _SHOW_NONE = frozenset({"single_turn", "react"})
 _SHOW_NO_CONTRACT = frozenset({"tool_loop", "oracle", "null", "replay", "human"})
-"""Who showed a model no tools, and who showed all but the contract's own, when turns did not record their tools yet.
-The record of a newer turn says what was shown, whoever the agent is.
+"""Agents that showed a model no tools, and agents that showed all tools but the contract's own. It is used for old
+records, whose turns do not say which tools were shown.
 """
 
 

@@ -33,8 +33,9 @@ _MIN_SECRET = 6
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable or a setting of this name holds a secret, which is masked wherever it is shown. What other
-    processes get is decided more strictly, see `processes.clean_environment`.
+    """Whether a variable or a setting of this name holds a secret, which is masked wherever it is shown.
+
+    `processes.clean_environment` decides by a stricter rule which variables other processes get.
     """
     return _SECRET_NAME.search(name) is not None
 

@@ -85,7 +85,7 @@ def _patches(factor: int, least_pixels: int, most_pixels: int) -> Rule:
         elif pixels < least_pixels:
             grow = math.sqrt(least_pixels / (width * height))
             wide, high = math.ceil(width * grow / factor), math.ceil(height * grow / factor)
-        # A line of a pixel and no end keeps a patch in width, outside the bounds; processors refuse it.
+        # A picture of one pixel by millions is outside the bounds even at one patch in width; processors refuse it.
         return min(wide * high, most_pixels // factor**2) + 2
 
     return rule

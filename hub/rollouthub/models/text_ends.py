@@ -6,16 +6,16 @@ from itertools import accumulate
 from rollouthub.messages import Message
 from rollouthub.values import Int32s
 
-_GO_ON = bytes(range(0x80, 0xC0))
-"""The bytes of UTF-8 that go on with a character."""
+_CONTINUATION = bytes(range(0x80, 0xC0))
+"""The continuation bytes of UTF-8."""
 
 
 def text_ends(pieces: Sequence[bytes], message: Message) -> Int32s | None:
     """For each token, how many characters of the message's text it and the tokens before it hold; a character counts
     at the token with its last byte.
 
-    `pieces` are the bytes of the tokens, with those of thoughts, tool calls and end marks. None if the message's text
-    is not found in them at one place alone: nothing is guessed.
+    `pieces` are the bytes of all tokens, those of reasoning, tool calls and end marks included. None if they do not
+    hold the message's text exactly once after its reasoning: nothing is guessed.
     """
     whole = b"".join(pieces)
     try:
@@ -25,12 +25,13 @@ def text_ends(pieces: Sequence[bytes], message: Message) -> Int32s | None:
     begin = _begin(raw, message)
     if begin is None:
         return None
-    end = begin + len(message.text)
-    # Counted by the bytes with which characters begin; a character that goes on in the next token counts there.
-    begun = accumulate(len(piece.translate(None, _GO_ON)) for piece in pieces)
+    length = len(message.text)
+    # Counts the first bytes of characters; a character that continues in the next token counts there.
+    begun = accumulate([len(piece.translate(None, _CONTINUATION)) for piece in pieces], initial=-begin)
+    next(begun)
     next_bytes = map((whole + b" ").__getitem__, accumulate(map(len, pieces)))
-    held = (count - (byte & 0xC0 == 0x80) for count, byte in zip(begun, next_bytes, strict=True))
-    return Int32s([min(max(count, begin), end) - begin for count in held])
+    held = (count - (0x80 <= byte < 0xC0) for count, byte in zip(begun, next_bytes, strict=True))
+    return Int32s([0 if count < 0 else length if count > length else count for count in held])
 
 
 def _begin(raw: str, message: Message) -> int | None:

@@ -80,7 +80,7 @@ def plugins(group: str) -> dict[str, Plugin]:
 
 
 def shipped_plugins(group: str) -> dict[str, Plugin]:
-    """The hub's own plug-ins of an entry-point group by name; reads the metadata of no other distribution."""
+    """The hub's own plug-ins of an entry-point group by name; it reads the metadata of no other distribution."""
     return {entry.name: Plugin(entry.name, OURS, entry) for entry in _shipped().select(group=group)}
 
 

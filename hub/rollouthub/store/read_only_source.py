@@ -75,7 +75,7 @@ class ReadOnlySource:
         return is_locked(self.directory)
 
     def close(self) -> None:
-        """Close connections and remove copies; also done for who is forgotten, as in a notebook."""
+        """Close connections and remove copies; this also happens when the object is garbage-collected."""
         _release(self._opened, self._copies)
         self._settled = None
 

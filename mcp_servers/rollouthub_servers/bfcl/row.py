@@ -95,7 +95,7 @@ def read_rows(folder: Path, split: str) -> Iterator[Task[Public, BfclSecret] | B
     """
     file, shared = folder / ROWS, _read_shared(folder)
     for number, line in read_lines(file):
-        if split == "test" or f'"category": "{split}"' in line:
+        if split == "test" or f'"category": "{split}"'.encode() in line:
             yield _task(line, shared, file, number)
 
 
@@ -103,7 +103,7 @@ def _read_shared(folder: Path) -> "SharedParts":
     return read_imported(SharedParts, folder / SHARED, "give data=FOLDER of an import")
 
 
-def _task(line: str, shared: "SharedParts", file: Path, number: int) -> Task[Public, BfclSecret] | BadRow:
+def _task(line: bytes, shared: "SharedParts", file: Path, number: int) -> Task[Public, BfclSecret] | BadRow:
     try:
         values = from_json(line)
         for key in ("tools", "conversations"):

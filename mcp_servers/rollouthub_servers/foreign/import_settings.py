@@ -1,4 +1,4 @@
-"""`split_settings`: which settings of an import are its own, and which the environment keeps."""
+"""`split_settings`: separates the settings of an import from those of the environment that it writes."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -14,10 +14,10 @@ ConfigT = TypeVar("ConfigT", bound=BaseModel)
 def split_settings(
     settings: Mapping[str, JsonValue], own: type[OwnT], config: type[ConfigT]
 ) -> tuple[OwnT, ConfigT, dict[str, JsonValue]]:
-    """Settings of the import, and those of the environment, as a config and as they were given.
+    """The settings of the import, and those of the environment: validated, and as they were given.
 
     Raises:
-        ConfigError: one is of neither, or does not hold.
+        ConfigError: a setting is unknown or invalid.
     """
     mine = {name: value for name, value in settings.items() if name in own.model_fields}
     kept = {name: value for name, value in settings.items() if name not in mine and name != "data"}

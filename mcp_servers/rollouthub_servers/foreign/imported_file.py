@@ -1,4 +1,4 @@
-"""Reads files that an import wrote: a record of one model, or lines that are a row each."""
+"""Reads files that an import wrote: a record, or rows, one a line."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +14,10 @@ AGAIN = "import it again"
 
 
 def read_imported(model: type[ImportedT], file: Path, hint: str = AGAIN) -> ImportedT:
-    """Read one record; `hint` says what to do where there is none.
+    """Read a record; `hint` says what to do if the file is missing.
 
     Raises:
-        ConfigError: there is none, or it is damaged.
+        ConfigError: the file cannot be read, or is damaged.
     """
     try:
         return model.model_validate_json(file.read_bytes())
@@ -27,14 +27,14 @@ def read_imported(model: type[ImportedT], file: Path, hint: str = AGAIN) -> Impo
         raise ConfigError(f"{file} is damaged, or of a newer hub: {invalid_fields(error)}; {AGAIN}") from error
 
 
-def read_lines(file: Path, hint: str = AGAIN) -> Iterator[tuple[int, str]]:
-    """The numbers, from 1, and texts of a file's lines, lazily.
+def read_lines(file: Path, hint: str = AGAIN) -> Iterator[tuple[int, bytes]]:
+    """The numbers (from 1) and contents of a file's lines, read lazily; `hint` says what to do if the file is missing.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the file cannot be read.
     """
     try:
-        with file.open(encoding="utf-8", errors="replace") as lines:
+        with file.open("rb") as lines:
             yield from enumerate(lines, 1)
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror or error}; {hint}") from error

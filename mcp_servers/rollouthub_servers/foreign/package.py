@@ -149,7 +149,7 @@ class ImportedPackage:
         )
 
     def with_readme(self, template: str, **values: object) -> "ImportedPackage":
-        """The same package with a README whose template may name its `source`, `module` and data `folder`, too."""
+        """The package with a README made from a template, which may also use `{source}`, `{module}` and `{folder}`."""
         known = {"source": self.source, "module": self.module, "folder": self.folder}
         return replace(self, readme=template.format(**(known | values)))
 

@@ -46,7 +46,7 @@ def lock_without(
 
 @lru_cache(maxsize=256)
 def lock_once(requirements: tuple[str, ...], without: tuple[str, ...], beside: tuple[str, ...] = ()) -> ForeignLock:
-    """Choose as `lock_without` does, once in an import: many environments of a source need the same."""
+    """The lock of `lock_without`, resolved once: many environments of a source have the same requirements."""
     return lock_without(requirements, without, silent, beside)
 
 

@@ -80,7 +80,7 @@ class OrsEpisode:
             except AsgiFailure as error:
                 found.append({"name": name, "refused": str(error)})
             except (AttributeError, KeyError, TypeError) as error:
-                found.append({"name": name, "refused": f"its routes answer in no shape of ORS: {error!r}"})
+                found.append({"name": name, "refused": f"its routes do not answer in the form of ORS: {error!r}"})
         return found
 
     def begin(self, name: str, split: str, index: int, seed: int) -> dict[str, Any]:

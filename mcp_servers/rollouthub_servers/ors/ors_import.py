@@ -191,7 +191,7 @@ async def described(runtime: ForeignRuntime) -> tuple[dict[str, dict[str, Any]],
 
 
 def _checked(offer: Any) -> dict[str, Any]:
-    """What the driver says of an environment; where that has not the standard's shape, why it cannot be imported."""
+    """The driver's description of an environment; if it is not in the standard's form, why it cannot be imported."""
     try:
         return dict(_OFFER.validate_python(offer, strict=True))
     except ValidationError as error:

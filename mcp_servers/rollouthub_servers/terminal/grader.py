@@ -50,7 +50,7 @@ _MOST_PLANTED = 1_000
 _QUICK = 0.1
 """Share of the time for grading within which an untouched container's work is collected by an engine that keeps up."""
 _MOST_QUICK_SECONDS = 60.0
-"""Most of that time, however long tests may take: that says nothing of an engine."""
+"""Maximum of that time, because the time that tests may take says nothing about an engine."""
 _MOST_TEXT = 1 * MIB
 """Most bytes of a file of the tests that is read for the paths it names."""
 _NOT_RUN = (VerifierError, SandboxOverrun, SandboxFileError, CommandNotStarted)
@@ -95,13 +95,13 @@ class Grader:
             raise VerifierError(str(error), retryable=False) from error
 
     async def _within_time(self, step: Step, agent: Sandbox) -> Grade:
-        """Grade the agent's work; work that cannot be graded in time is a 0.
+        """Grade the agent's work; work that cannot be graded in time scores 0.
 
         Raises:
-            VerifierError: the engine is slow with an untouched container, too.
+            VerifierError: the engine is also slow with an untouched container.
         """
         crossed = "artifacts" if self._takes_artifacts(step) else "snapshot"
-        await self._protected(step)  # the tests' image may have to be built first, and that is no time of the agent's
+        await self._protected(step)  # may build the tests' image first, which must not count as the agent's time
         work: StepWork | None = None
         seconds = grading_seconds(step)
         try:

@@ -32,7 +32,7 @@ def read_rows(file: Path, split: str) -> Iterator[Task[Public, Secret] | BadRow]
         yield _task(line, file, split, number)
 
 
-def _task(line: str, file: Path, split: str, number: int) -> Task[Public, Secret] | BadRow:
+def _task(line: bytes, file: Path, split: str, number: int) -> Task[Public, Secret] | BadRow:
     try:
         row = from_json(line)
         if not isinstance(row, dict):

@@ -56,8 +56,8 @@ def reason_of(error: BaseException) -> str:
     return said
 
 
-def _acted(act: "Callable[..., Any]") -> "Callable[..., Any]":
-    """The function, which returns what the environment's code failed at, unless a service was missing."""
+def _failures_returned(act: "Callable[..., Any]") -> "Callable[..., Any]":
+    """The function, changed to return what the environment's code raises; a missing service is still raised."""
 
     def answer(**given: Any) -> Any:
         try:
@@ -92,8 +92,8 @@ def open_session(world: Any) -> Session:
         "describe": describe,
         "rows": world.rows,
         "begin": begin,
-        "call": _acted(rollout.call),
-        "answer": _acted(rollout.answer),
+        "call": _failures_returned(rollout.call),
+        "answer": _failures_returned(rollout.answer),
         "score": rollout.score,
         "score_group": world.score_group,
     }

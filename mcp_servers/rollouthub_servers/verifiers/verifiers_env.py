@@ -147,7 +147,7 @@ class Verifiers(Environment[VerifiersConfig]):
             self._is_over = True
             said = f"the environment's code failed at what the agent did: {answer['broke']}"
             if await self._fails_anyway():
-                raise TaskError(f"{self._session.process.program.name} fails at an empty answer, too: {said}")
+                raise TaskError(f"{self._session.process.program.name} also fails at an empty answer: {said}")
             raise SandboxOverrun(said)
         self._steps.append((do, given))
         try:
@@ -210,7 +210,7 @@ class Verifiers(Environment[VerifiersConfig]):
             raise
 
     async def _fails_anyway(self) -> bool:
-        """Whether an empty answer in this place makes the environment's code fail, too."""
+        """Whether the environment's code also fails if the agent gives an empty answer in this place."""
         answer: Any = None
         try:
             async with self._runtime.session() as session:

@@ -201,9 +201,9 @@ async def test_an_import_lists_what_the_server_offers(runtime: ForeignRuntime) -
     ("route", "answer", "problem"),
     [
         ("/list_environments", '[1, "sums"]', "its server describes it badly: name"),
-        ("/empty/tools", '["say"]', "its routes answer in no shape of ORS"),
+        ("/empty/tools", '["say"]', "its routes do not answer in the form of ORS"),
         ("/empty/tools", '{"tools": ["say"]}', "its server describes it badly: tools.0"),
-        ("/empty/splits", '[{"title": "test"}]', "its routes answer in no shape of ORS"),
+        ("/empty/splits", '[{"title": "test"}]', "its routes do not answer in the form of ORS"),
     ],
 )
 async def test_an_environment_that_is_described_badly_is_refused_alone(

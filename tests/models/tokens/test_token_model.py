@@ -488,5 +488,5 @@ def test_text_that_never_ends_a_character_is_not_decoded_again_and_again() -> No
     ids = chat.encode("東", add_special_tokens=False)[:1] * 400
     assert chat.decode(ids).endswith("\ufffd")
     chat.decoded = 0
-    anyio.run(HfChatFormat(chat).spelled, ids)
+    anyio.run(HfChatFormat(chat).token_bytes, ids)
     assert chat.decoded < 40 * len(ids)

@@ -1,7 +1,7 @@
 """The options of `hub compare`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -9,9 +9,6 @@ from rollouthub.cli.find_run import RUNS
 from rollouthub.cli.options import ConfigField, JsonField, QuietField, RootField
 from rollouthub.settings import Option
 from rollouthub.values import Frozen
-
-if TYPE_CHECKING:
-    pass
 
 
 class CompareOptions(Frozen):

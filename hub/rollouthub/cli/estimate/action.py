@@ -92,8 +92,8 @@ def _play(plan: Plan, directory: Path, credentials: Credentials, quiet: bool) ->
 
 
 def _price(plan: Plan, reader: RunReader, credentials: Credentials, pictures: SamplePictures) -> Price | None:
-    """The price of the planned model if the sample was played with another model or price, or its calls did not count
-    their pictures; otherwise None.
+    """The price of the planned model if the sample's recorded cost is not that of the plan: with another model, price
+    or count of pictures; otherwise None.
     """
     stored = reader.info.resolved.get("request")
     before: Mapping[str, Any] = stored if isinstance(stored, dict) else {}
@@ -107,7 +107,7 @@ def _price(plan: Plan, reader: RunReader, credentials: Credentials, pictures: Sa
 def _project(
     plan: Plan, chosen: SamplePlan, reader: RunReader, price: Price | None, pictures: SamplePictures
 ) -> RunEstimate:
-    samples = read_sample(reader, price, pictures.more)
+    samples = read_sample(reader, price, pictures.unreported)
     missing = [name for name in chosen.tasks if name not in samples]
     if missing:
         raise ConfigError(

@@ -109,18 +109,18 @@ class _TokenBytes(Struct, gc=False):
     bytes: list[int]
 
 
-class _SpelledLogprobs(Struct, gc=False):
+class _BytesLogprobs(Struct, gc=False):
     content: list[_TokenBytes]
 
 
-class _SpelledChoice(Struct, gc=False):
-    logprobs: _SpelledLogprobs
+class _BytesChoice(Struct, gc=False):
+    logprobs: _BytesLogprobs
 
 
-class _Spelled(Struct, gc=False):
-    """The bytes of a body's output tokens, which are decoded only for those who ask."""
+class _BytesAnswer(Struct, gc=False):
+    """The bytes of a body's output tokens; they are decoded only on request."""
 
-    choices: list[_SpelledChoice]
+    choices: list[_BytesChoice]
 
 
 class _ChoiceOutline(Struct, gc=False):
@@ -139,7 +139,7 @@ class _Outline(Struct, gc=False):
 
 _decoder = msgspec.json.Decoder(Answer)
 _outlines = msgspec.json.Decoder(_Outline)
-_spellings = msgspec.json.Decoder(_Spelled)
+_bytes_decoder = msgspec.json.Decoder(_BytesAnswer)
 
 
 class BadAnswer(Exception):
@@ -158,7 +158,7 @@ class TooLong(BadAnswer):
 
 
 def parse_answer(body: bytes, *, with_bytes: bool = False) -> Answer:
-    """Decode a body; `with_bytes`, with the bytes of its output tokens if the server gives those of all.
+    """Decode a body; with `with_bytes`, also the bytes of its output tokens, if the server gives them for all.
 
     Raises:
         BadAnswer: the body is not JSON, not a chat completion, or has no choice.
@@ -179,7 +179,7 @@ def parse_answer(body: bytes, *, with_bytes: bool = False) -> Answer:
 
 def _token_bytes(body: bytes) -> list[list[int]] | None:
     try:
-        return [entry.bytes for entry in _spellings.decode(body).choices[0].logprobs.content]
+        return [entry.bytes for entry in _bytes_decoder.decode(body).choices[0].logprobs.content]
     except msgspec.DecodeError:  # a token has none, or no logprobs came
         return None
 
@@ -263,11 +263,11 @@ def as_reply(
 
 def _text_ends(answer: Answer, message: Message) -> Int32s | None:
     """Where the answer's tokens end in its text, if the bytes of each token are known."""
-    spelled, ids = answer.token_bytes, answer.choices[0].token_ids
-    if spelled is None or ids is None or len(spelled) != len(ids):
+    pieces, ids = answer.token_bytes, answer.choices[0].token_ids
+    if pieces is None or ids is None or len(pieces) != len(ids):
         return None
     try:
-        return text_ends([bytes(piece) for piece in spelled], message)
+        return text_ends([bytes(piece) for piece in pieces], message)
     except ValueError:
         return None  # the server's numbers are no bytes
 

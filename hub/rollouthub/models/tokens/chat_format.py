@@ -40,13 +40,11 @@ class PromptedChatFormat(ChatFormat, Protocol):
 
 
 @runtime_checkable
-class SpellingChatFormat(ChatFormat, Protocol):
-    """A format that knows the text of each token."""
+class TokenBytesChatFormat(ChatFormat, Protocol):
+    """A format that knows the bytes of each token."""
 
-    async def spelled(self, token_ids: Sequence[int]) -> list[bytes] | None:
-        """The bytes that each of the sampled ids adds to the decoded text; None if the tokens' texts do not add up to
-        it.
-        """
+    async def token_bytes(self, token_ids: Sequence[int]) -> list[bytes] | None:
+        """The bytes that each of the sampled ids adds to the decoded text; None if they do not add up to it."""
         ...
 
 
@@ -72,7 +70,7 @@ class ShowingChatFormat(ChatFormat, Protocol):
 
 @runtime_checkable
 class PlacingChatFormat(ChatFormat, Protocol):
-    """A format that also renders pictures, and says where in the ids each is, for an engine that needs to be told."""
+    """A format that also renders pictures, and says where in the ids each picture is; some engines need that."""
 
     async def render_placed(
         self,

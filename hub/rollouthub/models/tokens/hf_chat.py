@@ -16,11 +16,11 @@ from rollouthub.models.tokens.tool_text import ToolParser, find_tool_parser
 _LONG_CHARACTERS = 16_384
 """Longer texts, in characters, are encoded in a thread, because that takes longer than switching threads."""
 _MANY_TOKENS = 512
-"""More tokens are spelled in a thread."""
-_HALF = "\ufffd"
-"""What tokenizers write for the beginning of a character whose other bytes are in the next tokens."""
-_MOST_HALVES = 8
-"""Most tokens that are waited for to end a character; text that never does so would be decoded again and again."""
+"""The bytes of more tokens than these are found in a thread."""
+_INCOMPLETE = "\ufffd"
+"""The character that tokenizers decode an incomplete character to, whose other bytes are in the next tokens."""
+_MOST_INCOMPLETE = 8
+"""Maximum number of tokens of one character; without it, text that never completes one takes quadratic time."""
 _THINKING_ENDS = "</think>"
 
 
@@ -118,22 +118,20 @@ class HfChatFormat:
             role="assistant", content=spoken.words, reasoning=reasoning, tool_requests=tuple(spoken.requests)
         )
 
-    async def spelled(self, token_ids: Sequence[int]) -> list[bytes] | None:
-        """The bytes that each of the sampled ids adds to the decoded text; None if the tokens' texts do not add up to
-        it.
-        """
+    async def token_bytes(self, token_ids: Sequence[int]) -> list[bytes] | None:
+        """The bytes that each of the sampled ids adds to the decoded text; None if they do not add up to it."""
         if len(token_ids) > _MANY_TOKENS:
-            return await anyio.to_thread.run_sync(self._spelled, token_ids)
-        return self._spelled(token_ids)
+            return await anyio.to_thread.run_sync(self._token_bytes, token_ids)
+        return self._token_bytes(token_ids)
 
-    def _spelled(self, token_ids: Sequence[int]) -> list[bytes] | None:
-        """Decode a growing window: a token that ends inside a character adds nothing, and the next one the whole."""
+    def _token_bytes(self, token_ids: Sequence[int]) -> list[bytes] | None:
+        """Decode a growing window: a token that ends inside a character adds nothing, the next token all of it."""
         ids, pieces = list(token_ids), list[bytes]()
         begin = shown = 0
         known = ""
         for end in range(1, len(ids) + 1):
             text = str(self._tokenizer.decode(ids[begin:end], skip_special_tokens=True))
-            if text.endswith(_HALF) and end - shown < _MOST_HALVES:
+            if text.endswith(_INCOMPLETE) and end - shown < _MOST_INCOMPLETE:
                 pieces.append(b"")
                 continue
             if not text.startswith(known):

@@ -20,13 +20,13 @@ class PlacedMedia:
     """The model's inputs for it, as the JSON that the server wrote; empty if they were not asked for."""
 
 
-def continued(
+def place_media(
     placed: Sequence[PlacedMedia], held: Sequence[int], *, known: int, rendered: list[int], prompt: list[int]
 ) -> tuple[PlacedMedia, ...] | None:
     """The media of a rendered conversation at their places in a prompt that continues stored ids.
 
-    The first `known` of the `rendered` ids are the stored part, whose media begin at `held` in the stored ids. None if
-    a medium does not have the same tokens in both.
+    The first `known` of the `rendered` ids are the stored part, whose media begin at the offsets `held` in the stored
+    ids. None if a medium has other tokens in the prompt than in the rendering.
     """
     if sum(each.offset < known for each in placed) != len(held):
         return None

@@ -17,10 +17,10 @@ from rollouthub.models.tokens.chat_format import (
     PlacingChatFormat,
     PromptedChatFormat,
     ShowingChatFormat,
-    SpellingChatFormat,
+    TokenBytesChatFormat,
 )
 from rollouthub.models.tokens.engine_messages import cut, named, shown_media
-from rollouthub.models.tokens.placed_media import PlacedMedia, continued
+from rollouthub.models.tokens.placed_media import PlacedMedia, place_media
 from rollouthub.models.tokens.session_tokens import Sessions, TokenizedConversation
 from rollouthub.models.tokens.token_engine import PlacingTokenEngine, Sampled, TokenEngine
 from rollouthub.rollout import Usage
@@ -36,7 +36,7 @@ _PROBE_OTHER = (_PROBE[0], Message(role="assistant", content="c"))
 
 @dataclass(frozen=True, slots=True)
 class _Prompt:
-    """A prompt's ids, the stored conversation that they continue, and the media whose places a format told."""
+    """A prompt's ids, the stored conversation that they continue, and the media whose places are known."""
 
     held: TokenizedConversation | None
     ids: Int32s
@@ -111,8 +111,8 @@ class TokenModel:
         if sampling.stop and sampled.finish_reason == "stop":
             message = cut(message, sampling.stop)
         reply = self._reply(prompt, sampled, named(message, len(request.messages)))
-        if request.wants_text_ends and isinstance(self._chat, SpellingChatFormat):
-            spelled = await self._chat.spelled(sampled.token_ids)
+        if request.wants_text_ends and isinstance(self._chat, TokenBytesChatFormat):
+            spelled = await self._chat.token_bytes(sampled.token_ids)
             reply = replace(reply, output_text_ends=spelled and text_ends(spelled, reply.message))
         if request.session and reply.output_token_ids is not None:
             start = 0 if held is None else held.message_count
@@ -184,7 +184,7 @@ class TokenModel:
         if suffix is None:
             return full.alone()
         prompt = ids + _packed(suffix)
-        placed = full.placed and continued(
+        placed = full.placed and place_media(
             full.placed, held.media_offsets, known=len(base.ids), rendered=full.ids, prompt=prompt.tolist()
         )
         return full.alone() if placed is None else _Prompt(held, prompt, placed)

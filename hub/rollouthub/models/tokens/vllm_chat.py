@@ -54,7 +54,7 @@ class VllmChatFormat:
         """
         body = self._body([to_wire(message, media, with_reasoning=True) for message in messages], tools)
         if not add_generation_prompt:
-            # Only compared: without the pictures' tensors, which are megabytes.
+            # These ids are only compared, so the pictures' tensors, which are megabytes, are left out.
             body |= {"add_generation_prompt": False, "mm_payload": "none"}
         answer, _ = await self._server.call(RENDER, body, most_bytes=MOST_FEATURES_BYTES)
         try:

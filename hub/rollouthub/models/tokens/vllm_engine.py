@@ -78,7 +78,7 @@ class VllmTokenEngine:
         """
         if media:
             raise ModelError(
-                f"{self._server.name}: the conversation shows pictures or sounds, and nobody rendered them",
+                f"{self._server.name}: the conversation shows pictures or sounds that were not rendered before",
                 retryable=False,
             )
         return await self.sample_placed(prompt_ids, sampling, session=session, placed=())

@@ -1,4 +1,4 @@
-"""The features of pictures and sounds, which a vLLM server renders and takes back beside token ids.
+"""The features of pictures and sounds, which a vLLM server renders and accepts again beside token ids.
 
 As `MultiModalFeatures` of vLLM 0.32 has them (vllm/entrypoints/scale_out/token_in_token_out/protocol.py).
 """
@@ -38,7 +38,7 @@ def placed_media(rendered: Rendered, messages: Sequence[Message], server: str) -
     """The media of a rendered conversation, in the order of its ids.
 
     Raises:
-        ModelError: a medium is missing, or the server could not be told where its tokens are.
+        ModelError: a medium is missing, or a request cannot say where its tokens are.
     """
     features, found = rendered.features, list[PlacedMedia]()
     if features is not None:
@@ -62,8 +62,9 @@ def placed_media(rendered: Rendered, messages: Sequence[Message], server: str) -
 
 
 def _check_place(each: PlacedMedia, ids: Sequence[int], server: str) -> None:
-    """Refuse a medium some of whose tokens are not its own: vLLM's request says where it is by offset and length alone,
-    and its engine would take marks between the tokens of a picture for parts of it.
+    """Refuse a medium with other tokens between its own.
+
+    vLLM's request gives the place as offset and length alone, so its engine would treat these tokens as the medium's.
     """
     tokens = set(ids[each.offset : each.offset + each.length])
     if len(tokens) != 1 or each.offset + each.length > len(ids):

@@ -72,8 +72,8 @@ class ProxyCaller:
         """
         if any(media_of(request.messages)):
             raise ModelError(
-                "ROLL's proxy keeps the text of a message alone, and its policy would not see their pictures; take a "
-                "trainer whose adapter carries them",
+                "ROLL's proxy keeps the text of messages alone, and its policy would not see their pictures; use a "
+                "trainer whose adapter supports pictures",
                 retryable=False,
             )
         body = msgspec.json.encode(proxied(request))

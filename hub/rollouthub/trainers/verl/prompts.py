@@ -37,7 +37,7 @@ def prompt_rows(
         if agent_name is None and not isinstance(task.prompt, str) and media_of(task.prompt):
             raise ConfigError(
                 f"task {task.id!r} of {environment} shows pictures, and a row for veRL's own loop has words alone; "
-                "leave agent_name as it is, so that the hub plays it, or leave the task out"
+                "leave agent_name at its default, so that the hub plays the task, or leave the task out"
             )
         row: dict[str, Any] = {
             "data_source": environment,

@@ -91,12 +91,12 @@ class AttackContext:
         self.problems.append(Vulnerability(says, exchange))
 
     def must_refuse(self, exchange: RawExchange, says: str) -> None:
-        """Record a vulnerability if a request was granted."""
+        """Record a vulnerability, described by `says`, if the request was granted."""
         if exchange.is_granted:
             self.note(says, exchange)
 
     async def must_stay_open(self, opened: OpenEpisode, after: str) -> None:
-        """Record a vulnerability if an episode has ended."""
+        """Record a vulnerability if the episode is no longer open; `after` names what was done before."""
         if (state := await self.state_of(opened)) != "open":
             self.note(f"after {after} the episode at the {opened.access_point} is {state}")
 
@@ -186,7 +186,7 @@ class AttackContext:
         )
 
     async def session(self, opened: OpenEpisode, when: str = "") -> raw_mcp.Session:
-        """A session with an episode in the era of handshakes, begun; `when` says of what the requests are part."""
+        """Begin a session with an episode, as MCP's versions with a handshake do; `when` describes its requests."""
         where = f"{when}{when and ' '}at the {opened.access_point}"
         session = raw_mcp.Session(self.wire, where, opened.place.url)
         await session.begin()
