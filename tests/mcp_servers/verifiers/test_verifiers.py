@@ -88,9 +88,11 @@ async def scored(episode: Episode, *said: Message) -> Score:
 
 
 def test_rows_are_tasks_whose_answers_are_secret_and_what_is_no_json_is_a_bad_row(folder: Path) -> None:
-    tasks = list(read_rows(folder / ROWS / "eval.jsonl", "eval"))
+    file = folder / ROWS / "eval.jsonl"
+    file.write_bytes(file.read_bytes() + b'{"prompt": [{"role": "user", "content": "What is 3\xff?"}]}\n')
+    tasks = list(read_rows(file, "eval"))
     assert [task.public.id for task in tasks if not isinstance(task, BadRow)] == ["eval-0", "eval-1", "eval-2"]
-    assert isinstance(tasks[3], BadRow)
+    assert [isinstance(task, BadRow) for task in tasks[3:]] == [True, True]
     assert not isinstance(tasks[0], BadRow)
     shown = tasks[0].public.model_dump_json()
     assert "What is 0 + 0?" in shown
