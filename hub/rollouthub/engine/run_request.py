@@ -68,8 +68,8 @@ class RunRequest(Frozen):
         default={},
         description="Who plays one seat, where an environment has several: buyer=hosted_vllm/NAME@react, "
         "seller=@human, or seller=run:DIRECTORY for the player of an earlier run; buyer.temperature=0.7 is that seat's "
-        "sampling. The other seats are -m's and -a's. In a file, a seat's pool has models of which each group meets "
-        "one.",
+        "sampling. The other seats are -m's and -a's. In a file, a seat may have a pool of models, one of which "
+        "is drawn for each group.",
     )
     split: Annotated[str | None, OnResume.RECORDED] = Field(
         default=None, description="The split of tasks; the environment's first by default."

@@ -55,8 +55,8 @@ class Manifest(Frozen, defer_build=True):
     submit: bool = True
     """With `[server]`: whether a task expects an answer; if so, the agent also gets the tool `submit(answer)`."""
     default_agent: str = Field(default=DEFAULT_AGENT, pattern=r"^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)?$")
-    """With `[server]`: the agent that plays when the caller gives a model but no agent, which does nothing but ask the
-    model and call tools; a class names its own.
+    """With `[server]`: the agent that plays when the caller gives a model but no agent. It may only ask the model and
+    call tools. A class names its own.
     """
     server: ServerSection | None = None
     """An MCP server that needs no knowledge of the hub."""
