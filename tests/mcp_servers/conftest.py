@@ -5,7 +5,7 @@ import os
 import shutil
 import ssl
 import tempfile
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,10 @@ from rollouthub.environment import AnyEnvironment, EnvironmentConfig
 from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.local.episode_sandboxes import open_provider
 from rollouthub.hosting.local.hosted_episode import HostedEpisode
+from rollouthub_servers.math.checker import close_workers
+from rollouthub_servers.reasoning_gym import library
 from tests.mcp_servers.containers import STAND_INS, Open, Player
+from tests.mcp_servers.leak_places import CONTAINED, PLACES, Place, swe, terminal
 
 # The tests inside of tasks are for containers, not for this run.
 collect_ignore = ["harbor_tasks", "stand_ins"]
@@ -86,3 +89,19 @@ async def play(images: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[O
                 yield Player(episode)
 
         yield opened
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[None]:
+    """Ends the processes in which answers are checked, when a module is through."""
+    yield
+    close_workers()
+    library.close_workers()
+
+
+@pytest.fixture(params=[*PLACES, terminal, pytest.param(swe, marks=pytest.mark.soak)], ids=lambda make: make.__name__)
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: None) -> Place:
+    """Each shipped environment with one task of its own."""
+    if request.param in CONTAINED:
+        monkeypatch.setenv("ROLLOUTHUB_IMAGES", request.getfixturevalue("images"))
+    return request.param(tmp_path)

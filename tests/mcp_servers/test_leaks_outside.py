@@ -13,12 +13,7 @@ from rollouthub.hosting.local.episode_sandboxes import open_provider
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentHost, SeatAddress
 from tests.gateway.outside import GatewayHarness, harness
-from tests.mcp_servers.test_leaks import (
-    MALFORMED,
-    Place,
-    place,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture
-    workers,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture
-)
+from tests.mcp_servers.leak_places import MALFORMED, Place
 
 METHODS = ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "tasks/list"]
 CHATS: list[dict[str, Any]] = [
@@ -29,7 +24,7 @@ CHATS: list[dict[str, Any]] = [
 
 
 @asynccontextmanager
-async def hosted(place: Place) -> AsyncGenerator[EnvironmentHost]:  # noqa: F811
+async def hosted(place: Place) -> AsyncGenerator[EnvironmentHost]:
     """The place's environment, with the sandboxes it needs."""
     async with AsyncExitStack() as stack:
         if place.world is None:
@@ -72,7 +67,7 @@ class Ear:
             await self.post(url, {"jsonrpc": "2.0", "id": 2, "method": method, "params": {}})
 
 
-async def test_no_byte_that_reaches_an_agent_holds_a_secret(place: Place, tmp_path: Path) -> None:  # noqa: F811
+async def test_no_byte_that_reaches_an_agent_holds_a_secret(place: Place, tmp_path: Path) -> None:
     replies = ["I do not know.", "Neither do I.", ModelError(f"{place.secrets[0]} broke", retryable=False)]
     async with hosted(place) as host, harness(replies, host=host) as made:
         made.split = place.split

@@ -13,9 +13,11 @@ from types import ModuleType
 
 import pytest
 
+from tests.trainers.verl_set_up import System, tiny_model
+
 
 @pytest.fixture(scope="session")
-def system() -> Callable[[str], ModuleType]:
+def system() -> System:
     """Import a training system's module by name; a test that needs one that is not here is skipped."""
 
     def imported(module: str) -> ModuleType:
@@ -27,6 +29,18 @@ def system() -> Callable[[str], ModuleType]:
             pytest.skip(f"{module} is not installed ({error})")
 
     return imported
+
+
+@pytest.fixture
+def verl(system: System) -> ModuleType:
+    """veRL itself; a test that needs it is skipped without it."""
+    return system("verl")
+
+
+@pytest.fixture
+def model_folder(verl: ModuleType, system: System, tmp_path: Path) -> Path:
+    """A tiny model that veRL loads."""
+    return tiny_model(system, tmp_path / "tiny")
 
 
 @pytest.fixture

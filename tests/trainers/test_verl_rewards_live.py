@@ -14,9 +14,8 @@ from rollouthub.store import open_run
 from rollouthub.trainers import verl as ours
 from tests.trainers.rewarded import OPPOSED
 from tests.trainers.rewarded_episodes import WORLDS, stepwise_scores
-from tests.trainers.test_verl_live import run_loop
 from tests.trainers.verl_engine import HandingClient
-from tests.trainers.verl_set_up import System, prompts_batch, rows_of_tasks, tiny_model, verl_config
+from tests.trainers.verl_set_up import System, prompts_batch, rows_of_tasks, run_loop, tiny_model, verl_config
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore")]
 

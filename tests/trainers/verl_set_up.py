@@ -93,3 +93,26 @@ def prompts_batch(system: System, rows: Sequence[dict[str, Any]], repeats: int) 
     dummy = {"dummy_tensor": system("torch").zeros(len(repeated), 1)}  # as veRL's data set has it: no batch is empty
     meta = {"validate": False, "global_steps": 5}
     return protocol.DataProto.from_dict(tensors=dummy, non_tensors=columns, meta_info=meta)
+
+
+async def run_loop(system: System, config: Any, client: Any, row: dict[str, Any], **fields: Any) -> Any:
+    """One row's agent loop, made by hydra as veRL's workers make it."""
+    agent_loop, hydra, omegaconf = (
+        system("verl.experimental.agent_loop.agent_loop"),
+        system("hydra"),
+        system("omegaconf"),
+    )
+    model = system("verl.utils.config").omega_conf_to_dataclass(config.actor_rollout_ref.model)
+    (entry,) = omegaconf.OmegaConf.load(config.actor_rollout_ref.rollout.agent.agent_loop_config_path)
+    loop = hydra.utils.instantiate(
+        config=entry,
+        trainer_config=agent_loop.DictConfigWrap(config=config),
+        server_manager=client,
+        tokenizer=model.tokenizer,
+        processor=None,
+        dataset_cls=system("verl.utils.dataset.rl_dataset").RLHFDataset,
+        data_config=agent_loop.DictConfigWrap(config.data),
+        tools=agent_loop.ToolListWrap([]),
+    )
+    assert isinstance(loop, agent_loop.AgentLoopBase)
+    return await loop.run({"temperature": 1.0, "top_p": 1.0, "top_k": -1, "logprobs": True}, **row, **fields)

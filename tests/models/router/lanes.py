@@ -21,6 +21,8 @@ Answer = Callable[[ModelRequest], Awaitable[ModelReply]]
 
 STEADY = Backoff(base_seconds=1.0, jitter=lambda: 1.0)
 """Waits of 1, 2, 4 … seconds."""
+PRICED: dict[str, Any] = {"price_prompt": 0.0, "price_output": 1e6}
+"""A dollar per output token."""
 
 
 class Lane:
@@ -106,3 +108,8 @@ async def routed(*lanes: Lane, breaker: CircuitBreakerSettings | None = None, **
         whole, Credentials(), open_lane, backoff=STEADY, breaker=breaker, now=anyio.current_time
     ) as router:
         yield router
+
+
+async def answers(router: Router, count: int, **asked: Any) -> list[str]:
+    """What so many calls in a row are answered."""
+    return [(await router.generate(question(**asked))).message.text for _ in range(count)]

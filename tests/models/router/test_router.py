@@ -1,4 +1,4 @@
-"""The router over lanes of this process, by a clock that leaps: tries, outages, limits, money, fallbacks."""
+"""The router over lanes of this process, by a clock that leaps: tries, limits, money, checks."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -13,30 +13,15 @@ from rollouthub.errors import BudgetError, ConfigError, ContextLimitError, Crede
 from rollouthub.generation import Model, ModelReply, ModelRequest
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
-from rollouthub.models.router import CircuitBreakerSettings, Router, open_router
+from rollouthub.models.router import open_router
 from rollouthub.rollout import Usage
-from tests.models.router.lanes import Lane, fails, hangs, question, routed, says
+from tests.models.router.lanes import PRICED, Lane, answers, fails, question, routed, says
 from tests.models.router.virtual_time import VIRTUAL
-
-PRICED: dict[str, Any] = {"price_prompt": 0.0, "price_output": 1e6}
-"""A dollar per output token."""
 
 
 @pytest.fixture
 def anyio_backend() -> object:
     return VIRTUAL
-
-
-async def answers(router: Router, count: int, **asked: Any) -> list[str]:
-    """What so many calls in a row are answered."""
-    return [(await router.generate(question(**asked))).message.text for _ in range(count)]
-
-
-async def take_down(router: Router, lane: Lane) -> None:
-    """Let a lane fail until it is out; the router must have another one."""
-    lane.answer = fails(None)
-    while not any(status.is_paused for status in router.status()):
-        await router.generate(question())
 
 
 # --- tries ------------------------------------------------------------------------------------------------------
@@ -135,142 +120,6 @@ async def test_what_every_server_refuses_is_the_callers_to_mend() -> None:
         assert not any(server.is_paused for server in router.status())
 
 
-# --- outages ----------------------------------------------------------------------------------------------------
-
-
-async def test_a_failing_server_is_left_alone_longer_each_time_and_one_call_lets_it_back() -> None:
-    bad, good = Lane("bad"), Lane("good")
-    async with routed(bad, good) as router:
-        bad.problem = UsageError("gone")
-        await take_down(router, bad)
-        assert len(bad.begun) == CircuitBreakerSettings().failures
-        await anyio.sleep(50)
-        assert (bad.checks, len(bad.begun)) == (6, 5)  # after 1, 2, 4, 8, 15 and 15 seconds
-        bad.problem = None
-        await anyio.sleep(20)
-        # It passes the check, but a call still fails: that one goes to the other server, and the rest begins again.
-        assert await answers(router, 3) == ["good"] * 3
-        assert len(bad.begun) == 6
-        bad.answer = says("back")
-        await anyio.sleep(20)
-        assert (await answers(router, 1), router.status()[0].is_paused) == (["back"], False)
-
-
-async def test_a_trial_takes_one_call_and_twice_as_many_with_time() -> None:
-    bad, good = Lane("bad"), Lane("good", says("good", seconds=1000))
-    async with routed(bad, good) as router:
-        good.answer = says("good")
-        await take_down(router, bad)
-        bad.answer = good.answer = says("slow", seconds=300)
-        await anyio.sleep(2)
-        before = len(bad.begun)
-        async with anyio.create_task_group() as calls:
-            for _ in range(40):
-                calls.start_soon(router.generate, question())
-            await anyio.wait_all_tasks_blocked()
-            assert len(bad.begun) - before == 1
-            await anyio.sleep(2.1)
-            for _ in range(40):
-                calls.start_soon(router.generate, question())
-            await anyio.wait_all_tasks_blocked()
-            assert len(bad.begun) - before == 2
-        assert not router.status()[0].is_paused
-
-
-async def test_calls_wait_out_an_outage_without_spending_their_tries() -> None:
-    lane = Lane("only")
-    async with routed(lane, max_tries=4) as router, anyio.create_task_group() as calls:
-        replies: list[ModelReply] = []
-        await answers(router, 1)
-        lane.begun.clear()
-        lane.problem, lane.answer = UsageError("gone"), fails(None)
-
-        async def call() -> None:
-            replies.append(await router.generate(question()))
-
-        for _ in range(20):
-            calls.start_soon(call)
-        await anyio.sleep(60)
-        assert (len(replies), len(lane.begun)) == (0, 5)
-        lane.problem, lane.answer = None, says("back")
-        await anyio.sleep(20)
-        assert len(replies) == 20
-
-
-async def test_patience_with_an_outage_ends_for_all_calls_at_once_and_new_ones_fail_at_once() -> None:
-    lane = Lane("only")
-    async with routed(lane) as router:
-        await answers(router, 1)
-        lane.problem, lane.answer = UsageError("gone"), fails(None)
-        began = anyio.current_time()
-
-        async def call() -> None:
-            with pytest.raises(
-                ModelError, match=r"its server gives no answer that can be used, for 1\d\d s by now; .*gone"
-            ) as caught:
-                await router.generate(question())
-            assert caught.value.retryable
-
-        async with anyio.create_task_group() as calls:
-            for _ in range(20):
-                calls.start_soon(call)
-        ended = anyio.current_time()
-        assert 120 <= ended - began < 121
-        await call()
-        assert anyio.current_time() == ended
-        lane.problem, lane.answer = None, says("back")
-        await anyio.sleep(20)
-        assert await answers(router, 1) == ["back"]
-
-
-async def test_a_model_that_has_never_answered_is_not_waited_for_as_long() -> None:
-    lane = Lane("only", fails(500))
-    async with routed(lane) as router, anyio.create_task_group() as calls:
-        for _ in range(20):
-            calls.start_soon(answers_none, router)
-    assert 15 <= anyio.current_time() < 17
-
-
-async def answers_none(router: Router) -> None:
-    with pytest.raises(ModelError):
-        await router.generate(question())
-
-
-async def test_failures_at_random_take_no_server_out() -> None:
-    lane = Lane("shaky")
-    async with routed(lane, max_tries=9) as router:
-        for _ in range(20):
-            lane.answer = fails(500)
-            async with anyio.create_task_group() as calls:
-                for _ in range(4):
-                    calls.start_soon(router.generate, question())
-                await anyio.wait_all_tasks_blocked()
-                lane.answer = says("fine")
-        assert not router.status()[0].is_paused
-        assert router.status()[0].errors == 80
-
-
-async def test_a_call_without_time_says_nothing_about_its_server() -> None:
-    async with routed(Lane("slow", hangs)) as router:
-        for _ in range(8):
-            with pytest.raises(ModelError):
-                await router.generate(question(timeout_seconds=0.5))
-        assert not router.status()[0].is_paused
-
-
-async def test_a_server_that_hangs_is_taken_out() -> None:
-    async with routed(Lane("stuck", hangs)) as router:
-        async with anyio.create_task_group() as calls:
-
-            async def call() -> None:
-                with pytest.raises(ModelError):
-                    await router.generate(question(timeout_seconds=60))
-
-            for _ in range(5):
-                calls.start_soon(call)
-        assert router.status()[0].is_paused
-
-
 # --- limits -----------------------------------------------------------------------------------------------------
 
 
@@ -366,82 +215,6 @@ async def test_what_is_spent_is_counted_without_a_budget_too() -> None:
     async with routed(Lane("a", says("hi", cost=0.25))) as router:
         await answers(router, 4)
         assert router.spent == 1.0
-
-
-# --- fallbacks --------------------------------------------------------------------------------------------------
-
-
-async def test_a_fallback_answers_under_its_own_name_and_without_tokens_to_learn_from() -> None:
-    lane, other = Lane("a", fails()), Lane("other", says("hello", cost=2.0))
-    fallbacks = [ModelConfig(name="openai/other")]
-    async with routed(lane, fallbacks=fallbacks, stand_ins={"openai/other": other}) as router:
-        reply = await router.generate(question())
-        assert (reply.message.text, reply.model, reply.cost) == ("hello", "openai/other", 2.0)
-        assert reply.prompt_token_ids is reply.output_token_ids is reply.output_logprobs is None
-        assert reply.policy_version is None
-        assert router.spent == 2.0
-        assert [server.model for server in router.status()] == ["hosted_vllm/m", "openai/other"]
-        lane.answer = says("a")
-        own = await router.generate(question())
-    assert (own.message.text, own.model) == ("a", None)
-    assert own.output_token_ids is not None
-    assert len(lane.begun) == 5
-
-
-async def test_fallbacks_are_asked_in_order_and_their_failures_told() -> None:
-    stand_ins = {"openai/one": Lane("one", fails(400, retryable=False)), "openai/two": Lane("two")}
-    fallbacks = [ModelConfig(name=name) for name in stand_ins]
-    async with routed(Lane("a", fails()), fallbacks=fallbacks, stand_ins=stand_ins, max_tries=1) as router:
-        assert (await router.generate(question())).model == "openai/two"
-        stand_ins["openai/two"].answer = fails(401, retryable=False)
-        with pytest.raises(ModelError, match="HTTP 500; HTTP 400; HTTP 401") as caught:
-            await router.generate(question())
-    assert (caught.value.status, caught.value.retryable) == (500, True)
-
-
-@pytest.mark.parametrize(("status", "is_asked"), [(400, False), (422, False), (None, False), (401, True), (404, True)])
-async def test_only_what_another_model_may_not_share_reaches_the_fallback(status: int | None, is_asked: bool) -> None:
-    other = Lane("other")
-    fallbacks = [ModelConfig(name="openai/other")]
-    lane = Lane("a", fails(status, retryable=False))
-    async with routed(lane, fallbacks=fallbacks, stand_ins={"openai/other": other}) as router:
-        if is_asked:
-            await router.generate(question())
-        else:
-            with pytest.raises(ModelError):
-                await router.generate(question())
-    assert len(other.begun) == is_asked
-
-
-async def test_during_an_outage_the_fallback_is_asked_at_once() -> None:
-    lane, other = Lane("a", fails(None)), Lane("other")
-    lane.problem = UsageError("gone")
-    fallbacks = [ModelConfig(name="openai/other")]
-    async with routed(lane, fallbacks=fallbacks, stand_ins={"openai/other": other}) as router:
-        async with anyio.create_task_group() as calls:
-            for _ in range(20):
-                calls.start_soon(router.generate, question())
-        assert router.status()[0].is_paused
-        started, sent = anyio.current_time(), len(lane.begun)
-        assert await answers(router, 10) == ["other"] * 10
-        assert (anyio.current_time(), len(lane.begun)) == (started, sent)
-
-
-async def test_the_budget_covers_those_that_stand_in_and_no_one_stands_in_for_it() -> None:
-    other = Lane("other", says("hi", Usage(prompt_tokens=9, output_tokens=3), cost=3.0))
-    fallbacks = [ModelConfig(name="openai/other", sampling={"max_tokens": 5}, **PRICED)]  # pyright: ignore[reportArgumentType]  # pydantic reads it
-    lane = Lane("a", fails(401, retryable=False))
-    stand_ins = {"openai/other": other}
-    async with routed(lane, fallbacks=fallbacks, stand_ins=stand_ins, budget=7.0, **PRICED) as router:
-        with pytest.raises(BudgetError):
-            await router.generate(question())  # without max_tokens it may cost more than there is
-        assert other.begun == []
-    config: dict[str, Any] = {"budget": 7.0, "sampling": {"max_tokens": 5}, **PRICED}
-    async with routed(lane, fallbacks=fallbacks, stand_ins=stand_ins, **config) as router:
-        assert await answers(router, 1) == ["hi"]
-        with pytest.raises(BudgetError, match=r"\$3 of \$7 are spent"):
-            await router.generate(question())
-        assert router.spent == 3.0
 
 
 @asynccontextmanager
