@@ -41,12 +41,8 @@ def batch_of(rollouts: Iterable[Rollout]) -> Any:
     )
 
 
-def main(folder: Path) -> None:
-    gigpo: Any = import_module("gigpo.core_gigpo")
-    manager: Any = import_module("agent_system.reward_manager")
-    transformers: Any = import_module("transformers")
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=trained(), eos_token=END, pad_token=END)
-    scorer = manager.EpisodeRewardManager(tokenizer, 0, False)
+def check_one_seat_and_two(gigpo: Any, scorer: Any, folder: Path) -> None:
+    """The rewards of turns, and those of seats, of one rollout."""
     stepwise = batch_of([anyio.run(episodes.stepwise, folder)])
     assert stepwise.non_tensor_batch["rewards"].tolist() == episodes.STEPS
     assert gigpo.compute_step_discounted_returns(stepwise, 1.0).tolist() == episodes.RETURNS
@@ -58,6 +54,9 @@ def main(folder: Path) -> None:
     assert gigpo.compute_step_discounted_returns(divided, 1.0).tolist() == [SEATS[seat] for seat in spoken]
     assert scorer(divided).sum(-1).tolist() == [SEATS[seat] for seat in spoken]
 
+
+def check_opposed_seats(gigpo: Any, scorer: Any, folder: Path) -> None:
+    """A group of seats that play against each other: their advantages, as episodes and by their anchor states."""
     opposed = anyio.run(episodes.opposed, folder)
     spoken = [(turn.agent, place) for place, each in enumerate(opposed.rollouts) for turn in each.turns]
     batch = batch_of(opposed.rollouts)
@@ -84,6 +83,9 @@ def main(folder: Path) -> None:
         assert len(set(flat)) > 2, "the turns of a seat differ by their anchor states"
         assert all(abs(one - other) < 1e-5 for one, other in zip(flat, theirs[:, 0].tolist(), strict=True))
 
+
+def check_ranked_group(gigpo: Any, scorer: Any, folder: Path) -> None:
+    """A group whose rewards are ranks."""
     group = anyio.run(episodes.ranked, folder)
     ranked = batch_of(group.rollouts)
     rewards = scorer(ranked)
@@ -102,6 +104,16 @@ def main(folder: Path) -> None:
     # One turn each, from one anchor: what it is above its group's mean as an episode, and as a step once more.
     mean = sum(RANKS) / len(RANKS)
     assert [round(each, 5) for each in advantages[:, 0].tolist()] == [round(2 * (rank - mean), 5) for rank in RANKS]
+
+
+def main(folder: Path) -> None:
+    gigpo: Any = import_module("gigpo.core_gigpo")
+    manager: Any = import_module("agent_system.reward_manager")
+    transformers: Any = import_module("transformers")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=trained(), eos_token=END, pad_token=END)
+    scorer = manager.EpisodeRewardManager(tokenizer, 0, False)
+    for check in (check_one_seat_and_two, check_opposed_seats, check_ranked_group):
+        check(gigpo, scorer, folder)
     sys.stdout.write("all is as it should be\n")
 
 

@@ -220,6 +220,19 @@ def _spent(turn: Turn) -> tuple[float, float]:
     return turn.seconds, sum(call.seconds for call in turn.tool_calls)
 
 
+def _fault(outcome: Outcome) -> Fault:
+    """What went wrong where there is no score."""
+    boundary, kind, message = FAULTS.get(outcome, ("agent", "", ""))
+    phase: Any = {"verifier": "verify", "environment": "setup"}.get(boundary, "agent")
+    return Fault(boundary=boundary, phase=phase, type=kind, message=message, retryable=boundary == "model")
+
+
+def _customers_call(number: int) -> ModelCall:
+    """What the model that plays the customer was asked."""
+    said = Message(role="assistant", content=f"Where is my order A-{number:04}?")
+    return ModelCall(role="customer", model="openai/small", messages=(), response=said, cost=0.001, seconds=0.7)
+
+
 def episode(
     environment: str,
     number: int,
@@ -235,16 +248,12 @@ def episode(
     hardness = (number % 5) / 5
     is_right = rng.random() > hardness + handicap
     setup, verify, pace = 0.1 + rng.random() * 0.3, 0.1 + rng.random() * 0.8, 0.3 + rng.random()
-    boundary, kind, message = FAULTS.get(outcome, ("agent", "", ""))
-    phase: Any = {"verifier": "verify", "environment": "setup"}.get(boundary, "agent")
-    fault = Fault(boundary=boundary, phase=phase, type=kind, message=message, retryable=boundary == "model")
     is_scored = outcome is Outcome.SCORED
     played = PLAYS[environment](number, is_right)
     turns = _timed(played if is_scored or outcome is Outcome.VERIFIER_FAILED else played[:1], 0.05 + setup, pace)
     model, tool = (sum(part) for part in zip(*map(_spent, turns), strict=True))
     agent = 1.5 * pace * len(turns)
     stop = Stop.FINISHED if is_scored else Stop.CANCELLED if outcome is Outcome.CANCELLED else Stop.FAILED
-    caller = Message(role="assistant", content=f"Where is my order A-{number:04}?")
     said = score(environment, is_right, rng) if is_scored else None
     return Rollout(
         run_id="run",
@@ -262,11 +271,7 @@ def episode(
         score=said,
         answer=f"{number}" if is_scored and environment == "arithmetic" else None,
         turns=place_rewards(turns, said),
-        role_calls=(
-            (ModelCall(role="customer", model="openai/small", messages=(), response=caller, cost=0.001, seconds=0.7),)
-            if environment == "customer_service"
-            else ()
-        ),
+        role_calls=(_customers_call(number),) if environment == "customer_service" else (),
         timings=Timings(
             queue=0.05,
             setup=setup,
@@ -278,7 +283,7 @@ def episode(
             total=0.05 + setup + agent + verify + 0.02,
         ),
         started_at=at,
-        faults=() if is_scored else (fault,),
+        faults=() if is_scored else (_fault(outcome),),
         artifacts=(Artifact(name="plot.png", digest=digest_of(PICTURE), bytes=len(PICTURE)),)
         if environment == "code" and is_scored
         else (),
