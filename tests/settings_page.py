@@ -8,8 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.limits import duration
-from rollouthub.settings import Setting, settings_of
+from rollouthub.settings import Setting, duration, settings_of
 from rollouthub.trainers.stream import SupplyRules
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"

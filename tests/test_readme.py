@@ -77,7 +77,7 @@ STAND_INS = {
     "data=PATH": "data={data} --limit 2",
     "hosted_vllm/NAME": "hosted_vllm/mock/solver",
     ADDRESS: "{address}",
-    "hub publish examples/mcp_server": "hub publish examples/mcp_server --check-limit 1",
+    "hub publish examples/mcp_server": "hub publish examples/mcp_server --limit 1",
     "hub bench overhead": "hub bench overhead --rollouts 10 -c 2 --no-memory --lane floor --lane direct",
     "hub bench latency": "hub bench latency -c 4 --latency 0.05",
     "hub bench serving": "hub bench serving --rollouts 10 -c 2",

@@ -37,7 +37,7 @@ REPORTED = (
 """As above, by a mock whose backend fails for good now and then: those rollouts have no score."""
 
 REGISTRY = "http://127.0.0.1:8800"
-PUBLISH = 'hub publish {} --to "file://$PWD/my-registry" --check-limit 1'
+PUBLISH = 'hub publish {} --registry "file://$PWD/my-registry" --limit 1'
 BASELINE = "hub run {0} -m 'mock/solver?accuracy={1}' --limit 20 --repeats 4 --seed 7 -q -o runs/{2}-{1}"
 PUBLISHED = (
     BASELINE.format("arithmetic", "0.9", "sums"),
@@ -50,7 +50,7 @@ PUBLISHED = (
     BASELINE.format("shelves", "0.8", "shelves"),
     BASELINE.format("shelves", "0.4", "shelves"),
     PUBLISH.format("shelves") + " --baseline runs/shelves-0.8 --baseline runs/shelves-0.4",
-    "hub yank lab/shelves@0.1.0 --reason 'published too early; take 0.2.0' --from \"file://$PWD/my-registry\"",
+    "hub yank lab/shelves@0.1.0 --reason 'published too early; take 0.2.0' --registry \"file://$PWD/my-registry\"",
 )
 """What fills the registry that is photographed: all that its pages say was really done, by mocks that say they are."""
 DOWNLOADED = ("lab/shelves", "examples/shopping")
@@ -145,7 +145,7 @@ def make_registry() -> None:
             try:
                 assert server.stdout is not None and server.stdout.readline(), "the registry is not served"
                 for wanted in DOWNLOADED:
-                    install = [HUB, "install", wanted, "--from", REGISTRY]
+                    install = [HUB, "install", wanted, "--registry", REGISTRY]
                     subprocess.run(install, cwd=folder, env=environment, check=True)
                 photograph("registry", f"{REGISTRY}/", 1000, 570, 1.5)
                 photograph("registry-package", f"{REGISTRY}/packages/lab/shelves", 1000, 1090, 1.5)

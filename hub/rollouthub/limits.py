@@ -3,7 +3,6 @@
 Deadlines are paused while an image is built or fetched.
 """
 
-import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,34 +12,8 @@ from typing import Annotated
 import anyio
 from pydantic import Field
 
-from rollouthub.errors import ConfigError
-from rollouthub.settings import FILE_ONLY, Option
+from rollouthub.settings import FILE_ONLY, Option, time_option
 from rollouthub.values import Frozen
-
-
-def seconds_of(option: str, given: str) -> float:
-    """Read a duration as a user writes it: `90`, `90s`, `15m`, `1.5h`; returns seconds.
-
-    Raises:
-        ConfigError: the text is no duration above 0.
-    """
-    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*(s|m|min|h|d)?", given.strip())
-    if found is None or not float(found[1]):
-        raise ConfigError(f"{option} {given!r} is no time above 0; say it as 90s, 15m or 2h")
-    return float(found[1]) * {"m": 60, "min": 60, "h": 3600, "d": 86400}.get(found[2], 1)
-
-
-def duration(seconds: float) -> str:
-    """Seconds in a readable form: `90 s`, `15 min`, `2 h`."""
-    for size, unit in ((3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"
-
-
-def time_option(flag: str, panel: str = "") -> Option:
-    """A command-line option whose value is a duration with a unit."""
-    return Option(flag, metavar="TIME", panel=panel, read=seconds_of, show=duration)
 
 
 class Limits(Frozen):
@@ -57,7 +30,9 @@ class Limits(Frozen):
         ge=1,
         description="Maximum number of output tokens of one response; sent to the model as its own limit.",
     )
-    max_seconds: float | None = Field(default=None, gt=0, description="Maximum seconds that the agent may take.")
+    max_seconds: Annotated[float | None, time_option("--max-seconds")] = Field(
+        default=None, gt=0, description="Maximum seconds that the agent may take."
+    )
     max_cost: float | None = Field(
         default=None,
         gt=0,

@@ -1,6 +1,7 @@
 """Settings declared once, as a model's fields: name, type, default, description and command-line option."""
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -60,6 +61,31 @@ class OnResume(StrEnum):
 
 FILE_ONLY = Option(is_offered=False)
 """A setting without an option: only files and Python set it."""
+
+
+def seconds_of(option: str, given: str) -> float:
+    """Read a duration as a user writes it: `90`, `90s`, `15m`, `1.5h`; returns seconds.
+
+    Raises:
+        ConfigError: the text is no duration above 0.
+    """
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*(s|m|min|h|d)?", given.strip())
+    if found is None or not float(found[1]):
+        raise ConfigError(f"{option} {given!r} is no time above 0; say it as 90s, 15m or 2h")
+    return float(found[1]) * {"m": 60, "min": 60, "h": 3600, "d": 86400}.get(found[2], 1)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in a readable form: `90 s`, `15 min`, `2 h`."""
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def time_option(flag: str, panel: str = "") -> Option:
+    """A command-line option whose value is a duration with a unit."""
+    return Option(flag, metavar="TIME", panel=panel, read=seconds_of, show=duration)
 
 
 @dataclass(frozen=True, slots=True)

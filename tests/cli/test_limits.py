@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.engine.resumption import used_so_far
-from rollouthub.limits import seconds_of
+from rollouthub.settings import seconds_of
 from rollouthub.store import open_run
 
 from .conftest import Hub, started

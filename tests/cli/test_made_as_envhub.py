@@ -43,10 +43,10 @@ def test_a_lock_is_held_to_and_followed_by_one_of_the_present_name(hub: Hub, mad
 
 def test_a_registry_and_its_signed_bundle_are_read_and_verified(hub: Hub, made: Path) -> None:
     registry = (made / "registry").as_uri()
-    told = hub("info", "lab/words", "--from", registry, "--json", XDG_DATA_HOME=str(made / "home")).json
+    told = hub("info", "lab/words", "--registry", registry, "--json", XDG_DATA_HOME=str(made / "home")).json
     assert DIGEST.removeprefix("sha256:") in json.dumps(told)
     own = {"HOME": str(made / "home"), "XDG_DATA_HOME": str(made / "home"), "XDG_CONFIG_HOME": str(made / "home")}
-    installed = hub("install", "lab/words", "--from", registry, "--json", "-q", **own)
+    installed = hub("install", "lab/words", "--registry", registry, "--json", "-q", **own)
     assert installed.code == 0, installed.err
     assert DIGEST in installed.out
 

@@ -164,7 +164,7 @@ def test_one_more_setting_is_one_field() -> None:
         (("--build-network", "wifi"), "--build-network 'wifi' is no network of a build; say none or bridge"),
         (("--lane", "tram"), "command line: lane = 'tram': Input should be 'direct', 'litellm' or 'tokens'"),
         (("--limit", "0"), "'--limit': Input should be greater than or equal to 1"),
-        (("--max-seconds", "0"), "limits.max_seconds = 0.0: Input should be greater than 0"),
+        (("--max-cost", "0"), "limits.max_cost = 0.0: Input should be greater than 0"),
         (("--locked",), "there is no hub.lock here or in a folder above"),
     ],
 )

@@ -42,7 +42,7 @@ async def test_two_replicas_outlive_a_kill_in_mid_run(pool: Pool, vllm: tuple[st
     program, model = vllm
     given = ("--max-model-len", "2048", "--max-num-seqs", "64")
     tools = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
-    up = ("--name", "tiny", "-n", "2", "--command", program, "--start-seconds", str(START_SECONDS))
+    up = ("--name", "tiny", "-n", "2", "--command", program, "--start-timeout", str(START_SECONDS))
     done = pool.hub("model", "up", model, *up, "--", *given, *tools, timeout=START_SECONDS + 60)
     assert done.code == 0, done.err
     assert [server["state"] for server in pool.servers("tiny")] == ["healthy", "healthy"]

@@ -32,7 +32,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_server_becomes_an_environment_that_runs_at_once(hub: Hub, here: Path) -> None:  # noqa: F811
-    made = hub("import", "mcp", "--out", "new", "--name", "lab/list", "--json", "--", "python", "shopping.py", "l.json")
+    made = hub(
+        "import", "mcp", "--output", "new", "--name", "lab/list", "--json", "--", "python", "shopping.py", "l.json"
+    )
     assert made.code == 0, made.err
     assert (made.json["name"], made.json["tools"], made.json["remarks"]) == ("lab/list", ["put", "show"], [])
     assert made.json["commands"][0] == "hub run new -a null"

@@ -54,7 +54,7 @@ def test_a_name_without_a_namespace_is_told_where_it_ends(hub: Hub, tmp_path: Pa
     made = hub("new", "bills")
     assert "local/bills, which cannot be published" in made.err
     assert "hub new YOUR-NAMESPACE/bills" in made.err
-    said = hub("publish", "./bills", "--to", (tmp_path / "registry").as_uri()).refused()
+    said = hub("publish", "./bills", "--registry", (tmp_path / "registry").as_uri()).refused()
     assert 'name = "YOUR-NAMESPACE/bills"' in said
     assert not (tmp_path / "registry").exists()
     assert hub("new", "acme/others").err == ""

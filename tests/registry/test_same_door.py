@@ -53,7 +53,7 @@ def test_a_preset_with_the_data_it_is_checked_with(people: People, tmp_path: Pat
     (tmp_path / "data").mkdir()
     row = {"question": "What is 2 + 2?", "answer": "Two and two are 4.\n#### 4"}
     (tmp_path / "data" / "test.jsonl").write_text(json.dumps(row) + "\n")
-    people("one", "publish", "gsm8k", "-q", "--check-set", f"data={tmp_path}/data")
+    people("one", "publish", "gsm8k", "-q", "--set", f"data={tmp_path}/data")
     people("other", "install", "rollouthub/gsm8k")
     ran = people("other", "run", "rollouthub/gsm8k", "--set", f"data={tmp_path}/data", "--json", "-q")
     assert json.loads(ran)["mean_reward"] == 1.0
@@ -67,7 +67,7 @@ def test_a_new_package_as_it_is(kind: tuple[str, ...], people: People) -> None:
 
 def test_a_server_of_somebody_elses_once_its_tasks_are_written(people: People, tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text((SHOPPING / "server.py").read_text())
-    made = ("--out", "new", "--name", "lab/list", "--license", "MIT")
+    made = ("--output", "new", "--name", "lab/list", "--license", "MIT")
     people("one", "import", "mcp", *made, "--requirement", "mcp>=1.12,<2", "--", "python", "shop.py", "list.json")
     for file in ("tasks.jsonl", "verify.py"):
         (tmp_path / "new" / file).write_text((SHOPPING / file).read_text())
@@ -78,7 +78,7 @@ def test_imported_tasks_find_themselves_where_they_are_installed(people: People,
     """Without the gate, which needs a container engine: the bundle alone is installed, and lists its tasks."""
     from rollouthub_registry.bundle.bundle import build_bundle
 
-    people("one", "import", "harbor", TASKS, "--out", "new", "--name", "lab/set", "--set", "network=none")
+    people("one", "import", "harbor", TASKS, "--output", "new", "--name", "lab/set", "--set", "network=none")
     bundle = build_bundle(tmp_path / "new", tmp_path)
     people("other", "install", bundle.path, "--unsigned")
     python = next((tmp_path / "other").rglob("bin/python"))

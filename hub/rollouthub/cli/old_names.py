@@ -18,11 +18,23 @@ OLD_COMMANDS: Mapping[str, str] = {
 OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "doctor": {"--ray": "--ray-address"},
     "export": {"--most-pairs": "--max-pairs"},
+    "images build": {"--timeout": "--build-timeout"},
     "import": {"--out": "--output"},
+    "info": {"--from": "--registry"},
+    "install": {"--from": "--registry"},
     "new": {"--dir": "--output"},
-    "publish": {"--out": "--output"},
-    "serve model": {"--address": "--ray-address", "-n": "--replicas"},
+    "publish": {
+        "--check-limit": "--limit",
+        "--check-set": "--set",
+        "--check-split": "--split",
+        "--out": "--output",
+        "--to": "--registry",
+    },
+    "search": {"--from": "--registry"},
+    "serve model": {"--address": "--ray-address", "--start-seconds": "--start-timeout", "-n": "--replicas"},
+    "serve rewards": {"--timeout": "--request-timeout"},
     "trust": {"--forget": "--remove"},
+    "yank": {"--from": "--registry"},
 }
 """Command → earlier option → current option."""
 _LONGEST = 2

@@ -5,8 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from rollouthub.errors import ConfigError
-from rollouthub.limits import time_option
-from rollouthub.settings import FILE_ONLY, Option
+from rollouthub.settings import FILE_ONLY, Option, time_option
 from rollouthub.values import Frozen
 
 PoolName = Literal["local", "ray"]

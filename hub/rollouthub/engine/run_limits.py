@@ -9,9 +9,9 @@ import anyio
 
 from rollouthub.engine.pool_options import RunLimits
 from rollouthub.engine.stop_signal import StopSignal
-from rollouthub.limits import duration
 from rollouthub.rollout import Rollout
 from rollouthub.score import ModelCall
+from rollouthub.settings import duration
 
 logger = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ _README = """\
 ```bash
 hub run {module}.py --agent oracle
 hub check {module}.py
-hub publish . --to REGISTRY             # others: hub install {name}
+hub publish . --registry REGISTRY       # others: hub install {name}
 ```
 
 Where they are installed, their images are built without a network; `--build-network bridge` lifts that.

@@ -9,9 +9,9 @@ import typer
 from rollouthub.cli import completion
 from rollouthub.cli.options import RolesOption
 
-TIME_LIMIT_SECONDS = 900.0
 TimeLimitOption = Annotated[
-    float, typer.Option(min=1, help="With --thorough: seconds for all attacks; those left by then are skipped.")
+    str,
+    typer.Option(metavar="TIME", help="With --thorough: time for all attacks; those left by then are skipped."),
 ]
 ReportOption = Annotated[
     Path | None, typer.Option(metavar="FILE.html", help="With --thorough: write a page that lists what was tried.")
@@ -60,7 +60,7 @@ def check(
             "--thorough", help="Also serve it, and attack it over the network as agents could; takes minutes."
         ),
     ] = False,
-    time_limit: TimeLimitOption = TIME_LIMIT_SECONDS,
+    time_limit: TimeLimitOption = "15m",
     report: ReportOption = None,
     mcp1_python: OldPythonOption = None,
     node_tools: NodeToolsOption = None,
@@ -86,11 +86,13 @@ def check(
     names = {role: str(model) for role, model in assignments(roles or [], "--role").items()}
     asked = CheckRequest(split, limit, seed, assignments(settings or [], "--set"), names, tuple(only or ()))
     if is_thorough:
+        from rollouthub.settings import seconds_of
         from rollouthub_registry.check.thorough.attack_context import Tools
         from rollouthub_registry.check.thorough.thorough_check import ThoroughCheckRequest, thorough_command
 
         tools = Tools(mcp1_python, node_tools, os.environ)
-        raise typer.Exit(thorough_command(ThoroughCheckRequest(environment, asked, time_limit, report, as_json, tools)))
+        seconds = seconds_of("--time-limit", time_limit)
+        raise typer.Exit(thorough_command(ThoroughCheckRequest(environment, asked, seconds, report, as_json, tools)))
     if report is not None:
         raise typer.BadParameter("only with --thorough", param_hint="--report")
     raise typer.Exit(check_command(environment, asked, as_json))

@@ -52,7 +52,7 @@ async def find(urls: Sequence[str], asked: SearchRequest) -> Findings:
         ConfigError: there is no registry to ask.
     """
     if not urls:
-        raise ConfigError("no registry is named; `hub registry add URL` names one, or --from URL for this time")
+        raise ConfigError("no registry is named; `hub registry add URL` names one, or --registry URL for this time")
     found, failures = dict[str, list[Hit]](), dict[str, HubError]()
 
     async def ask(url: str) -> None:

@@ -86,8 +86,8 @@ class Registries:
         if found is None:
             known = f" (there is {', '.join(self.urls)} for others)" if self.entries else ""
             raise ConfigError(
-                f"no registry is named for the namespace {namespace!r}{known}; name one with --from URL, or for good "
-                f"with `hub registry add URL --namespace {namespace}`"
+                f"no registry is named for the namespace {namespace!r}{known}; name one with --registry URL, or for "
+                f"good with `hub registry add URL --namespace {namespace}`"
             )
         return found
 

@@ -78,7 +78,7 @@ class Files:
     def _read_only(self) -> RegistryRefused:
         return RegistryRefused(
             f"{self.url} shows the files of a registry and takes none: publish into its folder with "
-            "--to file:///FOLDER, or serve it with `hub serve registry`"
+            "--registry file:///FOLDER, or serve it with `hub serve registry`"
         )
 
     def _published(self, release: Release) -> OfferedRelease:

@@ -137,7 +137,7 @@ def _address(text: str) -> ConfigError:
     if text.endswith(ARCHIVE):
         return ConfigError(f"{shown} is no file of this machine; download the archive and its statement first")
     return ConfigError(
-        f"{shown} names no environment; write namespace/name --from URL for a package of a registry, or "
+        f"{shown} names no environment; write namespace/name --registry URL for a package of a registry, or "
         "git+https://HOST/REPOSITORY.git@COMMIT"
     )
 

@@ -31,7 +31,7 @@ EnvironmentsArgument = Annotated[
 RegistryOption = Annotated[
     str | None,
     typer.Option(
-        "--from", metavar="URL", help="Install from this registry, not from the one that the namespace comes from."
+        "--registry", metavar="URL", help="Install from this registry, not from the one that the namespace comes from."
     ),
 ]
 LockedOption = Annotated[bool, typer.Option("--locked", help="Install exactly what the nearest hub.lock names.")]

@@ -102,7 +102,7 @@ def _is_same(there: Installation, locked: LockedEnvironment) -> bool:
 async def _brought(locked: LockedEnvironment, url: str | None, bringing: Retrieval) -> VerifiedBundle:
     source = url or locked.source
     if source is None:
-        raise NotAsLocked(f"the lock does not say where {locked.name} came from; name its registry with --from URL")
+        raise NotAsLocked(f"the lock does not say where {locked.name} came from; name its registry with --registry URL")
     release = Release.parse(f"{locked.name}@{locked.version}")
     match parse_source(source):
         case None:

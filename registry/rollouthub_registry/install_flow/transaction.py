@@ -63,7 +63,7 @@ async def install_requested(order: InstallRequest, place: UserFolders, telling: 
     here, url = place.here, None if order.source is None else registry_url(order.source)
     arguments = [parse_argument(text, here, is_package=url is not None) for text in order.arguments]
     if url is not None and (odd := next((each for each in arguments if not isinstance(each, VersionRequest)), None)):
-        raise ConfigError(f"--from names the registry of packages; {odd.source} says itself where it comes from")
+        raise ConfigError(f"--registry names the registry of packages; {odd.source} says itself where it comes from")
     with scratch_folder() as scratch:
         bringing = Retrieval(place, scratch, order.consent, telling)
         steps = [await _step(argument, order, url, bringing) for argument in arguments]
@@ -135,10 +135,10 @@ def source_of(package: PackageName, there: Sequence[Installation], place: UserFo
         raise
     if sources and source not in sources:
         before = sources[0]
-        again = f"--from {before} for the one it came from, or " if "://" in before and " " not in before else ""
+        again = f"--registry {before} for the one it came from, or " if "://" in before and " " not in before else ""
         raise OtherSource(
             f"{package} is installed from {before}, and your registries name {source} for it; a package does not "
-            f"change its source by itself: say {again}--from {source} to take it from there now"
+            f"change its source by itself: say {again}--registry {source} to take it from there now"
         )
     return source
 

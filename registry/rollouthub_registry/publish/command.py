@@ -16,7 +16,7 @@ FolderArgument = Annotated[
 RegistryOption = Annotated[
     str | None,
     typer.Option(
-        "--to",
+        "--registry",
         metavar="URL",
         help="The registry: http(s):// or file://; by default the one that the namespace comes from.",
     ),
@@ -33,18 +33,16 @@ FailingOption = Annotated[
 ]
 SettingsOption = Annotated[
     list[str] | None,
-    typer.Option("--check-set", metavar="KEY=VALUE", help="A setting of the environment for the checks."),
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting of the environment for the checks."),
 ]
-SplitOption = Annotated[
-    str | None, typer.Option("--check-split", help="The split of tasks to check; the first by default.")
-]
-LimitOption = Annotated[int, typer.Option("--check-limit", min=1, help="How many tasks to check with.")]
+SplitOption = Annotated[str | None, typer.Option("--split", help="The split of tasks to check; the first by default.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="How many tasks to check with.")]
 OutputOption = Annotated[
     Path | None,
     typer.Option(
         "-o",
         "--output",
-        metavar="FOLDER",
+        metavar="DIR",
         help="Write the bundle and its statement into this folder; publish nothing.",
     ),
 ]
@@ -78,11 +76,11 @@ def publish(
     from rollouthub_registry.publish.publication import PublishRequest
 
     if to is not None and out is not None:
-        raise ConfigError("--to publishes and -o only writes files; give one of the two")
+        raise ConfigError("--registry publishes and -o only writes files; give one of the two")
     asked = CheckRequest(
         split=split,
         limit=limit,
-        settings=assignments(settings or [], "--check-set"),
+        settings=assignments(settings or [], "--set"),
         roles={role: str(model) for role, model in assignments(roles or [], "--role").items()},
     )
     order = PublishRequest(folder_of(directory), to, asked, tuple(baselines or ()), allow_failing_checks, out, dry_run)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rollouthub.errors import ConfigError
 from rollouthub.plugins.env_toml import FILE_NAME
 from rollouthub_registry.bundle.bundle import Bundle
 from rollouthub_registry.client.address import folder_of, registry_url
@@ -41,10 +40,7 @@ class Destination:
         """
         folder = config_folder(environ)
         if url is None:
-            try:
-                url = Registries.load(folder, environ).source_of(release.package.namespace)
-            except ConfigError as error:
-                raise ConfigError(str(error).replace("--from URL", "--to URL")) from error
+            url = Registries.load(folder, environ).source_of(release.package.namespace)
         url = registry_url(url)
         return cls(url, token_for(url, folder, environ))
 
@@ -109,5 +105,5 @@ class Destination:
         elif isinstance(source, Files) and not isinstance(source, Folder):
             raise RegistryRefused(
                 f"{self.url} shows the files of a registry and takes none: publish into its folder with "
-                "--to file:///FOLDER, or serve it with `hub serve registry`"
+                "--registry file:///FOLDER, or serve it with `hub serve registry`"
             )

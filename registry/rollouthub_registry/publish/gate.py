@@ -104,7 +104,7 @@ async def _tools_of(installation: Installation, asked: CheckRequest) -> tuple[st
                 f"{installation.target} was not up within {SERVE_SECONDS:g} s, and was ended"
             ) from None
         except (UsageError, EpisodeError) as error:
-            said = redact(str(error)).replace(f"{installation.file.parent}/", "").replace("`--set ", "`--check-set ")
+            said = redact(str(error)).replace(f"{installation.file.parent}/", "")
             raise PublishRefused(
                 f"{installation.target} does not start from its bundle: {said}\n{_THERE_ONLY}"
             ) from error

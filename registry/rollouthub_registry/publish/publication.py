@@ -77,7 +77,7 @@ class PublishResult:
     def install(self) -> tuple[str, ...] | None:
         """The command that installs it; None if it was neither published nor written."""
         if self.registry is not None:
-            return ("hub", "install", str(self.release), "--from", self.registry)
+            return ("hub", "install", str(self.release), "--registry", self.registry)
         return ("hub", "install", str(self.bundle)) if self.bundle is not None else None
 
 

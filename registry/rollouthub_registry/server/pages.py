@@ -188,7 +188,7 @@ def _package(shown: Listing, versions: list[Listing], url: str) -> list[Markup]:
 def _install(shown: Listing, versions: list[Listing], url: str) -> Markup:
     """How to install the version; if it is yanked, why not to."""
     if shown.yanked is None:
-        return tag("pre", tag("code", f"hub install {shown.release} --from {url}"))
+        return tag("pre", tag("code", f"hub install {shown.release} --registry {url}"))
     said = f"This version is yanked: {shown.yanked or 'no reason was given.'}"
     where = next((each.release for each in versions if each.is_latest and each.yanked is None), None)
     name = str(where.version) if where is not None else ""

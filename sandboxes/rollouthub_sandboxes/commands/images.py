@@ -36,7 +36,7 @@ def build_image(
         str,
         typer.Option("--build-network", metavar="none|bridge", help="Network that the build's instructions can reach."),
     ] = "bridge",
-    timeout_seconds: Annotated[float, typer.Option("--timeout", min=1, help="Seconds a build may take.")] = 1800.0,
+    timeout: Annotated[str, typer.Option("--build-timeout", metavar="TIME", help="Maximum time of a build.")] = "30m",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Build an image from a folder, unless one of the same content exists.
@@ -48,6 +48,7 @@ def build_image(
     from rollouthub.errors import UsageError
     from rollouthub.event_loop import run_async
     from rollouthub.sandbox import Build
+    from rollouthub.settings import seconds_of
 
     if base == (folder is not None):
         raise UsageError("give a folder to build an image from, or --base for rollouthub's own")
@@ -61,7 +62,7 @@ def build_image(
             dockerfile=dockerfile,
             arguments=given,
             network=build_network(network),
-            timeout_seconds=timeout_seconds,
+            timeout_seconds=seconds_of("--build-timeout", timeout),
         )
     run_async(_build, wanted, tag, as_json)
 

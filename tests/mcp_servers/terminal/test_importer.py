@@ -163,7 +163,7 @@ def test_the_command_tells_what_runs_and_how_to_run_it(folder: Path) -> None:
 
 def test_the_command_writes_what_can_be_published(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "new"
-    asked = [HUB, "import", "harbor", folder, "--out", out, "--name", "lab/set", "--license", "MIT", "--json"]
+    asked = [HUB, "import", "harbor", folder, "--output", out, "--name", "lab/set", "--license", "MIT", "--json"]
     found = subprocess.run(asked, capture_output=True, text=True, check=False)
     assert found.returncode == 1, found.stderr
     told = json.loads(found.stdout)

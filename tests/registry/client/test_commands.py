@@ -82,21 +82,21 @@ def test_the_registry_of_the_environment_is_listed_last(monkeypatch: pytest.Monk
 
 
 def test_a_url_with_a_password_is_not_kept(home: Path) -> None:
-    for words in (["registry", "add"], ["login"], ["search", "--from"]):
+    for words in (["registry", "add"], ["login"], ["search", "--registry"]):
         done = hub(*words, "https://someone:geheim@hub.example")
         assert isinstance(done.error, ConfigError) and "geheim" not in done.complaint
     assert not home.exists() or not list(home.glob("*.toml"))
 
 
 def test_a_search_of_what_is_no_registry_is_a_slip(tmp_path: Path, home: Path) -> None:
-    done = hub("search", "dice", "--from", (tmp_path / "none").as_uri())
+    done = hub("search", "dice", "--registry", (tmp_path / "none").as_uri())
     assert done.code == 2 and "there is no such folder; check the path" in done.err
     for command in (["search"], ["info", "lab/dice"], ["yank", "lab/dice@1.0.0", "--reason", "x"]):
-        assert "the URL of the registry is empty" in hub(*command, "--from", "").complaint
+        assert "the URL of the registry is empty" in hub(*command, "--registry", "").complaint
 
 
 def test_a_search_shows_what_was_found_and_where(folder: Path) -> None:
-    done = hub("search", "luck", "--from", folder.as_uri())
+    done = hub("search", "luck", "--registry", folder.as_uri())
     header, dice, cards = done.out.splitlines()
     assert header.split() == ["environment", "version", "checks", "difficulty", "what", "it", "is", "from"]
     assert dice.split() == ["lab/dice", "1.10.0", "passed", "Throw", "some", "dice.", folder.as_uri()]
@@ -109,12 +109,12 @@ def test_a_search_without_a_registry_says_how_to_name_one() -> None:
 
 
 def test_a_search_that_finds_nothing_says_so(folder: Path) -> None:
-    done = hub("search", "chess", "--from", folder.as_uri())
+    done = hub("search", "chess", "--registry", folder.as_uri())
     assert (done.code, done.out, done.err) == (0, "", "nothing was found\n")
 
 
 def test_a_misspelt_order_is_guessed(folder: Path) -> None:
-    done = hub("search", "--sort", "dowloads", "--from", folder.as_uri())
+    done = hub("search", "--sort", "dowloads", "--registry", folder.as_uri())
     assert isinstance(done.error, UnknownNameError) and "did you mean 'downloads'?" in done.complaint
 
 
@@ -224,7 +224,7 @@ def test_a_package_is_only_ever_told_of_by_its_namespaces_own_registry(
     missing = hub("info", "lab/chess")
     assert isinstance(missing.error, NotPublished)
     assert missing.complaint == f"lab/chess is not published at {folder.as_uri()}"
-    assert hub("info", "lab/chess", "--from", other).code == 0
+    assert hub("info", "lab/chess", "--registry", other).code == 0
 
 
 def test_a_misspelt_package_is_guessed(folder: Path) -> None:
@@ -265,10 +265,10 @@ async def test_a_login_asks_what_the_token_is_for_and_keeps_it(folder: Path, hom
         done = await hub_beside("login", up.url, "--token-stdin", stdin=f"{token}\n")
         assert done.out.endswith(f"is kept for {up.url}: to publish and yank in the namespace lab\n")
         assert token not in done.out + done.err
-        yanked = await hub_beside("yank", "lab/dice@1.0.0", "--reason", "old", "--from", up.url)
+        yanked = await hub_beside("yank", "lab/dice@1.0.0", "--reason", "old", "--registry", up.url)
         assert yanked.code == 0
         assert (await hub_beside("login", up.url, "--logout")).out == f"the token for {up.url} is forgotten\n"
-        refused = await hub_beside("yank", "lab/dice@1.2.0", "--reason", "old", "--from", up.url)
+        refused = await hub_beside("yank", "lab/dice@1.2.0", "--reason", "old", "--registry", up.url)
         assert isinstance(refused.error, TokenRefused) and f"run `hub login {up.url}`" in refused.complaint
 
 

@@ -133,16 +133,16 @@ async def test_text_of_strangers_drives_no_terminal(tmp_path: Path, publisher: P
         offer = publisher.offer("lab/loud", "2.0.0", description="[bold]very[/bold] loud")
         registry.publish(offer.bundle.path, offer.envelope)
     url = (tmp_path / "loud").as_uri()
-    for words in (["info", "lab/loud", "--from", url], ["search", "loud", "--from", url]):
+    for words in (["info", "lab/loud", "--registry", url], ["search", "loud", "--registry", url]):
         done = await hub_beside(*words)
         assert done.code == 0 and "\x1b" not in done.out and "[bold]very[/bold] loud" in done.out
-    assert "[red]no[/red]" in (await hub_beside("info", "lab/loud@1.0.0", "--from", url)).out
+    assert "[red]no[/red]" in (await hub_beside("info", "lab/loud@1.0.0", "--registry", url)).out
 
 
 async def test_a_registry_that_tells_of_another_key_than_signed_is_found_out(folder: Path, home: Path) -> None:
     file = folder / "packages/lab/cards/versions.jsonl"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"key_id": "0" * 64}) + "\n")
-    done = await hub_beside("info", "lab/cards", "--from", folder.as_uri())
+    done = await hub_beside("info", "lab/cards", "--registry", folder.as_uri())
     assert isinstance(done.error, SignatureRefused) and "what was not signed" in done.complaint
 
 

@@ -33,7 +33,9 @@ def test_a_later_registry_gets_nothing_that_an_earlier_one_matches(tmp_path: Pat
 
 
 def test_a_namespace_without_a_registry_is_an_error_that_says_how_to_name_one(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no registry is named for the namespace 'lab'; .*--from URL.*registry add"):
+    with pytest.raises(
+        ConfigError, match=r"no registry is named for the namespace 'lab'; .*--registry URL.*registry add"
+    ):
         Registries.load(tmp_path, {}).source_of("lab")
     add_registry(tmp_path, PUBLIC, ["other"])
     with pytest.raises(ConfigError, match=r"there is https://hub\.example for others"):

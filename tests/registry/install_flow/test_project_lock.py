@@ -20,7 +20,7 @@ WORDS = "lab/words@1.0.0"
 
 def test_a_lock_is_written_kept_and_restored_on_another_machine(user: Machine, lab: Shop, tmp_path: Path) -> None:
     offer = lab.publish("lab/words")
-    user.hub("install", "lab/words", "--from", lab.url)
+    user.hub("install", "lab/words", "--registry", lab.url)
     assert user.hub("lock", "lab/words", "arithmetic", "--json").json["environments"] == ["arithmetic", "lab/words"]
     lock = read_lock(user.project / "hub.lock")
     words, arithmetic = lock.find("lab/words"), lock.find("arithmetic")
@@ -43,10 +43,10 @@ def test_an_install_updates_the_lock_of_its_project(user: Machine, lab: Shop) ->
     lab.publish("lab/words")
     lab.publish("lab/letters")
     user.hub("lock", "arithmetic")
-    user.hub("install", "lab/words", "--from", lab.url, "--no-lock")
+    user.hub("install", "lab/words", "--registry", lab.url, "--no-lock")
     assert [each.name for each in read_lock(user.project / "hub.lock").environments] == ["arithmetic"]
     assert user.hub("lock", "lab/words", "--check").refused("lab/words")
-    user.hub("install", "lab/letters", "--from", lab.url)
+    user.hub("install", "lab/letters", "--registry", lab.url)
     names = [each.name for each in read_lock(user.project / "hub.lock").environments]
     assert names == ["arithmetic", "lab/letters"]
     lab.publish("lab/letters", "1.1.0")
@@ -77,7 +77,7 @@ def test_a_lock_of_another_hub_is_told_refused_or_accepted(tmp_path: Path) -> No
 
 def test_a_check_tells_what_differs(user: Machine, lab: Shop) -> None:
     lab.publish("lab/words")
-    user.hub("install", "lab/words", "--from", lab.url)
+    user.hub("install", "lab/words", "--registry", lab.url)
     user.hub("lock")
     user.hub("remove", "lab/words")
     done = user.hub("lock", "--check")
@@ -86,7 +86,7 @@ def test_a_check_tells_what_differs(user: Machine, lab: Shop) -> None:
 
 def test_a_yanked_version_is_installed_where_a_lock_names_it(user: Machine, lab: Shop) -> None:
     lab.publish("lab/words", passed=False)
-    user.hub("install", "lab/words", "--from", lab.url, "--allow-failing-checks")
+    user.hub("install", "lab/words", "--registry", lab.url, "--allow-failing-checks")
     user.hub("lock")
     user.hub("remove", "lab/words")
     lab.yank(WORDS, "it leaks answers")
@@ -109,7 +109,7 @@ def test_other_bytes_than_the_lock_names_are_refused(user: Machine, lab: Shop, t
 
 def test_a_lock_for_another_python_is_refused(user: Machine, lab: Shop) -> None:
     lab.publish("lab/words")
-    user.hub("install", "lab/words", "--from", lab.url)
+    user.hub("install", "lab/words", "--registry", lab.url)
     user.hub("lock")
     file = user.project / "hub.lock"
     file.write_text(file.read_text().replace('python = "3.', 'python = "2.'))
@@ -118,7 +118,7 @@ def test_a_lock_for_another_python_is_refused(user: Machine, lab: Shop) -> None:
 
 def test_a_lock_of_another_key_or_another_hub_is_refused(user: Machine, lab: Shop) -> None:
     lab.publish("lab/words")
-    user.hub("install", "lab/words", "--from", lab.url)
+    user.hub("install", "lab/words", "--registry", lab.url)
     user.hub("lock", "lab/words", "arithmetic")
     file = user.project / "hub.lock"
     text = file.read_text()

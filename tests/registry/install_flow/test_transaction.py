@@ -13,12 +13,12 @@ WORDS = "lab/words@1.0.0"
 
 def test_a_package_is_installed_and_its_key_is_told_once(user: Machine, lab: Shop) -> None:
     lab.publish("lab/words")
-    first = user.hub("install", "lab/words", "--from", lab.url)
+    first = user.hub("install", "lab/words", "--registry", lab.url)
     assert first.code == 0, first.err
     for word in (WORDS, lab.url, lab.publisher.key_id, "the first key of 'lab'", "MIT", "hub run lab/words"):
         assert word in first.out
     lab.publish("lab/letters")
-    second = user.hub("install", "lab/letters", "--from", lab.url, "--json").json["environments"][0]
+    second = user.hub("install", "lab/letters", "--registry", lab.url, "--json").json["environments"][0]
     assert (second["state"], second["is_new_key"], second["key_id"]) == ("installed", False, lab.publisher.key_id)
     row = user.hub("list", "--json").json["installed"][1]
     assert (row["name"], row["source"], row["key_id"]) == ("lab/words", lab.url, lab.publisher.key_id)
@@ -28,20 +28,20 @@ def test_a_package_is_installed_and_its_key_is_told_once(user: Machine, lab: Sho
 
 def test_a_quiet_installation_prints_nothing(user: Machine, lab: Shop) -> None:
     lab.publish("lab/words")
-    for words in (("install", "lab/words", "--from", lab.url), ("upgrade",)):
+    for words in (("install", "lab/words", "--registry", lab.url), ("upgrade",)):
         done = user.hub(*words, "-q")
         assert (done.code, done.out, done.err) == (0, "", "")
 
 
 def test_what_is_there_is_told_without_asking_anyone(user: Machine, lab: Shop) -> None:
     lab.publish("lab/words")
-    user.hub("install", "lab/words", "--from", lab.url)
+    user.hub("install", "lab/words", "--registry", lab.url)
     shutil.rmtree(lab.root)
     before = user.files()
     for words in ("lab/words", WORDS, "lab/words@^1"):
-        assert user.hub("install", words, "--from", lab.url, "--json").json["environments"][0]["state"] == "present"
+        assert user.hub("install", words, "--registry", lab.url, "--json").json["environments"][0]["state"] == "present"
     assert user.files() == before
-    user.hub("install", "lab/words@latest", "--from", lab.url).refused(str(lab.root))
+    user.hub("install", "lab/words@latest", "--registry", lab.url).refused(str(lab.root))
 
 
 def test_of_several_none_is_installed_where_one_is_refused(user: Machine, lab: Shop) -> None:
@@ -49,9 +49,11 @@ def test_of_several_none_is_installed_where_one_is_refused(user: Machine, lab: S
     lab.publish("lab/letters")
     user.variables()
     before = user.files()
-    user.hub("install", "lab/words", "lab/letters", "lab/wrods", "--from", lab.url).refused("did you mean 'lab/words'?")
+    user.hub("install", "lab/words", "lab/letters", "lab/wrods", "--registry", lab.url).refused(
+        "did you mean 'lab/words'?"
+    )
     assert user.files() == before
-    done = user.hub("install", "lab/words", "lab/letters", "--from", lab.url, "--json").json["environments"]
+    done = user.hub("install", "lab/words", "lab/letters", "--registry", lab.url, "--json").json["environments"]
     assert [each["name"] for each in done] == ["lab/words", "lab/letters"]
 
 
@@ -59,7 +61,7 @@ def test_a_rehearsal_says_what_would_be_and_writes_nothing(user: Machine, lab: S
     offer = lab.publish("lab/words")
     user.variables()
     before = user.files()
-    done = user.hub("install", "lab/words", "--from", lab.url, "--dry-run", "--json").json["environments"][0]
+    done = user.hub("install", "lab/words", "--registry", lab.url, "--dry-run", "--json").json["environments"][0]
     assert (done["state"], done["bundle"], done["is_new_key"]) == ("planned", offer.bundle.digest, True)
     assert user.files() == before
 
@@ -85,7 +87,7 @@ def test_a_folder_is_installed_and_its_bytes_change_only_when_told(user: Machine
 
 def test_a_folder_does_not_pass_for_a_signed_version(user: Machine, lab: Shop, tmp_path: Path) -> None:
     lab.publish("lab/words")
-    user.hub("install", "lab/words", "--from", lab.url)
+    user.hub("install", "lab/words", "--registry", lab.url)
     folder = declared(tmp_path / "words")
     user.hub("install", str(folder), "--reinstall").refused("a version never changes")
     assert user.hub("list", "--json").json["installed"][0]["source"] == lab.url
@@ -95,7 +97,7 @@ def test_a_package_does_not_take_the_place_of_a_folder_by_itself(user: Machine, 
     lab.publish("lab/words", "2.0.0")
     user.hub("install", str(declared(tmp_path / "words")))
     user.hub("install", "lab/words", ROLLOUTHUB_REGISTRY=lab.url).refused(
-        "installed from directory", f"--from {lab.url}"
+        "installed from directory", f"--registry {lab.url}"
     )
 
 
@@ -140,7 +142,7 @@ def test_an_unsigned_archive_is_installed_when_told_but_a_bad_statement_never(
 
 def test_an_upgrade_comes_from_the_same_source_and_keeps_what_was_there(user: Machine, lab: Shop) -> None:
     lab.publish("lab/words")
-    user.hub("install", "lab/words", "--from", lab.url)
+    user.hub("install", "lab/words", "--registry", lab.url)
     assert user.hub("upgrade", "--json").json["environments"][0]["state"] == "present"
     lab.publish("lab/words", "1.1.0")
     lab.publish("lab/words", "2.0.0-rc.1")
@@ -154,7 +156,7 @@ def test_an_upgrade_comes_from_the_same_source_and_keeps_what_was_there(user: Ma
 def test_an_upgrade_goes_on_where_one_of_several_is_refused(user: Machine, lab: Shop) -> None:
     for name in ("lab/letters", "lab/words"):
         lab.publish(name)
-    user.hub("install", "lab/letters", "lab/words", "--from", lab.url)
+    user.hub("install", "lab/letters", "lab/words", "--registry", lab.url)
     lab.publish("lab/letters", "1.1.0", passed=False)
     lab.publish("lab/words", "1.1.0")
     user.hub("upgrade").refused("failed its checks")
@@ -165,9 +167,9 @@ def test_an_upgrade_goes_on_where_one_of_several_is_refused(user: Machine, lab: 
 def test_an_upgrade_stays_within_its_range_and_never_goes_back(user: Machine, lab: Shop) -> None:
     for version in ("1.0.0", "2.0.0"):
         lab.publish("lab/words", version)
-    user.hub("install", "lab/words@2.0.0", "--from", lab.url)
+    user.hub("install", "lab/words@2.0.0", "--registry", lab.url)
     user.hub("upgrade", "lab/words@^1").refused("lab/words@2.0.0 is installed", "`hub install lab/words@1.0.0`")
-    user.hub("install", WORDS, "--from", lab.url)
+    user.hub("install", WORDS, "--registry", lab.url)
     lab.publish("lab/words", "1.1.0")
     planned = user.hub("upgrade", "lab/words@^1", "--dry-run", "--json").json["environments"][0]
     assert (planned["state"], planned["version"], planned["replaced"]) == ("planned", "1.1.0", "1.0.0")
@@ -186,7 +188,7 @@ def test_a_name_too_long_for_a_file_is_refused_in_words(user: Machine) -> None:
 def test_remove_wants_to_know_which_version(user: Machine, lab: Shop) -> None:
     for version in ("1.0.0", "1.1.0", "1.2.0"):
         lab.publish("lab/words", version)
-        user.hub("install", f"lab/words@{version}", "--from", lab.url)
+        user.hub("install", f"lab/words@{version}", "--registry", lab.url)
     user.hub("remove", "lab/words").refused("1.0.0, 1.1.0, 1.2.0", "--all-versions")
     user.hub("remove", "lab/words@3.0.0").refused("1.0.0, 1.1.0, 1.2.0")
     user.hub("remove", "lab/wrods").refused("did you mean 'lab/words'")
@@ -200,7 +202,7 @@ def test_remove_wants_to_know_which_version(user: Machine, lab: Shop) -> None:
 def test_a_damaged_installation_is_named_and_hides_no_other(user: Machine, lab: Shop) -> None:
     lab.publish("lab/words")
     lab.publish("lab/letters")
-    user.hub("install", "lab/words", "lab/letters", "--from", lab.url)
+    user.hub("install", "lab/words", "lab/letters", "--registry", lab.url)
     (damaged,) = user.folder.glob("**/lab/words/1.0.0/installed.json")
     damaged.write_text("{")
     shown = user.hub("list")
@@ -218,19 +220,19 @@ def test_a_damaged_installation_is_named_and_hides_no_other(user: Machine, lab: 
 
 def test_a_damaged_installation_is_mended_by_installing_it_anew(user: Machine, lab: Shop) -> None:
     lab.publish("lab/words")
-    user.hub("install", "lab/words", "--from", lab.url)
+    user.hub("install", "lab/words", "--registry", lab.url)
     (damaged,) = user.folder.glob("**/lab/words/1.0.0/installed.json")
     damaged.write_text("{")
-    user.hub("install", WORDS, "--from", lab.url).refused("--reinstall` puts it right")
-    assert user.hub("install", WORDS, "--from", lab.url, "--reinstall").code == 0
+    user.hub("install", WORDS, "--registry", lab.url).refused("--reinstall` puts it right")
+    assert user.hub("install", WORDS, "--registry", lab.url, "--reinstall").code == 0
     assert [each["name"] for each in user.hub("list", "--json").json["installed"]] == ["lab/words"]
 
 
 def test_a_damaged_version_keeps_no_other_version_away(user: Machine, lab: Shop) -> None:
     lab.publish("lab/words")
-    user.hub("install", "lab/words", "--from", lab.url)
+    user.hub("install", "lab/words", "--registry", lab.url)
     (damaged,) = user.folder.glob("**/lab/words/1.0.0/installed.json")
     damaged.write_text("{")
     lab.publish("lab/words", version="1.1.0")
-    installed = user.hub("install", "lab/words@1.1.0", "--from", lab.url, "--json").json["environments"][0]
+    installed = user.hub("install", "lab/words@1.1.0", "--registry", lab.url, "--json").json["environments"][0]
     assert (installed["state"], installed["version"]) == ("installed", "1.1.0")

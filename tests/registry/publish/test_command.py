@@ -15,7 +15,7 @@ from tests.cli.conftest import (
 from tests.registry.publish.environments import VERIFY, write_environment
 
 STEPS = ("reading", "building", "asking", "installing", "starting", "checking")
-QUICK = ("--check-limit", "1")
+QUICK = ("--limit", "1")
 
 
 def variables(tmp_path: Path) -> dict[str, str]:
@@ -42,12 +42,12 @@ def test_it_says_step_by_step_what_it_does_and_how_to_install_it(
 ) -> None:
     write_environment(tmp_path / "words")
     to = (tmp_path / "hub").as_uri()
-    done = hub("publish", "words", "--to", to, *QUICK, **variables(tmp_path))
+    done = hub("publish", "words", "--registry", to, *QUICK, **variables(tmp_path))
     assert done.code == 0, done.err
     assert all(re.search(rf"✓  {step}.* \d+\.\d s", done.err) for step in (*STEPS, "signing", "publishing"))
     assert f"lab/words@1.0.0 is published at {to}/packages/lab/words/1.0.0" in done.out
-    assert f"hub install lab/words@1.0.0 --from {to}" in done.out
-    again: Any = hub("publish", "words", "--to", to, "--json", **variables(tmp_path)).json
+    assert f"hub install lab/words@1.0.0 --registry {to}" in done.out
+    again: Any = hub("publish", "words", "--registry", to, "--json", **variables(tmp_path)).json
     assert again["was_there"]
     assert re.fullmatch("sha256:[0-9a-f]{64}", again["digest"])
 
@@ -67,16 +67,16 @@ def test_a_failing_check_says_what_failed_and_how_to_mend_it(
 
 def test_what_cannot_be_meant_is_refused(tmp_path: Path, hub: Hub) -> None:  # noqa: F811
     write_environment(tmp_path / "words")
-    assert "give one of the two" in hub("publish", "words", "--to", "file:///x", "--out", "here").refused()
+    assert "give one of the two" in hub("publish", "words", "--registry", "file:///x", "--output", "here").refused()
     assert "no registry is named" in hub("publish", "words", **variables(tmp_path)).refused()
-    assert "begins with none of" in hub("publish", "words", "--to", "ftp://x", **variables(tmp_path)).refused()
+    assert "begins with none of" in hub("publish", "words", "--registry", "ftp://x", **variables(tmp_path)).refused()
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("steps", range(len(STEPS)), ids=STEPS)
 def test_ctrl_c_in_each_step_leaves_nothing(tmp_path: Path, steps: int) -> None:
     write_environment(tmp_path / "words")
-    arguments = ("publish", "words", "--to", (tmp_path / "hub").as_uri())
+    arguments = ("publish", "words", "--registry", (tmp_path / "hub").as_uri())
     with started(tmp_path, *arguments, **variables(tmp_path)) as process:
         assert process.stderr is not None
         for _ in range(steps):

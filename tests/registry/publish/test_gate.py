@@ -83,7 +83,7 @@ def test_a_scaffold_passes_unchanged_and_what_it_does_not_declare_is_missed(
     hub: Hub,  # noqa: F811
 ) -> None:
     assert hub("new", "lab/bills", "-o", tmp_path / "bills").code == 0
-    published = hub("publish", "bills", "--to", (tmp_path / "hub").as_uri(), "--json", timeout=300)
+    published = hub("publish", "bills", "--registry", (tmp_path / "hub").as_uri(), "--json", timeout=300)
     assert published.code == 0, published.err
     assert published.json["checks_passed"]
     source = next((tmp_path / "bills" / "src").rglob("*.py"))

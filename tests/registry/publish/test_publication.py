@@ -61,7 +61,7 @@ def test_an_environment_is_checked_signed_and_published_once(tmp_path: Path, hom
     assert (made.registry, said.digest) == (to, made.digest)
     assert said.predicate.check.passed
     assert said.predicate.tools_digest is not None
-    assert made.install == ("hub", "install", "lab/words@1.0.0", "--from", to)
+    assert made.install == ("hub", "install", "lab/words@1.0.0", "--registry", to)
 
     again = done(order(folder, to=to), home)  # from here on nothing is checked any more: it is known before
     assert again.was_there
@@ -150,7 +150,7 @@ def test_a_rehearsal_publishes_and_writes_nothing(tmp_path: Path, home: Home) ->
 
 
 def test_without_a_registry_for_the_namespace_it_says_how_to_name_one(tmp_path: Path, home: Home) -> None:
-    with pytest.raises(UsageError, match=r"no registry is named for the namespace 'lab'.*--to URL"):
+    with pytest.raises(UsageError, match=r"no registry is named for the namespace 'lab'.*--registry URL"):
         done(order(write_environment(tmp_path / "words")), home)
 
 

@@ -87,7 +87,7 @@ async def test_people_search_read_and_are_not_attacked(tmp_path: Path) -> None:
     told = json.loads(done.stdout)
     assert (told["said"], told["elsewhere"], told["dialogs"], told["overflow"]) == ([], [], 0, [])
     assert told["found"] == ["lab/crosswords"]
-    assert told["install"].strip() == f"hub install lab/crosswords@1.0.0 --from {hub.url}"
+    assert told["install"].strip() == f"hub install lab/crosswords@1.0.0 --registry {hub.url}"
     assert "0.250" in told["baselines"]
     assert "yanked: <b>wrong</b>" in told["notice"] and "Take 1.0.0" in told["notice"]
     assert told["hostile"].startswith("<script>alert(1)</script>") and "\u202e" not in told["hostile"]

@@ -39,7 +39,7 @@ async def test_people_find_an_environment_and_how_to_install_it(tmp_path: Path) 
         listed = await hub.get("/?q=words&sort=hardest&passed=1")
         assert (listed.status, 'href="packages/lab/words"' in listed.body.decode()) == (200, True)
         page = (await hub.get("/packages/lab/words")).body.decode()
-        for shown in ("hub install lab/words@1.1.0 --from", "MIT", "0.750", publisher.key_id, offer.bundle.digest):
+        for shown in ("hub install lab/words@1.1.0 --registry", "MIT", "0.750", publisher.key_id, offer.bundle.digest):
             assert shown in page
         yank = "/envhub/v1/packages/lab/words/1.0.0/yank"
         await hub.ask("POST", yank, json={"reason": "wrong <answers>"}, headers=bearer(token))
@@ -89,7 +89,7 @@ async def test_pages_lead_within_a_registry_that_lies_below_another_place(tmp_pa
         page = (await hub.get("/")).body.decode()
         assert '<base href="/registry/">' in page
         assert await published(hub, Publisher(tmp_path).offer("lab/words"))
-        assert "--from https://example.org/registry<" in (await hub.get("/packages/lab/words")).body.decode()
+        assert "--registry https://example.org/registry<" in (await hub.get("/packages/lab/words")).body.decode()
 
 
 async def test_a_yanked_version_is_not_recommended(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from rollouthub.values import Frozen
 class CompareOptions(Frozen):
     """Options of `hub compare`: the models, and where their runs are stored."""
 
-    model: Annotated[tuple[str, ...], Option(short="-m", metavar="MODEL", names="model")] = Field(
+    model: Annotated[tuple[str, ...], Option(short="-m", names="model")] = Field(
         default=(), description="A model to compare. The first is the baseline."
     )
     base_url: Annotated[tuple[str, ...], Option(metavar="[MODEL=]URL")] = Field(

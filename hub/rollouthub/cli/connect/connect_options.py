@@ -13,7 +13,9 @@ from rollouthub.values import Frozen
 class ConnectOptions(Frozen):
     """Options of `hub connect`: the task, and where the record goes."""
 
-    task: str | None = Field(default=None, description="The task's id; a random task by default.")
+    task: Annotated[str | None, Option(metavar="ID")] = Field(
+        default=None, description="The task's id; a random task by default."
+    )
     output: Annotated[Path | None, Option(short="-o")] = Field(
         default=None,
         description="Where runs are kept, a folder for each start; the user's own store by default.",

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from rollouthub.analysis.estimate import Projection, RunEstimate
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.limits import duration
+from rollouthub.settings import duration
 
 _OPTIONS = {
     "run_limits.max_cost": "--run-cost",

@@ -158,7 +158,7 @@ def retune(
     max_turns: Annotated[int | None, typer.Option(min=1, help="For a rollout: its limit of responses.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="For a rollout: its limit of output tokens.")] = None,
     max_seconds: Annotated[
-        float | None, typer.Option(min=0.001, help="For a rollout: the most seconds its agent may take.")
+        str | None, typer.Option(metavar="TIME", help="For a rollout: the most time its agent may take.")
     ] = None,
     max_cost: Annotated[
         float | None, typer.Option(min=0.0, help="For a rollout: its limit of cost, in US dollars.")
@@ -168,8 +168,10 @@ def retune(
     """Change how many episodes a run plays at a time, or the limits of one rollout, whose record then says so."""
     from rollouthub.cli.live.action import change
     from rollouthub.event_loop import run_async
+    from rollouthub.settings import seconds_of
 
-    given = {"max_turns": max_turns, "max_tokens": max_tokens, "max_seconds": max_seconds, "max_cost": max_cost}
+    seconds = None if max_seconds is None else seconds_of("--max-seconds", max_seconds)
+    given = {"max_turns": max_turns, "max_tokens": max_tokens, "max_seconds": seconds, "max_cost": max_cost}
     limits: dict[str, float | None] = {name: value for name, value in given.items() if value is not None}
     if rollout is None and limits:
         raise UsageError(f"{_option(limits)} is a limit of one rollout: name it (`hub live` lists those in flight)")

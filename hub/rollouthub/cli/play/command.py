@@ -30,7 +30,9 @@ class PlayCommand(SettingsCommand):
 def play(
     ctx: typer.Context,
     environment: EnvironmentArgument,
-    task: Annotated[str | None, typer.Option("--task", help="The task's id; the first task by default.")] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", metavar="ID", help="The task's id; the first task by default.")
+    ] = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Show the task as Markdown, not as the text a model reads.")
     ] = False,

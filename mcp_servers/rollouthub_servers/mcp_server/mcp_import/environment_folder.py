@@ -46,7 +46,7 @@ To do, before others can use it:
 {first}hub run {itself} -a null                       # does it start? nobody does anything: 0.000
 hub run {itself} -a oracle                     # the `reference` of each task plays: 1.000 if all is well
 hub check {itself}                             # may it be published?
-hub publish . --to REGISTRY             # others: hub install {name}
+hub publish . --registry REGISTRY       # others: hub install {name}
 ```
 """
 

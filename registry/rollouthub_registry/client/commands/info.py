@@ -20,7 +20,9 @@ def info(
     package: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME[@RANGE]", help="The package, as namespace/name.")],
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="URL", help="The registry; by default the one that the namespace comes from."),
+        typer.Option(
+            "--registry", metavar="URL", help="The registry; by default the one that the namespace comes from."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -17,7 +17,7 @@ def search(
         typer.Argument(metavar="WORDS", help="Words that must all match; without any, everything is listed."),
     ] = None,
     sources: Annotated[
-        list[str] | None, typer.Option("--from", metavar="URL", help="Search only this registry; repeatable.")
+        list[str] | None, typer.Option("--registry", metavar="URL", help="Search only this registry; repeatable.")
     ] = None,
     sort: Annotated[
         str | None, typer.Option(help="The order: relevance, downloads, updated, name, hardest or easiest.")

@@ -13,7 +13,9 @@ def yank(
     ],
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="URL", help="The registry; by default the one that the namespace comes from."),
+        typer.Option(
+            "--registry", metavar="URL", help="The registry; by default the one that the namespace comes from."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from rollouthub.cli.options import ConfigField
 from rollouthub.cli.serve.served_options import PLACE, AddressesAsJson, PlaneOptions
-from rollouthub.settings import Option
+from rollouthub.settings import Option, time_option
 
 _BOUNDS = "Bounds"
 
@@ -21,10 +21,10 @@ class ServeAgentsOptions(PlaneOptions):
     practice_split: Annotated[str | None, Option(panel=PLACE)] = Field(
         default=None, description="The split that practice uses; by default the first one that is not served."
     )
-    ttl: Annotated[float, Option(panel=_BOUNDS)] = Field(
+    ttl: Annotated[float, time_option("--ttl", _BOUNDS)] = Field(
         default=3600.0, ge=1, description="Seconds after which an episode that was not ended is closed."
     )
-    turn_timeout: Annotated[float, Option(panel=_BOUNDS)] = Field(
+    turn_timeout: Annotated[float, time_option("--turn-timeout", _BOUNDS)] = Field(
         default=600.0,
         gt=0,
         description="Seconds an agent may be silent where seats take turns; past that, it has left its seat.",

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rollouthub.settings import Option
+from rollouthub.settings import Option, time_option
 from rollouthub.values import Frozen
 
 
@@ -38,6 +38,8 @@ class ServeModelOptions(Frozen):
         description="Port of the first server; each further server takes the next one. Free ports by default.",
     )
     restarts: int = Field(default=5, ge=0, description="Restarts in a row that a failed server gets.")
-    start_seconds: float = Field(default=600.0, ge=1, description="Seconds that a server may take to start.")
+    start_seconds: Annotated[float, time_option("--start-timeout")] = Field(
+        default=600.0, ge=1, description="Seconds that a server may take to start."
+    )
     foreground: bool = Field(default=False, description="Run until Ctrl-C, then stop the model's servers.")
     as_json: Annotated[bool, Option("--json")] = Field(default=False, description="Print JSON.")

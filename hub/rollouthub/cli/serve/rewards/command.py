@@ -9,7 +9,7 @@ from pydantic import Field
 from rollouthub.cli.options import ConfigField
 from rollouthub.cli.serve.served_options import PLACE, AddressesAsJson, ListenOptions
 from rollouthub.cli.settings_command import SettingsCommand, given_options, given_settings
-from rollouthub.settings import Option
+from rollouthub.settings import Option, time_option
 
 _PICTURES, _BOUNDS = "Pictures", "Bounds"
 
@@ -34,7 +34,7 @@ class ServeRewardsOptions(ListenOptions):
     image_requests: Annotated[int, Option(panel=_PICTURES)] = Field(
         default=1, ge=1, description="Most requests whose pictures are scored at once."
     )
-    timeout: Annotated[float, Option(panel=_BOUNDS)] = Field(
+    timeout: Annotated[float, time_option("--request-timeout", _BOUNDS)] = Field(
         default=170.0, ge=0.1, description="Most seconds for one request."
     )
     max_requests: Annotated[int, Option(panel=_BOUNDS)] = Field(
