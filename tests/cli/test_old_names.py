@@ -46,6 +46,30 @@ def test_an_old_option_is_the_present_one(hub: Hub, command: str, old: str, now:
     assert in_present_names([*words, f"{old}=x", old, "y", "--", old]) == [*words, f"{now}=x", now, "y", "--", old]
 
 
+@pytest.mark.parametrize(
+    ("old", "now"),
+    [
+        ("trust", "trust list"),
+        ("trust --json", "trust list --json"),
+        ("trust lab", "trust list lab"),
+        ("trust lab KEY OTHER --json", "trust add lab KEY OTHER --json"),
+        ("trust lab --remove", "trust remove lab"),
+        ("trust --forget lab --json", "trust remove lab --json"),
+        ("live events runs/one --json", "live events --run runs/one --json"),
+    ],
+)
+def test_a_command_line_from_before_its_verbs_is_the_present_one(old: str, now: str) -> None:
+    assert in_present_names(old.split()) == in_present_names(now.split()) == now.split()
+
+
+def test_an_old_command_line_does_what_the_present_one_does(hub: Hub, tmp_path: Path) -> None:
+    own, key = {"XDG_CONFIG_HOME": str(tmp_path)}, "1" * 64
+    assert hub("trust", "lab", key, **own).code == 0
+    assert hub("trust", "list", "--json", **own).json == {"namespaces": {"lab": [key]}}
+    assert hub("trust", "lab", "--forget", **own).code == 0
+    assert hub("trust", "--json", **own).json == {"namespaces": {}}
+
+
 def test_an_old_option_does_what_the_present_one_does(hub: Hub, tmp_path: Path) -> None:
     assert hub("new", "acme/one", "--dir", "here").code == 0
     assert hub("new", "acme/two", "-o", "there").code == 0

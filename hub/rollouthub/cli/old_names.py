@@ -33,7 +33,6 @@ OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "search": {"--from": "--registry"},
     "serve model": {"--address": "--ray-address", "--start-seconds": "--start-timeout", "-n": "--replicas"},
     "serve rewards": {"--timeout": "--request-timeout"},
-    "trust": {"--forget": "--remove"},
     "yank": {"--from": "--registry"},
 }
 """Command → earlier option → current option."""
@@ -48,6 +47,10 @@ def in_present_names(words: Sequence[str]) -> list[str]:
         if now := OLD_COMMANDS.get(" ".join(line[:count])):
             line[:count] = now.split()
             break
+    if line[:1] == ["trust"]:
+        return ["trust", *_trust_with_verb(line[1:])]
+    if line[:2] == ["live", "events"] and line[2:] and not line[2].startswith("-"):
+        return ["live", "events", "--run", *line[2:]]
     for count in range(_LONGEST, 0, -1):
         if renamed := OLD_OPTIONS.get(" ".join(line[:count])):
             return [*line[:count], *_with_present_options(line[count:], renamed)]
@@ -61,3 +64,14 @@ def _with_present_options(words: Sequence[str], renamed: Mapping[str, str]) -> l
         name, equals, value = word.partition("=")
         options.append(f"{renamed.get(name, name)}{equals}{value}")
     return [*options, *words[end:]]
+
+
+def _trust_with_verb(words: list[str]) -> list[str]:
+    """`hub trust` before its verbs: it listed, pinned by what was named, and unpinned by an option."""
+    if words and words[0] in ("add", "list", "remove", "--help"):
+        return words
+    rest = [word for word in words if word not in ("--forget", "--remove")]
+    if rest != words:
+        return ["remove", *rest]
+    named = [word for word in words if not word.startswith("-")]
+    return ["add" if len(named) > 1 else "list", *words]

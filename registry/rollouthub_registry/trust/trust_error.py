@@ -18,7 +18,7 @@ class KeyChanged(TrustRefused):
         self.namespace, self.pinned, self.signed = namespace, pinned, signed
         super().__init__(
             f"the key of {namespace!r} changed: it is pinned to {', '.join(pinned)}, and this is signed by {signed}; "
-            f"ask its owner whether that is so, and only then run `hub trust {namespace} {signed}`"
+            f"ask its owner whether that is so, and only then run `hub trust add {namespace} {signed}`"
         )
 
 

@@ -192,9 +192,9 @@ def test_what_is_not_promised_is_told(folder: Path, publisher: Publisher, home: 
 
 def test_a_key_is_told_to_be_the_pinned_one_or_not(folder: Path, publisher: Publisher, home: Path) -> None:
     hub("registry", "add", folder.as_uri())
-    hub("trust", "lab", publisher.key_id)
+    hub("trust", "add", "lab", publisher.key_id)
     assert hub("info", "lab/cards", "--json").json["offered"]["chosen"]["key"] == "pinned"
-    hub("trust", "lab", "0" * 64)
+    hub("trust", "add", "lab", "0" * 64)
     assert "(not the pinned one)" in hub("info", "lab/cards").out
 
 
@@ -246,17 +246,20 @@ def test_a_version_is_yanked_in_a_folder(folder: Path) -> None:
 
 def test_keys_are_pinned_listed_and_forgotten(home: Path) -> None:
     one, two = "1" * 64, "2" * 64
-    assert "no key is pinned yet" in hub("trust").err
-    assert hub("trust", "lab", one).out == f"lab is pinned to {one}\n"
-    assert hub("trust", "lab", two, one, "--json").json == {"namespace": "lab", "keys": [two, one], "before": [one]}
+    assert "no key is pinned yet" in hub("trust", "list").err
+    assert hub("trust", "add", "lab", one).out == f"lab is pinned to {one}\n"
+    assert hub("trust", "add", "lab", two, one, "--json").json == {
+        "namespace": "lab",
+        "keys": [two, one],
+        "before": [one],
+    }
     assert TrustStore(home).pins().namespaces == {"lab": (two, one)}
-    assert hub("trust", "--json").json == {"namespaces": {"lab": [two, one]}}
-    assert "did you mean 'lab'?" in hub("trust", "lap").complaint
-    assert "did you mean 'lab'?" in hub("trust", "lap", "--remove").complaint
-    assert hub("trust", "lab", "--remove").code == 0
+    assert hub("trust", "list", "--json").json == {"namespaces": {"lab": [two, one]}}
+    assert "did you mean 'lab'?" in hub("trust", "list", "lap").complaint
+    assert "did you mean 'lab'?" in hub("trust", "remove", "lap").complaint
+    assert hub("trust", "remove", "lab").code == 0
     assert TrustStore(home).pins().namespaces == {}
-    assert "goes with one NAMESPACE and no keys" in hub("trust", "--remove").complaint
-    assert "no id of a key" in hub("trust", "lab", "geheim").complaint
+    assert "no id of a key" in hub("trust", "add", "lab", "geheim").complaint
 
 
 async def test_a_login_asks_what_the_token_is_for_and_keeps_it(folder: Path, home: Path) -> None:

@@ -141,7 +141,7 @@ def test_what_was_tampered_with_is_not_used(what: str, place: Place) -> None:
 
 def test_a_key_that_is_not_trusted_any_more_is_not_used(place: Place) -> None:
     place.trust.trust("acme", (STRANGER.id,))
-    with pytest.raises(KeyChanged, match=f"the key of 'acme' changed.*hub trust acme {KEY.id}"):
+    with pytest.raises(KeyChanged, match=f"the key of 'acme' changed.*hub trust add acme {KEY.id}"):
         place.installed.verify(place.installation)
     place.trust.trust("acme", (STRANGER.id, KEY.id))
     place.installed.verify(place.installation)

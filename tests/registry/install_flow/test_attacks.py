@@ -115,8 +115,8 @@ def test_a_changed_key_is_refused_until_it_is_trusted(user: Machine, lab: Shop, 
     stranger.publish("lab/words", "1.1.0")
     again = ("install", "lab/words@latest", "--registry", stranger.url)
     key = stranger.publisher.key_id
-    refused(user, *again, says=("the key of 'lab' changed", f"hub trust lab {key}"))
-    user.hub("trust", "lab", key).went_well()
+    refused(user, *again, says=("the key of 'lab' changed", f"hub trust add lab {key}"))
+    user.hub("trust", "add", "lab", key).went_well()
     user.hub(*again).went_well()
     assert user.versions() == [WORDS, "lab/words@1.1.0"]
 

@@ -130,7 +130,7 @@ def test_every_changed_byte_of_an_envelope_is_refused(place: int, change: int) -
 def test_a_changed_key_is_refused_and_the_message_says_what_to_run() -> None:
     pins = Pins(namespaces={"acme": (KEY.id,)})
     verify(envelope(), DIGEST, WORDS, pins)
-    with pytest.raises(KeyChanged, match=f"`hub trust acme {STRANGER.id}`"):
+    with pytest.raises(KeyChanged, match=f"`hub trust add acme {STRANGER.id}`"):
         verify(envelope(key=STRANGER), DIGEST, WORDS, pins)
 
 

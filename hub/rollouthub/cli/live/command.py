@@ -10,7 +10,11 @@ live = typer.Typer(help="List and control the runs in progress, from a script or
 
 Run = Annotated[
     str | None,
-    typer.Option("--run", metavar="RUN", help="A run's directory, its id, or the id's beginning."),
+    typer.Option(
+        "--run",
+        metavar="RUN",
+        help="A run's directory, its id, or the id's beginning; not needed where one run is in progress.",
+    ),
 ]
 Rollout = Annotated[str | None, typer.Argument(metavar="ROLLOUT", help="A rollout in flight, or its id's beginning.")]
 Whole = Annotated[bool, typer.Option("--all", help="Apply to the whole run.")]
@@ -39,12 +43,7 @@ def list_running(
 
 @live.command()
 def events(
-    run: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RUN", help="A run's directory, its id, or the id's beginning; by default the only run in progress."
-        ),
-    ] = None,
+    run: Run = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Follow a run's events, without message texts, until it ends or Ctrl-C."""
