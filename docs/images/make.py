@@ -140,7 +140,7 @@ def make_registry() -> None:
         environment = {**os.environ, **homes, "PATH": f"{HUB.parent}{os.pathsep}{os.environ['PATH']}"}
         for command in PUBLISHED:
             subprocess.run(["sh", "-c", command], cwd=folder, env=environment, check=True)
-        serve = [HUB, "registry", "serve", "my-registry", "--port", REGISTRY.rpartition(":")[2], "--json"]
+        serve = [HUB, "serve", "registry", "my-registry", "--port", REGISTRY.rpartition(":")[2], "--json"]
         with subprocess.Popen(serve, cwd=folder, env=environment, stdout=subprocess.PIPE) as server:
             try:
                 assert server.stdout is not None and server.stdout.readline(), "the registry is not served"
