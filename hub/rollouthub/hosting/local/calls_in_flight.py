@@ -1,7 +1,6 @@
 """The environment's code that runs for the agent: each call has a deadline, and the seal cancels all of them."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from types import TracebackType
 
 import anyio
 
@@ -17,18 +16,19 @@ class CallsInFlight:
         self._scopes: set[anyio.CancelScope] = set()
         self._idle: anyio.Event | None = None
 
-    @contextmanager
-    def cancellable(self, seconds: float) -> Generator[None]:
+    def cancellable(self, seconds: float) -> "CancellableCall":
         """Run the block until its deadline, or until `cancel`; leaving it that way raises no error."""
-        scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
+        return CancellableCall(self, anyio.move_on_after(seconds))
+
+    def add(self, scope: anyio.CancelScope) -> None:
+        """Note a call, which `cancel` cancels by this scope."""
         self._scopes.add(scope)
-        try:
-            with scope, charged(scope):
-                yield
-        finally:
-            self._scopes.discard(scope)
-            if self._idle is not None and not self._scopes:
-                self._idle.set()
+
+    def discard(self, scope: anyio.CancelScope) -> None:
+        """Note that a call has ended."""
+        self._scopes.discard(scope)
+        if self._idle is not None and not self._scopes:
+            self._idle.set()
 
     async def cancel(self, seconds: float) -> bool:
         """Cancel all calls and wait at most `seconds` for their clean-up; False if it took longer."""
@@ -43,3 +43,26 @@ class CallsInFlight:
             return True
         self._scopes.clear()  # given up on: no later step waits for them again
         return False
+
+
+class CancellableCall:
+    """The context of one call: a class, as a generator would cost each tool call more."""
+
+    __slots__ = ("_calls", "_charged", "_scope")
+
+    def __init__(self, calls: CallsInFlight, scope: anyio.CancelScope) -> None:
+        self._calls, self._scope, self._charged = calls, scope, charged(scope)
+
+    def __enter__(self) -> None:
+        self._calls.add(self._scope)
+        self._scope.__enter__()
+        self._charged.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._charged.__exit__()
+        try:
+            return self._scope.__exit__(kind, error, trace)
+        finally:
+            self._calls.discard(self._scope)
