@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints, overload
 
@@ -88,7 +89,10 @@ class ToolSpec:
         Raises:
             ToolError: tells the model which argument is wrong.
         """
-        long = {name: text for name, text in arguments.items() if name in self.texts and _is_long(text)}
+        long: dict[str, Any] = {}
+        for name in self.texts:
+            if name in arguments and _is_long(arguments[name]):
+                long[name] = arguments[name]
         if long:  # megabytes through JSON and back would hold up the loop, and tell nothing
             arguments = {**arguments, **dict.fromkeys(long, "")}
         try:
@@ -99,8 +103,13 @@ class ToolSpec:
             raise ToolError(self._explain(error)) from None
         except PydanticSerializationError as error:  # lone surrogates, endless nesting
             raise ToolError(f"the arguments are not JSON: {error}") from None
-        fields = self.arguments.model_fields
-        return {fields[name].alias or name: getattr(checked, name) for name in checked.model_fields_set} | long
+        names, values = self._names, vars(checked)
+        return {names[field]: values[field] for field in checked.model_fields_set} | long
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """Field of the model → parameter."""
+        return {name: field.alias or name for name, field in self.arguments.model_fields.items()}
 
     def call(self, environment: Any, arguments: dict[str, Any]) -> Awaitable[Any]:
         """Run the tool with parsed arguments."""

@@ -51,4 +51,7 @@ def _read(request: ToolRequest) -> tuple[Any, CallToolResult | None]:
 def is_shallow(value: Any, levels: int) -> bool:
     """Whether a JSON value nests no deeper than the given number of levels."""
     inner: Any = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-    return not inner or (levels > 0 and all(is_shallow(item, levels - 1) for item in inner))
+    if not inner:
+        return True
+    nested: list[Any] = [item for item in inner if isinstance(item, dict | list)]
+    return levels > 0 and (not nested or all(is_shallow(item, levels - 1) for item in nested))

@@ -36,7 +36,9 @@ class ShownMedia:
 
     def returned(self, result: CallToolResult) -> None:
         """Note the media in a tool's result."""
-        self._returned += (block for block in result.content if isinstance(block, ImageContent | AudioContent))
+        for block in result.content:
+            if isinstance(block, ImageContent | AudioContent):
+                self._returned.append(block)
 
     async def show(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Messages about to be shown, with the bytes of their media; files are read here.

@@ -90,7 +90,7 @@ class PlainCalls:
             and length.isdigit()
             and int(length) <= self._most_bytes
             and headers.get(b"content-type", b"").lower().startswith(JSON)
-            and any(kind.partition(b";")[0].strip().lower() == JSON for kind in headers.get(b"accept", b"").split(b","))
+            and _takes_json(headers.get(b"accept", b""))
         )
 
     def _read(self, headers: dict[bytes, bytes], body: bytes) -> _Request | None:
@@ -149,6 +149,13 @@ def _is_plain_meta(raw: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return meta.keys() <= _META and meta[PROTOCOL_VERSION_META_KEY] == _VERSION
+
+
+def _takes_json(accept: bytes) -> bool:
+    """Whether an `Accept` header names JSON; most begin with it."""
+    return accept.startswith(b"application/json,") or any(
+        kind.partition(b";")[0].strip().lower() == JSON for kind in accept.split(b",")
+    )
 
 
 def _words(block: ContentBlock) -> dict[str, str] | None:
