@@ -52,22 +52,22 @@ class OutsideCalls:
         """Turn index → number of calls recorded on the turn that its model did not request."""
         self._count = self._bytes = 0
 
-    def begin(self, name: str, arguments: Mapping[str, Any], size: int) -> OutsideCall:
-        """Find the turn that requested a call; `size` is the size of its arguments in bytes.
+    def begin(self, name: str, arguments: Mapping[str, Any], size: int, encoded: bytes | None = None) -> OutsideCall:
+        """Find the turn that requested a call; `size` is the size of its arguments in bytes, `encoded` their JSON, if
+        at hand.
 
         A call that no turn requested (a model's code may make one) is recorded on the seat's latest turn, or, if no
-        model
-        of this run made that turn, as a turn of its own.
+        model of this run made that turn, as a turn of its own.
 
         Raises:
             EpisodeStop: a limit is reached, or the episode is sealed.
         """
-        call = self._begin(name, arguments, size)
+        call = self._begin(name, arguments, size, encoded)
         self._seat.calls_in_flight += 1
         self._seat.is_waiting = True
         return call
 
-    def _begin(self, name: str, arguments: Mapping[str, Any], size: int) -> OutsideCall:
+    def _begin(self, name: str, arguments: Mapping[str, Any], size: int, encoded: bytes | None) -> OutsideCall:
         seat = self._seat
         if seat.reached not in (None, Stop.CONTEXT_LIMIT):
             raise EpisodeStop(seat.reached)
@@ -85,8 +85,10 @@ class OutsideCalls:
         self._count += 1
         request_id = f"mcp-{self._count}"
         turn = seat.recorder.latest_turn(seat.name)
-        if turn is None or turn.is_said or self._unasked.get(turn.index, 0) >= MOST_UNASKED:
-            recorded = _json(arguments) if self._bytes <= MOST_RECORDED_BYTES else "{}"
+        if turn is None or turn.reply is None or self._unasked.get(turn.index, 0) >= MOST_UNASKED:
+            recorded = "{}"
+            if self._bytes <= MOST_RECORDED_BYTES:
+                recorded = _json(arguments) if encoded is None else encoded.decode()
             request = ToolRequest(id=request_id, name=name, arguments=recorded)
             turn = seat.say_next(Message(role="assistant", tool_requests=(request,)))
         else:
@@ -107,7 +109,7 @@ class OutsideCalls:
         if self._bytes > MOST_RECORDED_BYTES:
             self._seat.recorder.lost.add("tool_calls")
         elif call.turn is not None:
-            self._bytes += len(_text_of(result))
+            self._bytes += sum([len(block.text) for block in result.content if isinstance(block, TextContent)])
             self._seat.tool_calls.note(
                 call.turn, call.request_id, call.name, dict(call.arguments), result, call.started
             )
@@ -134,10 +136,10 @@ class OutsideCalls:
         if not is_shallow(arguments, DEEPEST):
             return text_result(TOO_DEEP, is_error=True)
         try:
-            size = len(msgspec.json.encode(arguments))
+            encoded = msgspec.json.encode(arguments)
         except (ValueError, TypeError):
             return text_result("the arguments cannot be written as JSON", is_error=True)
-        call = self.begin(name, arguments, size)
+        call = self.begin(name, arguments, len(encoded), encoded)
         try:
             result = await self._seat.plane.call_tool(name, arguments)
             self.end(call, result)
@@ -157,14 +159,16 @@ class OutsideCalls:
                 break
             if turn.agent != self._seat.name:
                 continue
-            for request in () if turn.is_said else turn.response.tool_requests:
+            looked_at += 1
+            if turn.reply is None:  # no model requested anything
+                continue
+            for request in turn.response.tool_requests:
                 if (turn.index, request.id) in self._claimed or not _is_called(request.name, name):
                     continue
                 if _parsed(request.arguments) == arguments:
                     return turn, request.id
-                if looked_at == 0 and by_name is None:
+                if looked_at == 1 and by_name is None:
                     by_name = turn, request.id
-            looked_at += 1
         return by_name
 
 

@@ -31,6 +31,7 @@ class OpenTurn:
     """
     response: Message
     reply: ModelReply | None
+    """The model's reply; None if the response comes from no model."""
     sampling: dict[str, object]
     started: float
     seconds: float
@@ -43,11 +44,6 @@ class OpenTurn:
     """Request id → the result of the tool call, as message content."""
 
     @property
-    def is_said(self) -> bool:
-        """Whether the response comes from no model."""
-        return self.reply is None
-
-    @property
     def conversation(self) -> list[Message]:
         """The conversation up to and including the response."""
         turn, later = self, list[Message]()
@@ -58,9 +54,12 @@ class OpenTurn:
 
     def answers(self) -> list[Message]:
         """The results of the turn's tool calls so far, as messages."""
-        requests = self.response.tool_requests
-        found = [(request.id, self.results[request.id]) for request in requests if request.id in self.results]
-        return [Message(role="tool", content=said, tool_call_id=name) for name, said in found]
+        found = self.results
+        return [
+            Message(role="tool", content=found[request.id], tool_call_id=request.id)
+            for request in self.response.tool_requests
+            if request.id in found
+        ]
 
     def close(self) -> Turn:
         """The record of this turn."""
@@ -238,7 +237,10 @@ class Recorder:
 
     def latest_turn(self, seat: str) -> OpenTurn | None:
         """The seat's last turn."""
-        return next((turn for turn in reversed(self.turns) if turn.agent == seat), None)
+        for turn in reversed(self.turns):
+            if turn.agent == seat:
+                return turn
+        return None
 
     def transcript(self, seat: str) -> tuple[Message, ...]:
         """The seat's conversation up to its last complete response."""
