@@ -15,7 +15,7 @@ from rollouthub.errors import EpisodeError, EpisodeStop
 from rollouthub.gateway.model_api.retry_cache import RetryCache
 from rollouthub.gateway.rate_limit import TokenBucket
 from rollouthub.hosting.local.hosted_episode import BROKEN, CLOSED
-from rollouthub.hosting.server.agent_plane import new_user
+from rollouthub.hosting.server.agent_plane import AgentPlaneApp, new_user
 from rollouthub.hosting.server.served_episode import ServedEpisode, ServedSeat
 from rollouthub.hosting.server.server_metrics import Metrics
 from rollouthub.http.asgi import Scope, connection_of
@@ -72,7 +72,7 @@ class ExposedSeat:
     """One seat, reachable by its token."""
 
     def __init__(self, seat: EpisodeSeat, info: EnvironmentInfo, metrics: Metrics, close_seconds: float) -> None:
-        self.seat, self.info = seat, info
+        self.seat = seat
         self.calls = OutsideCalls(seat)
         self.retry_cache = RetryCache()
         self.model_calls = 0
@@ -81,6 +81,8 @@ class ExposedSeat:
         """How many forwarded HTTP requests are being served."""
         self.bucket: TokenBucket | None = None
         """The rate limit of the token; None without one, when only calls in flight are limited."""
+        self.app: AgentPlaneApp | None = None
+        """The MCP application that serves it; None if calls are forwarded to the environment's own server."""
         self.is_over = False
         self._work: set[AbandonableCall] = set()
         self._idle: anyio.Event | None = None
@@ -106,7 +108,7 @@ class ExposedSeat:
         the seat closes.
         """
         connection = connection_of(scope)
-        with anyio.CancelScope() as work:
+        with anyio.move_on_after(None) as work:  # `CancelScope()` would set each up twice
             patience = AbandonableCall(work)
             self._work.add(patience)
             if connection is not None:

@@ -66,17 +66,18 @@ class Gateway:
         exposed = ExposedSeat(seat, info, self.metrics, close_seconds)
         if self._per_second is not None:
             exposed.bucket = TokenBucket(self._per_second)
-        plane = await self.plane_of(info) if exposed.forward_url is None else None
+        if exposed.forward_url is None:
+            exposed.app = await self.plane_of(info)
         try:
             with self._at_its_token(exposed):
                 yield self.address_of(exposed)
         finally:
             with anyio.CancelScope(shield=True):
                 await exposed.end()
-                if plane is not None:
+                if exposed.app is not None:
                     await exposed.served.episode.answered()
                     exposed.served.episode.closed.set()
-                    await plane.retire(exposed.served.episode)
+                    await exposed.app.retire(exposed.served.episode)
 
     def address_of(self, exposed: ExposedSeat) -> SeatAddress:
         """The URLs and the token of a seat."""
@@ -145,9 +146,8 @@ class Gateway:
             self.metrics.calls["refused"] += 1
             await answer(send, 429, BUSY, headers=[(b"retry-after", b"%d" % math.ceil(seconds))])
             return
-        if exposed.forward_url is None:
-            plane = await self.plane_of(exposed.info)
-            await plane.serve_seat(exposed.served, scope, receive, send)
+        if exposed.app is not None:
+            await exposed.app.serve_seat(exposed.served, scope, receive, send)
             return
         refusal = self._guard.refusal(scope)
         if refusal is not None:
