@@ -34,6 +34,7 @@ occupy a connection.
 """
 DRAIN_SECONDS = 1
 _BACKLOG = 2048
+_BLANKS = (b" ", b"\t")
 
 
 class _Protocol(HttpToolsProtocol):
@@ -137,16 +138,23 @@ class _Protocol(HttpToolsProtocol):
             self._is_patient_with_body = is_body
             self._be_patient(BODY_SECONDS if is_body else HEADER_SECONDS)
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Strip white space after a header's value, which is not part of it (RFC 9110, 5.5) and which the parser
-        leaves.
-        """
-        super().on_header(name, value.strip(b" \t"))
-
     def on_headers_complete(self) -> None:
         """Called when the headers are complete; the following body is limited in size by its reader."""
         self._unparsed = None
+        self._strip_headers()
         super().on_headers_complete()
+
+    def _strip_headers(self) -> None:
+        """Strip white space after a header's value, which is not part of it (RFC 9110, 5.5) and which the parser
+        leaves. Done for all at once: a callback for each header would cost every request more.
+        """
+        headers = self.headers
+        for place, (name, value) in enumerate(headers):
+            if value[-1:] in _BLANKS:
+                value = value.strip(b" \t")
+                headers[place] = name, value
+                if name == b"expect" and value.lower() == b"100-continue":
+                    self.expect_100_continue = True
 
     def on_message_complete(self) -> None:
         """Called when the request is complete; the next bytes are headers again."""
