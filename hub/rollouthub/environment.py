@@ -48,6 +48,9 @@ SecretT = TypeVar("SecretT", bound=Secret, covariant=True, default=Secret)
 AnyEnvironment = type["Environment[Any, Any, Any]"]
 
 
+_NO_GROUP = SampleGroup(members=())
+
+
 class Environment(Generic[ConfigT, PublicT, SecretT]):
     """Tasks, tools and a verifier.
 
@@ -114,7 +117,7 @@ class Environment(Generic[ConfigT, PublicT, SecretT]):
         self.sandboxes: SandboxProvider | None = None
         """The provider that `open_sandbox` uses; the host sets it if the configuration is a `SandboxedConfig`."""
         self._sandbox: Sandbox | None = None
-        self.group = SampleGroup(members=())
+        self.group = _NO_GROUP
         """In `verify_group`: the samples' indices, the score of `verify` for each, and the lost samples."""
 
     @classmethod

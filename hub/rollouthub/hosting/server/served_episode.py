@@ -16,6 +16,7 @@ from rollouthub.hosting.local.hosted_episode import CLOSED
 from rollouthub.hosting.local.seat_turns import TURNS_TOLD
 from rollouthub.hosting.local.toolbox import LISTEN
 from rollouthub.hosting.server.event_log import EventLog
+from rollouthub.hosting.server.lazy_event import LazyEvent
 from rollouthub.hosting.server.server_metrics import Metrics
 from rollouthub.protocols import AgentPlane, Episode
 from rollouthub.score import Score, Submission
@@ -41,7 +42,7 @@ class Call:
     def __init__(self, key: object) -> None:
         self.key = key
         """How a later message may name it."""
-        self.scope = anyio.CancelScope()
+        self.scope = anyio.move_on_after(None)  # `CancelScope()` would set each up twice
 
 
 class ServedSeat:
@@ -114,9 +115,9 @@ class ServedEpisode:
         self.in_flight: set[Call] = set()
         self.seats: dict[bytes, ServedSeat] = {}
         """By the digest of their token."""
-        self.ending = anyio.Event()
+        self.ending = LazyEvent()
         """Set to request that the episode be closed."""
-        self.closed = anyio.Event()
+        self.closed = LazyEvent()
         self.close_error: TaskError | None = None
         self.expires_at = expires_at
         self.last_status: EpisodeStatus | None = None
