@@ -314,9 +314,9 @@ class RunReader:
                     "coalesce(sum(json_extract(call.value, '$.prompt_tokens')), 0), "
                     "coalesce(sum(json_extract(call.value, '$.output_tokens')), 0), "
                     "sum(json_extract(call.value, '$.cost')) "
-                    "FROM rollouts, json_each(rollouts.body, ?1) AS call "
-                    "WHERE ?2 IS NULL OR rollouts.environment = ?2 GROUP BY 1",
-                    (path, environment),
+                    "FROM rollouts, json_each(rollouts.body, :path) AS call "
+                    "WHERE :environment IS NULL OR rollouts.environment = :environment GROUP BY 1",
+                    {"path": path, "environment": environment},
                 ):
                     used[role] = used.get(role, RoleUsage()) + RoleUsage(*usage)
         return used

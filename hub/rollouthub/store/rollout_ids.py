@@ -27,9 +27,10 @@ def full_id(connection: Any, wanted: str, directory: Path) -> str:
         listing = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
         raise UsageError(f"{len(names[:3])} or more rollouts begin with {wanted!r}: {listing}; give more of the id")
     near = connection.execute(
-        "SELECT * FROM (SELECT DISTINCT rollout_id FROM rollouts WHERE rollout_id >= ?1 ORDER BY 1 LIMIT ?2) UNION "
-        "SELECT * FROM (SELECT DISTINCT rollout_id FROM rollouts WHERE rollout_id < ?1 ORDER BY 1 DESC LIMIT ?2)",
-        (wanted, _SUGGESTIONS),
+        "SELECT * FROM (SELECT DISTINCT rollout_id FROM rollouts WHERE rollout_id >= :wanted ORDER BY 1 LIMIT :most) "
+        "UNION SELECT * FROM "
+        "(SELECT DISTINCT rollout_id FROM rollouts WHERE rollout_id < :wanted ORDER BY 1 DESC LIMIT :most)",
+        {"wanted": wanted, "most": _SUGGESTIONS},
     )
     names = [name for (name,) in near]
     # Of thousands of ids the nearest three say enough.
