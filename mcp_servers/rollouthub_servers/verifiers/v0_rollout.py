@@ -191,11 +191,8 @@ class Rollout:
             raise RuntimeError(f"the rollout failed: {error!r}; {error.__cause__!r}")
         return state
 
-    def score(self, said: "list[dict[str, Any]]", row: "dict[str, Any] | None" = None) -> "dict[str, Any]":
-        """End it, and have its rubric score it; a rollout that was not begun is played from what was said."""
-        if self._task is None:
-            assert row is not None, "there is nothing to score"
-            self.replay(row, said)
+    def score(self, said: "list[dict[str, Any]]") -> "dict[str, Any]":
+        """End it, and have its rubric score it."""
         state = regrouped(self.ended(), self, said)
         with watched() as failed:
             self._loop.run_until_complete(self._scored(state))

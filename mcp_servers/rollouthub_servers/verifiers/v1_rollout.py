@@ -250,14 +250,16 @@ class TaskRollout:
         self._calls_made = True
         return self._say(AssistantMessage(tool_calls=[ToolCall(id=id, name=name, arguments=arguments)]))
 
-    def score(self, said: "list[dict[str, Any]]", row: "dict[str, Any] | None" = None) -> "dict[str, Any]":
-        """End it, and give what the library's own scoring has recorded; from a transcript where it was not begun."""
-        if self._task is None:
-            assert row is not None, "there is nothing to score"
-            self.begin(row)
-            for message in said:
-                if not self.is_over:
-                    self.answer(message)
+    def replay(self, row: "dict[str, Any]", said: "list[dict[str, Any]]") -> None:
+        """Play a whole transcript; what is left of it when the environment has ended is not heard."""
+        self.begin(row)
+        for message in said:
+            if self.is_over:
+                return
+            self.answer(message)
+
+    def score(self, said: "list[dict[str, Any]]") -> "dict[str, Any]":
+        """End it, and give what the library's own scoring has recorded."""
         if self._asked is not None:
             self._asked.set_result(None)
             self._run()

@@ -87,6 +87,12 @@ def open_session(world: Any) -> Session:
         except Exception as error:
             return {"refused": reason_of(error)}
 
+    replay = _failures_returned(rollout.replay)
+
+    def score(said: Any, row: Any = None) -> Any:
+        failed = None if row is None else replay(row=row, said=said)
+        return failed or rollout.score(said)
+
     return {
         "ready": lambda: None,
         "describe": describe,
@@ -94,7 +100,7 @@ def open_session(world: Any) -> Session:
         "begin": begin,
         "call": _failures_returned(rollout.call),
         "answer": _failures_returned(rollout.answer),
-        "score": rollout.score,
+        "score": score,
         "score_group": world.score_group,
     }
 

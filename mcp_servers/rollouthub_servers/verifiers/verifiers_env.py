@@ -205,7 +205,7 @@ class Verifiers(Environment[VerifiersConfig]):
             async with self._runtime.session() as session:
                 return await self._scored(session, **given, row=self._row)
         except SandboxOverrun as error:
-            if await self._hangs_anyway():
+            if await self._is_never_scored():
                 raise VerifierError(f"the rubric gives no score, whatever was said: {error}") from error
             raise
 
@@ -220,27 +220,29 @@ class Verifiers(Environment[VerifiersConfig]):
             return True
         return isinstance(answer, dict) and "broke" in answer
 
-    async def _hangs_anyway(self) -> bool:
-        """Whether scoring ends a session even if nothing was said."""
-        given: dict[str, Any] = {"said": [], "row": self._row}
+    async def _is_never_scored(self) -> bool:
+        """Whether scoring ends a session, or its code fails, even if nothing was said."""
         try:
             async with self._runtime.session() as session:
-                await session.act("score", seconds=self.config.verify_seconds, what="scoring nothing", **given)
+                await self._scored(session, said=[], row=self._row)
         except SandboxOverrun:
             return True
-        except TaskError:
+        except VerifierError:
             pass
         return False
 
     async def _scored(self, session: ForeignSession, **given: Any) -> Score:
-        """Raises: SandboxOverrun: scoring ended this session alone."""
+        """Raises: SandboxOverrun: scoring ended this session alone, or the transcript made its code fail."""
+        what = "scoring what the agent said"
         try:
-            what = "scoring what the agent said"
-            return score_of(await session.act("score", seconds=self.config.verify_seconds, what=what, **given))
+            answer = await session.act("score", seconds=self.config.verify_seconds, what=what, **given)
         except SandboxOverrun:
             raise
         except TaskError as error:
             raise VerifierError(str(error), retryable=error.retryable) from error
+        if isinstance(answer, dict) and "broke" in answer:
+            raise SandboxOverrun(f"{what} made the environment's code fail: {answer['broke']}")
+        return score_of(answer)
 
     def _spoken(self, submission: Submission) -> Sequence[Message]:
         """What the agent said: what stands before is the environment's, examples of answers included."""

@@ -237,6 +237,14 @@ async def test_words_that_make_the_environments_code_fail_are_the_agents(folder:
         assert await other.seats["agent"].reply([assistant("2")]) == [user("Are you sure?")]
 
 
+async def test_a_transcript_whose_words_make_the_environments_code_fail_is_the_agents(folder: Path) -> None:
+    said = Submission(transcript=(user("What is 1 + 1?"), assistant("2"), user("Are you sure?"), assistant("fail")))
+    async with hosted(folder, "talk") as host:
+        card = await host.find_task("eval", "eval-1", 0)
+        score = await host.score(card, said, seed=0, deadlines=Deadlines())
+    assert score.reward == 0.0 and "KeyError" in (score.feedback or "")
+
+
 @pytest.mark.parametrize("kind", ["fails", "offline"])
 async def test_code_that_fails_whatever_is_said_or_for_want_of_a_service_is_a_fault(folder: Path, kind: str) -> None:
     async with hosted(folder, kind) as host, opened(host) as episode:
