@@ -9,7 +9,7 @@ MOST_ELEMENTS = 300_000
 """Most XML elements of a report that is read."""
 _PIECE = 64 * 2**10
 _CASE = "testcase"
-_TEST_LINE = re.compile(r"^[ \t]*+test_.{0,1000}$", re.MULTILINE)
+_TEST_LINE = re.compile(r"^[ \t]*+(test_\S*+)[ \t](?:.{0,1000}?[ \t])??(ok|[EF])[ \t\r]*+$", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})")
 
 
@@ -68,12 +68,8 @@ def _cases(report: bytes) -> Iterator[ElementTree.Element]:
 
 def sympy_passed(lines: str) -> frozenset[str]:
     """The tests that SymPy's runner reports as `test_name ok`; the last line on a test decides."""
-    found: dict[str, bool] = {}
-    for line in _TEST_LINE.finditer(lines):
-        words = line[0].split()
-        if len(words) > 1 and words[-1] in ("ok", "E", "F"):
-            found[words[0]] = words[-1] == "ok"
-    return frozenset(name for name, is_good in found.items() if is_good)
+    found: dict[str, str] = dict(_TEST_LINE.findall(lines))
+    return frozenset(name for name, result in found.items() if result == "ok")
 
 
 def decoded(name: str) -> str:

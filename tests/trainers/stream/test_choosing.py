@@ -155,7 +155,7 @@ async def test_nothing_is_dropped_as_stale_of_a_trainer_that_lets_the_slow_come_
 async def test_episodes_are_discarded_and_played_again_with_the_new_weights_where_that_is_asked(
     tmp_path: Path,
 ) -> None:
-    async with supplied(tmp_path, model="mock/say?text=done&latency=0..0.1", world={"size": 4}) as supply:
+    async with supplied(tmp_path, model="mock/say?text=done&latency=0..0.3", world={"size": 4}) as supply:
         await anext(supply)
         under_way = supply.stats.in_flight
         assert under_way
