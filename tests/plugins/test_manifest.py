@@ -113,7 +113,7 @@ def test_a_whole_manifest_is_read(tmp_path: Path) -> None:
         (
             'command = ["{python}", "verify.py"]',
             "",
-            ":16: verifier: give exactly one of `command`, `url`; none is there",
+            ":16: verifier: give exactly one of `command`, `url`, `judge`; none is there",
         ),
         ('command = ["{python}", "verify.py"]', 'url = "file:///x"', ":17: verifier.url = 'file:///x': String should"),
         ('easy = "easy.jsonl"\nhard = "hard.jsonl"', "", ":12: the section [tasks] is missing or empty"),

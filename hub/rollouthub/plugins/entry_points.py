@@ -14,11 +14,13 @@ from rollouthub.errors import ConfigError, describe
 
 ENVIRONMENTS, AGENTS = "rollouthub.environments", "rollouthub.agents"
 ADAPTERS = "rollouthub.adapters"
-"""Name → a function that makes an environment class from a manifest. Its arguments are the `Manifest`, the path of the
-manifest's file, and the path of the interpreter that replaces `{python}`.
+"""Section of an env.toml → a function that makes an environment class from a manifest with that section. Its arguments
+are the `Manifest`, the path of the manifest's file, and the path of the interpreter that replaces `{python}`.
 """
 EXPORT_FORMATS = "rollouthub.export_formats"
 """Name → a class without constructor arguments that implements `ExportFormat`."""
+JUDGES = "rollouthub.judges"
+"""Name → a pydantic model of a judge's settings that implements `NamedJudge`."""
 SANDBOXES = "rollouthub.sandboxes"
 """Name → a function without arguments that returns an async context manager, which yields a `SandboxProvider`."""
 TRACKERS = "rollouthub.trackers"

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from rollouthub.environment import AnyEnvironment, Environment
 from rollouthub.errors import ConfigError, UnknownNameError, describe
-from rollouthub.plugins.entry_points import ADAPTERS, ENVIRONMENTS, Plugin, load_plugin, plugins
+from rollouthub.plugins.entry_points import ADAPTERS, ENVIRONMENTS, Plugin, load_plugin, plugins, shipped_plugin
 from rollouthub.plugins.env_toml import FILE_NAME
 from rollouthub.plugins.file_owners import refuse_strangers
 from rollouthub.plugins.manifest import Manifest, PythonSection, load_manifest
@@ -100,10 +100,8 @@ def _from_manifest(file: Path, python: str | None) -> FoundEnvironment:
     manifest = load_manifest(file)
     if manifest.python is not None:
         return _from_python(manifest, manifest.python, file)
-    adapter = plugins(ADAPTERS).get("mcp_server")
-    if adapter is None:
-        raise ConfigError(f"{file}: nothing installed can serve a [server]; reinstall rollouthub")
     assert manifest.server is not None
+    adapter = shipped_plugin(ADAPTERS, "adapter of the section", "server")
     if python is None:
         _require(manifest.server.requirements, file)
     environment = cast(AnyEnvironment, load_plugin(adapter)(manifest, file.resolve(), python or sys.executable))

@@ -1,4 +1,7 @@
-"""`McpServer`: the base of the environment classes made from manifests; an instance is one episode on one server."""
+"""`McpServer`: the base of the environment classes made from manifests; an instance is one episode on one server.
+
+How it is scored is in `server_verifiers`.
+"""
 
 import secrets
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -16,14 +19,14 @@ from rollouthub.event_loop import background_tasks
 from rollouthub.limits import Limits
 from rollouthub.messages import Message
 from rollouthub.plugins.manifest import Manifest, ServerSection, VerifierSection
-from rollouthub.score import CollectedArtifacts, Score, Submission
+from rollouthub.score import CollectedArtifacts
 from rollouthub.task import BadRow, Public, Secret, Task
-from rollouthub_servers.mcp_server.foreign_verifier import ask_command, ask_service, question, read_token
+from rollouthub_servers.mcp_server.foreign_verifier import read_token
 from rollouthub_servers.mcp_server.launch import CONTAINER_WORKDIR, check_engine, launch_of
 from rollouthub_servers.mcp_server.program_place import ProgramPlace
 from rollouthub_servers.mcp_server.results import bounded
 from rollouthub_servers.mcp_server.rows import RowSecret, read_tasks
-from rollouthub_servers.mcp_server.scratch import Scratch, collect, make_scratch, remove, seed, snapshot
+from rollouthub_servers.mcp_server.scratch import Scratch, collect, make_scratch, remove, seed
 from rollouthub_servers.mcp_server.sources import make_ready, rows_of
 from rollouthub_servers.mcp_server.tool_list import PinnedTools, pin
 
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class McpServer(Environment[EnvironmentConfig]):
-    """An environment of a foreign MCP server with its tasks and verifier. `adapt` makes one class per manifest."""
+    """An environment of a foreign MCP server with its tasks, without a verifier."""
 
     checks_arguments = False
     manifest: ClassVar[Manifest]
@@ -49,7 +52,7 @@ class McpServer(Environment[EnvironmentConfig]):
     def __init__(self, task: Task[Public, Secret], config: EnvironmentConfig, seed: int) -> None:
         super().__init__(task, config, seed)
         self._group: TaskGroup | None = None
-        self._scratch: Scratch | None = None
+        self.scratch: Scratch | None = None
         self._connection: Connection | None = None
         self._has_slot = False
         self._is_trusted = False
@@ -142,9 +145,9 @@ class McpServer(Environment[EnvironmentConfig]):
     async def _leave(self) -> None:
         if self._connection is not None:
             await self._connection.finish()
-        if self._scratch is not None:
-            await anyio.to_thread.run_sync(remove, self._scratch.root)
-            self._scratch = None
+        if self.scratch is not None:
+            await anyio.to_thread.run_sync(remove, self.scratch.root)
+            self.scratch = None
         if self._has_slot and self.slots is not None:
             self._has_slot = False
             self.slots.release()
@@ -179,7 +182,7 @@ class McpServer(Environment[EnvironmentConfig]):
         if (url := server.url) is not None:
             token = read_token(server.token_variable, "server.token_variable")
             return Connection(lambda: streamable_http(url, token), wire, self.era, server.call_seconds)
-        scratch = self._scratch = await anyio.to_thread.run_sync(make_scratch, secrets.token_hex(12))
+        scratch = self.scratch = await anyio.to_thread.run_sync(make_scratch, secrets.token_hex(12))
         secret = self.task.secret
         own = secret.folder if isinstance(secret, RowSecret) else None
         chosen = own or server.files
@@ -192,7 +195,7 @@ class McpServer(Environment[EnvironmentConfig]):
     @property
     def _volatile(self) -> str:
         """The scratch folder's path, which differs between episodes and may appear in tool descriptions; else empty."""
-        return str(self._scratch.workdir) if self._scratch is not None and self.server.image is None else ""
+        return str(self.scratch.workdir) if self.scratch is not None and self.server.image is None else ""
 
     def _compare(self, tools: Sequence[Tool]) -> None:
         assert self.pinned is not None
@@ -234,9 +237,9 @@ class McpServer(Environment[EnvironmentConfig]):
 
     async def collect_artifacts(self, max_bytes: int) -> CollectedArtifacts:
         """The files of the scratch folder that the manifest names."""
-        if self._scratch is None or not self.server.artifacts:
+        if self.scratch is None or not self.server.artifacts:
             return CollectedArtifacts()
-        return await anyio.to_thread.run_sync(collect, self._scratch.workdir, self.server.artifacts, max_bytes)
+        return await anyio.to_thread.run_sync(collect, self.scratch.workdir, self.server.artifacts, max_bytes)
 
     def messages(self, seat: str) -> Sequence[Message]:
         """The prompt, with `{workdir}` replaced by the scratch folder's path."""
@@ -252,34 +255,15 @@ class McpServer(Environment[EnvironmentConfig]):
         return bool(task.secret.reference)
 
     def _placed(self, message: Message) -> Message:
-        if self._scratch is None:
+        if self.scratch is None:
             return message
-        workdir = CONTAINER_WORKDIR if self.server.image is not None else str(self._scratch.workdir)
+        workdir = CONTAINER_WORKDIR if self.server.image is not None else str(self.scratch.workdir)
         content = message.content.replace("{workdir}", workdir) if isinstance(message.content, str) else message.content
         requests = tuple(
             request.model_copy(update={"arguments": request.arguments.replace("{workdir}", workdir)})
             for request in message.tool_requests
         )
         return message.model_copy(update={"content": content, "tool_requests": requests})
-
-    async def verify(self, submission: Submission) -> Score:
-        """Ask the verifier, which gets a private copy of the scratch folder."""
-        verifier = self.verifier
-        private = await anyio.to_thread.run_sync(make_scratch, secrets.token_hex(12))
-        try:
-            workdir, skipped = None, []
-            if self._scratch is not None and not verifier.transcripts:
-                workdir = private.workdir
-                skipped = await anyio.to_thread.run_sync(snapshot, self._scratch.workdir, workdir)
-            asked = question(self.task, submission, self.seed, workdir, skipped)
-            if verifier.url is not None:
-                return await ask_service(
-                    verifier, read_token(verifier.token_variable, "verifier.token_variable"), asked
-                )
-            return await ask_command(verifier, self.place, private.home, private.mark, asked)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(remove, private.root)
 
 
 async def _require_engine(engine: str, image: str) -> None:

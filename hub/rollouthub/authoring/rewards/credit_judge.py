@@ -97,8 +97,7 @@ class CreditJudge:
         Raises:
             ValueError: `lowest` is not below `highest`, or a bound is not finite.
         """
-        if not finite(lowest, "lowest") < finite(highest, "highest"):
-            raise ValueError(f"credit from {lowest:g} to {highest:g} is none")
+        check_bounds(lowest, highest)
         self._question = VerdictQuestion(model, retries, timeout_seconds)
         self._criterion, self._lowest, self._highest = criterion, lowest, highest
         self._most = most_characters
@@ -181,6 +180,16 @@ class CreditJudge:
         if not isinstance(words, str) or len(words) > MOST_WORDS:
             raise ValueError(f"the words on {what} must be text of at most {MOST_WORDS:,} characters")
         return Credited(credit=credit, words=storable(words))
+
+
+def check_bounds(lowest: float, highest: float) -> None:
+    """Check the bounds of credit.
+
+    Raises:
+        ValueError: `lowest` is not below `highest`, or a bound is not finite.
+    """
+    if not finite(lowest, "lowest") < finite(highest, "highest"):
+        raise ValueError(f"credit from {lowest:g} to {highest:g} is none")
 
 
 def _seats(turns: Sequence[SubmittedTurn]) -> list[str]:

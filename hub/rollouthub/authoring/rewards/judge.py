@@ -78,14 +78,7 @@ class Judge:
         of the final answer. Text longer than `most_characters` loses its middle, so that no answer is too long to
         judge.
         """
-        if len({each.name for each in criteria}) != len(criteria):
-            raise ValueError(f"two criteria of one name: {', '.join(each.name for each in criteria)}")
-        if not any(each.weight for each in criteria):
-            raise ValueError("a judge needs at least one criterion with a weight other than 0")
-        if votes < 1 or votes % 2 == 0:
-            raise ValueError(f"votes={votes}: an odd number has a majority and a median of its own")
-        if "{answer}" not in template or "{criteria}" not in template:
-            raise ValueError("the judge's template lacks {answer} or {criteria}: it would judge nothing, or by nothing")
+        check_rubric(criteria, votes, template)
         if pass_at is not None:
             finite(pass_at, "pass_at")
         self._question = VerdictQuestion(model, retries, timeout_seconds)
@@ -170,6 +163,23 @@ class Judge:
             feedback="\n".join(verdict.reasoning for verdict in verdicts if verdict.reasoning) or None,
             metrics=agreement,
         )
+
+
+def check_rubric(criteria: Sequence[Criterion], votes: int, template: str) -> None:
+    """Check the settings of a judge.
+
+    Raises:
+        ValueError: there are no criteria, two of one name, all of weight 0, an even number of votes, or a template
+            without the answer.
+    """
+    if len({each.name for each in criteria}) != len(criteria):
+        raise ValueError(f"two criteria of one name: {', '.join(each.name for each in criteria)}")
+    if not any(each.weight for each in criteria):
+        raise ValueError("a judge needs at least one criterion with a weight other than 0")
+    if votes < 1 or votes % 2 == 0:
+        raise ValueError(f"votes={votes}: an odd number has a majority and a median of its own")
+    if "{answer}" not in template or "{criteria}" not in template:
+        raise ValueError("the judge's template lacks {answer} or {criteria}: it would judge nothing, or by nothing")
 
 
 def _names_empty_slot(paragraph: str, blocks: dict[str, str]) -> bool:

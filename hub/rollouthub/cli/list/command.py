@@ -27,6 +27,7 @@ def list_environments(
     from rollouthub.plugins.entry_points import (
         AGENTS,
         EXPORT_FORMATS,
+        JUDGES,
         SANDBOXES,
         TRACKERS,
         TRAINER_ADAPTERS,
@@ -45,6 +46,7 @@ def list_environments(
             ("agents", AGENTS),
             ("export_formats", EXPORT_FORMATS),
             ("trainers", TRAINER_ADAPTERS),
+            ("judges", JUDGES),
             ("sandboxes", SANDBOXES),
             ("importers", IMPORTERS),
             ("trackers", TRACKERS),
@@ -90,6 +92,7 @@ def _show(
     console.print(f"\nagents: {', '.join(others['agents'])}; each environment's own plays unless -a names another")
     console.print(f"export formats: {', '.join(others['export_formats'])} (hub export --to)")
     console.print(f"training systems: {', '.join(others['trainers'])}")
+    console.print(f"judges: {', '.join(others['judges'])} (env.toml, [verifier] judge)")
     console.print(f"sandbox providers: {', '.join(others['sandboxes'])} (--set sandbox=NAME)")
     console.print(f"importers: {', '.join(others['importers'])} (hub import NAME)")
     console.print(f"trackers: {', '.join(others['trackers'])} (hub run --track)")
