@@ -1,7 +1,10 @@
 """`hub compare`: the same tasks by several models, in folders of their own, and what came of it."""
 
+import json
 import signal
 from pathlib import Path
+
+from rollouthub.store import open_run
 
 from .conftest import Hub, started
 
@@ -22,6 +25,25 @@ def test_models_play_the_same_tasks_with_the_same_seeds(hub: Hub, tmp_path: Path
     again = hub("compare", "both/01-mock_solver", "both/02-mock_solver_accuracy_0.5", "--json")
     assert again.json["standings"][1]["difference"] == second["difference"]
     assert "On 12 common tasks" in hub("compare", "both").out
+
+
+def test_what_models_share_is_given_to_each_of_them(hub: Hub, tmp_path: Path) -> None:
+    shared = ("-a", "react", "--agent-set", "max_malformed=5", "--seat", "second=mock/echo@null", "--skip-bad")
+    done = hub("compare", "negotiation", *TWO, *shared, "--limit", "2", "-o", "both", "-q")
+    assert done.code == 0, done.err
+    requests = [json.loads(file.read_text())["request"] for file in sorted((tmp_path / "both").glob("*/resolved.json"))]
+    assert [request["agent_set"] for request in requests] == [{"max_malformed": 5}] * 2
+    assert [request["seats"]["second"]["agent"] for request in requests] == ["null"] * 2
+    assert [request["skip_bad"] for request in requests] == [True] * 2
+
+
+def test_the_environment_s_own_model_is_one_for_all(hub: Hub, tmp_path: Path) -> None:
+    user = ("--set", "user=model", "--role", "user=mock/say?text=###DONE###")
+    done = hub("compare", "customer_service", *TWO, *user, "--limit", "1", "-o", "both", "-q")
+    assert done.code == 0, done.err
+    for directory in sorted((tmp_path / "both").glob("0*")):
+        with open_run(directory) as reader:
+            assert {call.role for rollout in reader.rollouts() for call in rollout.role_calls} == {"user"}
 
 
 def test_one_model_is_no_comparison_and_a_wrong_one_is_met_before_any_plays(hub: Hub, tmp_path: Path) -> None:
@@ -47,6 +69,7 @@ def test_what_is_interrupted_is_kept_and_goes_on(hub: Hub, tmp_path: Path) -> No
         assert any(line.startswith("2/2 ") for line in process.stderr)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
+    assert "has its models" in hub("compare", "--resume", "-o", "both", "--limit", "9").refused()
     done = hub("compare", "--resume", "-o", "both", "--json", "-q")
     assert (done.code, done.json["common"]) == (0, 4)
     assert [standing["scored"] for standing in done.json["standings"]] == [4, 4]

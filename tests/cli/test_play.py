@@ -164,3 +164,12 @@ def test_a_script_fills_in_forms_of_a_task_that_would_drive_a_terminal(tmp_path:
     assert "large 3 ['a']" in done.err
     assert not {"\x1b", "\x07", "\u202e"} & set(done.err)
     assert json.loads((tmp_path / "run" / "resolved.json").read_text())["request"]["tasks"] == ["2"]
+
+
+def test_a_person_plays_one_seat_and_says_who_plays_the_others(tmp_path: Path) -> None:
+    alone = scripted(tmp_path, "", "board_game")
+    assert "--seat second=@oracle" in alone.refused()
+    typed = "move b2\nmove a1\nmove c3\n"
+    done = scripted(tmp_path, typed, "board_game", "--set", "game=tic_tac_toe", "--seat", "second=@oracle", "--json")
+    assert done.json["outcome"] == "scored", done.err
+    assert {turn.agent for turn in played(tmp_path).turns} == {"first", "second"}

@@ -69,8 +69,8 @@ def play_models(given: dict[str, Any], options: CompareOptions, output: Path | N
         raise ConfigError("--resume needs the comparison's folder: add -o DIR")
     credentials = load_credentials(os.environ, Path.cwd())
     if options.resume and output is not None and (output / FILE).is_file():
-        if options.model or given.get("environments"):
-            raise ConfigError(f"the comparison in {output} has its models and environments; leave them out")
+        if options.model or given:
+            raise ConfigError(f"the comparison in {output} has its models, environments and settings; leave them out")
         asked, directory = _read(output), output
     else:
         asked = _asked(given, list(options.model), options.base_url, options.config)
@@ -164,7 +164,7 @@ async def _count(plan: Plan, credentials: Credentials) -> int | None:
         "repeats": 1,
     }
     update |= {"skip_bad": True, "roles": {}, "fallbacks": (), "lane": None, "budget": None, "tasks": ()}
-    update |= {"shuffle": False, "skip": 0, "sample": None}
+    update |= {"shuffle": False, "skip": 0, "sample": None, "seats": {}, "band": None, "chosen": {}, "weights": {}}
     try:
         async with open_plan(make_plan(plan.request.model_copy(update=update)), credentials) as opened:
             return (await opened.count())[0]

@@ -17,30 +17,10 @@ from rollouthub.cli.compare.compare_options import CompareOptions
 
 
 class CompareCommand(SettingsCommand):
-    """`hub compare`: takes the run settings that apply to all models alike."""
+    """`hub compare`: takes every setting of `hub run` that all models share."""
 
     options = CompareOptions
-    taken = (
-        "agent",
-        "split",
-        "repeats",
-        "seed",
-        "set",
-        "tasks",
-        "shuffle",
-        "skip",
-        "sample",
-        "limit",
-        "lane",
-        "budget",
-        "sampling",
-        "limits",
-        "deadlines",
-        "concurrency",
-        "in_process",
-        "served",
-        "track",
-    )
+    left_out = ("environments", "model", "base_url", "fallbacks")
 
 
 @CompareCommand.of

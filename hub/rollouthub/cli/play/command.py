@@ -23,7 +23,7 @@ PATIENT = {"agent": 86400.0, "episode": 90000.0}
 class PlayCommand(SettingsCommand):
     """`hub play`: takes the run settings that apply to one episode played by a person."""
 
-    taken = ("split", "seed", "set", "roles", "limits.max_turns", "limits.max_seconds")
+    taken = ("split", "seed", "set", "roles", "seats", "limits.max_turns", "limits.max_seconds")
 
 
 @PlayCommand.of
