@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from rollouthub.telemetry.trackers.tracker import Ending, Point, TrackedRun
+from rollouthub.telemetry.trackers.tracker import Ending, Point, TrackedRun, needs
 
 EXPERIMENT = "rollouthub"
 """The experiment's name if `MLFLOW_EXPERIMENT_NAME` is not set."""
@@ -41,6 +41,7 @@ class MLflow:
         self.ending = ending
 
 
+@needs("mlflow")
 @contextmanager
 def track(run: TrackedRun) -> Generator[MLflow]:
     """Log a run to MLflow, within the context."""

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from rollouthub.errors import ConfigError, UnknownNameError
-from rollouthub.plugins.entry_points import TRACKERS, load_plugin, plugins
+from rollouthub.plugins.entry_points import TRACKERS, Plugin, load_plugin, plugins
 from rollouthub.plugins.extras import pip_install
 
 Ending = Literal["finished", "interrupted", "failed"]
@@ -57,10 +57,21 @@ class Tracker(Protocol):
 
 
 TrackerFactory = Callable[[TrackedRun], AbstractContextManager[Tracker]]
+FactoryT = TypeVar("FactoryT", bound=Callable[..., Any])
+_PACKAGE = "package"
+"""The attribute of a factory in which `needs` writes."""
 
 
-_NEEDS = {"mlflow": "mlflow", "wandb": "wandb"}
-"""The hub's own trackers that need a package, by name; the extra that installs the package has the same name."""
+def needs(package: str) -> Callable[[FactoryT], FactoryT]:
+    """Declare the package that one of the hub's own trackers imports when it is used; the extra that installs it has
+    the same name.
+    """
+
+    def declaring(factory: FactoryT) -> FactoryT:
+        vars(factory)[_PACKAGE] = package
+        return factory
+
+    return declaring
 
 
 def find_tracker(name: str) -> Callable[[], TrackerFactory]:
@@ -74,18 +85,21 @@ def find_tracker(name: str) -> Callable[[], TrackerFactory]:
     known = plugins(TRACKERS)
     if name not in known:
         raise UnknownNameError("tracker", name, known)
-    if not _has_its_package(name):
+    if known[name].is_shipped and (package := _missing_package(known[name])):
         raise ConfigError(
-            f"the tracker {name!r} needs the package {_NEEDS[name]!r}, which is not installed: "
-            f"{pip_install(name)}, or leave it out (--no-track)"
+            f"the tracker {name!r} needs the package {package!r}, which is not installed: "
+            f"{pip_install(package)}, or leave it out (--no-track)"
         )
     return lambda: load_plugin(known[name])
 
 
 def tracker_packages() -> dict[str, bool]:
     """The hub's own trackers by name, and whether the package of each is installed."""
-    return {name: _has_its_package(name) for name, plugin in plugins(TRACKERS).items() if plugin.is_shipped}
+    return {name: not _missing_package(plugin) for name, plugin in plugins(TRACKERS).items() if plugin.is_shipped}
 
 
-def _has_its_package(name: str) -> bool:
-    return name not in _NEEDS or importlib.util.find_spec(_NEEDS[name]) is not None
+def _missing_package(plugin: Plugin) -> str | None:
+    """The package that a tracker declares, if it is not installed."""
+    factory: Any = load_plugin(plugin)
+    package: str | None = getattr(factory, _PACKAGE, None)
+    return package if package is not None and importlib.util.find_spec(package) is None else None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.errors import ConfigError
-from rollouthub.telemetry.trackers.tracker import Ending, Point, TrackedRun
+from rollouthub.telemetry.trackers.tracker import Ending, Point, TrackedRun, needs
 from rollouthub.text import plain_name
 
 logger = logging.getLogger(__name__)
@@ -43,6 +43,7 @@ class WeightsAndBiases:
         self.ending = ending
 
 
+@needs("wandb")
 @contextmanager
 def track(run: TrackedRun) -> Generator[WeightsAndBiases]:
     """Log a run to W&B, within the context.
