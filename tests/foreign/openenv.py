@@ -31,7 +31,7 @@ from rollouthub.plugins.importers import Identity, ImportSource
 from rollouthub.protocols import EnvironmentHost
 from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
 from rollouthub_servers.foreign_app.app_record import BESIDE, CODE, read_record
-from rollouthub_servers.openenv.openenv_import import OpenEnvImporter
+from rollouthub_servers.openenv.importer import OpenEnvImporter
 from rollouthub_servers.openenv.openenv_record import OpenEnvRecord
 from rollouthub_servers.openenv.shown_fields import shown_text
 from tests.foreign.cpu_time import cpu_seconds

@@ -292,7 +292,7 @@ WITH_PATTERNS = {
     "mcp_servers/rollouthub_servers/nemo_gym/driver.py": _OTHERS,
     "mcp_servers/rollouthub_servers/nemo_gym/gym_rows.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/nemo_gym/server_folder.py": _AUTHORS,
-    "mcp_servers/rollouthub_servers/openenv/openenv_import.py": _AUTHORS,
+    "mcp_servers/rollouthub_servers/openenv/importer.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/openenv/shown_fields.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/reasoning_gym/guard.py": "an expression, in the worker",
     "mcp_servers/rollouthub_servers/step_api/gymnasium_world.py": _OTHERS,

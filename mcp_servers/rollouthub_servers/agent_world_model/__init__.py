@@ -1,6 +1,6 @@
 """AgentWorldModel-1K: generated web applications over SQLite, their endpoints as tools, scored by generated verifiers.
 
-`awm_import` lists scenarios and writes packages; `awm_driver` and `openapi_tools` run in the foreign process, one per
+`importer` lists scenarios and writes packages; `awm_driver` and `openapi_tools` run in the foreign process, one per
 scenario; `awm_environment` is what agents meet.
 """
 

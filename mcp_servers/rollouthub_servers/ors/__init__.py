@@ -1,6 +1,6 @@
 """ORS: servers of the Open Reward Standard, played as they are (`hub import ors`).
 
-`ors_import` starts a server to see what it offers, `ors_record` is what it writes, `ors_environment` plays it.
+`importer` starts a server to see what it offers, `ors_record` is what it writes, `ors_environment` plays it.
 `ors_driver` runs in the server's own Python.
 """
 

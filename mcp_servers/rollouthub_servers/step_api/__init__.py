@@ -1,7 +1,7 @@
 """Step APIs: Gymnasium, TextArena and GEM, played as they are through `reset(seed)` and `step(action)`.
 
 A task is an id of the registry and a seed. `world`, `step_driver` and a module for each library run in the foreign
-process; `registry_import` finds out what can be played, and `environment` plays it.
+process; `importer` finds out what can be played, and `environment` plays it.
 """
 
 from rollouthub_servers.step_api.environment import SharedGame, StepConfig, StepGame

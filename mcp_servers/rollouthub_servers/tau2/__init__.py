@@ -1,6 +1,6 @@
 """τ²-bench: customer service with a simulated user who has tools, too, scored by its own evaluator.
 
-`tau2_import` lists a checkout's tasks and writes packages; `tau2_driver` holds τ²-bench's code, in the foreign process;
+`importer` lists a checkout's tasks and writes packages; `tau2_driver` holds τ²-bench's code, in the foreign process;
 `caller` is who talks to the agent; `tau2_environment` is what agents meet.
 """
 

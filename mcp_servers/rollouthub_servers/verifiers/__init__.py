@@ -1,6 +1,6 @@
 """Environments of the library verifiers, played by its own loop and scored by its own rubric.
 
-`env_source` finds them and what they need, `verifiers_import` writes packages. `verifiers_driver` runs in the foreign
+`env_source` finds them and what they need, `importer` writes packages. `verifiers_driver` runs in the foreign
 process, over `v0_world` (`load_environment`) or `v1_world` (`Taskset`); `verifiers_env` is what agents meet.
 """
 

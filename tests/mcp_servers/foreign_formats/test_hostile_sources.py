@@ -16,7 +16,7 @@ from rollouthub_servers.foreign.package import ImportedPackage
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.foreign_app.app_folder import AppFolder
 from rollouthub_servers.foreign_app.app_record import CODE
-from rollouthub_servers.ors.ors_import import described
+from rollouthub_servers.ors.importer import described
 from rollouthub_servers.ors.ors_record import OrsRecord
 from tests.mcp_servers.containers import TASKS
 

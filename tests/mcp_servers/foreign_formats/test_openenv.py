@@ -23,7 +23,7 @@ from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.foreign_app.app_folder import AppFolder
 from rollouthub_servers.foreign_app.app_record import CODE
 from rollouthub_servers.openenv import OpenEnv, OpenEnvConfig
-from rollouthub_servers.openenv.openenv_import import OpenEnvImporter, described
+from rollouthub_servers.openenv.importer import OpenEnvImporter, described
 from rollouthub_servers.openenv.openenv_record import OpenEnvRecord
 from rollouthub_servers.openenv.shown_fields import cut, is_harmless, is_telling, result_text
 

@@ -22,7 +22,7 @@ from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.foreign_app.app_folder import AppFolder
 from rollouthub_servers.foreign_app.app_record import CODE
 from rollouthub_servers.ors import Ors, OrsConfig, OrsGroups
-from rollouthub_servers.ors.ors_import import OrsImporter, described
+from rollouthub_servers.ors.importer import OrsImporter, described
 from rollouthub_servers.ors.ors_record import OrsRecord
 
 SHAPED = Path(__file__).parent / "shaped_ors"

@@ -20,8 +20,8 @@ from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.step_api import OnePlayer, StepConfig, TwoPlayers
 from rollouthub_servers.step_api.environment import StepGame
 from rollouthub_servers.step_api.games import Catalogue, KnownGame
+from rollouthub_servers.step_api.importer import describe_all, textarena_importer
 from rollouthub_servers.step_api.program import step_program
-from rollouthub_servers.step_api.registry_import import describe_all, textarena_importer
 
 LIBRARY = Path(__file__).parent / "library"
 PROGRAM = replace(step_program("textarena", Path(sys.executable)), path=(LIBRARY,), ping_seconds=2.0)
