@@ -37,6 +37,7 @@ SLOW = (
         "tests/mcp_servers/swe/test_published_data_sets.py::test_a_published_row_is_solved_by_its_patch_and_by_nothing_else"
         "[pytest]"
     ),
+    "tests/plugins/test_environments.py::test_the_reference_passes_and_doing_nothing_does_not[swe]",
     "tests/cli/test_score.py::test_kills_lose_no_line_and_double_none[out.jsonl.gz]",
     "tests/cli/test_attached.py::test_what_cannot_be_met_is_a_clear_refusal",
     "tests/registry/thorough/test_command.py::test_an_interruption_tidies_up_and_tells_what_is_known",

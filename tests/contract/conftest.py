@@ -62,7 +62,10 @@ def make_subject(name: str, folder: Path) -> Subject:
     if name == "workbench":
         return Subject(WORKBENCH)
     if name == "math":
-        rows = [{"problem": f"{n}*7", "answer": str(n * 7), "solution": rf"So \boxed{{{n * 7}}}"} for n in range(1, 4)]
+        rows = [
+            {"problem": f"{n}*7", "question": f"{n}*7", "answer": str(n * 7), "solution": rf"So \boxed{{{n * 7}}}"}
+            for n in range(1, 4)
+        ]
         (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         return Subject("math", {"data": str(folder / "test.jsonl")})
     if name == "code":

@@ -17,7 +17,10 @@ from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.entry_points import AGENTS, ENVIRONMENTS, plugins
 from rollouthub.plugins.environments import FoundEnvironment, find_environment
 from tests.contract.conftest import CONTAINERS, make_subject
+from tests.mcp_servers.conftest import images
 from tests.plugins.stranger import names_of, register
+
+__all__ = ["images"]
 
 STRANGER = "acme/spell"
 
@@ -46,8 +49,14 @@ def found(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def settings(found: FoundEnvironment, folder: Path) -> dict[str, JsonValue]:
-    """What it needs to have tasks on any machine."""
-    return {} if found.name == STRANGER else make_subject(found.name, folder).settings
+    """What it needs to have tasks on any machine; a preset plays rows of the class that it is of."""
+    if found.name == STRANGER:
+        return {}
+    named = (find_environment(name) for name in plugins(ENVIRONMENTS))
+    own = found.name
+    if found.defaults:
+        own = next(each.name for each in named if each.environment is found.environment and not each.defaults)
+    return make_subject(own, folder).settings
 
 
 def test_it_says_what_it_is_and_who_plays_it(found: FoundEnvironment) -> None:
@@ -66,9 +75,8 @@ def test_settings_it_does_not_know_are_refused(found: FoundEnvironment) -> None:
 
 
 def test_the_same_seed_gives_the_same_tasks(found: FoundEnvironment, tmp_path: Path) -> None:
-    if found.defaults:
-        return  # a preset, whose data is elsewhere; its class is among the others
-    config = check_config(found.environment.config_type, settings(found, tmp_path), found.name, "--set")
+    given = {**found.defaults, **settings(found, tmp_path)}
+    config = check_config(found.environment.config_type, given, found.name, "--set")
     host = InProcessHost(found.name, found.environment, config)
     split = found.environment.splits(config)[0]
 
@@ -81,10 +89,10 @@ def test_the_same_seed_gives_the_same_tasks(found: FoundEnvironment, tmp_path: P
 
 
 def test_the_reference_passes_and_doing_nothing_does_not(
-    found: FoundEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    found: FoundEnvironment, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if found.name in CONTAINERS or found.defaults:
-        return  # images are built for tests of their own; a preset's class is among the others
+    if found.name in CONTAINERS:
+        monkeypatch.setenv("ROLLOUTHUB_IMAGES", request.getfixturevalue("images"))
     given: dict[str, Any] = {"set": settings(found, tmp_path), "in_process": True, "limit": 1, "seed": 3}
     monkeypatch.chdir(tmp_path)
     played = [
