@@ -1,7 +1,7 @@
 """DeepScaleR's recipe against any vLLM URL: 8K, 16K and 24K tokens, one policy, validated on AIME 2024.
 
-python examples/deepscaler/train.py --dry-run
-python examples/deepscaler/train.py -m hosted_vllm/NAME --base-url http://HOST:8000/v1 --trainer my_trainer:Trainer
+python examples/deepscaler/train.py --dry-run python examples/deepscaler/train.py -m hosted_vllm/NAME --base-url
+http://HOST:8000/v1 --trainer my_trainer:Trainer
 
 Every step plays 128 problems eight times, learns from them, and puts the checkpoint where it generates. A run that was
 interrupted goes on where it was when the same command is given again.

@@ -1,7 +1,6 @@
 """Teach a model to prefer the better of two answers of a finished run, by its verifier's rewards.
 
-hub run arithmetic -m hosted_vllm/MODEL --repeats 8 -o runs/sums
-hub export runs/sums --to dpo --margin 0.5 -o dpo.jsonl
+hub run arithmetic -m hosted_vllm/MODEL --repeats 8 -o runs/sums hub export runs/sums --to dpo --margin 0.5 -o dpo.jsonl
 python examples/offline/dpo.py dpo.jsonl MODEL out              # needs `trl` and `torch`
 
 A pair's prompt is the common beginning of both conversations, tool results included; TRL renders it and both endings

@@ -1,8 +1,7 @@
 """Fine-tune a model on the best conversations of a finished run.
 
-hub run arithmetic -m hosted_vllm/TEACHER --repeats 4 -o runs/sums
-hub export runs/sums --to sft --passed --best 1 -o sft.jsonl
-python examples/offline/sft.py sft.jsonl MODEL out              # needs `trl` and `torch`
+hub run arithmetic -m hosted_vllm/TEACHER --repeats 4 -o runs/sums hub export runs/sums --to sft --passed --best 1 -o
+sft.jsonl python examples/offline/sft.py sft.jsonl MODEL out              # needs `trl` and `torch`
 
 With `--tokens` on the export the file holds the engine's own ids, and labels on what was sampled alone: then the model
 must be the one that was sampled, or have its tokenizer, and no text is tokenised again. Without, TRL renders the

@@ -275,8 +275,7 @@ class Environment(Generic[ConfigT, PublicT, SecretT]):
 
     def artifacts(self) -> Sequence[str]:
         """Absolute paths of files or folders in its sandbox that are collected when the episode is sealed and stored
-        with
-        the rollout.
+        with the rollout.
         """
         return ()
 
@@ -299,8 +298,7 @@ class Environment(Generic[ConfigT, PublicT, SecretT]):
         """Whether all processes in its sandbox are killed when the agent phase is over.
 
         An environment whose verifier tests processes that the agent left running returns False; it must itself make
-        sure
-        that those processes cannot fake the result.
+        sure that those processes cannot fake the result.
         """
         return True
 
@@ -321,9 +319,8 @@ class Environment(Generic[ConfigT, PublicT, SecretT]):
 
         Runs once, when all samples of the task are over, on an instance of its own without `setup` and `lifespan`: the
         episodes are closed. It has `self.task`, `self.models`, `open_sandbox`, and `self.group`, which holds the score
-        of
-        `verify` for each sample and the lost samples. Its scores replace those of `verify`, which need not be written.
-        Any error it raises is a verifier fault.
+        of `verify` for each sample and the lost samples. Its scores replace those of `verify`, which need not be
+        written. Any error it raises is a verifier fault.
         """
         raise NotImplementedError
 

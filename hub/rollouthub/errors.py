@@ -1,29 +1,20 @@
 """One error tree; the name says which boundary broke.
 
-HubError
-├── UsageError                a request that cannot be done as asked; exit code 2
-│   ├── ConfigError           a configuration key or value
-│   ├── UnknownNameError      a name of an environment, agent, split … that is not registered
-│   ├── DataError             a row of a data file, with file and line
-│   ├── CredentialError       a key that is missing, refused, or kept unsafely
-│   └── RunDirectoryError     a run directory that cannot be used as asked
-├── StoreError                the run store could not write or read (disk full …)
-├── LiveControlError          the socket of a running hub cannot be opened or reached, or refuses
-├── SupplyError               a trainer gets no more rollouts, or weights could not be exchanged
-├── EpisodeError              an episode's boundary broke; becomes the rollout's outcome
-│   ├── TaskError             the environment's own code: setup, a tool, a user turn
-│   │   ├── ServerGone        its server died and cannot be restarted
-│   │   └── WorkerLost        the worker process that played it died
-│   ├── SandboxError          the sandbox of its tools
-│   │   └── SandboxOverrun    a program in it exceeded a limit; the agent's doing, once it acts
-│   ├── ModelError            the model
-│   │   ├── ContextLimitError the conversation no longer fits: a stop
-│   │   ├── OverlongAnswer    the model's answer has too many entries; an agent failure
-│   │   └── BudgetError       the money set aside for the model is spent
-│   ├── AgentError            the agent
-│   └── VerifierError         the verifier
-├── ToolError                 an error that a tool shows the model; never a fault
-└── NotOffered                the environment does not offer what was asked (seed, state, reference)
+HubError ├── UsageError                a request that cannot be done as asked; exit code 2 │   ├── ConfigError
+a configuration key or value │   ├── UnknownNameError      a name of an environment, agent, split … that is not
+registered │   ├── DataError             a row of a data file, with file and line │   ├── CredentialError       a key
+that is missing, refused, or kept unsafely │   └── RunDirectoryError     a run directory that cannot be used as asked
+├── StoreError                the run store could not write or read (disk full …) ├── LiveControlError          the
+socket of a running hub cannot be opened or reached, or refuses ├── SupplyError               a trainer gets no more
+rollouts, or weights could not be exchanged ├── EpisodeError              an episode's boundary broke; becomes the
+rollout's outcome │   ├── TaskError             the environment's own code: setup, a tool, a user turn │   │   ├──
+ServerGone        its server died and cannot be restarted │   │   └── WorkerLost        the worker process that played
+it died │   ├── SandboxError          the sandbox of its tools │   │   └── SandboxOverrun    a program in it exceeded a
+limit; the agent's doing, once it acts │   ├── ModelError            the model │   │   ├── ContextLimitError the
+conversation no longer fits: a stop │   │   ├── OverlongAnswer    the model's answer has too many entries; an agent
+failure │   │   └── BudgetError       the money set aside for the model is spent │   ├── AgentError            the agent
+│   └── VerifierError         the verifier ├── ToolError                 an error that a tool shows the model; never a
+fault └── NotOffered                the environment does not offer what was asked (seed, state, reference)
 
 `EpisodeStop` is not an error: a limit is reached or the episode is sealed, and the episode is scored.
 """

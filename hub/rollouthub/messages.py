@@ -42,8 +42,7 @@ class Media(Frozen):
     """A picture, sound or file, by digest; its bytes are stored once in the run's `media/`.
 
     An object made with `Media.of` also has the content, which stays in this process: it is never serialised, and
-    objects
-    of the same digest and type are equal with or without it.
+    objects of the same digest and type are equal with or without it.
     """
 
     type: Literal["media"] = "media"

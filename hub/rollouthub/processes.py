@@ -5,11 +5,10 @@ Every process of this interpreter is started by `PYTHON` or `HUB`: without `-P`,
 comes first on the import path.
 
 This file is also a program, on the standard library alone, which `guarded` calls: `processes.py GRACE COMMAND
-ARGUMENT…`
-runs one command and leaves no process of it behind. Stdout and stderr are the command's. When stdin ends, or on
-SIGTERM, the command gets SIGTERM, unless GRACE is 0. After GRACE seconds, or when the command has exited, every
-process below is killed, also those that left its session: orphans are reparented to this process, a subreaper. If
-stdin is /dev/null, only SIGTERM ends the command. The exit status is the command's, or 127 if it could not be started.
+ARGUMENT…` runs one command and leaves no process of it behind. Stdout and stderr are the command's. When stdin ends, or
+on SIGTERM, the command gets SIGTERM, unless GRACE is 0. After GRACE seconds, or when the command has exited, every
+process below is killed, also those that left its session: orphans are reparented to this process, a subreaper. If stdin
+is /dev/null, only SIGTERM ends the command. The exit status is the command's, or 127 if it could not be started.
 """
 
 import contextlib

@@ -334,8 +334,7 @@ class Episode(Protocol):
         (`score_group`).
 
         A submission without an answer is completed with the one given to `submit`. One call instead of two, because a
-        remote
-        call costs as much as a tool call.
+        remote call costs as much as a tool call.
 
         Raises:
             VerifierError: there is no score.

@@ -125,8 +125,7 @@ class Usage(Frozen):
 
 BROKEN_OFF = "broken_off"
 """Finish reason of a response whose end was not received: the agent or the model's server disconnected. The part that
-was
-passed on is recorded; its tokens and cost are an estimate.
+was passed on is recorded; its tokens and cost are an estimate.
 """
 
 

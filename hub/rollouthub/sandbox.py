@@ -202,8 +202,7 @@ class Snapshot(Protocol):
         """A snapshot in which these paths, and everything below them, are as in the image.
 
         No program of either takes part, and no link is followed. Restored paths are no longer in `changed`; a folder
-        that
-        differs only in its own date stays there. Returns the snapshot itself if nothing had to be restored.
+        that differs only in its own date stays there. Returns the snapshot itself if nothing had to be restored.
 
         Raises:
             SandboxError: the snapshot cannot be made.
@@ -249,8 +248,7 @@ class Sandbox(Protocol):
 
         At its deadline, and when the caller is cancelled, all its processes are killed and verified dead, `setsid` and
         double-forked children included. Processes left behind on a normal end keep running, unless `keeps_background`
-        is
-        False. `output_bytes` of each stream are kept, half from its beginning and half from its end.
+        is False. `output_bytes` of each stream are kept, half from its beginning and half from its end.
 
         Raises:
             CommandNotStarted: no such program, user or folder.

@@ -63,8 +63,7 @@ class SandboxSpec(Frozen):
     """Whether the root is writable under `hardened`, too; `root-compat` always has a writable one."""
     shown: tuple[str, ...] = ()
     """Files and folders of this machine that process sandboxes see read-only at their own path; a container has only
-    its
-    image's files.
+    its image's files.
     """
     ttl_seconds: float = Field(default=6 * 3600.0, gt=0)
     """Seconds after which the sandbox ends by itself, even if the hub is gone."""

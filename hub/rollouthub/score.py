@@ -93,8 +93,8 @@ class Score(Frozen):
     """Whether the task counts as solved; None if the verifier sets no pass mark."""
     suspect: str | None = None
     """Why the reward may be wrong, for example because it depends on a tool that the agent replaced; None if nothing
-    speaks
-    against it. `reward` is then the lowest plausible one, and the rollout is not trainable unless the user asks for it.
+    speaks against it. `reward` is then the lowest plausible one, and the rollout is not trainable unless the user asks
+    for it.
     """
     components: dict[
         str, Annotated[Component, BeforeValidator(_component, json_schema_input_type=Component | float)]

@@ -1,8 +1,7 @@
 """Makes text of agents, models, tools and servers safe to show, for screens, logs and pages.
 
 `plain` keeps line breaks and all languages, `printable` only characters that every screen draws alike, `one_line` fits
-a
-sentence or a table cell, `escaped` drops nothing. Each takes time proportional to the characters it reads.
+a sentence or a table cell, `escaped` drops nothing. Each takes time proportional to the characters it reads.
 """
 
 import json

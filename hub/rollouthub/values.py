@@ -24,8 +24,7 @@ class Packed(Generic[Number]):
     """An immutable array of 4-byte little-endian numbers in one `bytes` (`raw`); compares and hashes by content.
 
     A list of 65,000 token ids takes megabytes as JSON numbers or Python objects and 260 kB here; comparing prefixes is
-    one
-    `bytes.startswith`.
+    one `bytes.startswith`.
     """
 
     code: ClassVar[str]

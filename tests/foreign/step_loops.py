@@ -2,9 +2,8 @@
 
     python step_loops.py LIBRARY '["id", …]' '[0, 1]' MOST_STEPS '["module", …]' '["absent module", …]'
 
-Runs in the library's virtual environment.
-Prints one JSON line for each id and seed: the actions of a scripted policy, what was seen, and the rewards. Imports
-nothing of the hub. Each game runs in a process of its own.
+Runs in the library's virtual environment. Prints one JSON line for each id and seed: the actions of a scripted policy,
+what was seen, and the rewards. Imports nothing of the hub. Each game runs in a process of its own.
 """
 
 import hashlib

@@ -1,5 +1,5 @@
-"""Run with verl-agent's checkout first on the path: its loop over groups that are judged
-together, and rewards of turns."""
+"""Run with verl-agent's checkout first on the path: its loop over groups that are judged together, and rewards of
+turns."""
 
 import sys
 from importlib import import_module

@@ -170,8 +170,7 @@ def _wall(
     parts: _Parts, amounts: Mapping[str, Projection], request: RunRequest, rollouts: int
 ) -> tuple[Projection, str]:
     """Project the run's time in seconds and name its bound: the work at the planned concurrency plus the longest
-    rollout at the end, or the
-    model's rate limits.
+    rollout at the end, or the model's rate limits.
     """
     side = min(request.concurrency, rollouts)
     durations = array("d")

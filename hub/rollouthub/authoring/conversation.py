@@ -12,8 +12,7 @@ from rollouthub.messages import Message, user
 
 TurnOrder = Literal["alternating", "simultaneous", "free"]
 """`alternating`: one seat after the other; `simultaneous`: all at once, round by round, and a round's messages are
-heard
-after it; `free`: a seat speaks whenever it has new messages.
+heard after it; `free`: a seat speaks whenever it has new messages.
 """
 
 

@@ -89,8 +89,7 @@ async def bring_back(sandbox: Sandbox, state: JsonValue, *, user: str | None = N
     """Make the changes again in a fresh sandbox of the same image.
 
     Files are written before any link is made, so that none is written through a link; paths are removed last, because
-    the
-    agent may have removed the programs that this needs.
+    the agent may have removed the programs that this needs.
 
     Raises:
         AgentError: the changes cannot be made again, for example because the agent broke a folder of programs.

@@ -14,8 +14,7 @@ _AFTER = re.compile(r"[\s\"'`()<>]", re.ASCII)
 
 def submitted_picture(submission: Submission) -> bytes | None:
     """The content of the submitted picture: the last base64 data URL in the answer (or last message), else the last
-    picture in
-    the last message; None if there is neither.
+    picture in the last message; None if there is neither.
 
     Raises:
         ValueError: the data URL holds no base64, or too many bytes.

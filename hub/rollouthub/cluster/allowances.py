@@ -25,8 +25,7 @@ class Allowances:
         """The US dollars by role that a worker may have spent in total; raised when its unspent part runs low.
 
         `spent`: US dollars by role that the worker reports so far. Only half of the rest is divided among all workers
-        at a
-        time, so that losing a worker together with its part takes little of the budget away.
+        at a time, so that losing a worker together with its part takes little of the budget away.
         """
         allowed: dict[str, float] = {}
         for role, parts in self._parts.items():

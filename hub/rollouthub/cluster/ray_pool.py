@@ -93,8 +93,7 @@ class RayPool(QueuedPool):
         """Set the number of workers; surplus ones finish what they play.
 
         The number is kept between one worker for each environment (if each has its own workers) and the most among
-        which the
-        limits per minute can be divided.
+        which the limits per minute can be divided.
         """
         if self._most is not None and workers > self._most:
             logger.warning("the limits of requests and tokens cannot be divided among more than %d workers", self._most)

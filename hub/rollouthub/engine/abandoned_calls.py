@@ -55,8 +55,7 @@ class AbandonableCall:
         complete.
 
         The cancellation is raised after that. The model is asked in the agent's own task: a task of its own for each
-        call
-        would add a tenth to the call's cost.
+        call would add a tenth to the call's cost.
         """
         reply: ModelReply | None = None
         try:

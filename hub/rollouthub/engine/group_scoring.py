@@ -65,8 +65,7 @@ class GroupScoring:
         """`judged` is called with the members that got their verdict, and the model calls that the verdict took.
 
         While `most` verdicts are being computed, `wait` blocks, so that a slow judge slows the run down instead of
-        filling
-        the memory.
+        filling the memory.
         """
         self._writer, self._retries, self._stop, self._tasks = writer, retries, stop, tasks
         self._directory, self._judged, self._most = directory, judged, most

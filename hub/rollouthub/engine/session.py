@@ -28,8 +28,7 @@ from rollouthub.store import RunWriter, open_writer
 
 TaskCount = Literal["planned", "checked", "unread"]
 """Whether a session reads every task before it starts: `planned` to know the number of rollouts, `checked` only to find
-bad rows
-early, `unread` not at all.
+bad rows early, `unread` not at all.
 """
 
 

@@ -23,8 +23,7 @@ Retrying = Literal["queued", "waiting", "over", "on_demand", "unknown"]
 """The answer to a request to retry a sample.
 
 `queued`: it will be retried; `waiting`: it is to be played anyway; `over`: the run starts nothing more; `on_demand`:
-the
-caller decides what is played; `unknown`: no sample of this id is known to have ended without a result.
+the caller decides what is played; `unknown`: no sample of this id is known to have ended without a result.
 """
 
 

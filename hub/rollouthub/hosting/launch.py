@@ -45,8 +45,7 @@ class ServeOrder(Frozen):
     config: dict[str, JsonValue] = {}
     is_strangers: bool = False
     """Whether the environment was installed from a bundle: its images are then built without a network, unless `config`
-    says
-    otherwise.
+    says otherwise.
     """
     roles: dict[str, RoleEndpoint] = {}
     control_token: str = Field(repr=False)

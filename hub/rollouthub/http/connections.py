@@ -22,9 +22,8 @@ def most_connections() -> int:
     """The maximum number of connections that the listeners of this process may have at once.
 
     It is derived from the limit of open files, beyond which nothing works any more. A connection from a sandbox may
-    pass
-    through a second socket of this process, so each counts as two; a quarter of the limit is left to models, stores and
-    environments.
+    pass through a second socket of this process, so each counts as two; a quarter of the limit is left to models,
+    stores and environments.
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_CONNECTIONS if files < 0 else min(files * 3 // 8, MOST_CONNECTIONS)

@@ -29,8 +29,7 @@ def pip_install(extra: str) -> str:
     """Return the pip command that installs an extra of the hub.
 
     It is `pip install 'rollouthub[litellm]'`, or `pip install -e '.[litellm]'` where the hub is installed in place from
-    a
-    clone; outside the clone the command names the clone's path.
+    a clone; outside the clone the command names the clone's path.
     """
     clone = _clone()
     if clone is None:

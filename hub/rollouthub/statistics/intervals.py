@@ -83,12 +83,9 @@ class TaskMeans:
         """Wilson's interval at the effective number of trials.
 
         That number is the trials divided by their design effect, at most the trials, corrected for the degrees of
-        freedom of
-        few tasks (Korn and Graubard 1998; Wilson's form as recommended by Franco et al. 2019,
-        doi:10.1093/jssam/smy019). With
-        one trial per task it is the plain Wilson interval. Where all trials agree the design effect is unknown, and
-        each task
-        counts as one trial.
+        freedom of few tasks (Korn and Graubard 1998; Wilson's form as recommended by Franco et al. 2019,
+        doi:10.1093/jssam/smy019). With one trial per task it is the plain Wilson interval. Where all trials agree the
+        design effect is unknown, and each task counts as one trial.
         """
         variance = self.squares / self.tasks
         binomial = share * (1.0 - share)

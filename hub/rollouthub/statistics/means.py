@@ -136,8 +136,7 @@ class RunningMeans(RewardMeans):
         """Mean reward over scored rollouts and agent failures, the latter at the floor; None without any.
 
         Infrastructure failures (model, environment, sandbox, verifier) and cancelled rollouts say nothing about the
-        agent and
-        are left out.
+        agent and are left out.
         """
         failures = self.kinds.get("agent_failure", 0)
         count = self.scored + failures

@@ -126,8 +126,8 @@ def summarise_groups(groups: Iterable[GroupCounts], ks: Sequence[int] | None = N
     """Compute pass@k, avg@k and means, with intervals, per environment and overall; the groups are read once.
 
     A task counts at k when it has k samples (scored for avg@k, with pass or fail for pass@k); other tasks are left out
-    and
-    counted as `excluded`. `ks` defaults to the powers of two up to the number of repeats. All tasks have equal weight.
+    and counted as `excluded`. `ks` defaults to the powers of two up to the number of repeats. All tasks have equal
+    weight.
 
     Raises:
         ValueError: a k is below 1, or given twice.

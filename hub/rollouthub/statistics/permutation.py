@@ -30,13 +30,10 @@ def permutation_test(first: Sequence[float], second: Sequence[float]) -> Chance 
     """Two-sided test of the difference of two means; None where one side has no reward.
 
     Under the null hypothesis every assignment of the rewards to the two sides is equally likely (Fisher 1935, Pitman
-    1937).
-    p is the share of assignments whose means differ at least as much as observed. It is exact for rewards with two
-    values
-    (the hypergeometric distribution), and for any rewards up to `MOST_EXACT` of them. Beyond that, `DRAWS` assignments
-    are
-    sampled with a fixed seed, and p is (hits + 1) / (draws + 1), which does not understate it (Phipson and Smyth 2010,
-    doi:10.2202/1544-6115.1585).
+    1937). p is the share of assignments whose means differ at least as much as observed. It is exact for rewards with
+    two values (the hypergeometric distribution), and for any rewards up to `MOST_EXACT` of them. Beyond that, `DRAWS`
+    assignments are sampled with a fixed seed, and p is (hits + 1) / (draws + 1), which does not understate it (Phipson
+    and Smyth 2010, doi:10.2202/1544-6115.1585).
     """
     few, pooled = min(first, second, key=len), sorted([*first, *second])
     size = len(few)
@@ -77,8 +74,7 @@ class _TwoValues:
 
 class _AnyValues:
     """Counts the ways to choose a number of rewards without enumerating them: the rewards are split in two halves,
-    whose subset sums are
-    sorted by subset size (Horowitz and Sahni 1974).
+    whose subset sums are sorted by subset size (Horowitz and Sahni 1974).
     """
 
     def __init__(self, pooled: Sequence[float], size: int) -> None:
@@ -113,8 +109,7 @@ def adjusted(ps: Sequence[float]) -> list[float]:
     """Return p-values adjusted for their number, to control the false discovery rate (Benjamini and Hochberg 1995).
 
     Among the tests whose adjusted value is at most a level, the expected share of false positives is at most that
-    level,
-    for independent tests.
+    level, for independent tests.
     """
     order = sorted(range(len(ps)), key=lambda place: ps[place], reverse=True)
     found = [1.0] * len(ps)

@@ -127,8 +127,7 @@ def defend(connection: sqlite3.Connection, size: int) -> Callable[[], None]:
     """Protect a reader from an untrusted database: the database may not run SQL of its own, and reading is limited.
 
     Pages can be linked so that a small file has endless rows, or values of a gigabyte. Reading is limited to what a
-    file
-    of `size` bytes can hold; the returned function resets the limit for another read.
+    file of `size` bytes can hold; the returned function resets the limit for another read.
     """
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")

@@ -100,8 +100,7 @@ class RunWriter:
         """Create or resume a run, and write to it within the block; `on_commit` gets each batch of committed records.
 
         Resuming a directory without a run creates one. A resumed run is not written before its plan or its first record
-        is
-        set; leaving the block before that leaves the run unchanged.
+        is set; leaving the block before that leaves the run unchanged.
 
         Raises:
             RunDirectoryError: the directory cannot be used as requested.

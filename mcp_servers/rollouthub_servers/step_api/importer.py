@@ -191,7 +191,10 @@ def _write_data(folder: Path, catalogue: Catalogue, lock: ForeignLock, nltk: Pat
 async def describe_all(
     runtime: ForeignRuntime, players: int | None, note: Note, patterns: Sequence[str] = ()
 ) -> tuple[list[Candidate], dict[str, KnownGame]]:
-    """Every id, each twice in a session of its own, some at a time; and the games of those that can be played."""
+    """A candidate for each id of the library's registry, and the games of the ids that can be played.
+
+    Each id is started twice, in two sessions, to see whether it begins alike; some ids at a time.
+    """
     found: dict[str, Candidate] = {}
     games: dict[str, KnownGame] = {}
     limiter = anyio.CapacityLimiter(AT_ONCE)

@@ -83,7 +83,7 @@ class Tau2Importer:
         identity: Identity,
         note: Note = silent,
     ) -> Sequence[Path]:
-        """Copy code and worlds, try every task's own actions, and write one environment of them."""
+        """Copy the code and the databases, play every task's reference actions once, and write one environment."""
         wanted = set(chosen)
         if not wanted:
             raise ConfigError(f"none of the tasks in {source.text!r} can be played, so there is nothing to write")

@@ -57,7 +57,8 @@ def check(
     is_thorough: Annotated[
         bool,
         typer.Option(
-            "--thorough", help="Also serve it, and attack it over the network as agents could; takes minutes."
+            "--thorough",
+            help="Also serve the environment, and attack it over the network as agents could; takes minutes.",
         ),
     ] = False,
     time_limit: TimeLimitOption = "15m",

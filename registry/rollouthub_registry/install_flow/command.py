@@ -30,9 +30,7 @@ EnvironmentsArgument = Annotated[
 ]
 RegistryOption = Annotated[
     str | None,
-    typer.Option(
-        "--registry", metavar="URL", help="Install from this registry, not from the one that the namespace comes from."
-    ),
+    typer.Option("--registry", metavar="URL", help="Install from this registry, not from the namespace's own."),
 ]
 LockedOption = Annotated[bool, typer.Option("--locked", help="Install exactly what the nearest hub.lock names.")]
 LockFileOption = Annotated[Path | None, typer.Option(metavar="FILE", help="Install exactly what this lock file names.")]
@@ -101,7 +99,7 @@ def upgrade(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Install the newest versions from the registries of the installed ones; old ones stay until `hub remove`."""
+    """Install newer versions of environments, from the registries they came from; old ones stay until `hub remove`."""
     from functools import partial
 
     from rollouthub.errors import UsageError

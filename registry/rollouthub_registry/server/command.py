@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from rollouthub_registry.server.token_hashes import Scope, Token
 
-token = typer.Typer(help="Tokens to publish with through the server.", no_args_is_help=True)
+token = typer.Typer(help="Create, list and revoke tokens for publishing through the server.", no_args_is_help=True)
 namespace = typer.Typer(help="List and change which keys may publish in a namespace.", no_args_is_help=True)
 
 DirectoryArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The registry's directory.")]

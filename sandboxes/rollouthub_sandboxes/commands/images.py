@@ -30,7 +30,9 @@ def build_image(
     ] = None,
     tag: Annotated[
         str | None,
-        typer.Option(help="A name for the image, such as that of a base that cannot be pulled; `prune` then keeps it."),
+        typer.Option(
+            help="A name for the image; `hub images prune` then keeps it. The name of a base stands in for that base."
+        ),
     ] = None,
     network: Annotated[
         str,

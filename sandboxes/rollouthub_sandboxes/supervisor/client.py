@@ -234,8 +234,7 @@ async def supervise(
     """Connect to the supervisor at the other end of a stream; on exit the stream is closed, which ends the supervisor.
 
     `blamed` gives the error for a sandbox that does not respond or whose programs cannot be killed; its argument says
-    what
-    the sandbox failed to do.
+    what the sandbox failed to do.
 
     Raises:
         SandboxError: the supervisor does not answer, or is of another version.

@@ -85,8 +85,7 @@ def compile_program(folder: Path, architecture: str, cache: Path) -> Path:
     """Build the program for an architecture and record the source's digest.
 
     `cache` keeps the C library between compilations: with it a compilation takes a second, without it up to a minute.
-    The
-    file is replaced at once, so that concurrent readers and builders never see a partial program.
+    The file is replaced at once, so that concurrent readers and builders never see a partial program.
 
     Raises:
         CompilationError: the compiler is not installed, or rejected the source.

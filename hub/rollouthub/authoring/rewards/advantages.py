@@ -18,9 +18,8 @@ def group_advantages(rewards: Sequence[float | None], method: GroupMethod, *, ep
     """Rewards [sample] of one task minus their baseline; `None` stays `None`.
 
     `mean_std` divides by the sample standard deviation (n - 1, as TRL and verl do) plus `eps`; `mean` does not, because
-    the
-    division gives more weight to tasks that are nearly always or nearly never solved. A group of equal rewards, or with
-    a single scored member, has advantages of exactly 0 under every method.
+    the division gives more weight to tasks that are nearly always or nearly never solved. A group of equal rewards, or
+    with a single scored member, has advantages of exactly 0 under every method.
 
     Raises:
         ValueError: a reward is not finite.

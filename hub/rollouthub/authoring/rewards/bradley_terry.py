@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 PRIOR = 0.5
 """Wins and losses that each candidate is given against an average opponent, so that one that won or lost everything has
-a finite
-strength.
+a finite strength.
 """
 _MOST_STEPS = 1000
 _CLOSE = 1e-9
@@ -27,8 +26,7 @@ def bradley_terry(results: Sequence[PairResult], count: int, *, prior: float = P
     """The log strengths of `count` candidates, with mean 0; the difference of two is the log odds that the first wins.
 
     The maximum a posteriori of R. A. Bradley and M. E. Terry (1952), by the MM steps of D. R. Hunter (2004). The
-    `prior`
-    makes it exist for all results, also if a candidate won or lost everything, or was never compared.
+    `prior` makes it exist for all results, also if a candidate won or lost everything, or was never compared.
 
     Raises:
         ValueError: a result has an index out of range, compares a candidate with itself, or has a share outside 0 to 1;

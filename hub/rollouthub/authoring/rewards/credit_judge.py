@@ -74,9 +74,8 @@ class CreditJudge:
                 return await CreditJudge(self.models["judge"])(self.task, submission)
 
     The team's credit is the reward, those of turns and seats are `turn_rewards` and `seat_rewards`, and the comments
-    are
-    in `metadata["credit"]` (after LLaMAC, arXiv:2311.13884). The answer must credit every turn and every seat exactly
-    once, within the bounds; an answer that does not is sent back with the reason, up to `retries` times.
+    are in `metadata["credit"]` (after LLaMAC, arXiv:2311.13884). The answer must credit every turn and every seat
+    exactly once, within the bounds; an answer that does not is sent back with the reason, up to `retries` times.
     """
 
     def __init__(

@@ -103,8 +103,8 @@ class ImageScore:
 class ClipScore(ImageScore):
     """CLIPScore: `weight` times the cosine of picture and description, never below 0 (arXiv:2104.08718, equation 1).
 
-    fits = ClipScore(model="openai/clip-vit-base-patch32")
-    reward = WeightedReward({"fits": fits, "brief": brief}, {"fits": 1.0, "brief": 0.1})
+    fits = ClipScore(model="openai/clip-vit-base-patch32") reward = WeightedReward({"fits": fits, "brief": brief},
+    {"fits": 1.0, "brief": 0.1})
     """
 
     weight: float = 2.5

@@ -45,8 +45,7 @@ class Judge:
         return await judge(self.task, submission)
 
     The score is the weighted sum of the criteria's grades, each from 0 to 1. An answer that cannot be parsed is sent
-    back
-    with the reason, up to `retries` times; after that the verifier fails, and the score is never 0 for it.
+    back with the reason, up to `retries` times; after that the verifier fails, and the score is never 0 for it.
 
     Raises:
         ValueError: there are no criteria, two of one name, all of weight 0, an even number of votes, or a template
@@ -70,13 +69,10 @@ class Judge:
         """Set the judge's criteria and limits.
 
         `pass_at` is the reward that passes; without it, only a single yes-or-no criterion decides on passing. Of
-        several
-        `votes` (an odd number) the median counts, which for yes or no is the majority. `sampling` defaults to
-        temperature
-        0, or to 0.7 and a seed for each vote if there are several. `sees_conversation` shows the whole transcript
-        instead
-        of the final answer. Text longer than `most_characters` loses its middle, so that no answer is too long to
-        judge.
+        several `votes` (an odd number) the median counts, which for yes or no is the majority. `sampling` defaults to
+        temperature 0, or to 0.7 and a seed for each vote if there are several. `sees_conversation` shows the whole
+        transcript instead of the final answer. Text longer than `most_characters` loses its middle, so that no answer
+        is too long to judge.
         """
         check_rubric(criteria, votes, template)
         if pass_at is not None:

@@ -52,8 +52,7 @@ class PairwiseJudge:
         compared = await judge.compare(submissions[0].final, submissions[1].final, question=prompt)
 
     `Tournament` ranks all samples of a group with it. An answer that cannot be parsed is sent back with the reason, up
-    to
-    `retries` times.
+    to `retries` times.
     """
 
     def __init__(

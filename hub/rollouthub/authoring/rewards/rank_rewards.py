@@ -20,8 +20,7 @@ def best_of_n(values: Sequence[float]) -> list[float]:
 
 def by_rank(values: Sequence[float]) -> list[float]:
     """Ranks spread evenly from 0 (lowest) to 1 (highest); equal values share the mean of their ranks, and a single
-    value has
-    0.5.
+    value has 0.5.
 
     Raises:
         ValueError: a value is not finite.

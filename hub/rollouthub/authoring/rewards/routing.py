@@ -15,8 +15,7 @@ class RewardBySource:
         reward = RewardBySource({"gsm8k": number, "humaneval": unit_tests})
 
     A source without a reward function is refused, unless a `default` is given. Call `choose` while tasks are made, so
-    that
-    a missing function is found before any rollout.
+    that a missing function is found before any rollout.
 
     Raises:
         ValueError: it has neither a source nor a default.

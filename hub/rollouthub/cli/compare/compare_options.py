@@ -24,7 +24,7 @@ class CompareOptions(Frozen):
     project: int | None = Field(
         default=None,
         ge=1,
-        description="Project cost and time to N tasks; when models play, by default to the whole split.",
+        description="Extrapolate cost and time to N tasks; when models play, to the whole split by default.",
     )
     output: Annotated[Path | None, Option(short="-o")] = Field(
         default=None,

@@ -23,7 +23,9 @@ def estimate(
     ctx: typer.Context,
     sample: Annotated[
         int,
-        typer.Option("--sample", min=1, help="Tasks of each environment to play, spread over all that are planned."),
+        typer.Option(
+            "--sample", min=1, help="Number of tasks of each environment to play, spread over all that are planned."
+        ),
     ] = 8,
     source: Annotated[
         str | None,

@@ -21,8 +21,8 @@ from rollouthub.values import Frozen
 _FILTERS, _CHOICE = "Which rollouts (of training formats)", "How they are chosen (of training formats)"
 
 _TO = (
-    "jsonl (full records), parquet (columns) or csv (one row per rollout), by default what the file's "
-    "name ends in, else jsonl; for trainers"
+    "The format: jsonl (full records), parquet (columns) or csv (one row per rollout), by default as the file's name "
+    "ends, else jsonl; or for trainers"
 )
 
 
@@ -52,7 +52,9 @@ class FilterOptions(Frozen):
     min_turns: int | None = Field(default=None, ge=0, description="Only rollouts with at least this many turns.")
     max_turns: int | None = Field(default=None, ge=0, description="Only rollouts with at most this many turns.")
     max_tokens: int | None = Field(
-        default=None, ge=1, description="Only rollouts without a turn longer than this (prompt and answer)."
+        default=None,
+        ge=1,
+        description="Only rollouts whose turns have at most this many tokens each, prompt and answer together.",
     )
     trainable: bool = Field(default=False, description="Only rollouts that are marked as trainable.")
 
@@ -84,7 +86,7 @@ class ChoiceOptions(Frozen):
     )
     mixed_models: bool = Field(default=False, description="Allow responses of several models in one data set.")
     untrainable: bool = Field(
-        default=False, description="atif: also rollouts that must not be learnt from, marked as such."
+        default=False, description="atif: include rollouts that must not be trained on, marked as such."
     )
     suspect: bool = Field(default=False, description="Also rollouts whose score their verifier marked as suspect.")
 
@@ -111,8 +113,8 @@ class ExportOptions(Frozen):
     )
     tokens: Annotated[bool | None, Option("--tokens/--no-tokens")] = Field(
         default=None,
-        description="With the engine's token ids. Records, groups and atif have them by default; sft, dpo and kto hold "
-        "text by default, and with --tokens leave out rollouts that have no ids.",
+        description="Include the engine's token ids, as records, groups and atif do by default; sft, dpo and kto then "
+        "leave out rollouts that have none.",
     )
     as_json: Annotated[bool, Option("--json")] = Field(
         default=False, description="For training formats: print what was written and left out as JSON."

@@ -164,7 +164,7 @@ def retune(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change how many episodes a run plays at a time, or the limits of one rollout, whose record then says so."""
+    """Change how many episodes a run plays at a time, or the limits of one rollout; its record notes that."""
     from rollouthub.cli.live.action import change
     from rollouthub.event_loop import run_async
     from rollouthub.settings import seconds_of

@@ -51,8 +51,7 @@ class Probing:
     """Seconds that an answer may take; a later server is used only if no other is up."""
     silent_seconds: float = 60.0
     """Seconds without an answer and without CPU use after which a server counts as frozen and is killed. A busy server
-    is
-    bounded by its calls' own deadlines: it may be reading its tasks.
+    is bounded by its calls' own deadlines: it may be reading its tasks.
     """
 
 

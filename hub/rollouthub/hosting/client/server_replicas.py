@@ -43,8 +43,7 @@ class _AnyOf:
 
     async def connection(self) -> ServerConnection:
         """The connection to the first server that is up, so that all pages of a listing come from the same one; else to
-        the
-        first that comes back.
+        the first that comes back.
 
         Raises:
             ServerGone: all servers are gone for good.

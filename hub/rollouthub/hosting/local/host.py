@@ -249,8 +249,7 @@ def source_digest(environment: AnyEnvironment) -> str:
     """A digest of the code that makes tasks and scores: the class's package folder, or its module.
 
     The hub's package name is read as its earlier name `envhub`, so that code which differs only in that name from what
-    a
-    run or a lock recorded has the same digest.
+    a run or a lock recorded has the same digest.
     """
     name = f"{environment.__module__}:{environment.__qualname__}:{environment.version}"
     digest = hashlib.sha256(_as_once_named(name.encode()))

@@ -36,8 +36,8 @@ async def open_live_server(
 ) -> AsyncGenerator[None]:
     """Let the user watch and control a run, from its start until the block is left.
 
-    A run whose socket cannot be opened goes on without it; `warn` is called with the reason.
-    Errors of the block are raised unchanged.
+    A run whose socket cannot be opened goes on without it; `warn` is called with the reason. Errors of the block are
+    raised unchanged.
     """
     server = LiveServer(live, environ, warn)
     problem: BaseException | None = None

@@ -28,8 +28,8 @@ async def observed(
 ) -> AsyncGenerator[tuple[Observer, Tracking]]:
     """Draw and expose a run as it asks for, while it is played within; what is yielded observes it.
 
-    `note` hears what is going on, `warn` what is wrong, a line at a time; `elsewhere` is
-    the advice to the author of a method that blocks the event loop.
+    `note` hears what is going on, `warn` what is wrong, a line at a time; `elsewhere` is the advice to the author of a
+    method that blocks the event loop.
 
     Raises:
         UsageError: a tracker is unknown or not installed, or the address of the metrics cannot be had.

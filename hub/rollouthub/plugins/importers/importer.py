@@ -135,8 +135,7 @@ class Importer(Protocol):
         """Write packages that play the chosen items into the folder `out`. Blocks.
 
         The packages need nothing from the source, and can be run and published. They lock the foreign material by
-        digest;
-        a field that the importer does not know is refused or copied. Returns the paths to pass to `hub run`; as
+        digest; a field that the importer does not know is refused or copied. Returns the paths to pass to `hub run`; as
         `Written`, which says so, where a chosen item could not be written.
 
         Raises:

@@ -47,8 +47,7 @@ class Manifest(Frozen, defer_build=True):
     """Search terms for the environment."""
     determinism: Determinism | None = None
     """Whether the same actions lead to the same world and score: always (`full`), under the same seed (`seeded`), or
-    not
-    certainly (`none`: a network, a judge or a clock is involved). None declares nothing.
+    not certainly (`none`: a network, a judge or a clock is involved). None declares nothing.
     """
     secrets: tuple[Variable, ...] = ()
     """Names, never values, of the environment variables that the environment needs."""

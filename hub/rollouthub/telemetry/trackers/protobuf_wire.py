@@ -1,7 +1,7 @@
 """The part of Protocol Buffers' wire format that event files need: encoding and decoding of fields.
 
-A library would cost every run 0.2 s of CPU time and 28 MB of memory for a few kilobytes of curves.
-Format: https://protobuf.dev/programming-guides/encoding/
+A library would cost every run 0.2 s of CPU time and 28 MB of memory for a few kilobytes of curves. Format:
+https://protobuf.dev/programming-guides/encoding/
 """
 
 import struct

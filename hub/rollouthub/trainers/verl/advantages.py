@@ -13,10 +13,9 @@ def compute_advantage(data: Any, adv_estimator: str = "grpo", **settings: Any) -
     veRL's function of this name treats every row as a member of its group: a rollout that forked into three rows would
     count three times in the group's mean and deviation. Here veRL's estimator is called with only the last row of each
     rollout's seat, and its advantage is used for all rows of that seat, as veRL's V1 trainer does for GRPO. Seats are
-    compared with the same seat of the group's other rollouts. It is for
-    estimators that compare the members of a group: `grpo`, `rloo`, `opo` and similar ones. `settings` are the
-    estimator's own (`norm_adv_by_std_in_grpo`). Rewards are `token_level_rewards` if the trainer has set them, else
-    `rm_scores`.
+    compared with the same seat of the group's other rollouts. It is for estimators that compare the members of a group:
+    `grpo`, `rloo`, `opo` and similar ones. `settings` are the estimator's own (`norm_adv_by_std_in_grpo`). Rewards are
+    `token_level_rewards` if the trainer has set them, else `rm_scores`.
 
     Raises:
         ConfigError: the estimator gives the tokens of a row different advantages, so there is no single one for the

@@ -12,7 +12,9 @@ registry = typer.Typer(
     no_args_is_help=True,
 )
 
-UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="https://HOST, http://HOST:PORT or file:///FOLDER.")]
+UrlArgument = Annotated[
+    str, typer.Argument(metavar="URL", help="The registry's address: https://HOST, http://HOST:PORT or file:///FOLDER.")
+]
 
 
 @registry.command("add")

@@ -53,7 +53,7 @@ def add(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Pin a namespace to keys, in place of those before."""
+    """Pin a namespace to these keys, which replace the earlier ones."""
     keys = tuple(dict.fromkeys(key_ids))
     _pin(namespace, keys, f"{namespace} is pinned to {', '.join(keys)}", as_json)
 

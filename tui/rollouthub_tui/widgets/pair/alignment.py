@@ -16,8 +16,7 @@ def align(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[Stretch
     """The stretches of two sequences in order, common and different ones alternately.
 
     Elements that occur once in each sequence serve as anchors (Cohen's patience diff). What lies between them is
-    compared by
-    `difflib` if it is small, else taken as different.
+    compared by `difflib` if it is small, else taken as different.
     """
     same = sorted(_same(first, second, 0, len(first), 0, len(second)))
     found: list[Stretch] = []

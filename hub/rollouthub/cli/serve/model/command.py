@@ -24,8 +24,8 @@ def serve_model(
 ) -> None:
     """Start vLLM servers of a model, on this machine or a cluster.
 
-    The command waits until they are healthy; `hub model stop` ends them. Runs find them by the
-    model's name: hub run arithmetic -m hosted_vllm/NAME
+    The command waits until they are healthy; `hub model stop` ends them. Runs find them by the model's name: hub run
+    arithmetic -m hosted_vllm/NAME
 
     Servers ask for the key in HOSTED_VLLM_API_KEY where that is set. Exit codes: 0 up, 1 a server did not come up,
     2 usage, 130 interrupted.

@@ -55,8 +55,8 @@ class ServeRewardsCommand(SettingsCommand):
 def serve_rewards(ctx: typer.Context) -> None:
     """Score answers and pictures over HTTP.
 
-    Answers are scored by the verifiers of environments, pictures by --scorer. Requests need
-    the token in $ROLLOUTHUB_REWARD_TOKEN, or a new one, kept in a file that only you can read.
+    Answers are scored by the verifiers of environments, pictures by --scorer. Requests need the token in
+    $ROLLOUTHUB_REWARD_TOKEN, or a new one, kept in a file that only you can read.
 
     Exit codes: 0 after SIGTERM, 1 a fault, 2 usage, 130 after Ctrl-C.
     """
