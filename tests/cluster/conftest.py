@@ -17,7 +17,7 @@ from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.open_plan import open_plan
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.pool_options import RayOptions
-from rollouthub.engine.run import collect
+from rollouthub.engine.run import play_run
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.sample import Sample
@@ -108,7 +108,7 @@ def play(cluster: Any, tmp_path: Path) -> Play:
         folder = tmp_path / f"{given['pool']}{'-served' if given.get('served') else ''}"
         watched = Watched(folder, LiveRun(stop), stop, on_commit=on_commit)
         with anyio.fail_after(PATIENCE_SECONDS):
-            await collect(
+            await play_run(
                 make_plan(RunRequest.model_validate(given)),
                 watched.directory,
                 given="",
@@ -176,7 +176,7 @@ def play_with(cluster: Any) -> PlayWith:
             kept = Kept(RayPool(plan, Terms("run", {}, {}), stop, patience=patience), stop, on_record=on_record)
             try:
                 with anyio.fail_after(PATIENCE_SECONDS):
-                    await kept.pool.collect((sample async for _, sample in items), kept)
+                    await kept.pool.play((sample async for _, sample in items), kept)
             except BaseExceptionGroup as group:
                 raise first_error(group) from group
         return kept

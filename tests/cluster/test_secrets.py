@@ -12,7 +12,7 @@ import pytest
 
 from rollouthub.cluster.local_cluster import rays_environment, require_token
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.run import collect
+from rollouthub.engine.run import play_run
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.stop_signal import StopSignal
@@ -87,7 +87,7 @@ async def test_no_key_and_no_answer_is_kept_shown_or_logged(
                 concurrency=4,
                 track=(),
             )
-            await collect(
+            await play_run(
                 make_plan(request),
                 watched.directory,
                 given="",

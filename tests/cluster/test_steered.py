@@ -10,7 +10,7 @@ import pytest
 from rollouthub import Outcome, Rollout
 from rollouthub.engine.in_flight import InFlight
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.run import collect
+from rollouthub.engine.run import play_run
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.stop_signal import StopSignal
@@ -65,7 +65,7 @@ async def test_a_run_on_a_cluster_is_paused_told_and_asked_for_another_attempt(c
     )
 
     async def play() -> None:
-        await collect(
+        await play_run(
             make_plan(request),
             run.directory,
             given="",

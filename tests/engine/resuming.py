@@ -9,7 +9,7 @@ import anyio
 
 from rollouthub import Rollout
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.run import collect
+from rollouthub.engine.run import play_run
 from rollouthub.engine.run_request import RunRequest, build_request
 from rollouthub.engine.run_summary import RunSummary, summarise
 from rollouthub.engine.stop_signal import StopSignal
@@ -68,7 +68,7 @@ async def play(request: RunRequest, directory: Path, *, resume: bool = False) ->
     """Collect a run, or go on with it."""
     watching = Watching()
     with anyio.fail_after(20):
-        await collect(
+        await play_run(
             make_plan(request),
             directory,
             given="",

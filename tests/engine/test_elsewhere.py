@@ -8,7 +8,7 @@ import pytest
 
 from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.run import collect
+from rollouthub.engine.run import play_run
 from rollouthub.engine.run_request import build_request
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ConfigError
@@ -40,7 +40,7 @@ class Pushing(Doubtful):
 async def _play(url: str, directory: Path, **more: Any) -> None:
     values = {"environments": [url], "model": "mock/solver", "limit": 1, **more}
     plan = make_plan(build_request(values, "test"))
-    await collect(
+    await play_run(
         plan,
         directory,
         given="",

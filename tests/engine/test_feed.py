@@ -60,7 +60,7 @@ async def test_a_sample_on_demand_is_settled_once_after_its_last_attempt(attempt
     sink = Kept()
     with anyio.fail_after(10):
         # With one player, who reads must not keep the broken one from being tried again.
-        await LocalPool(1, Retries(infrastructure=1), StopSignal()).collect(tap, sink)
+        await LocalPool(1, Retries(infrastructure=1), StopSignal()).play(tap, sink)
     assert [rollout.attempt for rollout in sink.rollouts] == [0, 1, 0]
     assert len(tap.settlements) == 2
 

@@ -72,7 +72,7 @@ class Run:
 
     async def play(self) -> None:
         with anyio.fail_after(10):
-            await self.pool.collect(stream(self.items), self.sink)
+            await self.pool.play(stream(self.items), self.sink)
         self.over.set()
 
     def outcomes(self) -> list[tuple[str, int, str]]:

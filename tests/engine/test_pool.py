@@ -50,7 +50,7 @@ async def stream(items: Iterable[Sample]) -> AsyncIterator[Sample]:
 async def collect(items: list[Sample], retries: Retries, *, stop: StopSignal | None = None, before: int = 0) -> Kept:
     sink = Kept(before)
     with anyio.fail_after(10):
-        await LocalPool(4, retries, stop or StopSignal()).collect(stream(items), sink)
+        await LocalPool(4, retries, stop or StopSignal()).play(stream(items), sink)
     return sink
 
 
@@ -111,7 +111,7 @@ async def test_a_stop_ends_the_pause_before_a_retry(attempt: Player) -> None:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
             sample = attempt(ToolLoop(), model).sample
-            group.start_soon(LocalPool(1, Retries(infrastructure=100), stop).collect, stream([sample]), sink)
+            group.start_soon(LocalPool(1, Retries(infrastructure=100), stop).play, stream([sample]), sink)
             while not sink.rollouts:
                 await anyio.lowlevel.checkpoint()
             stop.set()
@@ -123,7 +123,7 @@ async def test_cancelled_attempts_are_kept_as_cancelled(attempt: Player) -> None
     sample = attempt(ToolLoop(), TellModel([calls(("wait", "{}"))])).sample
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
-            group.start_soon(LocalPool(2, Retries(), StopSignal()).collect, stream([sample, sample]), sink)
+            group.start_soon(LocalPool(2, Retries(), StopSignal()).play, stream([sample, sample]), sink)
             while sink.states.count("tool") < 2:
                 await anyio.lowlevel.checkpoint()
             group.cancel_scope.cancel()
@@ -143,7 +143,7 @@ async def test_a_finished_rollout_that_waits_for_the_disk_survives_cancellation(
     sink = Busy()
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
-            group.start_soon(LocalPool(1, Retries(), StopSignal()).collect, stream([attempt(Null()).sample]), sink)
+            group.start_soon(LocalPool(1, Retries(), StopSignal()).play, stream([attempt(Null()).sample]), sink)
             await sink.asked.wait()
             sink.is_ready = True
             group.cancel_scope.cancel()
@@ -154,7 +154,7 @@ async def test_a_finished_rollout_that_waits_for_the_disk_survives_cancellation(
 async def test_every_item_is_played_once(attempt: Player, concurrency: int) -> None:
     sink = Kept()
     items = [attempt(Null()).sample] * 20
-    await LocalPool(concurrency, Retries(), StopSignal()).collect(stream(items), sink)
+    await LocalPool(concurrency, Retries(), StopSignal()).play(stream(items), sink)
     assert len(sink.rollouts) == 20
 
 

@@ -13,7 +13,7 @@ from rollouthub import Outcome, Rollout
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.pool_options import RunLimits
 from rollouthub.engine.resumption import used_so_far
-from rollouthub.engine.run import collect
+from rollouthub.engine.run import play_run
 from rollouthub.engine.run_limits import RunBounds
 from rollouthub.engine.run_request import RunRequest, build_request
 from rollouthub.engine.stop_signal import StopSignal
@@ -159,7 +159,7 @@ class Heard:
 async def play(request: RunRequest, directory: Path, *, resume: bool = False) -> Heard:
     heard = Heard()
     with anyio.fail_after(60):
-        await collect(
+        await play_run(
             make_plan(request),
             directory,
             given="",

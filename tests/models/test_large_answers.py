@@ -13,7 +13,7 @@ import pytest
 import rollouthub
 from rollouthub.bench.overhead_cell import Count
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.run import collect
+from rollouthub.engine.run import play_run
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ModelError
@@ -60,7 +60,7 @@ async def test_an_answer_of_four_mebibytes_holds_up_nobody(mark: str, tmp_path: 
 
         async def play(longest: list[float]) -> None:
             count = Watch(longest)
-            await collect(
+            await play_run(
                 make_plan(
                     RunRequest(
                         environments=("arithmetic",),

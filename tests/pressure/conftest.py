@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.run import collect
+from rollouthub.engine.run import play_run
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.stop_signal import StopSignal
@@ -119,7 +119,7 @@ def play(tmp_path: Path) -> Play:
                         await begin(played)
 
                     tasks.start_soon(meddle)
-                await collect(
+                await play_run(
                     plan,
                     tmp_path / "run",
                     given="",

@@ -16,7 +16,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from rollouthub import Agent, Rollout
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.run import Observer, collect
+from rollouthub.engine.run import Observer, play_run
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.stop_signal import StopSignal
@@ -62,7 +62,7 @@ async def play(
     if player is not None:
         plan = replace(plan, agent=player, agent_name=player.name, asks_for_agent=False)
     silent = Silent()
-    await collect(
+    await play_run(
         plan,
         directory,
         given="",

@@ -32,7 +32,7 @@ class Crew:
     def resize(self, concurrency: int) -> None:
         """Not here."""
 
-    async def collect(self, items: AsyncIterator[Sample], sink: Sink) -> None:
+    async def play(self, items: AsyncIterator[Sample], sink: Sink) -> None:
         """Not here."""
 
     @property

@@ -11,7 +11,7 @@ import anyio
 
 from rollouthub.bench.overhead_cell import Count, plan_for, resident_bytes
 from rollouthub.engine.pool import StopSignal
-from rollouthub.engine.run import collect
+from rollouthub.engine.run import play_run
 from rollouthub.event_loop import run_async
 from rollouthub.models.credentials import Credentials
 from rollouthub.rollout import Rollout
@@ -59,7 +59,7 @@ async def play(url: str, concurrency: int, rollouts: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch.listen)
-            await collect(
+            await play_run(
                 plan_for(url, concurrency, rollouts),
                 Path(folder) / "run",
                 given="",

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import Plan, make_plan
-from rollouthub.engine.run import collect
+from rollouthub.engine.run import play_run
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.sample import Sample
@@ -88,7 +88,7 @@ async def run_once(
 async def run_plan(plan: Plan, credentials: Credentials, count: Count, *, live: LiveRun | None = None) -> None:
     """Play a plan with a run store in a temporary directory."""
     with tempfile.TemporaryDirectory() as folder:
-        await collect(
+        await play_run(
             plan,
             Path(folder) / "run",
             given="",

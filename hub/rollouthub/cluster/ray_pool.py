@@ -149,7 +149,7 @@ class RayPool(QueuedPool):
         """CPU seconds of each worker that is up, since its start."""
         return [status.cpu_seconds for status in self.status()]
 
-    async def collect(self, items: AsyncIterator[Sample], sink: Sink) -> None:
+    async def play(self, items: AsyncIterator[Sample], sink: Sink) -> None:
         """Play the samples on the cluster's workers.
 
         Raises:

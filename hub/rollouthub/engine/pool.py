@@ -84,8 +84,8 @@ class Pool(Protocol):
         """Play a sample again that ended without a result."""
         ...
 
-    async def collect(self, items: AsyncIterator[Sample], sink: Sink) -> None:
-        """Play every item and hand each attempt's record to the sink as it ends."""
+    async def play(self, items: AsyncIterator[Sample], sink: Sink) -> None:
+        """Play every sample and hand each attempt's record to the sink as it ends."""
         ...
 
 
@@ -151,7 +151,7 @@ class LocalPool(QueuedPool):
         if self._start_players is not None:
             self._start_players()
 
-    async def collect(self, items: AsyncIterator[Sample], sink: Sink) -> None:
+    async def play(self, items: AsyncIterator[Sample], sink: Sink) -> None:
         """Play the samples, at most `concurrency` at a time."""
         queue = self._queue = WorkQueue(items, Schedule(sink.attempts, self._retries), self._stop, sink.settled)
         queue.hold(self._is_held)

@@ -87,7 +87,7 @@ class RunSink:
         self._live.forget(attempt)
 
 
-async def collect(
+async def play_run(
     plan: Plan,
     directory: Path,
     *,
@@ -128,7 +128,7 @@ async def collect(
             groups = group_scoring(session, verdicts)
             sink = RunSink(writer, session.live, session.bounds, Refusals(stop), groups)
             async with aclosing(_remaining(session.opened, writer, directory, groups)) as items:
-                await pool.collect(items, sink)
+                await pool.play(items, sink)
         await _say_how_it_ended(directory, writer, stop, planned, observer)
         session.ending = "interrupted" if stop.is_set else "finished"
 

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from rollouthub import Message, Rollout, Seat, Stop, ToolRequest
 from rollouthub.engine.plan import make_plan
-from rollouthub.engine.run import collect
+from rollouthub.engine.run import play_run
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.stop_signal import StopSignal
@@ -157,7 +157,7 @@ def watch(tmp_path: Path, runtime: Path) -> Watch:
         async def play() -> None:
             async with open_live_server(live, environ, run.warnings.append):
                 with scope:
-                    await collect(
+                    await play_run(
                         plan,
                         run.directory,
                         given="",

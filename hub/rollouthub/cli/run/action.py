@@ -20,7 +20,7 @@ from rollouthub.cli.run.run_progress import LiveView
 from rollouthub.engine.directories import default_directory
 from rollouthub.engine.plan import Plan, make_plan
 from rollouthub.engine.policy_model import with_default_model
-from rollouthub.engine.run import collect
+from rollouthub.engine.run import play_run
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest, as_toml, build_request, request_from_file
 from rollouthub.engine.run_summary import RunSummary, summarise
@@ -47,7 +47,7 @@ NO_MODEL = (
 )
 
 
-def collect_command(
+def run_command(
     given: dict[str, Any], config: Path | None, output: Path | None, resume: bool, as_json: bool, quiet: bool
 ) -> int:
     """Run the tasks and print the results; returns the exit code."""
@@ -134,7 +134,7 @@ class TerminalRun:
                     warn=self._view.warn,
                     elsewhere=_ELSEWHERE,
                 ) as (observer, self._tracking):
-                    await collect(
+                    await play_run(
                         self._plan,
                         self._directory,
                         given=self._given,

@@ -39,10 +39,10 @@ def run(
 
     Exit codes: 0 every rollout scored, 1 some unscored or not played, 2 usage, 130 interrupted.
     """
-    from rollouthub.cli.run.action import collect_command
+    from rollouthub.cli.run.action import run_command
 
     given = run_settings_of(ctx, build_network, is_locked=locked)
-    code = collect_command(given, config, output, resume, as_json, quiet)
+    code = run_command(given, config, output, resume, as_json, quiet)
     raise typer.Exit(code)
 
 

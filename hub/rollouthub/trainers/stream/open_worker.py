@@ -146,7 +146,7 @@ async def _play(pool: Pool, orders: SampleRequests, sink: StampingSink, session:
     try:
         async with raise_first_error():
             async with session.bounded():
-                await pool.collect(orders, sink)
+                await pool.play(orders, sink)
             await session.writer.flush()
     except HubError as error:
         orders.fail(error)

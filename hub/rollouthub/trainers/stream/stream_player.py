@@ -104,7 +104,7 @@ class StreamPlayer:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._feeder.run)
                     async with self._session.bounded():
-                        await self._pool.collect(self._source, self._sink)
+                        await self._pool.play(self._source, self._sink)
                     tasks.cancel_scope.cancel()
                 await self._session.writer.flush()
         except SupplyError as error:

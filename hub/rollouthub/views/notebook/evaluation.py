@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rollouthub.engine.directories import default_directory, model_folder
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.policy_model import with_default_model
-from rollouthub.engine.run import collect
+from rollouthub.engine.run import play_run
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest, as_toml, build_request
 from rollouthub.engine.stop_signal import StopSignal
@@ -191,7 +191,7 @@ async def _played(
                     elsewhere=_ELSEWHERE,
                 ) as (observer, _),
             ):
-                await collect(
+                await play_run(
                     plan,
                     directory,
                     given=as_toml(request),
