@@ -1,6 +1,8 @@
 """The listener bounds what strangers can hold open."""
 
+import asyncio
 import resource
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
@@ -9,7 +11,7 @@ import pytest
 from anyio.abc import SocketStream, TaskStatus
 from anyio.lowlevel import checkpoint
 
-from rollouthub.event_loop import allow_open_files
+from rollouthub.event_loop import allow_open_files, quiet_collector
 from rollouthub.http import connections, listener
 from rollouthub.http.asgi import Receive, Scope, Send, answer, note_holder, until_gone
 from rollouthub.http.listener import bind_tcp, listening
@@ -184,3 +186,24 @@ async def test_who_does_not_read_holds_no_connection_after_the_end() -> None:
                 while True:
                     received += len(await stream.receive(2**20))
     assert received < size
+
+
+@pytest.mark.parametrize("is_fast", [False, True], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("turns", range(6))
+def test_who_connects_in_the_turns_before_the_end_is_hung_up_on(turns: int, is_fast: bool) -> None:
+    async def hangs_up() -> bool:
+        bound, loop = bind_tcp("127.0.0.1", 0), asyncio.get_running_loop()
+        with socket.socket() as client:
+            async with listening(_hello, bound):
+                client.connect(bound.getsockname())  # the kernel answers, before anybody accepts
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+            client.setblocking(False)
+            with anyio.fail_after(5):
+                try:
+                    return not await loop.sock_recv(client, 1)
+                except ConnectionResetError:
+                    return True
+
+    with quiet_collector():  # which would close a connection that nothing but a cycle holds
+        assert anyio.run(hangs_up, backend_options={"use_uvloop": is_fast})

@@ -188,6 +188,11 @@ class _Server(Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close idle connections; wait for the others as uvicorn does, if there are any, and drop who is left."""
+        # asyncio loses a connection that it accepted in the turn in which its server closes: it stays open, and nobody
+        # serves it. So accepting ends a turn earlier.
+        for each in sockets or ():
+            asyncio.get_running_loop().remove_reader(each)
+        await asyncio.sleep(0)
         for each in (*self.servers, *(sockets or ())):
             each.close()
         for connection in list(self.server_state.connections):
