@@ -78,6 +78,7 @@ class Gateway:
                     await exposed.served.episode.answered()
                     exposed.served.episode.closed.set()
                     await exposed.app.retire(exposed.served.episode)
+                exposed.served.episode.seats.clear()  # a circle would keep all until the garbage is collected
 
     def address_of(self, exposed: ExposedSeat) -> SeatAddress:
         """The URLs and the token of a seat."""

@@ -5,6 +5,7 @@ answer.
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -108,7 +109,9 @@ async def _serve(exposed: ExposedSeat, path: str, scope: Scope, receive: Receive
             return
         assert dialect is not None
         asked = await _read(partial(dialect.read, scope=exposed.token.encode()), body)
-        await _ApiCall(exposed, dialect, asked, path, body, scope, send).answer()
+        call = _ApiCall(exposed, dialect, asked, path, body, scope, send)
+        del asked, body  # they may hold many pictures, and the model may take minutes
+        await call.answer()
     finally:
         exposed.model_calls -= 1
 
@@ -150,7 +153,9 @@ class _ApiCall:
         named = header(scope, _KEY_HEADER)
         retries = header(scope, _RETRY_HEADER)
         self._is_retry = named is not None or (retries is not None and retries.strip() not in (b"", b"0"))
-        self._key = hashlib.blake2b(path.encode() + b"\0" + (named or b"") + b"\0" + body, digest_size=16).digest()
+        key = hashlib.blake2b(path.encode() + b"\0" + (named or b"") + b"\0", digest_size=16)
+        key.update(body)
+        self._key = key.digest()
         self._out: _Stream | None = None
         self._is_answering = False
         """Whether the end of the answer is being sent."""
@@ -177,10 +182,11 @@ class _ApiCall:
         logger.debug("an agent left before its model had answered")
 
     async def _generate(self, pending: PendingAnswer, patience: AbandonableCall) -> None:
-        exposed, asked = self._exposed, self._asked
+        exposed = self._exposed
         if exposed.is_over:
             raise CallRefused(CLOSED)
-        _take_media(exposed.seat.recorder.media, asked.media)
+        _take_media(exposed.seat.recorder.media, self._asked.media)
+        asked = self._asked = replace(self._asked, media={})  # the recorder has them, once
         out = self._out = _Stream(self._dialect, asked, self._number(), self._send) if asked.is_stream else None
         try:
             reply = pending.reply = await exposed.seat.ask(

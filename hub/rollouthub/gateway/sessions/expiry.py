@@ -3,6 +3,7 @@
 import logging
 import time
 from heapq import heappop, heappush
+from weakref import ref
 
 import anyio
 
@@ -18,7 +19,8 @@ class SessionExpiry:
     def __init__(self) -> None:
         self.count = 0
         """How many episodes were closed because their time to live was over."""
-        self._queue: list[tuple[float, int, AgentSession]] = []
+        # Not the sessions themselves: those that have ended would stay in memory for their time to live.
+        self._queue: list[tuple[float, int, ref[AgentSession]]] = []
         self._added = 0
         self._news = anyio.Event()
 
@@ -26,8 +28,8 @@ class SessionExpiry:
         """Watch a session that has been opened."""
         assert session.expires_at is not None
         self._added += 1
-        heappush(self._queue, (session.expires_at, self._added, session))
-        if self._queue[0][2] is session:
+        heappush(self._queue, (session.expires_at, self._added, ref(session)))
+        if self._queue[0][1] == self._added:
             self._news.set()
 
     async def run(self) -> None:
@@ -41,9 +43,13 @@ class SessionExpiry:
             self._reap(time.time())
 
     def _reap(self, now: float) -> None:
-        while self._queue and (self._queue[0][0] <= now or self._queue[0][2].state == "ended"):
-            _, _, session = heappop(self._queue)
-            if session.state == "open":
+        while self._queue:
+            expires_at, _, known = self._queue[0]
+            session = known()
+            if session is not None and session.state != "ended" and expires_at > now:
+                return
+            heappop(self._queue)
+            if session is not None and session.state == "open":
                 self.count += 1
                 logger.warning("episode %s was open for %g s; closing it", session.id, session.ttl_seconds)
                 session.cancel(

@@ -1,6 +1,7 @@
 """The agent objects that stand for agents outside the hub."""
 
 from typing import Any, Protocol
+from weakref import ref
 
 from rollouthub.engine.seat import EpisodeSeat
 from rollouthub.protocols import Seat, SeatAddress
@@ -37,9 +38,11 @@ class ExternalAgent(AbsentAgent):
 
     def __init__(self, session: Awaiting, name: str = EXTERNAL_AGENT) -> None:
         super().__init__(name)
-        self._session = session
+        self._session = ref(session)  # which holds its attempt, and that its agent
 
     async def play_listening(self, seat: Seat, address: SeatAddress) -> Stop:
         """Keep the seat open until the agent's time is over."""
+        session = self._session()
         assert isinstance(seat, EpisodeSeat)
-        return await self._session.host(seat, address)
+        assert session is not None, "whoever plays a session holds it"
+        return await session.host(seat, address)

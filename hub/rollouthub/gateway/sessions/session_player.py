@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from weakref import ref
 
 import anyio
 from anyio.abc import TaskGroup
@@ -57,9 +58,12 @@ class SessionPlayer:
         self._tasks.start_soon(self._play, session, asked, over)
 
     def _attempt(self, session: AgentSession, sample: Sample, number: int) -> Attempt:
+        known = ref(session)  # it holds the attempt, and a circle would keep both until the garbage is collected
+
         def track(attempt: Attempt) -> None:
             self._sink.track(attempt)
-            session.moved(attempt)
+            if (session := known()) is not None:
+                session.moved(attempt)
 
         return Attempt(sample, number, 0.0, track)
 
