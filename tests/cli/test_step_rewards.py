@@ -4,6 +4,7 @@ import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import pytest
@@ -188,3 +189,40 @@ def test_a_stored_run_is_scored_again_with_spans_of_characters(hub: Hub, tmp_pat
         (rollout,) = reader.rollouts()
     assert rollout.score is not None
     assert [(span.unit, span.start, span.end) for span in rollout.score.span_rewards] == [("token", 0, 7)]
+
+
+CREDITED = STEPS.replace(
+    "def verify(self, submission):",
+    """async def verify(self, submission):
+        return await CreditJudge(self.models["judge"])(self.task, submission)
+
+    @classmethod
+    def roles(cls, config):
+        return ("judge",)
+
+    def unused(self, submission):""",
+).replace("class StepsConfig", "from rollouthub.authoring.rewards import CreditJudge\n\nclass StepsConfig", 1)
+
+
+def test_the_words_of_a_judge_stand_beside_the_rewards_that_it_gave(hub: Hub, tmp_path: Path) -> None:
+    said = {
+        "reasoning": "polite",
+        "team": {"credit": 0.5, "words": "well opened"},
+        "turns": [
+            {"turn": 0, "credit": 0.75, "words": "a \x1b[31mgreeting"},
+            {"turn": 1, "credit": -0.25, "words": "said before"},
+        ],
+        "seats": [{"seat": "agent", "credit": 0.25, "words": "one good word"}],
+    }
+    (tmp_path / "credited.py").write_text(CREDITED)
+    judge = f"judge=mock/say?text={quote(json.dumps(said))}"
+    hub("run", "credited.py", "-m", "mock/say?text=hello", "--role", judge, "-o", "run", "-q")
+    with open_run(tmp_path / "run") as reader:
+        (rollout,) = reader.rollouts()
+    assert [turn.reward for turn in rollout.turns] == [0.75, -0.25]
+    shown = [line.rstrip() for line in hub("show", "run", rollout.rollout_id).out.splitlines()]
+    for reward, words in (("reward +0.75", "a greeting"), ("reward -0.25", "said before")):
+        place = next(at for at, line in enumerate(shown) if reward in line)
+        assert shown[place + 1] == f"    judge {words}"
+    assert shown[shown.index("reward 0.5") + 1] == "  judge: well opened"
+    assert shown[shown.index("  seat agent: 0.25") + 1] == "    judge: one good word"

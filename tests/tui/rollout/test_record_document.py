@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 
@@ -51,6 +52,22 @@ def test_a_score_tells_which_tokens_of_which_turn_were_rewarded() -> None:
     assert "turn 1      tokens 2 to 5 -0.5\n" in words
     assert "turn 2      tokens 0 to 0 +0.25, " in words
     assert "tokens 7 to 7 +0.25, 2 more spans +0.5" in words
+
+
+def test_the_words_of_a_judge_stand_with_the_turn_and_with_the_score() -> None:
+    said: dict[str, Any] = {
+        "team": "a deal",
+        "turns": {"1": "to the \x1b[31mpoint"},
+        "seats": {"agent": "held", "ghost": "none"},
+    }
+    score = Score(reward=1.0, turn_rewards={1: 0.5}, seat_rewards={"agent": 1.0}, metadata={"credit": said})
+    rollout = record(turns=conversation(2), score=score)
+    by_turn = [told([section]) for section in transcript(rollout)]
+    assert "judge\nto the point" in by_turn[1]
+    assert "judge" not in by_turn[0]
+    words = told(verdict(rollout, None))
+    assert "Words of the judge\nthe whole\na deal\nseat agent\nheld" in words
+    assert "ghost" not in words
 
 
 def test_what_is_unscored_has_no_reward_and_tells_its_fault_and_kind() -> None:

@@ -102,6 +102,14 @@ def test_a_long_record_is_cut_and_says_so() -> None:
     assert "1000000 characters" in page
 
 
+def test_the_words_of_a_judge_stand_with_their_turn() -> None:
+    score = Score(reward=1.0, turn_rewards={1: 0.5}, metadata={"credit": {"turns": {"1": f"apt {HOSTILE}"}}})
+    made = record("a-0", turns=conversation(2), score=score)
+    said = Checker(shown(made)._repr_html_()).said  # pyright: ignore[reportPrivateUsage]  # the same
+    assert said.index("judge") < next(at for at, text in enumerate(said) if text.startswith("apt "))
+    assert said.count("judge") == 1
+
+
 def test_what_is_unscored_is_a_dash() -> None:
     page = shown(record("a-0", 0, Outcome.MODEL_FAILED))._repr_html_()  # pyright: ignore[reportPrivateUsage]  # the same
     said = Checker(page).said

@@ -10,6 +10,7 @@ from rollouthub.messages import Message, media_of
 from rollouthub.rollout import Rollout, ToolCall, Turn
 from rollouthub.score import SpanReward
 from rollouthub.text import escaped
+from rollouthub.views.credit_words import CreditWords
 from rollouthub.views.terminal.span_words import span_words
 
 _STYLE = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
@@ -34,8 +35,9 @@ def print_rollout(console: Console, rollout: Rollout) -> None:
         where = f"{ref.provider}, {ref.walls}" + (f", {ref.engine}" if ref.engine else "")
         console.print(Text(f"sandbox {where}  {ref.profile}  network {ref.network}  {ref.image or ''}".rstrip()))
     spans = () if rollout.score is None else rollout.score.span_rewards
+    credit = CreditWords(rollout.score)
     for turn in rollout.turns:
-        _print_turn(console, turn, [span for span in spans if span.turn == turn.index])
+        _print_turn(console, turn, [span for span in spans if span.turn == turn.index], credit.of_turn(turn.index))
     console.print()
     console.print(Text(f"{rollout.outcome.value}, stopped: {rollout.stop.value}", style="bold"))
     for line in verdict(rollout):
@@ -48,7 +50,7 @@ def print_rollout(console: Console, rollout: Rollout) -> None:
     console.print(Text(f"{total * 1000:.2f} ms: {stages}", style="dim"))
 
 
-def _print_turn(console: Console, turn: Turn, spans: Sequence[SpanReward]) -> None:
+def _print_turn(console: Console, turn: Turn, spans: Sequence[SpanReward], credit: Sequence[str]) -> None:
     parent = "" if turn.parent_turn is None else f", after turn {turn.parent_turn}"
     console.print()
     console.print(Text(f"── turn {turn.index} ({turn.agent}{parent})", style="dim"))
@@ -68,6 +70,8 @@ def _print_turn(console: Console, turn: Turn, spans: Sequence[SpanReward]) -> No
     facts += span_words(spans)
     if facts:
         console.print(Text(MARGIN + ", ".join(facts), style="dim"))
+    for words in credit:
+        _print_block(console, "judge", words, "dim")
 
 
 def _print_message(console: Console, message: Message) -> None:
@@ -104,8 +108,13 @@ def verdict(rollout: Rollout) -> Iterable[str]:
         yield f"reward {score.reward:g}{passed}"
         if score.suspect:
             yield f"suspect: {escaped(score.suspect)}"
+        credit = CreditWords(score)
+        for words in credit.of_team:
+            yield f"  judge: {words}"
         for seat, reward in score.seat_rewards.items():
             yield f"  seat {escaped(seat)}: {reward:g}"
+            for words in credit.of_seat(seat):
+                yield f"    judge: {words}"
         for name, part in score.components.items():
             yield f"  {name}: {part.value:g} × {part.weight:g}"
         for name, value in score.metrics.items():

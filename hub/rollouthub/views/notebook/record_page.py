@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout, ToolCall, Turn
+from rollouthub.views.credit_words import CreditWords
 from rollouthub.views.markup import Markup, join
 from rollouthub.views.notebook import notebook_html
 
@@ -54,12 +55,12 @@ def _said(rollout: Rollout) -> Iterator[Markup]:
 
 
 def _turns(rollout: Rollout) -> Iterator[Markup]:
-    left = _PAGE_CHARACTERS
+    left, credit = _PAGE_CHARACTERS, CreditWords(rollout.score)
     for number, turn in enumerate(rollout.turns):
         if left <= 0:
             yield notebook_html.heading(f"… and {len(rollout.turns) - number} more turns, which are in .turns")
             return
-        content = _turn(turn)
+        content = join(_turn(turn), (_said_as("judge", words) for words in credit.of_turn(turn.index)))
         left -= len(content)
         names = ", ".join(call.name for call in turn.tool_calls[:_MOST_PARTS])
         tokens = f"{turn.usage.prompt_tokens}+{turn.usage.output_tokens} tokens, {turn.seconds:.3f} s"

@@ -8,11 +8,12 @@ from rich.text import Text
 from rollouthub.rollout import Rollout
 from rollouthub.score import ModelCall, Score, SpanReward
 from rollouthub.statistics.amounts import count, dollars, number, seconds, short
+from rollouthub.views.credit_words import CreditWords
 from rollouthub.views.terminal.span_words import span_words
 from rollouthub_tui.widgets.rollout.document import Piece, Section
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 from rollouthub_tui.widgets.rollout.outcome_facts import Fact, Mates, mates_facts, outcome_facts, training_facts
-from rollouthub_tui.widgets.rollout.transcript import MESSAGE_ROWS, fault_pieces, said, turn_number
+from rollouthub_tui.widgets.rollout.transcript import MESSAGE_ROWS, fault_pieces, judged, said, turn_number
 
 _BAR = 24
 
@@ -29,6 +30,8 @@ def verdict(rollout: Rollout, mates: Mates | None) -> list[Section]:
             sections.append(_section("metrics", "Metrics", [Text(line) for line in lines]))
         if score.span_rewards:
             sections.append(_section("spans", "Rewards of spans", _spans(score)))
+        if credit := list(_credit(score)):
+            sections.append(Section("credit", _heading("Words of the judge"), lambda: credit))
         if score.feedback:
             feedback = score.feedback
             sections.append(
@@ -105,6 +108,14 @@ def _spans(score: Score) -> list[Text]:
         Text.assemble((f"{turn_number(index):<12}", "dim"), ", ".join(span_words(spans)))
         for index, spans in sorted(by_turn.items())
     ]
+
+
+def _credit(score: Score) -> Iterator[Piece]:
+    """What judges say on the whole and on each seat; what they say on a turn stands at the turn."""
+    credit = CreditWords(score)
+    yield from judged("team", "the whole", credit.of_team)
+    for seat in score.seat_rewards:
+        yield from judged(f"seat {seat}", f"seat {drawn_line(seat, 24)}", credit.of_seat(seat))
 
 
 def _calls(calls: Sequence[ModelCall], title: str) -> Iterator[Section]:

@@ -13,6 +13,7 @@ from rich.text import Text
 from rollouthub.messages import Media, Message, ToolRequest
 from rollouthub.rollout import Rollout, ToolCall, Turn
 from rollouthub.statistics.amounts import count, dollars, number, seconds, short
+from rollouthub.views.credit_words import CreditWords
 from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub_tui.widgets.rollout.document import Medium, Piece, Section, Syntax
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
@@ -30,13 +31,14 @@ def transcript(rollout: Rollout) -> list[Section]:
     asked = {turn.index: frozenset(request.id for request in turn.response.tool_requests) for turn in rollout.turns}
     sections: list[Section] = []
     before: int | None = None
+    credit = CreditWords(rollout.score)
     for place, turn in enumerate(rollout.turns):
         answered = asked.get(turn.parent_turn, frozenset[str]()) if turn.parent_turn is not None else frozenset[str]()
         sections.append(
             Section(
                 ("turn", turn.index),
                 partial(_title, turn, before, seats),
-                partial(_pieces, turn, answered),
+                partial(_pieces, turn, answered, credit),
                 is_open=not many or place in (0, len(rollout.turns) - 1),
                 has_error=any(call.is_error for call in turn.tool_calls),
             )
@@ -123,7 +125,7 @@ def _gist(turn: Turn) -> str:
     return " – ".join(part for part in (calls, said) if part)
 
 
-def _pieces(turn: Turn, answered: frozenset[str]) -> list[Piece]:
+def _pieces(turn: Turn, answered: frozenset[str], credit: CreditWords) -> list[Piece]:
     pieces: list[Piece] = []
     for place, message in enumerate(turn.messages):
         # What a tool gave is shown at its call.
@@ -133,7 +135,7 @@ def _pieces(turn: Turn, answered: frozenset[str]) -> list[Piece]:
     pieces += _requests(turn.response.tool_requests, {call.id for call in turn.tool_calls})
     for place, call in enumerate(turn.tool_calls):
         pieces += _call(f"call {place}", call)
-    return pieces
+    return [*pieces, *judged("judge", "judge", credit.of_turn(turn.index))]
 
 
 def _message(name: str, message: Message, who: str) -> Iterator[Piece]:
@@ -162,6 +164,12 @@ def thinking(name: str, text: str) -> Piece:
     """The model's reasoning text."""
     head = Text.assemble(("thinking", "green"), (f" · {len(text):,} characters", "dim"))
     return Piece(f"{name} thinking", text, head=head, style="dim", folded_rows=THINKING_ROWS)
+
+
+def judged(name: str, who: str, words: Sequence[str]) -> Iterator[Piece]:
+    """What judges say on a turn, a seat or the whole."""
+    for place, line in enumerate(words):
+        yield Piece(f"{name} {place}", line, head=Text(who, style="dim"), folded_rows=MESSAGE_ROWS)
 
 
 def medium_piece(name: str, medium: Medium, indent: int) -> Piece:
