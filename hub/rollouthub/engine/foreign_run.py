@@ -2,6 +2,8 @@
 or servers on other machines.
 """
 
+import os
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,6 +17,24 @@ from rollouthub.text import plain_name
 
 _SETTINGS = ("run.db", "resolved.json")
 """The files of a run that name models."""
+
+
+def refuse_settings(directory: Path) -> None:
+    """Refuse to go on with a run of another user by its own settings: they name code that would be imported, programs
+    that would be started, and servers that would be sent keys.
+
+    Raises:
+        ConfigError: another user owns the run; names the command that trusts it.
+    """
+    owner = _owner(directory)
+    if owner is not None:
+        stored = directory / "resolved.json"
+        trusting = shlex.join(["hub", "run", "--config", str(stored), "--resume", "-o", str(directory)])
+        raise ConfigError(
+            f"the settings of the run in {directory} are not read: user {owner} owns it, you are user {os.geteuid()}, "
+            "and they name code that would run and servers that would be sent your keys; look into them, and if you "
+            f"trust them, name them yourself: {trusting}"
+        )
 
 
 def refuse_named_code(environments: Iterable[str], directory: Path, instead: str) -> None:
@@ -40,7 +60,7 @@ def refuse_named_servers(models: Iterable[ModelConfig], directory: Path, instead
     Raises:
         ConfigError: names the address, and shows `instead`.
     """
-    owner = untrusted_owner_of(directory, *(directory / name for name in _SETTINGS))
+    owner = _owner(directory)
     for model in models:
         for url in (model.base_url, *model.replicas):
             if url is not None and (owner is not None or not is_loopback(url)):
@@ -50,3 +70,8 @@ def refuse_named_servers(models: Iterable[ModelConfig], directory: Path, instead
                     f"key; {instead}"
                 )
         refuse_named_servers(model.fallbacks, directory, instead)
+
+
+def _owner(directory: Path) -> int | None:
+    """The untrusted user who owns a run, or what it names models by; None if it is the user's own."""
+    return untrusted_owner_of(directory, *(directory / name for name in _SETTINGS))

@@ -18,6 +18,7 @@ from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.run.final_tables import print_summary, warn_of_unscored
 from rollouthub.cli.run.run_progress import LiveView
 from rollouthub.engine.directories import default_directory
+from rollouthub.engine.foreign_run import refuse_settings
 from rollouthub.engine.plan import Plan, make_plan
 from rollouthub.engine.policy_model import with_default_model
 from rollouthub.engine.run import play_run
@@ -207,6 +208,7 @@ def request_of(given: dict[str, Any], config: Path | None, output: Path | None, 
         stored = output / "resolved.json"
         if not stored.is_file():
             raise RunDirectoryError(f"{output} holds no run to resume; name an environment to start one there")
+        refuse_settings(output)
         values = request_from_file(stored)
         _require_files(values, output, stored)
     values["set"] = _outspoken(values.get("set", {}), given.get("set", {}))
