@@ -1,5 +1,5 @@
-"""`supply.db`, beside `run.db`: which units were handed out or dropped, and at which policy version. The run's lock
-protects it.
+"""`supply.db`, beside `run.db`: which units were handed out or dropped, and at which policy version, and the opponents
+that were added. The run's lock protects it.
 """
 
 import json
@@ -62,6 +62,19 @@ class PassRate:
     rate: float
 
 
+@dataclass(frozen=True, slots=True)
+class AddedOpponent:
+    """A model that was added to the pool of a seat."""
+
+    seat: str
+    name: str
+    version: int | None
+    model: str
+    """Its `ModelConfig`, as JSON."""
+    added_at: int
+    """The supply's policy version when it was added first."""
+
+
 _COLUMNS = [field.name for field in fields(LedgerEntry)]
 _RATE_COLUMNS = [field.name for field in fields(PassRate)]
 _TABLES = f"""
@@ -97,6 +110,22 @@ CREATE TABLE IF NOT EXISTS pass_rates (
     PRIMARY KEY (environment, split, task_id, epoch)
 ) WITHOUT ROWID;
 """
+_NO_VERSION = -1
+_OPPONENTS = """
+CREATE TABLE IF NOT EXISTS opponents (
+    place INTEGER PRIMARY KEY,
+    seat TEXT NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    model TEXT NOT NULL,
+    added_at INTEGER NOT NULL,
+    UNIQUE (seat, name, version)
+);
+"""
+_ADD_OPPONENT = (
+    "INSERT INTO opponents (seat, name, version, model, added_at) VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT (seat, name, version) DO UPDATE SET model = excluded.model"
+)
 _INSERT = f"INSERT OR REPLACE INTO units ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 _OF_TASK = (
     "environment = old.environment AND split = old.split AND task_id = old.task_id AND sample IS old.sample "
@@ -197,9 +226,26 @@ class Ledger:
 
         return await self.ask(look)
 
+    async def add_opponent(self, added: AddedOpponent) -> None:
+        """Record an opponent; it is durable on return. One of the same seat, name and version gets the new model."""
+        version = _NO_VERSION if added.version is None else added.version  # of NULLs, no two are equal
+        row = (added.seat, added.name, version, added.model, added.added_at)
+        await self.ask(lambda connection: connection.execute(_ADD_OPPONENT, row))
+
+    async def opponents(self) -> list[AddedOpponent]:
+        """The recorded opponents, in the order in which they were added."""
+
+        def look(connection: sqlite3.Connection) -> list[AddedOpponent]:
+            rows = connection.execute(
+                f"SELECT seat, name, nullif(version, {_NO_VERSION}), model, added_at FROM opponents ORDER BY place"
+            )
+            return [AddedOpponent(*row) for row in rows]
+
+        return await self.ask(look)
+
     async def rewind(self, version: int) -> int:
-        """Forget which units were handed out, and which pass rates were measured, at this policy version or later.
-        Returns the number of units.
+        """Forget which units were handed out, and which pass rates were measured, at this policy version or later, and
+        which opponents were added later. Returns the number of units.
         """
 
         def forget(connection: sqlite3.Connection) -> int:
@@ -208,6 +254,7 @@ class Ledger:
             if lowest is not None and done is not None and done > lowest:
                 connection.execute("INSERT OR REPLACE INTO meta VALUES ('epochs_done', ?)", (json.dumps(lowest),))
             connection.execute("DELETE FROM pass_rates WHERE version >= ?", (version,))
+            connection.execute("DELETE FROM opponents WHERE added_at > ?", (version,))
             return connection.execute("DELETE FROM units WHERE version >= ? AND fate = 'handed'", (version,)).rowcount
 
         return await self.ask(forget)
@@ -294,7 +341,7 @@ def _connect(path: Path, resume: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = NORMAL")
         if not schema:
             connection.executescript(f"BEGIN; {_TABLES} COMMIT;")
-        connection.executescript(_RATES)
+        connection.executescript(_RATES + _OPPONENTS)
     except sqlite3.Error as error:
         connection.close()
         raise RunDirectoryError(f"{path} cannot be used ({error}); move it away, or start a new run") from error

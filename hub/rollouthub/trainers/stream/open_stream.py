@@ -178,9 +178,10 @@ async def _opened(
             sink = StampingSink(writer, session.live, session.bounds, tracker, gate, scoring)
             player = StreamPlayer(tracker, source, feeder, pool, sink, session)
             async with tasks:
-                tasks.start_soon(player.run)
                 try:
-                    opponents = Opponents(opened, tasks, credentials)
+                    opponents = Opponents(opened, tasks, credentials, ledger, directory)
+                    await opponents.restore()
+                    tasks.start_soon(player.run)
                     yield Supply(tracker, feeder, gate, ledger, directory, control, breaker.discard, opponents)
                     tracker.acknowledge()
                 except Exception as error:

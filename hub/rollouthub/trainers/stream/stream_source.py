@@ -186,6 +186,7 @@ class Feeder:
         """Begin a unit; samples with a result in the store are not played again."""
         tracker, writer = self._tracker, self._writer
         items = list(ticket.items(self._opened, tracker.bounds.samples))
+        await self._meet_again(items[0])
         unit = PendingGroup(ticket, items, is_group=tracker.rules.groups, size=tracker.bounds.size)
         done = {sample.rollout_id: sample for sample in unit.items if writer.is_done(sample.rollout_id)}
         waiting = [record for name in done if (record := writer.waiting_members.get(name)) is not None]
@@ -208,6 +209,23 @@ class Feeder:
             left = []
         self._source.put(left)
         tracker.look_at(unit)
+
+    async def _meet_again(self, sample: Sample) -> None:
+        """Give a group that was begun before the run was resumed the opponents that its records name: the pools of its
+        seats may have grown meanwhile.
+        """
+        pools = {seat: player.pool for seat, player in sample.context.seats.items() if player.pool is not None}
+        samples = max(sample.group_size, self._opened.plan.repeats)
+        names = (f"{sample.group_id}-{number}" for number in range(samples))
+        kept = next((name for name in names if self._writer.is_kept(name)), None) if pools else None
+        if kept is None:
+            return
+        record = self._writer.waiting_members.get(kept)
+        if record is None:
+            (record,) = await anyio.to_thread.run_sync(_read, self._directory, [kept])
+        for seat, pool in pools.items():
+            if (met := record.seats.get(seat)) is not None:
+                pool.meet(sample.group_id, sample.seed, met.model, met.version)
 
 
 def _read(directory: Path, rollout_ids: list[str]) -> list[Rollout]:

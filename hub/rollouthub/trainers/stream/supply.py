@@ -141,13 +141,15 @@ class Supply(Generic[Piece]):
 
     async def add_opponent(self, seat: str, model: str | ModelConfig, *, version: int | None = None) -> None:
         """Add a model, such as a checkpoint that is served under a name of its own, to the pool of a seat: groups that
-        begin from now on may meet it. The record's `seats` has its name and `version`.
+        begin from now on may meet it, also after `resume`. The record's `seats` has its name and `version`; a model of
+        the same name and version takes the place of the earlier one, for example at another address.
 
         Raises:
             UsageError: the seat has no pool, or the model cannot be reached.
+            StoreError: the supply can no longer be written.
         """
         config = ModelConfig(name=model) if isinstance(model, str) else model
-        await self._opponents.add(seat, config, version)
+        await self._opponents.add(seat, config, version, self.policy_version)
 
     # --- the exchange of weights ------------------------------------------------------------------------------------
 
