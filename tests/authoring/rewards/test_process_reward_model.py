@@ -9,11 +9,14 @@ from typing import Any, Literal
 import pytest
 from aiohttp import web
 
-from rollouthub import Media, Message, Public, Secret, Submission, SubmittedTurn, Task, VerifierError
+from rollouthub import Media, Message, Public, Score, Secret, Submission, SubmittedTurn, Task, VerifierError
 from rollouthub.authoring.rewards import WeightedReward
 from rollouthub.authoring.rewards.process_reward_model import ProcessRewardModel
+from rollouthub.authoring.rewards.reward_model import RewardModel
+from rollouthub.authoring.rewards.reward_server import MOST_REPLY_BYTES
 from tests.local_server import serving
 from tests.loop_holds import SECONDS, shortest_hold
+from tests.models.servers import raw_server
 
 TASK = Task(Public(id="one", prompt="How long is it?"), Secret())
 TAG = "<extra_0>"
@@ -201,6 +204,37 @@ async def test_a_long_episode_holds_up_nobody() -> None:
 
     async with served("refused") as server:
         assert await shortest_hold(asked) < 2 * SECONDS
+
+
+def answered(data: str) -> bytes:
+    """What a server sends that pools to this."""
+    body = f'{{"data": [{{"data": {data}}}]}}'.encode()
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+
+@pytest.mark.parametrize("row", ["[]", "0", "[0.5, 0.25]"], ids=["empty", "number", "pair"])
+async def test_an_answer_of_sixteen_mebibytes_holds_up_nobody_and_is_none(row: str) -> None:
+    rows = f"{row}," * ((MOST_REPLY_BYTES - 100) // (len(row) + 1))
+    async with raw_server(answered(f"[{rows}0]")) as url:
+
+        async def asked(longest: list[float]) -> None:
+            with pytest.raises(VerifierError, match="answered with more than 400,000 values") as refused:
+                await ProcessRewardModel(url, "prm", tries=1)(TASK, said(FIRST))
+            assert not refused.value.retryable
+
+        assert await shortest_hold(asked) < SECONDS
+
+
+async def test_a_row_for_each_of_many_tokens_holds_up_nobody() -> None:
+    rows = ", ".join(["[0.12345678, 0.87654321]"] * 130_000)
+    async with raw_server(answered(f"[{rows}]")) as url:
+        found: list[Score] = []
+
+        async def asked(longest: list[float]) -> None:
+            found.append(await RewardModel(url, model="rm")(TASK, said(FIRST)))
+
+        assert await shortest_hold(asked) < SECONDS
+    assert found[0].reward == 0.87654321
 
 
 async def test_pictures_are_a_verifier_fault() -> None:

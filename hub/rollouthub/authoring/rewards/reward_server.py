@@ -7,14 +7,21 @@ from urllib.parse import urlsplit
 
 import anyio
 import msgspec
+from anyio import to_thread
 
 from rollouthub.errors import VerifierError, raise_first_error
+from rollouthub.event_loop import LARGE_BYTES, has_marks
 from rollouthub.http.exchange import HttpPool, open_pool
 from rollouthub.http.loopback import is_local_host
 from rollouthub.http.no_answer import AnswerTooLarge, NoAnswer
+from rollouthub.http.whole_answer import WholeAnswer
 
 MOST_REPLY_BYTES = 16 * 2**20
 """Most bytes of one answer."""
+MOST_VALUES = 400_000
+"""Most JSON values of one answer, enough for two numbers of each of 128 Ki tokens. To decode them holds Python's lock,
+also in a thread.
+"""
 _TRIED_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _FIRST_PAUSE_SECONDS = 0.5
 AnswerT = TypeVar("AnswerT")
@@ -77,7 +84,8 @@ class RewardServer:
         """Send a request; returns the decoded answer.
 
         Raises:
-            VerifierError: the server refuses the request, its answer is too large or no JSON, or every try failed.
+            VerifierError: the server refuses the request, its answer is too large, holds too many values or is no JSON,
+                or every try failed.
         """
         problem = ""
         for number in range(self.tries):
@@ -107,6 +115,13 @@ class RewardServer:
         if answer.status != 200:
             raise VerifierError(f"{self.at(route)} refused: {words}", retryable=False)
         try:
-            return answer.json()
+            if len(answer.body) <= LARGE_BYTES:
+                return answer.json()
+            return await to_thread.run_sync(self._decoded, route, answer)
         except ValueError:
             raise VerifierError(f"{self.at(route)} answered what is no JSON: {words}", retryable=False) from None
+
+    def _decoded(self, route: str, answer: WholeAnswer) -> object:
+        if has_marks(answer.body, MOST_VALUES):
+            raise VerifierError(f"{self.at(route)} answered with more than {MOST_VALUES:,} values", retryable=False)
+        return answer.json()
