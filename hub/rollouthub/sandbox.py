@@ -329,6 +329,15 @@ class Sandbox(Protocol):
         """
         ...
 
+    async def connect(self, port: int) -> "ByteStream":
+        """Connect to `127.0.0.1:port` in the sandbox, where a program of it listens.
+
+        Raises:
+            SandboxFileError: nobody listens there (`ECONNREFUSED`), or the connection cannot be had.
+            NotOffered: the provider cannot connect into its sandboxes.
+        """
+        ...
+
     async def snapshot(self) -> Snapshot:
         """Save its current files, to open further sandboxes from.
 

@@ -25,6 +25,8 @@ class Resources(Frozen):
     """Most processes and threads at one time."""
     disk_bytes: int = Field(default=1 * GIB, ge=MIB)
     """Most bytes in each writable folder; on a writable root, of all that is written."""
+    gpus: int = Field(default=0, ge=0)
+    """Number of GPUs of the machine that it sees; other sandboxes may see the same ones."""
 
 
 class Build(Frozen):
@@ -65,6 +67,12 @@ class SandboxSpec(Frozen):
     """Files and folders of this machine that process sandboxes see read-only at their own path; a container has only
     its image's files.
     """
+    loopback_names: tuple[str, ...] = ()
+    """Further host names of its own loopback address, such as those of sandboxes that are opened `beside` it."""
+    beside: str | None = None
+    """Id of an open sandbox whose network this one is in: both have the same addresses, ports and host names, and
+    nothing else in common. None: a network of its own.
+    """
     ttl_seconds: float = Field(default=6 * 3600.0, gt=0)
     """Seconds after which the sandbox ends by itself, even if the hub is gone."""
 
@@ -79,6 +87,8 @@ class SandboxRef(Frozen):
     """Name and version of the container engine, such as `docker 20.10.24`."""
     image: str | None = None
     image_digest: str | None = None
+    image_program: tuple[str, ...] = ()
+    """The program that the image itself starts; a sandbox leaves it to its user to start it."""
     profile: Profile
     network: str
     """`none`, `bridge`, or `host` if the network is not isolated."""

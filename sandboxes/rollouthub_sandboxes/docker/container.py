@@ -21,6 +21,7 @@ SUPERVISOR_ID = 65_431
 either.
 """
 SHARED_MEMORY_BYTES = 64 << 20
+_BESIDE = "container:"
 _MOST = {"core": 0}
 _PODMANS_MOST = _MOST | {"nofile": 16_384, "nproc": 32_768}
 """Resource limits for Podman, which would otherwise raise them to a million and more; only a privileged service may
@@ -89,7 +90,7 @@ def _capabilities(spec: SandboxSpec) -> tuple[str, ...]:
 def _walls(spec: SandboxSpec, plan: Layout, volume: str | None, has_quota: bool) -> Json:
     resources = spec.resources
     walls: dict[str, Any] = {
-        "NetworkMode": spec.network,
+        "NetworkMode": spec.network if spec.beside is None else f"{_BESIDE}{spec.beside}",
         "CapDrop": ["ALL"],
         "CapAdd": sorted({*_capabilities(spec), *(SUPERVISOR_CAPABILITIES if volume else ())}),
         "SecurityOpt": ["no-new-privileges"],
@@ -110,6 +111,10 @@ def _walls(spec: SandboxSpec, plan: Layout, volume: str | None, has_quota: bool)
         "AutoRemove": True,
         "RestartPolicy": {"Name": "no"},
     }
+    if spec.loopback_names:
+        walls["ExtraHosts"] = [f"{name}:127.0.0.1" for name in spec.loopback_names]
+    if resources.gpus:
+        walls["DeviceRequests"] = [{"Driver": "", "Count": resources.gpus, "Capabilities": [["gpu"]]}]
     if volume is not None:
         mount: Json = {"Type": "volume", "Source": volume, "Target": SUPERVISOR_FOLDER, "ReadOnly": True}
         walls["Mounts"] = [mount | {"VolumeOptions": {"NoCopy": True}}]
@@ -174,7 +179,7 @@ def in_force(engine: Engine, spec: SandboxSpec, image: Image, plan: Layout, insp
     differs = [
         name
         for name, ok in {
-            "network": given["NetworkMode"] in (spec.network, "default" if spec.network == "bridge" else "none"),
+            "network": _has_network(spec, given["NetworkMode"]),
             "read-only root": bool(given["ReadonlyRootfs"]) is not plan.has_writable_root,
             "no privileges": not given.get("Privileged"),
             "no-new-privileges": any("no-new-privileges" in option for option in options),
@@ -194,6 +199,7 @@ def in_force(engine: Engine, spec: SandboxSpec, image: Image, plan: Layout, insp
         engine=engine.name if runtime in ("", "runc", "oci") else f"{engine.name}, {runtime}",
         image=image.name,
         image_digest=image.id,
+        image_program=image.program,
         profile=spec.profile,
         network=spec.network,
         user=plan.user,
@@ -203,9 +209,16 @@ def in_force(engine: Engine, spec: SandboxSpec, image: Image, plan: Layout, insp
             memory_bytes=int(limits["memory"]),
             pids=int(limits["pids"]),
             disk_bytes=asked.disk_bytes,
+            gpus=asked.gpus,
         ),
         limitations=_limitations(spec, plan, given),
     )
+
+
+def _has_network(spec: SandboxSpec, mode: str) -> bool:
+    if spec.beside is not None:
+        return mode.startswith(_BESIDE)
+    return mode in (spec.network, "default" if spec.network == "bridge" else "none")
 
 
 def _limits(given: Json) -> dict[str, float]:

@@ -282,6 +282,8 @@ async def _start(engine: Engine, id: str, recipe: Recipe) -> None:
         await engine.call(engine.api.start, id)
     except EngineError as error:
         _blame_files(recipe, error)
+        if recipe.spec.resources.gpus and "capabilities: [[gpu]]" in str(error):
+            raise ConfigError(f"a sandbox asks for {recipe.spec.resources.gpus} GPUs: {error}") from error
         if _tells_that_it_cannot_run(error):
             raise _cannot_run(engine, error) from error
         raise

@@ -14,6 +14,7 @@ from rollouthub.sandbox import (
     MOST_SECONDS,
     OUTPUT_BYTES,
     TIMEOUT_SECONDS,
+    ByteStream,
     Command,
     CommandLimits,
     CommandNotStarted,
@@ -226,6 +227,10 @@ class EngineExecSandbox:
     async def forward(self, port: int, connect: Connector) -> None:
         """Not supported: always raises `NotOffered`."""
         raise NotOffered("ports cannot be forwarded into a sandbox that runs through the engine's exec")
+
+    async def connect(self, port: int) -> ByteStream:
+        """Not supported: always raises `NotOffered`."""
+        raise NotOffered("no port of a sandbox that runs through the engine's exec can be connected to")
 
     async def snapshot(self) -> Snapshot:
         """Not supported: always raises `NotOffered`."""

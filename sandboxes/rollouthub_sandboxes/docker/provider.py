@@ -10,7 +10,7 @@ from dataclasses import replace
 import anyio
 from anyio import to_thread
 
-from rollouthub.errors import SandboxError
+from rollouthub.errors import ConfigError, SandboxError
 from rollouthub.sandbox import Sandbox, SandboxSpec, Snapshot
 from rollouthub_sandboxes.docker.container import check_engine, check_resources
 from rollouthub_sandboxes.docker.container_creation import WARM_SECONDS, Box, Maker, Recipe
@@ -93,14 +93,17 @@ class DockerProvider:
                 box.close()
 
     async def _acquire(self, stack: AsyncExitStack, spec: SandboxSpec, snapshot: Snapshot | None) -> Box:
-        recipe = await self._recipe(spec)
+        alone = spec if spec.beside is None else spec.model_copy(update={"beside": None})
+        recipe = await self._recipe(alone)
         if snapshot is not None:
             recipe = self._from(recipe, snapshot)
+        if spec.beside is not None:
+            recipe = self._beside(recipe, spec.beside)
         try:
             return await stack.enter_async_context(self._pool.acquire(recipe))
         except EngineError as error:
             if error.status == NOT_FOUND:  # somebody removed the image: the next one looks for it again
-                self._recipes.pop(spec.model_dump_json(), None)
+                self._recipes.pop(alone.model_dump_json(), None)
                 self._images.forget()
             raise
 
@@ -135,6 +138,15 @@ class DockerProvider:
         if self._engine.kind == "podman":
             plan = for_podman(plan)
         return Recipe(key, spec, image, plan, had.notes, seed)
+
+    def _beside(self, recipe: Recipe, sandbox_id: str) -> Recipe:
+        """The recipe of a container in the network of another one of this provider's."""
+        if sandbox_id not in self._maker.live:
+            raise SandboxError(f"no sandbox {sandbox_id!r} is open, so none can be opened beside it")
+        if recipe.spec.loopback_names:
+            raise ConfigError("a sandbox beside another one has that one's host names; name none for it")
+        spec = recipe.spec.model_copy(update={"beside": sandbox_id})
+        return replace(recipe, key=f"{recipe.key}+{sandbox_id}", spec=spec)
 
     def _from(self, recipe: Recipe, snapshot: Snapshot) -> Recipe:
         kept = check_snapshot(snapshot, self._engine)

@@ -202,6 +202,9 @@ def _refuse(spec: SandboxSpec) -> None:
         f"the profile {spec.profile!r}": spec.profile != "hardened",
         f"the user {spec.user!r}": spec.user not in (None, "nobody"),
         "a writable root": spec.has_writable_root,
+        "names of its own": bool(spec.loopback_names),
+        "a network of another sandbox": spec.beside is not None,
+        "GPUs": spec.resources.gpus > 0,
     }
     for what, is_asked in asked.items():
         if is_asked:

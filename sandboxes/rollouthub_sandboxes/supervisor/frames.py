@@ -23,6 +23,8 @@ Hub to supervisor
                 joined are entries: u8 kind (0 file, 1 directory, 2 symlink, 3 other), u32 mode, u64 bytes, string path
                 (below the asked one; "" for itself)
     F listen    u16 port on 127.0.0.1; answered by `e`; every connection then announces itself with `o`
+    C connect   u16 port on 127.0.0.1; answered by `i` of 0 bytes once connected, or by `f`; then `I` and `d` frames, of
+                which an empty one ends its direction
     T ttl       u32 seconds from now after which the supervisor ends by itself; answered by `e`
     S stats     answered by `s`
     Q quit      end, and everything with it

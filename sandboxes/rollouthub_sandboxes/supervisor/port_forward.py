@@ -1,4 +1,4 @@
-"""Forwards connections from programs in a sandbox to sockets of the hub."""
+"""Joins connections of programs in a sandbox to sockets of the hub, in either direction."""
 
 import logging
 import struct
@@ -38,6 +38,57 @@ async def forward(connection: "Connection", port: int, connect: Connector, secon
         if isinstance(error, Failure):
             raise SandboxFileError(f"port {port} of the sandbox cannot be had: {said(error)}", error.reason) from error
         raise
+
+
+async def connect(connection: "Connection", port: int, seconds: float) -> ByteStream:
+    """A connection to a port inside the sandbox; `aclose` must be called.
+
+    Raises:
+        SandboxFileError, SandboxError: as `Sandbox.connect`.
+    """
+    channel = Streaming(connection)
+    stream = _Connected(connection, channel)
+    try:
+        connection.post("C", channel.number, struct.pack("<H", port))
+        with anyio.move_on_after(seconds):
+            while not (channel.has_started or channel.is_over):
+                await channel.change()
+        if not channel.has_started:
+            if not channel.is_over:
+                await connection.give_up(f"its supervisor did not answer within {seconds:g} s")
+            channel.answer()
+    except BaseException as error:
+        await stream.aclose()
+        if isinstance(error, Failure):
+            raise SandboxFileError(f"port {port} of the sandbox: {said(error)}", error.reason) from error
+        raise
+    return stream
+
+
+class _Connected:
+    """The hub's end of a connection to a port inside a sandbox."""
+
+    def __init__(self, connection: "Connection", channel: Streaming) -> None:
+        self._connection, self._channel = connection, channel
+
+    async def receive(self) -> bytes:
+        """The next bytes; empty at the end."""
+        piece = await self._channel.next_data()
+        return b"" if piece is None else piece[1]
+
+    async def send(self, data: bytes) -> None:
+        """Write to the port, at the speed at which it is read."""
+        await self._channel.feed(data)
+
+    async def send_eof(self) -> None:
+        """End what is written."""
+        if not self._channel.is_over:
+            self._channel.feed_eof()
+
+    async def aclose(self) -> None:
+        """Close it in both directions."""
+        self._channel.give_up()
+        self._connection.forget(self._channel.number)
 
 
 class _Carrier:

@@ -12,6 +12,7 @@ from rollouthub.sandbox import (
     FILE_BYTES,
     OUTPUT_BYTES,
     TIMEOUT_SECONDS,
+    ByteStream,
     Command,
     CommandLimits,
     Connector,
@@ -27,7 +28,7 @@ from rollouthub_sandboxes.supervisor import frames
 from rollouthub_sandboxes.supervisor.channel import Failure
 from rollouthub_sandboxes.supervisor.client import ANSWER_SECONDS, Connection
 from rollouthub_sandboxes.supervisor.execution import Order, execute, order
-from rollouthub_sandboxes.supervisor.port_forward import forward
+from rollouthub_sandboxes.supervisor.port_forward import connect, forward
 from rollouthub_sandboxes.supervisor.running_command import SupervisedProgram
 from rollouthub_sandboxes.supervisor.sandbox_files import collect, list_files, place, read_file, write_file
 
@@ -185,6 +186,10 @@ class SupervisedSandbox:
     async def forward(self, port: int, connect: Connector) -> None:
         """Listen on a loopback port inside the sandbox; each connection is joined to a stream that `connect` opens."""
         await forward(self._connection, port, connect, ANSWER_SECONDS)
+
+    async def connect(self, port: int) -> ByteStream:
+        """Connect to a loopback port inside the sandbox."""
+        return await connect(self._connection, port, ANSWER_SECONDS)
 
     async def snapshot(self) -> Snapshot:
         """Save the sandbox's files as they are now."""

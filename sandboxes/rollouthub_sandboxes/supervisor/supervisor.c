@@ -1318,6 +1318,32 @@ static void accept_all(struct channel *listener) {
     }
 }
 
+/* Whether a connection to the loopback stands: at once, unless the port's queue is full, for which nobody waits. */
+static int connected(int fd) {
+    struct pollfd ready = {.fd = fd, .events = POLLOUT};
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (poll(&ready, 1, 20) != 1) return EAGAIN;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) ? errno : error;
+}
+
+static void begin_connecting(uint32_t id, struct reader *reader) {
+    struct channel *channel = open_channel(id, CONNECTION);
+    const char *at = take(reader, 2);
+    if (!at) quit("a request to connect cannot be read");
+    uint16_t port;
+    memcpy(&port, at, 2);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    channel->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int error = channel->fd < 0 || connect(channel->fd, (struct sockaddr *)&address, sizeof address) ? errno : 0;
+    if (error == EINPROGRESS) error = connected(channel->fd);
+    if (error) return fail(channel, error, "connecting");
+    channel->in_fd = fcntl(channel->fd, F_DUPFD_CLOEXEC, 3);
+    if (channel->in_fd < 0 || channel->in_fd >= (int)(open_most / 2)) return fail(channel, EMFILE, "connecting");
+    send_credit(id, 0);
+}
+
 static void pump_connection(struct channel *channel) {
     static char piece[PIECE];
     while (!channel->output_ended && channel->credit > 0 && pending(&outgoing) < HIGH_WATER) {
@@ -1384,13 +1410,14 @@ static void send_stats(uint32_t id) {
 static void obey(char kind, uint32_t id, const char *payload, size_t size) {
     struct reader reader = {payload, payload + size, false};
     struct channel *channel = find(id);
-    if (kind && strchr("XRPLF", kind)) {
+    if (kind && strchr("XRPLFC", kind)) {
         if (channel || id & ACCEPTED) quit("a channel's number was used twice");
         if (kind == 'X') return begin_command(id, payload, size);
         if (kind == 'R') return begin_read(id, &reader);
         if (kind == 'P') return begin_write(id, &reader);
         if (kind == 'L') return begin_list(id, &reader);
-        return begin_listening(id, &reader);
+        if (kind == 'F') return begin_listening(id, &reader);
+        return begin_connecting(id, &reader);
     }
     uint64_t killed = 0;
     switch (kind) {

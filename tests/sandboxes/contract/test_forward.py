@@ -1,4 +1,4 @@
-"""Loopback ports inside that lead to sockets of the hub."""
+"""Loopback ports inside that lead to sockets of the hub, and connections of the hub to programs inside."""
 
 import socket
 
@@ -142,3 +142,46 @@ async def test_a_port_is_had_once(sandbox: Sandbox) -> None:
     with pytest.raises(SandboxFileError) as caught:
         await sandbox.forward(port, Echo())
     assert caught.value.reason == "EADDRINUSE"
+
+
+SERVER = """
+import socket
+with socket.create_server(("127.0.0.1", PORT)) as server:
+    print("up", flush=True)
+    connection, _ = server.accept()
+    with connection:
+        data = connection.makefile("rb").read()
+        connection.sendall(data[::-1])
+"""
+
+
+async def test_the_hub_talks_to_a_program_that_listens_inside(sandbox: Sandbox) -> None:
+    port, data = free_port(), bytes(range(256)) * 8_000
+    async with sandbox.start(["python3", "-c", SERVER.replace("PORT", str(port))]) as program:
+        assert await anext(aiter(program.output())) == ("stdout", b"up\n")
+        stream = await sandbox.connect(port)
+        await stream.send(data)
+        await stream.send_eof()
+        answer = bytearray()
+        with anyio.fail_after(20):
+            while piece := await stream.receive():
+                answer += piece
+        await stream.aclose()
+    assert bytes(answer) == data[::-1]
+
+
+async def test_a_port_that_nobody_listens_on_is_told_from_a_broken_sandbox(sandbox: Sandbox) -> None:
+    with pytest.raises(SandboxFileError) as caught:
+        await sandbox.connect(free_port())
+    assert caught.value.reason == "ECONNREFUSED"
+    assert (await sandbox.exec("echo well")).stdout.text == "well\n"
+
+
+async def test_a_closed_connection_ends_the_one_inside(sandbox: Sandbox) -> None:
+    port = free_port()
+    async with sandbox.start(["python3", "-c", SERVER.replace("PORT", str(port))]) as program:
+        output = aiter(program.output())
+        assert await anext(output) == ("stdout", b"up\n")
+        await (await sandbox.connect(port)).aclose()
+        with anyio.fail_after(10):
+            assert (await program.wait()).exit_status is not None
