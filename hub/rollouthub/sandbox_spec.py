@@ -87,8 +87,10 @@ class SandboxRef(Frozen):
     """Name and version of the container engine, such as `docker 20.10.24`."""
     image: str | None = None
     image_digest: str | None = None
-    image_program: tuple[str, ...] = ()
-    """The program that the image itself starts; a sandbox leaves it to its user to start it."""
+    image_entrypoint: tuple[str, ...] = ()
+    """The program that the image itself starts, which a sandbox does not."""
+    image_command: tuple[str, ...] = ()
+    """Arguments of that program, or a program of its own where there is no entry point."""
     profile: Profile
     network: str
     """`none`, `bridge`, or `host` if the network is not isolated."""

@@ -12,7 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-TRAITS = ("plain", "compose", "version", "deliverables", "slow", "network", "server", "linked")
+TRAITS = (
+    "plain", "compose", "version", "deliverables", "slow", "network", "server", "linked", "side_car", "mcp", "allowed",
+)  # fmt: skip
+REFUSED = {
+    "privileged": ("environment/docker-compose.yaml", "services.store.privileged"),
+    "host": ("environment/docker-compose.yaml", "services.store.network_mode"),
+    "mounts": ("environment/docker-compose.yaml", "services.store.volumes"),
+    "gpu_types": ("task.toml", "[environment] gpu_types"),
+    "elsewhere": ("task.toml", "[[environment.mcp_servers]] 'tools' url"),
+}
+"""Trait → file and field that the reason for refusing such a task names."""
 Agent = Literal["oracle", "null"]
 IMAGE = "debian:bookworm-slim"
 LONGEST_COMMAND = 1
@@ -35,6 +45,47 @@ END
 perl /tmp/serve.pl >/dev/null 2>&1 &
 while [ ! -e /app/ready ]; do sleep 0.05; done
 """
+_STORE = """\
+use IO::Socket;
+my $kept = "nothing";
+my $server = IO::Socket::INET->new(Listen => 5, LocalAddr => "0.0.0.0:80", ReuseAddr => 1) or die;
+while (my $client = $server->accept) {
+    my $line = <$client>;
+    $kept = $1 if $line =~ /^set (\\S+)/;
+    print $client "$kept\\n";
+    close $client;
+}
+"""
+_TELL = "exec 3<>/dev/tcp/store/80 && echo 'set {answer}' >&3 && read -r said <&3"
+_LISTEN = "exec 3<>/dev/tcp/store/80 && echo get >&3 && read -r said <&3 && [ \"$said\" = '{answer}' ]"
+_COMPOSE = """\
+services:
+  main: {{depends_on: {{store: {{condition: service_healthy}}}}}}
+  store:
+    image: {image}
+    command: ["perl", "/store.pl"]
+    volumes: ["./store.pl:/store.pl:ro"]
+    healthcheck: {{test: ["CMD", "bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/80"], interval: 1s, retries: 30}}
+    {more}
+"""
+_MORE = {
+    "privileged": "privileged: true",
+    "host": "network_mode: host",
+    "mounts": 'volumes: ["/var/run/docker.sock:/run/docker.sock"]',
+}
+_MCP = r"""
+$| = 1;
+while (<STDIN>) {
+    my ($id) = /"id":\s*("[^"]*"|\d+)/ or next;
+    my ($version) = /"protocolVersion":\s*"([^"]+)"/;
+    my $result = "";
+    my $about = q("capabilities": {"tools": {}}, "serverInfo": {"name": "made", "version": "1"});
+    $result = qq({"protocolVersion": "$version", $about}) if /"initialize"/;
+    $result = q({"tools": [{"name": "hint", "inputSchema": {"type": "object"}}]}) if m(tools/list);
+    my $answer = $result ? qq("result": $result) : q("error": {"code": -32601, "message": "no such method"});
+    print qq({"jsonrpc": "2.0", "id": $id, $answer}\n);
+}
+"""
 _CHECK = '[ "$(cat {place} 2>/dev/null)" = "{answer}" ]'
 _ASK = "exec 3<>/dev/tcp/{host}/{port} && read -r said <&3 && [ \"$said\" = '{answer}' ]"
 
@@ -46,6 +97,37 @@ class Listener:
     host: str
     port: int
     answer: str
+
+
+def make_refused(folder: Path, count: int) -> dict[str, tuple[str, str]]:
+    """Write tasks that cannot be played, of each kind in turn; the file and the field that each is refused for."""
+    found: dict[str, tuple[str, str]] = {}
+    for number in range(count):
+        trait = tuple(REFUSED)[number % len(REFUSED)]
+        name = f"refused-{trait}-{number:04}"
+        found[name] = REFUSED[trait]
+        files = _files("side_car" if trait in _MORE else "plain", random.Random(number), Listener("", 0, ""), 0)
+        if trait in _MORE:
+            files["environment/docker-compose.yaml"] = _COMPOSE.format(image=IMAGE, more="").replace(
+                "volumes:" if trait == "mounts" else "command:",
+                f"{_MORE[trait]} #" if trait == "mounts" else f"{_MORE[trait]}\n    command:",
+            )
+        elif trait == "gpu_types":
+            files["task.toml"] = files["task.toml"].replace("[environment]\n", '[environment]\ngpu_types = ["H100"]\n')
+        else:
+            files["task.toml"] += (
+                '[[environment.mcp_servers]]\nname = "tools"\ntransport = "http"\nurl = "https://example.com/mcp"\n'
+            )
+        _write(folder / "tasks" / name, files)
+    return found
+
+
+def _write(place: Path, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        file = place / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o755 if path.endswith(".sh") else 0o644)
 
 
 def make_tasks(folder: Path, count: int, seed: int, listener: Listener | None = None, slow_seconds: float = 2) -> None:
@@ -60,11 +142,7 @@ def make_tasks(folder: Path, count: int, seed: int, listener: Listener | None = 
             place = folder / "elsewhere" / name
             (folder / "tasks").mkdir(parents=True, exist_ok=True)
             (folder / "tasks" / name).symlink_to(place)
-        for path, text in _files(trait, chance, asked, slow_seconds).items():
-            file = place / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-            file.chmod(0o755 if path.endswith(".sh") else 0o644)
+        _write(place, _files(trait, chance, asked, slow_seconds))
 
 
 def _files(trait: str, chance: random.Random, listener: Listener, slow_seconds: float) -> dict[str, str]:
@@ -89,6 +167,10 @@ def _files(trait: str, chance: random.Random, listener: Listener, slow_seconds: 
         port = chance.randrange(20_000, 30_000)
         solve = _SERVER.format(port=port, answer=written)
         check = f"[ -e /app/ready ] && {_ASK.format(host='127.0.0.1', port=port, answer=answer)}"
+    elif trait == "side_car":
+        files["environment/store.pl"] = _STORE
+        files["environment/docker-compose.yaml"] = _COMPOSE.format(image=IMAGE, more="")
+        solve, check = f"{_TELL.format(answer=written)}\n", _LISTEN.format(answer=answer)
     if kind == "free":
         check = "true"
     reward = chance.choice(("1", "0.5"))
@@ -109,7 +191,11 @@ def _settings(trait: str) -> str:
         verifier += 'environment_mode = "shared"\n'
     if trait == "network":
         verifier += 'network_mode = "public"\n'
-    world = f'[environment]\nnetwork_mode = "no-network"\nworkdir = "/app"\nmemory_mb = 256\n{image}'
+    network = '"allowlist"\nallowed_hosts = ["pypi.org", "*.debian.org"]' if trait == "allowed" else '"no-network"'
+    world = f'[environment]\nnetwork_mode = {network}\nworkdir = "/app"\nmemory_mb = 256\n{image}'
+    if trait == "mcp":
+        world += "[[environment.mcp_servers]]\nname = 'hints'\ntransport = 'stdio'\ncommand = 'perl'\n"
+        world += f"args = ['-e', '''{_MCP}''']\n"
     return f"{version}\n{about}{world}[agent]\ntimeout_sec = 60\n{verifier}"
 
 
@@ -118,9 +204,15 @@ def play_by_docker(folder: Path, agent: Agent) -> float:
     settings: dict[str, Any] = tomllib.loads((folder / "task.toml").read_text())
     world, verifier = settings["environment"], settings["verifier"]
     image = world.get("docker_image") or _built(folder / "environment")
-    made = ("docker", "run", "-d", "--init", "--network", "none", "-w", world["workdir"], image, "sleep", "600")
-    container = _said(*made)
+    own = ("--network", "none", "--add-host", "store:127.0.0.1", "-w", world["workdir"])
+    container = _said("docker", "run", "-d", "--init", *own, image, "sleep", "600")
+    beside = ""
     try:
+        if (folder / "environment" / "store.pl").exists():
+            beside = _said("docker", "create", "--network", f"container:{container}", IMAGE, "perl", "/store.pl")
+            _said("docker", "cp", f"{folder.resolve()}/environment/store.pl", f"{beside}:/store.pl")
+            _said("docker", "start", beside)
+            _exec(container, "until (exec 3<>/dev/tcp/store/80) 2>/dev/null; do sleep 0.1; done")
         if agent == "oracle":
             _said("docker", "cp", f"{folder.resolve()}/solution", f"{container}:/")
             seconds = settings["agent"]["timeout_sec"]
@@ -133,7 +225,7 @@ def play_by_docker(folder: Path, agent: Agent) -> float:
         _exec(container, f"timeout {verifier['timeout_sec']:g} /tests/test.sh > /tmp/tests.txt 2>&1")
         return float(_said("docker", "exec", container, "cat", "/logs/verifier/reward.txt"))
     finally:
-        _said("docker", "rm", "-fv", container)
+        _said("docker", "rm", "-fv", *filter(None, (beside, container)))
 
 
 def _built(folder: Path) -> str:

@@ -1,10 +1,11 @@
 """MCP over Streamable HTTP to a running server, with bounded answers."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import httpx2
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from rollouthub.event_loop import MOST_VALUES, is_crowded_message
@@ -82,16 +83,34 @@ async def _events_read(events: bytes) -> bytes:
     return b"\n\n".join(kept)
 
 
-@asynccontextmanager
-async def streamable_http(url: str, token: str | None) -> AsyncGenerator[Any]:
-    """Connect to a running server; yields the streams for a session."""
+def _client(url: str, headers: Mapping[str, str], socket: str | None) -> httpx2.AsyncClient:
     # No compression: a small body that unpacks to a huge one would pass the bound.
-    headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    headers = {"Accept-Encoding": "identity", **headers}
     timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)  # calls have deadlines of their own
     # Reading the machine's certificates costs 20 ms, and a plain http:// needs none.
-    transport = _BoundedTransport(verify=url.startswith("https:"))
+    transport = _BoundedTransport(verify=url.startswith("https:"), uds=socket)
+    return httpx2.AsyncClient(headers=headers, timeout=timeout, transport=transport)
+
+
+@asynccontextmanager
+async def streamable_http(
+    url: str, token: str | None, headers: Mapping[str, str] | None = None, socket: str | None = None
+) -> AsyncGenerator[Any]:
+    """Connect to a running server, through a Unix socket if one is named; yields the streams for a session."""
+    given = {**(headers or {}), **({"Authorization": f"Bearer {token}"} if token else {})}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=timeout, transport=transport) as client,
+        _client(url, given, socket) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MESSAGE_BYTES) as streams,
     ):
+        yield streams
+
+
+@asynccontextmanager
+async def http_with_sse(url: str, headers: Mapping[str, str], socket: str) -> AsyncGenerator[Any]:
+    """Connect to a running server of the older HTTP transport, through a Unix socket; yields a session's streams."""
+
+    def client(headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
+        return _client(url, headers or {}, socket)
+
+    async with sse_client(url, headers=dict(headers), httpx_client_factory=client) as streams:
         yield streams

@@ -5,7 +5,7 @@ stderr.
 """
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import asynccontextmanager, suppress
 from subprocess import PIPE
 
@@ -100,27 +100,36 @@ async def _read(
 ) -> None:
     """Forward the server's messages to the session, until the connection breaks or the output ends."""
     assert process.stdout is not None
-    buffer, scanned = bytearray(), 0
     async with to_session:
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-            async for chunk in process.stdout:
-                buffer += chunk
-                while (end := buffer.find(b"\n", scanned)) >= 0:
-                    line, scanned = bytes(buffer[:end]), 0
-                    del buffer[: end + 1]
-                    message = _parse(line, wire, is_crowded=await is_crowded_message(line))
-                    if message is not None and wire.broken is None:
-                        await to_session.send(message)
-                    if wire.broken is not None:
-                        return
-                scanned = len(buffer)
-                if scanned > MESSAGE_BYTES:
-                    wire.breaks(f"sent a message of more than {MESSAGE_BYTES:,} bytes")
-                    return
+            if not await pass_messages(process.stdout, wire, to_session):
+                return
             with anyio.move_on_after(_FAREWELL_SECONDS):
                 await logged.wait()
             ended = await has_ended(process, _FAREWELL_SECONDS)
             wire.breaks(f"ended with exit code {process.returncode}" if ended else "closed its stdout")
+
+
+async def pass_messages(
+    chunks: AsyncIterable[bytes], wire: Wire, to_session: MemoryObjectSendStream[SessionMessage | Exception]
+) -> bool:
+    """Forward the messages in a server's output, one a line; False where the connection broke before its end."""
+    buffer, scanned = bytearray(), 0
+    async for chunk in chunks:
+        buffer += chunk
+        while (end := buffer.find(b"\n", scanned)) >= 0:
+            line, scanned = bytes(buffer[:end]), 0
+            del buffer[: end + 1]
+            message = _parse(line, wire, is_crowded=await is_crowded_message(line))
+            if message is not None and wire.broken is None:
+                await to_session.send(message)
+            if wire.broken is not None:
+                return False
+        scanned = len(buffer)
+        if scanned > MESSAGE_BYTES:
+            wire.breaks(f"sent a message of more than {MESSAGE_BYTES:,} bytes")
+            return False
+    return True
 
 
 def _parse(line: bytes, wire: Wire, *, is_crowded: bool) -> SessionMessage | None:
@@ -143,6 +152,11 @@ def _parse(line: bytes, wire: Wire, *, is_crowded: bool) -> SessionMessage | Non
     return SessionMessage(message) if wire.hears(message, len(line)) else None
 
 
+def line_of(message: SessionMessage) -> bytes:
+    """A message as a server reads it."""
+    return message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+
+
 async def _write(
     process: Process,
     wire: Wire,
@@ -152,8 +166,7 @@ async def _write(
     assert process.stdin is not None
     try:
         async for message in from_session:
-            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-            await process.stdin.send(text.encode() + b"\n")
+            await process.stdin.send(line_of(message))
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
         # It reads no more, but may live on: the session is told, or a call would wait for nothing.
         if not await has_ended(process, _FAREWELL_SECONDS):

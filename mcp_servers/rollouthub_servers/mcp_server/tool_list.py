@@ -66,7 +66,7 @@ class PinnedTools:
 
     def difference(self, tools: Sequence[Tool], workdir: str) -> str | None:
         """How a later listing differs; None if it does not."""
-        now = {tool.name: _digest(_clean(tool, workdir)) for tool in tools}
+        now = {tool.name: _digest(clean(tool, workdir)) for tool in tools}
         parts = [
             f"{verb} {', '.join(map(repr, names[:10]))}"
             for verb, names in (
@@ -87,7 +87,7 @@ def pin(tools: Sequence[Tool], server: ServerSection, workdir: str) -> PinnedToo
     """
     if len(tools) > MAX_TOOLS:
         raise ConfigError(f"the server lists {len(tools)} tools; {MAX_TOOLS} is the most")
-    by_name = {tool.name: _clean(tool, workdir) for tool in tools}
+    by_name = {tool.name: clean(tool, workdir) for tool in tools}
     if len(by_name) != len(tools):
         raise ConfigError("the server lists two tools of one name")
     for key, names in (("tools", server.tools or ()), ("hidden_tools", server.hidden_tools)):
@@ -111,6 +111,26 @@ def pin(tools: Sequence[Tool], server: ServerSection, workdir: str) -> PinnedToo
 
 
 def _pin_one(tool: Tool) -> PinnedTool:
+    name = model_name(tool.name)
+    if name in RESERVED:
+        raise ConfigError(
+            f"the server's tool {tool.name!r} has the name of a tool of the hub's own; "
+            f'hide it with server.hidden_tools = ["{tool.name}"]'
+        )
+    return pin_as(tool, name)
+
+
+def model_name(name: str) -> str:
+    """A tool's name as model servers take it: A-Z a-z 0-9 _ - and 64 characters, where MCP takes dots and more."""
+    return _ODD.sub("_", name)[:_NAME_LENGTH]
+
+
+def pin_as(tool: Tool, name: str) -> PinnedTool:
+    """A server's tool, offered under a name.
+
+    Raises:
+        ConfigError: its description is too long, or its schema is invalid.
+    """
     from jsonschema import Draft202012Validator, SchemaError
     from jsonschema.validators import validator_for
     from referencing import Registry
@@ -122,13 +142,6 @@ def _pin_one(tool: Tool) -> PinnedTool:
     if len(to_json(tool)) > MAX_TOOL_BYTES:
         raise ConfigError(
             f"the server's tool {tool.name!r} is described in more than {MAX_TOOL_BYTES:,} bytes; hide it"
-        )
-    # Model servers take A-Z a-z 0-9 _ - and 64 characters; MCP also takes dots, and twice as many.
-    name = _ODD.sub("_", tool.name)[:_NAME_LENGTH]
-    if name in RESERVED:
-        raise ConfigError(
-            f"the server's tool {tool.name!r} has the name of a tool of the hub's own; "
-            f'hide it with server.hidden_tools = ["{tool.name}"]'
         )
     kind: Any = cast(Any, validator_for)(tool.input_schema, default=Draft202012Validator)
     try:
@@ -142,7 +155,7 @@ def _pin_one(tool: Tool) -> PinnedTool:
     return PinnedTool(tool.model_copy(update={"name": name}), tool.name, validator)
 
 
-def _clean(tool: Tool, workdir: str) -> Tool:
+def clean(tool: Tool, workdir: str = "") -> Tool:
     """The parts of a tool that a model sees: no `_meta`, icons, output schema and the like, and no episode's path."""
     hints = tool.annotations
     annotations = hints and ToolAnnotations(

@@ -1,6 +1,7 @@
 """Collect hooks: commands of a task that run after the agent, and write artifacts."""
 
 import logging
+from collections.abc import Mapping
 
 from rollouthub.errors import SandboxOverrun
 from rollouthub.sandbox import CommandNotStarted, Sandbox
@@ -11,8 +12,8 @@ HOOKS_BROKE = (SandboxOverrun, CommandNotStarted)
 logger = logging.getLogger(__name__)
 
 
-async def run_hooks(task: HarborTask, step: Step, sandbox: Sandbox) -> None:
-    """Run the hooks of a step, whatever their exit status.
+async def run_hooks(task: HarborTask, step: Step, sandboxes: Mapping[str, Sandbox]) -> None:
+    """Run the hooks of a step in the sandboxes of their services, whatever their exit status.
 
     Raises:
         SandboxOverrun, CommandNotStarted: the content of the sandbox keeps them from running.
@@ -20,7 +21,7 @@ async def run_hooks(task: HarborTask, step: Step, sandbox: Sandbox) -> None:
     """
     own, whole = step.section.verifier, task.settings.verifier
     for hook in own.collect if own is whole else (*whole.collect, *own.collect):
-        finished = await sandbox.exec(
+        finished = await sandboxes[hook.service].exec(
             hook.command, user=hook.user, timeout_seconds=hook.timeout_sec, keeps_background=False
         )
         if finished.exit_status != 0:

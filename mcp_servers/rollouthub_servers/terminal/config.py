@@ -31,6 +31,12 @@ class TerminalConfig(ShellConfig):
     """
     verifier_network: Network | None = None
     """As `network`, but for the tests alone, which may download what they run with; by default as `network`."""
+    private_hosts: tuple[str, ...] = ()
+    """Addresses, or networks of addresses, that are not public and that a task may reach all the same if its own
+    allow-list names them.
+    """
+    gpus: int = Field(default=0, ge=0)
+    """GPUs that a task may ask for; one that asks for more is refused by name."""
     passes: tuple[str, ...] = ()
     """Names of your environment variables that tasks may read. A task that asks for another one is refused unless it
     has a default for it: any task could name one of your keys.

@@ -4,14 +4,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rollouthub.sandbox import MIB, Build, Profile, Resources, SandboxSpec
+from rollouthub_servers.terminal.allow_list import proxy_variables
 from rollouthub_servers.terminal.config import TerminalConfig
 from rollouthub_servers.terminal.harbor import HarborTask, Step
+from rollouthub_servers.terminal.harbor.compose import COMPOSE_FILE, Compose
 from rollouthub_servers.terminal.harbor.settings import ContainerSettings
 from rollouthub_servers.terminal.harbor.templates import filled_in
-from rollouthub_servers.terminal.network_policy import resolve_network
+from rollouthub_servers.terminal.network_policy import Access, resolve_network
+from rollouthub_servers.terminal.side_cars import LEAST_MEMORY, from_files
+from rollouthub_servers.terminal.surroundings import Surroundings
 
 ROOT = ("root", "0")
-LEAST_MEMORY = 16 * MIB
 
 
 def build_folder(task: HarborTask) -> Path | None:
@@ -45,7 +48,26 @@ def is_in_place(task: HarborTask, step: Step, config: TerminalConfig) -> bool:
     if config.verifier == "fresh" or verifier_folder(task, step) is not None:
         return False
     asked = is_separate(task, step)
+    if asked is None and agent_compose(task, config).services:
+        return True  # what the agent did in a side-car does not cross
     return asked is False or (asked is None and config.verifier == "shared")
+
+
+def agent_compose(task: HarborTask, config: TerminalConfig) -> Compose:
+    """The services beside the agent's container."""
+    return compose_in(task, "environment", config)
+
+
+def verifier_compose(task: HarborTask, step: Step, config: TerminalConfig) -> Compose:
+    """The services beside the tests' own container: those of its own image's folder, else the agent's anew."""
+    has_own = verifier_folder(task, step) is not None
+    return compose_in(task, "tests" if has_own else "environment", config)
+
+
+def compose_in(task: HarborTask, place: str, config: TerminalConfig) -> Compose:
+    """The services of a compose file that the user does not have ignored."""
+    is_ignored = f"{place}/{COMPOSE_FILE}" in config.ignore
+    return Compose(task.folder / place) if is_ignored else task.compose(place, config.caller())
 
 
 def verifier_world(task: HarborTask, step: Step) -> ContainerSettings:
@@ -66,6 +88,30 @@ def verifier_folder(task: HarborTask, step: Step) -> Path | None:
     return None
 
 
+def agent_access(task: HarborTask, config: TerminalConfig) -> Access:
+    """The network access of the agent's container."""
+    first = task.steps[0].section.agent
+    phase = first if first.network_mode is not None else task.settings.agent
+    return resolve_network(task.settings.environment, phase, config.network, "agent")
+
+
+def verifier_access(task: HarborTask, step: Step, config: TerminalConfig) -> Access:
+    """The network access of the tests' own container."""
+    section = step.section.verifier
+    phase = section if section.network_mode is not None else task.settings.verifier
+    return resolve_network(verifier_world(task, step), phase, config.network_of_tests, "verifier")
+
+
+def agent_surroundings(task: HarborTask, config: TerminalConfig) -> Surroundings:
+    """What the agent's container has around it."""
+    return Surroundings(agent_compose(task, config), agent_access(task, config))
+
+
+def verifier_surroundings(task: HarborTask, step: Step, config: TerminalConfig) -> Surroundings:
+    """What the tests' own container has around it."""
+    return Surroundings(verifier_compose(task, step, config), verifier_access(task, step, config))
+
+
 def agent_spec(task: HarborTask, config: TerminalConfig, caller: Mapping[str, str]) -> SandboxSpec:
     """The container the agent works in."""
     settings = task.settings
@@ -77,26 +123,26 @@ def agent_spec(task: HarborTask, config: TerminalConfig, caller: Mapping[str, st
         profile = "root-compat"  # root puts the tests there
     if config.profile != "auto":
         profile = config.profile
-    first = task.steps[0].section.agent
-    phase = first if first.network_mode is not None else settings.agent
+    around = agent_surroundings(task, config)
+    main = around.compose.main
     return SandboxSpec(
         image=_image(task, config),
         profile=profile,
-        network=resolve_network(world, phase, config.network, "agent"),
+        network=around.access.network,
         resources=_resources(world, config),
         user=user,
-        workdir=world.workdir,
-        environment=filled_in(world.env, caller),
+        workdir=world.workdir or main.working_dir,
+        environment=_environment(world, around, caller),
         scratch=(),
         has_writable_root=True,
+        loopback_names=around.compose.names,
     )
 
 
 def verifier_spec(task: HarborTask, step: Step, config: TerminalConfig, caller: Mapping[str, str]) -> SandboxSpec:
     """The fresh container for the tests of a step. It runs as root, so that only root can write to the tests."""
     world = verifier_world(task, step)
-    section = step.section.verifier
-    phase = section if section.network_mode is not None else task.settings.verifier
+    around = verifier_surroundings(task, step, config)
     folder = verifier_folder(task, step)
     image = _image(task, config)
     if folder is not None:
@@ -105,13 +151,20 @@ def verifier_spec(task: HarborTask, step: Step, config: TerminalConfig, caller: 
     return SandboxSpec(
         image=image,
         profile="root-compat",
-        network=resolve_network(world, phase, config.network_of_tests, "verifier"),
+        network=around.access.network,
         resources=_resources(world, config),
-        workdir=world.workdir,
-        environment=filled_in(world.env, caller),
+        workdir=world.workdir or around.compose.main.working_dir,
+        environment=_environment(world, around, caller),
         scratch=(),
         has_writable_root=True,
+        loopback_names=around.compose.names,
     )
+
+
+def _environment(world: ContainerSettings, around: Surroundings, caller: Mapping[str, str]) -> dict[str, str]:
+    compose = around.compose
+    own = {**from_files(compose.folder, compose.main), **compose.main.environment, **filled_in(world.env, caller)}
+    return own if around.access.hosts is None else {**proxy_variables(compose.names), **own}
 
 
 def _image(task: HarborTask, config: TerminalConfig) -> str | Build:
@@ -128,4 +181,5 @@ def _resources(world: ContainerSettings, config: TerminalConfig) -> Resources:
         memory_bytes=max((world.memory_mb or config.memory_mb) * MIB, LEAST_MEMORY),
         pids=config.pids,
         disk_bytes=(world.storage_mb or config.storage_mb) * MIB,
+        gpus=world.gpus or 0,
     )

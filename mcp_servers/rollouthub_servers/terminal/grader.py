@@ -12,6 +12,7 @@ from rollouthub_servers.terminal.collect_hooks import HOOKS_BROKE, run_hooks
 from rollouthub_servers.terminal.config import TerminalConfig
 from rollouthub_servers.terminal.containers import (
     agent_spec,
+    agent_surroundings,
     agent_user,
     is_in_place,
     is_separate,
@@ -20,14 +21,17 @@ from rollouthub_servers.terminal.containers import (
     verifier_user,
 )
 from rollouthub_servers.terminal.harbor import HarborTask, Step
+from rollouthub_servers.terminal.harbor.compose import MAIN
+from rollouthub_servers.terminal.health import NotBegun
 from rollouthub_servers.terminal.image_baseline import Untouched, untouched
 from rollouthub_servers.terminal.image_look import TaskTexts, look_into
 from rollouthub_servers.terminal.named_paths import some
 from rollouthub_servers.terminal.planted_files import is_suspect, system_files
 from rollouthub_servers.terminal.protected_paths import Protected, topmost
 from rollouthub_servers.terminal.reward import Rewards, total
+from rollouthub_servers.terminal.side_cars import Opener, see_that_they_live
 from rollouthub_servers.terminal.step_grade import Grade
-from rollouthub_servers.terminal.step_tests import IN_PLACE, Opener, StepTests
+from rollouthub_servers.terminal.step_tests import IN_PLACE, StepTests
 from rollouthub_servers.terminal.step_work import (
     ArtifactWork,
     SnapshotWork,
@@ -36,6 +40,7 @@ from rollouthub_servers.terminal.step_work import (
     declared,
     programs_changed,
 )
+from rollouthub_servers.terminal.surroundings import surrounded
 from rollouthub_servers.terminal.tests_folder import wanting
 from rollouthub_servers.terminal.timeouts import grading_seconds
 
@@ -66,8 +71,8 @@ class Grader:
         self._task, self._config, self._caller, self._open = task, config, caller, open_sandbox
         self._tests = StepTests(task, config, caller, open_sandbox)
 
-    async def grade(self, step: Step, agent: Sandbox) -> Grade:
-        """Grade what the agent left in its sandbox.
+    async def grade(self, step: Step, agent: Sandbox, beside: Mapping[str, Sandbox]) -> Grade:
+        """Grade what the agent left in its sandbox, and in the side-cars beside it.
 
         If the tests cannot run on it although they can on the image alone, the agent is to blame: the rewards are 0.
 
@@ -77,24 +82,25 @@ class Grader:
             SandboxError: a sandbox broke, and nothing shows that its content is the cause.
         """
         is_live = is_in_place(self._task, step, self._config)
-        grade = await (self._in_place if is_live else self._afresh)(step, agent)
+        await see_that_they_live(beside)
+        grade = await (self._in_place(step, agent) if is_live else self._afresh(step, agent, beside))
         if grade.refused:
             await self._see_that_tests_can_do_without(grade.refused, step, grade)
         return grade
 
-    async def _afresh(self, step: Step, agent: Sandbox) -> Grade:
+    async def _afresh(self, step: Step, agent: Sandbox, beside: Mapping[str, Sandbox]) -> Grade:
         try:
             await agent.stop()
             try:
-                await run_hooks(self._task, step, agent)
+                await run_hooks(self._task, step, {MAIN: agent, **beside})
             except HOOKS_BROKE as error:
                 await self._see_that_hooks_run(step)
                 return await self._nothing(step, f"the collect hooks cannot be: {error}", "collect hooks")
-            return await self._within_time(step, agent)
+            return await self._within_time(step, agent, beside)
         except DataError as error:
             raise VerifierError(str(error), retryable=False) from error
 
-    async def _within_time(self, step: Step, agent: Sandbox) -> Grade:
+    async def _within_time(self, step: Step, agent: Sandbox, beside: Mapping[str, Sandbox]) -> Grade:
         """Grade the agent's work; work that cannot be graded in time scores 0.
 
         Raises:
@@ -106,7 +112,7 @@ class Grader:
         seconds = grading_seconds(step)
         try:
             with anyio.move_on_after(seconds):
-                work = await self._work_of(step, agent)
+                work = await self._work_of(step, agent, beside)
                 return await self._of_work(step, agent, work)
         except SandboxFileError as error:
             return await self._nothing(step, f"the agent's work cannot be collected: {error}", crossed)
@@ -126,13 +132,13 @@ class Grader:
         """
         async with self._open(agent_spec(self._task, self._config, self._caller())) as untouched_one:
             with anyio.move_on_after(seconds):
-                await (await self._work_of(step, untouched_one)).discard()
+                await (await self._work_of(step, untouched_one, {})).discard()
                 return
         raise VerifierError(f"{why}; an untouched container's took longer than {seconds:g} s")
 
-    async def _work_of(self, step: Step, agent: Sandbox) -> StepWork:
+    async def _work_of(self, step: Step, agent: Sandbox, beside: Mapping[str, Sandbox]) -> StepWork:
         if self._takes_artifacts(step):
-            return await artifacts_of(self._task, step, agent, self._config.artifact_mb * MIB)
+            return await artifacts_of(self._task, step, agent, beside, self._config.artifact_mb * MIB)
         return SnapshotWork(await agent.snapshot())
 
     async def _see_that_tests_can_do_without(self, hosts: Sequence[str], step: Step, grade: Grade) -> None:
@@ -261,9 +267,13 @@ class Grader:
             VerifierError: they cannot run there either, so the agent is not to blame.
         """
         try:
-            async with self._open(agent_spec(self._task, self._config, self._caller())) as untouched_one:
-                await run_hooks(self._task, step, untouched_one)
-        except HOOKS_BROKE as error:
+            around = agent_surroundings(self._task, self._config)
+            async with (
+                self._open(agent_spec(self._task, self._config, self._caller())) as untouched_one,
+                surrounded(untouched_one, around, self._config, self._open) as beside,
+            ):
+                await run_hooks(self._task, step, {MAIN: untouched_one, **beside})
+        except (*HOOKS_BROKE, NotBegun) as error:
             why = f"the collect hooks cannot be run on the untouched image: {error}"
             raise VerifierError(why, retryable=False) from error
 

@@ -8,22 +8,19 @@ import anyio
 from rollouthub.errors import SandboxOverrun
 from rollouthub.sandbox import CommandNotStarted, Sandbox, SandboxFileError
 from rollouthub_servers.terminal.config import TerminalConfig
-from rollouthub_servers.terminal.containers import agent_spec, agent_user, is_in_place
+from rollouthub_servers.terminal.containers import agent_spec, agent_surroundings, agent_user, is_in_place
 from rollouthub_servers.terminal.harbor import HarborTask, Step
-from rollouthub_servers.terminal.harbor.settings import Healthcheck
 from rollouthub_servers.terminal.harbor.templates import MissingVariable, filled_in
+from rollouthub_servers.terminal.health import NotBegun, see_that_it_is_healthy
 from rollouthub_servers.terminal.image_baseline import untouched
 from rollouthub_servers.terminal.oracle import solution_messages
-from rollouthub_servers.terminal.step_tests import Opener
+from rollouthub_servers.terminal.side_cars import Opener
+from rollouthub_servers.terminal.surroundings import surrounded
 from rollouthub_servers.terminal.timeouts import SETUP_SECONDS, acting_seconds
 
 logger = logging.getLogger(__name__)
 
 _FOLDERS = "mkdir -p /logs/agent /logs/artifacts && chmod 0777 /logs/agent /logs/artifacts"
-
-
-class NotBegun(Exception):
-    """A step cannot begin with what is in the sandbox; the message says why."""
 
 
 def acting_user(task: HarborTask, step: Step, config: TerminalConfig) -> str | None:
@@ -42,7 +39,7 @@ async def prepare(task: HarborTask, sandbox: Sandbox) -> None:
     root = "0" if sandbox.ref.profile == "root-compat" else None  # else an agent goes without
     await sandbox.exec(["/bin/sh", "-c", _FOLDERS], cwd="/", user=root)
     if (check := task.settings.environment.healthcheck) is not None:
-        await _see_that_it_is_healthy(check, sandbox)
+        await see_that_it_is_healthy(check, sandbox)
 
 
 async def begin(task: HarborTask, step: Step, sandbox: Sandbox, user: str | None) -> None:
@@ -61,26 +58,9 @@ async def begin(task: HarborTask, step: Step, sandbox: Sandbox, user: str | None
                 said = done.stderr.text[-500:]
                 raise NotBegun(f"setup.sh of step {step.name!r} ended with {done.exit_status}: {said}")
         if step.section.healthcheck is not None:
-            await _see_that_it_is_healthy(step.section.healthcheck, sandbox)
+            await see_that_it_is_healthy(step.section.healthcheck, sandbox)
     except (SandboxFileError, CommandNotStarted) as error:
         raise NotBegun(f"step {step.name!r} cannot be set up: {error}") from error
-
-
-async def _see_that_it_is_healthy(check: Healthcheck, sandbox: Sandbox) -> None:
-    grace = anyio.current_time() + check.start_period_sec
-    failures = 0
-    while True:
-        in_grace = anyio.current_time() < grace
-        done = await sandbox.exec(
-            ["/bin/sh", "-c", check.command], timeout_seconds=check.timeout_sec, keeps_background=True
-        )
-        if done.exit_status == 0:
-            return
-        failures += not in_grace
-        if failures >= check.retries:
-            said = (done.stderr.text or done.stdout.text)[-500:]
-            raise NotBegun(f"the container is not healthy after {failures} checks: {said}")
-        await anyio.sleep(check.start_interval_sec if in_grace else check.interval_sec)
 
 
 class StepRehearsal:
@@ -107,7 +87,8 @@ class StepRehearsal:
     async def _begins(self, step: Step, *, solves: bool) -> bool:
         spec = agent_spec(self._task, self._config, self._config.caller())
         try:
-            async with self._open(spec) as sandbox:
+            around = agent_surroundings(self._task, self._config)
+            async with self._open(spec) as sandbox, surrounded(sandbox, around, self._config, self._open):
                 await prepare(self._task, sandbox)
                 for each in self._task.steps:
                     await begin(self._task, each, sandbox, acting_user(self._task, each, self._config))

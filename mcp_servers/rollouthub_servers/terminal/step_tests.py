@@ -1,22 +1,24 @@
 """`StepTests`: runs the tests of a step once, in a fresh sandbox or in the agent's own."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import Protocol
 
 import anyio
 
 from rollouthub.errors import SandboxOverrun, VerifierError
-from rollouthub.sandbox import CommandNotStarted, Finished, Sandbox, SandboxFileError, SandboxSpec, Snapshot
+from rollouthub.sandbox import CommandNotStarted, Finished, Sandbox, SandboxFileError
 from rollouthub_servers.terminal.config import TerminalConfig
-from rollouthub_servers.terminal.containers import verifier_folder, verifier_spec, verifier_user
+from rollouthub_servers.terminal.containers import verifier_folder, verifier_spec, verifier_surroundings, verifier_user
 from rollouthub_servers.terminal.harbor import HarborTask, Step
 from rollouthub_servers.terminal.harbor.task import TEST_SCRIPT
 from rollouthub_servers.terminal.harbor.templates import filled_in
+from rollouthub_servers.terminal.health import NotBegun
 from rollouthub_servers.terminal.planted_files import NOTHING, Planted, is_suspect, take_out
+from rollouthub_servers.terminal.side_cars import Opener
 from rollouthub_servers.terminal.step_grade import Grade
 from rollouthub_servers.terminal.step_work import StepWork
+from rollouthub_servers.terminal.surroundings import surrounded
 from rollouthub_servers.terminal.tests_folder import (
     TESTS,
     find_program,
@@ -29,14 +31,6 @@ from rollouthub_servers.terminal.tests_output import shown
 
 IN_PLACE = "in place"
 """Mark of grades for work that was tested in the agent's own sandbox."""
-
-
-class Opener(Protocol):
-    """Opens a fresh sandbox."""
-
-    def __call__(
-        self, spec: SandboxSpec, *, snapshot: Snapshot | None = None
-    ) -> AbstractAsyncContextManager[Sandbox]: ...
 
 
 class StepTests:
@@ -105,7 +99,13 @@ class StepTests:
     async def _fresh(self, step: Step, work: StepWork) -> AsyncGenerator[tuple[Sandbox, Planted]]:
         """A fresh sandbox with the agent's work in it, and what was removed from that work."""
         spec = verifier_spec(self._task, step, self._config, self._caller())
-        async with self._open(spec, snapshot=work.snapshot) as fresh:
+        around = verifier_surroundings(self._task, step, self._config)
+        async with AsyncExitStack() as stack:
+            fresh = await stack.enter_async_context(self._open(spec, snapshot=work.snapshot))
+            try:
+                await stack.enter_async_context(surrounded(fresh, around, self._config, self._open))
+            except NotBegun as error:
+                raise VerifierError(f"beside the tests: {error}", retryable=False) from error
             await fresh.place(work.artifacts, "/", user="0")
             changed, keeps = work.changed, self._config.keeps_start_files
             if any(is_suspect(path) for path in changed):

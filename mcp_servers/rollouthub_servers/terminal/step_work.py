@@ -1,6 +1,6 @@
 """The agent's work that the tests of a step are run on: a snapshot of its container, or the declared artifacts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import PurePosixPath
@@ -12,6 +12,7 @@ from rollouthub.sandbox import File, Sandbox, Snapshot
 from rollouthub_servers.terminal.entry_points import plugins
 from rollouthub_servers.terminal.git_programs import git_programs
 from rollouthub_servers.terminal.harbor import HarborTask, Step
+from rollouthub_servers.terminal.harbor.compose import MAIN
 from rollouthub_servers.terminal.harbor.settings import ArtifactEntry
 from rollouthub_servers.terminal.named_paths import above
 from rollouthub_servers.terminal.protected_paths import Protected
@@ -122,15 +123,21 @@ async def programs_changed(
     return quiet, list(dict.fromkeys(loud))
 
 
-async def artifacts_of(task: HarborTask, step: Step, agent: Sandbox, max_bytes: int) -> ArtifactWork:
-    """Collect the declared artifacts, and what was published, from the agent's sandbox.
+async def artifacts_of(
+    task: HarborTask, step: Step, agent: Sandbox, beside: Mapping[str, Sandbox], max_bytes: int
+) -> ArtifactWork:
+    """Collect the declared artifacts, and what was published, from the agent's sandbox and its side-cars.
 
     Raises:
         SandboxFileError: they are larger than `max_bytes` together.
     """
     entries = (*task.artifacts(step), ArtifactEntry(source=PUBLISHED))
     sources = {entry.source: _absolute(entry.source, agent.workdir) for entry in entries}
-    found = await agent.collect(sorted(set(sources.values())), max_bytes=max_bytes)
+    found: list[File] = []
+    for name, sandbox in {MAIN: agent, **beside}.items():
+        own = {sources[entry.source] for entry in entries if (entry.service or MAIN) == name}
+        left = max_bytes - sum(len(file.data) for file in found)
+        found += await sandbox.collect(sorted(own), max_bytes=left) if own else []
     dropped = [(sources[entry.source], entry.exclude) for entry in entries if entry.exclude]
     kept = [file for file in found if not any(_is_excluded(file, root, patterns) for root, patterns in dropped)]
     return ArtifactWork([File(file.path, file.data, file.mode | 0o444) for file in kept])

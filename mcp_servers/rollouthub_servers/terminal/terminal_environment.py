@@ -1,29 +1,36 @@
 """`Terminal`: tasks in the Harbor format, played in a container and graded in a fresh one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+from anyio.abc import TaskGroup, TaskStatus
+from mcp_types import CallToolResult, Tool
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from rollouthub import BadRow, Deadlines, EnvironmentConfig, Message, Public, Score, Secret, Submission, Task
 from rollouthub.authoring.sandbox_state import bring_back, changes_of
 from rollouthub.errors import ConfigError, DataError, NotOffered, TaskError
+from rollouthub.event_loop import background_tasks
 from rollouthub.messages import assistant, user
-from rollouthub.sandbox import SandboxSpec
+from rollouthub.sandbox import Sandbox, SandboxSpec
 from rollouthub_servers.terminal.config import TerminalConfig
-from rollouthub_servers.terminal.containers import agent_spec, is_in_place, verifier_spec
+from rollouthub_servers.terminal.containers import agent_spec, agent_surroundings, is_in_place, verifier_spec
 from rollouthub_servers.terminal.grader import Grader
 from rollouthub_servers.terminal.harbor import HarborTask, Step, find_tasks, load_task
 from rollouthub_servers.terminal.harbor.task import SOLVE_SCRIPT, has_solutions
 from rollouthub_servers.terminal.harbor.templates import MissingVariable, filled_in
+from rollouthub_servers.terminal.health import NotBegun
 from rollouthub_servers.terminal.oracle import solution_messages
 from rollouthub_servers.terminal.reward import MAIN, Total, over_steps, total
 from rollouthub_servers.terminal.step_grade import Grade
-from rollouthub_servers.terminal.step_setup import NotBegun, StepRehearsal, acting_user, begin, prepare
+from rollouthub_servers.terminal.step_setup import StepRehearsal, acting_user, begin, prepare
 from rollouthub_servers.terminal.step_tests import IN_PLACE
 from rollouthub_servers.terminal.step_work import PUBLISHED
+from rollouthub_servers.terminal.surroundings import surrounded
+from rollouthub_servers.terminal.task_servers import TaskServers, task_servers
 from rollouthub_servers.terminal.tests_output import SHOWN
 from rollouthub_servers.terminal.timeouts import acting_seconds, deadlines_of, own_seconds
 from rollouthub_servers.terminal.unsupported_features import refusals
@@ -53,6 +60,12 @@ class Terminal(Workbench[TerminalConfig]):
         self.harbor = load_task(task.id, Path(task.secret.folder), self.config.ignore)
         self._grader = Grader(self.harbor, self.config, self.config.caller, self.open_sandbox)
         self._rehearsal = StepRehearsal(self.harbor, self.config, self.open_sandbox)
+        self._beside: Mapping[str, Sandbox] = {}
+        """The side-cars of the agent's container by name."""
+        self._tasks: TaskGroup | None = None
+        self._servers: TaskServers | None = None
+        self._leave = anyio.Event()
+        """Set when the connections to the task's MCP servers are to end."""
         self._solution_variables: dict[str, str] = {}
         self._is_reference = False
         """Whether the reference solution is being played."""
@@ -113,6 +126,18 @@ class Terminal(Workbench[TerminalConfig]):
         """Whether the agent's processes are stopped at the seal: not if the tests run beside them."""
         return not is_in_place(self.harbor, self.step, self.config)
 
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncGenerator[None]:
+        """Keep the task's side-cars, its MCP servers, and the proxy of its allow-list."""
+        around = surrounded(self.sandbox, agent_surroundings(self.harbor, self.config), self.config, self.open_sandbox)
+        async with AsyncExitStack() as stack:
+            try:
+                self._beside = await stack.enter_async_context(around)
+            except NotBegun as error:
+                raise TaskError(f"task {self.task.id!r}: {error}") from error
+            self._tasks = await stack.enter_async_context(background_tasks())
+            yield
+
     async def setup(self) -> None:
         """Create the usual folders, wait for the health check, and begin the first step."""
         try:
@@ -130,8 +155,38 @@ class Terminal(Workbench[TerminalConfig]):
         step = self.step
         self.acts_as = acting_user(self.harbor, step, self.config)
         await begin(self.harbor, step, self.sandbox, self.acts_as)
+        await self._connect()
         seconds = own_seconds(self.harbor, step)
         self.ends_at = None if seconds is None else anyio.current_time() + seconds
+
+    async def _connect(self) -> None:
+        """Connect to the task's MCP servers anew: those in the agent's container ended with its last step.
+
+        Raises:
+            NotBegun: one does not start, or its tools cannot be offered.
+        """
+        if self.harbor.settings.environment.mcp_servers:
+            assert self._tasks is not None, "an episode is opened within its lifespan"
+            self._leave.set()
+            self._leave = anyio.Event()
+            self._servers = await self._tasks.start(self._serve, self._leave)
+
+    async def _serve(self, leave: anyio.Event, *, task_status: TaskStatus[TaskServers]) -> None:
+        servers, seconds = self.harbor.settings.environment.mcp_servers, self.config.most_command_seconds
+        async with task_servers(servers, self.sandbox, self.acts_as, seconds, self.config.caller()) as found:
+            task_status.started(found)
+            await leave.wait()
+
+    def task_tools(self) -> Sequence[Tool]:
+        """The tools of the task's own MCP servers."""
+        return () if self._servers is None else self._servers.tools
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        """Call a tool of one of the task's own MCP servers."""
+        self._seconds_left()
+        assert self._servers is not None
+        with self._act():
+            return await self._servers.call(name, arguments)
 
     @property
     def longest_command(self) -> float:
@@ -155,7 +210,7 @@ class Terminal(Workbench[TerminalConfig]):
                 return await self._end_step()
 
     async def _end_step(self) -> Sequence[Message] | None:
-        grade = await self._grader.grade(self.step, self.sandbox)
+        grade = await self._grader.grade(self.step, self.sandbox, self._beside)
         self._grades.append(grade)
         gates = self.step.section.gates
         if any(grade.rewards.get(name, float("-inf")) < least for name, least in gates.items()):
@@ -207,6 +262,8 @@ class Terminal(Workbench[TerminalConfig]):
             NotOffered: the step's tests run beside the agent's processes.
             SandboxFileError: the changes are too large, or contain links or devices.
         """
+        if self._beside:
+            raise NotOffered("what its side-cars hold is in no snapshot")
         if is_in_place(self.harbor, self.step, self.config):
             raise NotOffered("the tests look at what runs in the agent's own container, which no snapshot holds")
         changes = await changes_of(self.sandbox)
@@ -225,7 +282,7 @@ class Terminal(Workbench[TerminalConfig]):
         """Run the tests of the current step, and combine the rewards of all steps."""
         grades = list(self._grades)
         if len(grades) == self._at:  # unless a gate was shut on the graded step
-            grades.append(await self._grader.grade(self.step, self.sandbox))
+            grades.append(await self._grader.grade(self.step, self.sandbox, self._beside))
         return _score(self.harbor, self.config, grades)
 
 

@@ -26,8 +26,8 @@ class Image:
     workdir: str = ""
     volumes: tuple[str, ...] = ()
     """Folders that the image declares as volumes."""
-    program: tuple[str, ...] = ()
-    """The program that it starts, with arguments."""
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
     has_home: bool = False
     """Whether the image sets HOME."""
 
@@ -43,7 +43,8 @@ def image_facts(inspected: Json, name: str) -> Image:
         user=config.get("User") or "",
         workdir=config.get("WorkingDir") or "",
         volumes=tuple(sorted(volumes)),
-        program=(*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())),
+        entrypoint=tuple(config.get("Entrypoint") or ()),
+        command=tuple(config.get("Cmd") or ()),
         has_home=any(entry.startswith("HOME=") for entry in environment),
     )
 

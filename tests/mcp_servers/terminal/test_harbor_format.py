@@ -147,7 +147,7 @@ def test_what_is_refused_is_a_bad_row_and_the_rest_can_be_played(tmp_path: Path)
     make(tmp_path / "bad", "[environment]\ngpus = 1\n")
     bad, good = Terminal.tasks(TerminalConfig(data=str(tmp_path)), "test", 0)
     assert isinstance(bad, BadRow)
-    assert "gpus = 1: GPUs are not offered" in str(bad.error)
+    assert "gpus = 1: where the engine has so many" in str(bad.error)
     assert not isinstance(good, BadRow)
     assert len(Terminal.specs(TerminalConfig(data=str(tmp_path)))) == 1
 
@@ -166,19 +166,18 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("[environment]\n", {}, "[environment] network_mode is not declared"),
     ('[environment]\nnetwork_mode = "public"\n', {}, "network_mode = 'public'"),
     ("[environment]\nallow_internet = true\n", {}, "network_mode = 'public'"),
-    (
-        '[environment]\nnetwork_mode = "allowlist"\nallowed_hosts = ["example.org"]\n',
-        {"network": "bridge"},
-        "allowed_hosts: an allow-list of hosts is not offered",
-    ),
     (f'{OFFLINE}[agent]\nnetwork_mode = "public"\n', {}, "[agent] network_mode = 'public'"),
     (f"{OFFLINE}gpus = 2\n", {}, "task.toml: [environment] gpus = 2"),
     (f'{OFFLINE}gpu_types = ["H100"]\n', {}, "gpu_types"),
     (f'{OFFLINE}tpu = {{ type = "v6e", topology = "2x2" }}\n', {}, "TPUs"),
     (f'{OFFLINE}os = "windows"\n', {}, "os = 'windows'"),
     (f'{OFFLINE}skills_dir = "/skills"\n', {}, "skills_dir"),
-    (f'{OFFLINE}[[environment.mcp_servers]]\nname = "mail"\n', {}, "[[environment.mcp_servers]] 'mail'"),
-    (f'artifacts = [{{ source = "/x", service = "db" }}]\n{OFFLINE}', {}, "service = 'db': there are no sidecars"),
+    (
+        f'{OFFLINE}[[environment.mcp_servers]]\nname = "mail"\nurl = "http://mail.example"\n',
+        {},
+        "[[environment.mcp_servers]] 'mail' url",
+    ),
+    (f'artifacts = [{{ source = "/x", service = "db" }}]\n{OFFLINE}', {}, "service = 'db': no such service"),
 ]
 
 
@@ -191,10 +190,10 @@ def test_what_is_not_offered_is_refused_by_name(
     assert found.startswith("task.toml: ")
 
 
-def test_sidecars_are_refused_by_the_name_of_their_file_unless_ignored(tmp_path: Path) -> None:
+def test_a_compose_file_is_refused_by_the_name_of_their_file_unless_ignored(tmp_path: Path) -> None:
     name = "environment/docker-compose.yaml"
-    task = make(tmp_path, **{name: "services: {}"})
-    assert f"{name}: several containers" in why(task)
+    task = make(tmp_path, **{name: "services: {db: {}}"})
+    assert f"{name}: services.db has neither image nor build" in why(task)
     assert why(task, ignore=(name,)) == ""
 
 
@@ -228,7 +227,7 @@ def test_the_caller_may_have_keys_ignored_by_the_name_in_the_file(tmp_path: Path
     config = TerminalConfig(data=str(tmp_path), ignore=("environment.gravity", "steps.agent.mood"))
     refused_row = next(Terminal.tasks(config, "test", 0))
     assert isinstance(refused_row, BadRow)
-    assert "GPUs are not offered" in str(refused_row.error)
+    assert "[environment] gpus = 1" in str(refused_row.error)
     config = TerminalConfig(data=str(tmp_path), ignore=(*config.ignore, "environment.gpus"))
     card = next(Terminal.tasks(config, "test", 0))
     assert not isinstance(card, BadRow)

@@ -18,7 +18,15 @@ import pytest
 
 from rollouthub.plugins.importers import ImportSource, find_importer
 from rollouthub.store import open_run
-from tests.mcp_servers.harbor_synthetic import SETTINGS, TRAITS, Agent, Listener, make_tasks, play_by_docker
+from tests.mcp_servers.harbor_synthetic import (
+    SETTINGS,
+    TRAITS,
+    Agent,
+    Listener,
+    make_refused,
+    make_tasks,
+    play_by_docker,
+)
 
 HUB = Path(sys.executable).parent / "hub"
 ANSWER = "the listener's word"
@@ -97,6 +105,18 @@ def test_all_made_tasks_can_be_run_with_the_traits_that_others_stumble_over(tmp_
     found = find_importer("harbor").look(ImportSource(str(tmp_path / "tasks"), "folder"), SETTINGS)
     assert [candidate for candidate in found if not candidate.runs] == []
     assert len(found) == 10 * len(TRAITS)
+
+
+def test_of_a_set_with_what_is_not_offered_all_else_is_taken_and_the_rest_refused_by_its_field(tmp_path: Path) -> None:
+    make_tasks(tmp_path, 200, 1)
+    refused = make_refused(tmp_path, 10)
+    found = find_importer("harbor").look(ImportSource(str(tmp_path / "tasks"), "folder"), SETTINGS)
+    left = {candidate.id: "; ".join(candidate.reasons) for candidate in found if not candidate.runs}
+    assert left.keys() == refused.keys()
+    assert len(left) <= 0.05 * len(found)
+    for name, (file, field) in refused.items():
+        assert file in left[name], name
+        assert field in left[name], name
 
 
 @pytest.mark.parametrize("per_trait", [1, pytest.param(2, marks=pytest.mark.soak)])

@@ -64,9 +64,8 @@ async def test_nothing_but_the_network_is_shared(provider: DockerProvider, engin
 async def test_a_sandbox_goes_while_those_beside_it_are_left_to_end_themselves(
     provider: DockerProvider, engine: Engine
 ) -> None:
-    async with provider.open(spec()) as main:
-        async with provider.open(spec(beside=main.id)) as side:
-            name = side.id
+    async with provider.open(spec()) as main, provider.open(spec(beside=main.id)) as side:
+        name = side.id
     with anyio.fail_after(30):
         while True:
             names = [entry["Names"][0] for entry in await engine.call(engine.api.containers, all=True)]

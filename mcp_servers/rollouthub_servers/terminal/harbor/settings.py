@@ -7,6 +7,7 @@ than its author wrote.
 
 import re
 from typing import Annotated, Any, Literal, cast
+from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -44,6 +45,37 @@ class Healthcheck(Frozen):
     retries: int = Field(default=3, ge=1)
 
 
+class TaskServer(Frozen):
+    """`[[environment.mcp_servers]]`: an MCP server whose tools the agent gets."""
+
+    name: str = Field(min_length=1)
+    transport: Annotated[
+        Literal["stdio", "sse", "streamable-http"],
+        BeforeValidator(lambda value: "streamable-http" if value == "http" else value),
+    ] = "sse"
+    url: str | None = None
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    headers: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _has_an_address(self) -> "TaskServer":
+        if self.transport == "stdio" and (self.command is None or self.headers):
+            raise ValueError("transport = 'stdio' wants a command, and no headers")
+        if self.transport != "stdio" and self.url is None:
+            raise ValueError(f"transport = {self.transport!r} wants a url")
+        return self
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of its url; an empty host where there is none."""
+        try:
+            parts = urlsplit(self.url or "")
+            return (parts.hostname or "") if parts.scheme == "http" else "", parts.port or 80
+        except ValueError:
+            return "", 0
+
+
 class ContainerSettings(Phase):
     """`[environment]`: settings of the container."""
 
@@ -56,7 +88,7 @@ class ContainerSettings(Phase):
     gpus: int | None = None
     gpu_types: tuple[str, ...] | None = None
     tpu: dict[str, Any] | None = None
-    mcp_servers: tuple[dict[str, Any], ...] = ()
+    mcp_servers: tuple[TaskServer, ...] = ()
     env: dict[str, str] = {}
     skills_dir: str | None = None
     healthcheck: Healthcheck | None = None

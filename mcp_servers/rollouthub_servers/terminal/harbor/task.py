@@ -2,8 +2,8 @@
 
 import re
 import tomllib
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from rollouthub.errors import DataError
 from rollouthub.sandbox import File
+from rollouthub_servers.terminal.harbor.compose import OWN_VARIABLES, Compose, read_compose
 from rollouthub_servers.terminal.harbor.dataset import TASK_FILE
 from rollouthub_servers.terminal.harbor.settings import Artifacts, StepSection, TaskSettings
 from rollouthub_servers.terminal.harbor.task_files import folder_digest, folder_files
@@ -43,6 +44,7 @@ class HarborTask:
     settings: TaskSettings
     ignored: tuple[str, ...] = ()
     """Keys of `task.toml` that were ignored, because they only describe the task or the user said so."""
+    _composes: dict[Any, Compose] = field(default_factory=dict[Any, Compose], compare=False, repr=False)
 
     @property
     def file(self) -> Path:
@@ -106,6 +108,17 @@ class HarborTask:
     def workdir_files(self, step: Step) -> list[File]:
         """The files that are copied to the working directory before a step."""
         return [] if step.name is None else folder_files(step.folder / "workdir", self.folder)
+
+    def compose(self, place: str, caller: Mapping[str, str]) -> Compose:
+        """The services that a compose file in `environment` or `tests` names; none where there is no such file.
+
+        `caller` are the user's variables that the task may read.
+        """
+        key = (place, tuple(sorted(caller.items())))
+        if key not in self._composes:
+            env = {name: text for name, text in self.settings.environment.env.items() if "${" not in text}
+            self._composes[key] = read_compose(self.folder, place, {**caller, **env, **OWN_VARIABLES})
+        return self._composes[key]
 
     def artifacts(self, step: Step) -> Artifacts:
         """The paths that are copied to the verifier."""
