@@ -14,8 +14,9 @@ from rollouthub_servers.foreign.copied_folder import copy_folder
 from rollouthub_servers.foreign.package import ImportedPackage, package_name
 from rollouthub_servers.new_folder import new_folder
 from rollouthub_servers.terminal.config import TerminalConfig
-from rollouthub_servers.terminal.containers import agent_spec
-from rollouthub_servers.terminal.harbor import HarborTask, UnknownKeys, find_tasks, load_task
+from rollouthub_servers.terminal.containers import agent_access, agent_compose, agent_spec
+from rollouthub_servers.terminal.harbor import HarborTask, UnknownKeys, load_task
+from rollouthub_servers.terminal.harbor.task_set import SetTask, opened_set
 from rollouthub_servers.terminal.unsupported_features import refusals
 
 TASKS = "tasks"
@@ -41,15 +42,18 @@ class HarborImporter:
     about = ForeignFormat(
         summary="Tasks that are worked on in a container (Harbor, Terminal-Bench 2)",
         item="task",
-        sources={"folder": "a task, or a folder that holds several, each with its task.toml"},
+        sources={
+            "folder": "a task, or a folder that holds several, each with its task.toml",
+            "git": "one of a commit, git+https://HOST/REPOSITORY@COMMIT#subdirectory=FOLDER",
+            "file": "a registry.json, or a dataset.toml beside its tasks",
+        },
         unpromised=("that a task meets the same world twice: its image and its tests may read the clock or a network",),
     )
 
     def look(self, source: ImportSource, settings: Mapping[str, JsonValue], note: Note = silent) -> Sequence[Candidate]:
-        """List every task below a folder."""
-        folder = source.folder
-        config = _config(folder, settings)
-        return [_candidate(task_id, place, config) for task_id, place in find_tasks(str(folder))]
+        """List every task of a set; of a registry's, only those that are asked for are fetched."""
+        with opened_set(source, note) as found:
+            return _candidates(found, _config(source, settings))
 
     def write(
         self,
@@ -61,17 +65,19 @@ class HarborImporter:
         note: Note = silent,
     ) -> Sequence[Path]:
         """Copy the chosen tasks that can be run, and write one environment with them; on failure nothing is written."""
-        folder, found = source.folder, self.look(source, settings)
-        runs = {candidate.id for candidate in found if candidate.runs} & set(chosen)
-        if not runs:
-            raise ConfigError(f"none of the tasks in {str(folder)!r} can be run, so there is nothing to write")
-        kept = {name: value for name, value in settings.items() if name != "data"}
-        package = _package(package_name(identity, out.resolve().name), identity.license, source.name, len(runs), kept)
-        with new_folder(out) as partial:
-            for task_id, place in find_tasks(str(folder)):
-                if task_id in runs:
-                    copy_folder(place, partial / TASKS / task_id)
-            file = package.write(partial)
+        with opened_set(source, note) as found:
+            candidates = _candidates(found, _config(source, settings))
+            runs = {candidate.id for candidate in candidates if candidate.runs} & set(chosen)
+            if not runs:
+                raise ConfigError(f"none of the tasks in {source.text!r} can be run, so there is nothing to write")
+            kept = {name: value for name, value in settings.items() if name != "data"}
+            name = package_name(identity, out.resolve().name)
+            package = _package(name, identity.license, source.name, len(runs), kept)
+            with new_folder(out) as partial:
+                for task in found:
+                    if task.id in runs and task.folder is not None:
+                        copy_folder(task.folder, partial / TASKS / task.id)
+                file = package.write(partial)
         return [out / file.name]
 
 
@@ -93,9 +99,18 @@ def _package(
     ).with_readme(_README, count=count, name=name)
 
 
-def _config(folder: Path, settings: Mapping[str, JsonValue]) -> TerminalConfig:
-    values = {"data": str(folder), **settings}
+def _config(source: ImportSource, settings: Mapping[str, JsonValue]) -> TerminalConfig:
+    values = {"data": source.text, **settings}
     return check_config(TerminalConfig, values, "environment 'terminal'", "--set")
+
+
+def _candidates(found: Sequence[SetTask], config: TerminalConfig) -> list[Candidate]:
+    return [
+        _candidate(task.id, task.folder, config)
+        if task.folder is not None
+        else Candidate(id=task.id, reasons=(task.problem,))
+        for task in found
+    ]
 
 
 def _candidate(task_id: str, place: Path, config: TerminalConfig) -> Candidate:
@@ -131,4 +146,12 @@ def _facts(task: HarborTask, config: TerminalConfig) -> dict[str, JsonValue]:
         "profile": spec.profile,
         "network": spec.network,
     }
+    access, services = agent_access(task, config), agent_compose(task, config).services
+    named = {
+        "allowed_hosts": ", ".join(access.hosts or ()),
+        "side_cars": ", ".join(services),
+        "mcp_servers": ", ".join(server.name for server in task.settings.environment.mcp_servers),
+        "gpus": task.settings.environment.gpus or 0,
+    }
+    facts |= {key: value for key, value in named.items() if value}
     return facts | ({"ignored": ", ".join(task.ignored)} if task.ignored else {})

@@ -125,12 +125,13 @@ class _ImportReport:
         order = self.order
         if self.written:
             return [shlex.join(["hub", "run", str(path)]) for path in self.written]
-        if self.importer.environment is None or order.patterns or order.is_dry:
+        player = self.importer.environment if Path(order.source).is_dir() else None
+        if player is None or order.patterns or order.is_dry:
             where = order.out or "DIR"
             words = ["hub", "import", order.format, order.source, *order.patterns, "-o", str(where)]
             return [shlex.join([*words, *(word for setting in order.settings for word in ("--set", setting))])]
         words = ["--set", f"data={order.source}", *(word for each in order.settings for word in ("--set", each))]
-        played = shlex.join(["hub", "run", self.importer.environment, *words])
+        played = shlex.join(["hub", "run", player, *words])
         return [played + (" --skip-bad" if self.refused else "")]
 
     @property
