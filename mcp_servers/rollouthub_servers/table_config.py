@@ -3,15 +3,16 @@
 from collections.abc import Callable, Iterator
 
 from rollouthub import BadRow, EnvironmentConfig, Public, Secret, Task
-from rollouthub.authoring.rows import Row, RowSource
+from rollouthub.authoring.rows import PinnedData, Row, RowSource
 from rollouthub.errors import ConfigError, DataError
 
 
 class TableConfig(EnvironmentConfig):
     """The data set, and the names of its columns for ids and splits."""
 
-    data: str | None = None
-    """A .jsonl, .json or .parquet file (.gz too), a folder with a file per split, or `hf:NAME[:CONFIG]`. Required."""
+    data: str | PinnedData | None = None
+    """A .jsonl, .json or .parquet file (.gz too), a folder with a file per split, or `hf:NAME[:CONFIG]`. Required.
+    Named benchmarks pin their files by digest; `hub fetch NAME` brings them."""
     id_column: str | None = None
     """Column of the task's id; by default id, task_id or unique_id if the row has one, else SPLIT/INDEX."""
     split_column: str | None = None

@@ -17,7 +17,7 @@ from rollouthub.hosting.local.host import source_digest
 from rollouthub.hosting.open_host import open_in_process
 from rollouthub.messages import assistant
 from rollouthub_servers import table_config
-from rollouthub_servers.code import Code, CodeConfig, CodeSecret, humaneval
+from rollouthub_servers.code import Code, CodeConfig, CodeSecret
 from rollouthub_servers.code.programs import CANDIDATE, EXAMINER, command
 
 ROW = {
@@ -109,12 +109,6 @@ def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path) -> None:
 def test_data_must_be_named() -> None:
     with pytest.raises(ConfigError, match="--set data=PATH"):
         InProcessHost("code", Code)
-
-
-def test_humaneval_is_a_configuration_of_it() -> None:
-    assert humaneval.environment is Code
-    data = CodeConfig.model_validate(dict(humaneval.defaults)).data
-    assert data == "hf:openai/openai_humaneval@7dce6050a7d6d172f3cc5c32aa97f52fa1a2e544"
 
 
 async def test_a_right_answer_passes_and_a_wrong_one_fails_with_the_test_it_failed(box: SandboxProvider) -> None:

@@ -14,7 +14,7 @@ from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.hosting import InProcessHost
 from rollouthub.messages import assistant
 from rollouthub.plugins.preset import Preset
-from rollouthub_servers import math as presets
+from rollouthub_servers import math, presets
 from rollouthub_servers.math import MathConfig, MathProblems
 from rollouthub_servers.math.checker import check, close_workers
 
@@ -64,6 +64,14 @@ async def test_columns_are_found_by_their_usual_names(tmp_path: Path, row: dict[
     assert task.public.prompt.startswith("6*7\n\n")
     assert await score(task, r"\boxed{42}") == 1.0
     assert await score(task, r"\boxed{43}") == 0.0
+
+
+async def test_a_text_may_stand_above_the_problem(tmp_path: Path) -> None:
+    data = write(tmp_path / "rows.jsonl", {"Body": "I have 6 bags of 7. ", "problem": "How many?", "answer": "42"})
+    (task,) = tasks(data=data, context="Body", instruction="")
+    assert task.public.prompt == "I have 6 bags of 7.\nHow many?"
+    (complaint,) = complaints(data=data, context="Boby")
+    assert "missing column 'Boby'; did you mean 'Body'" in complaint
 
 
 def test_columns_may_be_named(tmp_path: Path) -> None:
@@ -126,10 +134,10 @@ async def test_an_answer_too_complex_to_check_is_wrong_and_counted(tmp_path: Pat
     [
         (presets.gsm8k, None),
         (presets.aime24, 24_576),
-        (presets.deepscaler, 24_576),
-        (presets.deepscaler_8k, 8_192),
-        (presets.deepscaler_16k, 16_384),
-        (presets.deepscaler_24k, 24_576),
+        (math.deepscaler, 24_576),
+        (math.deepscaler_8k, 8_192),
+        (math.deepscaler_16k, 16_384),
+        (math.deepscaler_24k, 24_576),
     ],
 )
 def test_named_configurations_hold_and_suggest_their_response_limit(preset: Preset, tokens: int | None) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rollouthub.authoring.rows.named_data import data_of
 from rollouthub.plugins.environments import find_environment
 from rollouthub.plugins.manifest import load_manifest
 from rollouthub_registry.bundle.bundle import build_bundle, extract
@@ -31,10 +32,21 @@ def test_every_name_of_the_hubs_own_can_be_published(name: str) -> None:
     assert described.environment is registered.environment
     assert described.defaults == registered.defaults
     # What the manifest says of the tasks is where the class reads them.
-    data = registered.defaults.get("data")
-    assert [source.data for source in manifest.tasks.values() if source.data != data] == []
+    data, pinned = registered.defaults.get("data"), data_of(registered)
     assert (data is None) == (not manifest.tasks)
-    if data is not None:
+    if pinned is not None:
+        assert {split: file.url for split, file in pinned.splits.items()} == {
+            split: source.url for split, source in manifest.tasks.items()
+        }
+        assert pinned.name == name
+        assert manifest.adopted_from is not None
+        # A commit, whose files nobody can change, and what is told before anything is fetched.
+        for file in pinned.splits.values():
+            assert str(manifest.adopted_from.revision) in file.url.split("/")
+            assert file.bytes
+            assert file.rows
+    elif data is not None:
+        assert [source.data for source in manifest.tasks.values() if source.data != data] == []
         assert manifest.python is not None
         assert "data" in manifest.python.extras
 
@@ -68,7 +80,7 @@ def test_one_of_the_hubs_own_brings_the_hub_once_with_the_extras_it_needs(
     extract(bundle, tmp_path / "there")
     (tmp_path / "cache").rename(tmp_path / "gone")  # what is installed is in the bundle, and made by no other hub
     (wheel,) = wanted(bundle, tmp_path / "there", {"XDG_CACHE_HOME": str(tmp_path / "cache")}).wheels
-    assert (wheel.name, wheel.extras) == ("rollouthub", ("data", "docker"))
+    assert (wheel.name, wheel.extras) == ("rollouthub", ("docker",))
     assert wheel.file == tmp_path / "there" / str(bundle.wheel)
     assert not (tmp_path / "cache").exists()
 

@@ -34,6 +34,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "new": "start an environment package",
         "check": "check an environment before others use it",
         "import": "make environments of foreign tasks and servers",
+        "fetch": "fetch the data of named benchmarks",
         "list": "list environments and agents",
     },
     "Share": {

@@ -1,4 +1,4 @@
-"""`code`: functions to complete, checked by tests (HumanEval's format); `humaneval` is a configuration of it.
+"""`code`: functions to complete, checked by tests (HumanEval's format).
 
 The agent's code and the tests never share a sandbox; every program gets a fresh one.
 """
@@ -27,16 +27,15 @@ from rollouthub import (
     ToolRequest,
     tool,
 )
-from rollouthub.authoring.rows import Row
+from rollouthub.authoring.rows import PinnedData, Row
 from rollouthub.messages import assistant
-from rollouthub.plugins.preset import Preset
 from rollouthub.sandbox import Finished, SandboxFileError
 from rollouthub_servers import table_config
 from rollouthub_servers.code.code_verdict import examine
 from rollouthub_servers.code.programs import PYTHON, SPEC, WALL_FACTOR, limit, limits
 from rollouthub_servers.table_config import TableConfig
 
-__all__ = ["Code", "CodeConfig", "CodeSecret", "humaneval"]
+__all__ = ["Code", "CodeConfig", "CodeSecret"]
 
 FILE = "main.py"
 INSTRUCTION = "Complete this Python function. Answer with the whole function in one ```python block."
@@ -45,7 +44,7 @@ INSTRUCTION = "Complete this Python function. Answer with the whole function in 
 class CodeConfig(SandboxedConfig, TableConfig):
     """The data set, and limits for running code."""
 
-    data: str | None = None
+    data: str | PinnedData | None = None
     """A .jsonl, .json or .parquet file (.gz too), a folder with a file per split, or `hf:NAME[:CONFIG]`. Required; its
     rows have the columns task_id, prompt, entry_point, test and, for the oracle, canonical_solution."""
     instruction: str = INSTRUCTION
@@ -204,10 +203,3 @@ def _require_check(row: Row, test: str) -> None:
         raise row.error(f"column 'test' is not Python: {error}") from error
     if not any(isinstance(statement, ast.FunctionDef) and statement.name == "check" for statement in statements):
         raise row.error("column 'test' defines no function check(candidate)")
-
-
-humaneval = Preset(
-    Code,
-    {"data": "hf:openai/openai_humaneval@7dce6050a7d6d172f3cc5c32aa97f52fa1a2e544"},
-    "164 hand-written functions to complete (HumanEval).",
-)

@@ -1,7 +1,7 @@
 """`math`: any data set of problems with answers, checked by math-verify.
 
-`gsm8k`, `aime24` and `deepscaler` are configurations of it. All code is in this package, so that the environment's
-digest covers the checker.
+`deepscaler` and the benchmarks of `rollouthub_servers.presets` are configurations of it. All code is in this package,
+so that the environment's digest covers the checker.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,12 +33,10 @@ from rollouthub_servers.table_config import TableConfig
 __all__ = [
     "MathConfig",
     "MathProblems",
-    "aime24",
     "deepscaler",
     "deepscaler_8k",
     "deepscaler_16k",
     "deepscaler_24k",
-    "gsm8k",
 ]
 
 PROBLEM_COLUMNS = ("problem", "question", "prompt")
@@ -49,6 +47,8 @@ INSTRUCTION = r"Let's think step by step and output the final answer within \box
 class MathConfig(TableConfig):
     """The data set of problems, and the names of its columns."""
 
+    context: str | None = None
+    """Column of a text that stands above the problem; None takes none."""
     problem: str | None = None
     """Column of the problem; by default the first of problem, question, prompt."""
     answer: str | None = None
@@ -123,6 +123,8 @@ def _task(config: MathConfig, task_id: str, row: Row) -> Task[Public, Secret]:
     references = reference_answers(answer, is_solution=column == "solution")
     if not references:
         raise row.error(f"column {column!r} holds no answer: {answer!r:.100}")
+    if config.context is not None:
+        problem = f"{str(row.column(config.context, 'context')).strip()}\n{problem.strip()}"
     prompt = f"{problem.strip()}\n\n{config.instruction}" if config.instruction else problem.strip()
     source = None if config.source_column is None else str(row.column(config.source_column, "source_column"))
     pictures = () if config.images == "" else pictures_of(row, config.images)
@@ -133,20 +135,6 @@ def _task(config: MathConfig, task_id: str, row: Row) -> Task[Public, Secret]:
 _DEEPSCALER = "hf:agentica-org/DeepScaleR-Preview-Dataset@b6ae8c60f5c1f2b594e2140b91c49c9ad0949e29"
 """The training set of the recipe. A folder of its files has the splits aime, amc, math, minerva and train."""
 
-gsm8k = Preset(
-    MathProblems,
-    {
-        "data": "hf:openai/gsm8k:main@740312add88f781978c0658806c59bc2815b9866",
-        "problem": "question",
-        "answer": "answer",
-    },
-    "Grade-school word problems (GSM8K): 1,319 in test, 7,473 in train.",
-)
-aime24 = Preset(
-    MathProblems,
-    {"data": "hf:HuggingFaceH4/aime_2024@2fe88a2f1091d5048c0f36abc874fb997b3dd99a", "response_tokens": 24_576},
-    "The 30 problems of AIME 2024.",
-)
 deepscaler_8k = Preset(
     MathProblems,
     {"data": _DEEPSCALER, "response_tokens": 8_192},

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.authoring.rows.hugging_face import PREFIX, hugging_face_splits, read_hugging_face
+from rollouthub.authoring.rows.pinned_data import PinnedData
 from rollouthub.authoring.rows.row import METADATA, Row
 from rollouthub.authoring.rows.row_files import SUFFIXES, is_metadata, read_file, suffix_of
 from rollouthub.errors import ConfigError, DataError, UnknownNameError
@@ -19,7 +20,7 @@ ID_COLUMNS = ("id", "task_id", "unique_id")
 
 
 class RowSource:
-    """A data file, a folder with a file per split, or a Hugging Face data set (`hf:NAME[:CONFIG]`).
+    """A data file, a folder with a file per split, a Hugging Face data set (`hf:NAME[:CONFIG]`), or pinned files.
 
     A folder of pictures has a `metadata.jsonl` or `.csv`, or a folder for each split with one.
 
@@ -27,7 +28,9 @@ class RowSource:
     `train`. A bare file is the split `test`, unless `split_column` names the column that says each row's split.
     """
 
-    def __init__(self, data: str, *, id_column: str | None = None, split_column: str | None = None) -> None:
+    def __init__(
+        self, data: str | PinnedData, *, id_column: str | None = None, split_column: str | None = None
+    ) -> None:
         self._data = data
         self._id_column = id_column
         self._split_column = split_column
@@ -43,9 +46,11 @@ class RowSource:
             # A dict, for the order of appearance.
             found = {self._split_of(row): None for row in self._read_all() if isinstance(row, Row)}
             return _default_first(tuple(found))
+        if isinstance(self._data, PinnedData):
+            return tuple(self._data.splits)
         if self._data.startswith(PREFIX):
             return hugging_face_splits(self._data)
-        path = self._path()
+        path = self._path(self._data)
         return _default_first(tuple(_split_files(path))) if path.is_dir() else ("test",)
 
     def rows(self, split: str) -> Iterator[tuple[str, Row] | BadRow]:
@@ -72,9 +77,13 @@ class RowSource:
     def _read(self, split: str) -> Iterator[Row | BadRow]:
         if self._split_column is not None:
             return self._read_all()
+        if isinstance(self._data, PinnedData):
+            if split not in self._data.splits:
+                raise UnknownNameError(f"split of {self._data.name}", split, self._data.splits)
+            return read_file(self._data.file_of(split))
         if self._data.startswith(PREFIX):
             return read_hugging_face(self._data, split)
-        path = self._path()
+        path = self._path(self._data)
         if not path.is_dir():
             return read_file(path)
         files = _split_files(path)
@@ -83,17 +92,19 @@ class RowSource:
         return read_file(files[split])
 
     def _read_all(self) -> Iterator[Row | BadRow]:
-        if self._data.startswith(PREFIX) or self._path().is_dir():
-            raise ConfigError(f"split_column is for a single file; {self._data!r} has its splits apart already")
-        return read_file(self._path())
+        data = self._data
+        if isinstance(data, PinnedData) or data.startswith(PREFIX) or self._path(data).is_dir():
+            named = data.name if isinstance(data, PinnedData) else data
+            raise ConfigError(f"split_column is for a single file; {named!r} has its splits apart already")
+        return read_file(self._path(data))
 
-    def _path(self) -> Path:
-        path = Path(self._data).expanduser()
+    def _path(self, data: str) -> Path:
+        path = Path(data).expanduser()
         if not path.exists():
             meant = ""
-            if _HUGGING_FACE.fullmatch(self._data):
-                meant = f"; a data set on Hugging Face is written {PREFIX + self._data!r}"
-            raise ConfigError(f"data = {self._data!r}: there is no such file or folder{meant}")
+            if _HUGGING_FACE.fullmatch(data):
+                meant = f"; a data set on Hugging Face is written {PREFIX + data!r}"
+            raise ConfigError(f"data = {data!r}: there is no such file or folder{meant}")
         return path
 
     def _split_of(self, row: Row) -> str:

@@ -20,6 +20,10 @@ class TaskSource(Frozen, defer_build=True):
     """
     sha256: Sha256 | None = None
     """With `file` or `url`: SHA-256 digest of the file's bytes, in hex; required with `url`."""
+    bytes: int | None = Field(default=None, ge=0)
+    """With `url`: the size of the file, which `hub list --available` tells before it is fetched."""
+    rows: int | None = Field(default=None, ge=0)
+    """With `url`: the number of its rows."""
     hf: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")] | None = None
     """The name of a Hugging Face data set."""
     config: str | None = Field(default=None, min_length=1)
@@ -33,6 +37,7 @@ class TaskSource(Frozen, defer_build=True):
     def _holds(self) -> "TaskSource":
         exactly_one(self, ("file", "url", "hf"))
         only_with(self, "hf", ("config", "split", "revision"))
+        only_with(self, "url", ("bytes", "rows"))
         if self.sha256 is not None and self.hf is not None:
             raise ValueError("`sha256` is for a `file` or a `url`; a data set is pinned by its `revision`")
         if self.url is not None and self.sha256 is None:

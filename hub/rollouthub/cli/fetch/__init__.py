@@ -1,0 +1,1 @@
+"""`hub fetch`: brings the data of named benchmarks."""
