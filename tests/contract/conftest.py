@@ -62,10 +62,13 @@ def make_subject(name: str, folder: Path) -> Subject:
     if name == "workbench":
         return Subject(WORKBENCH)
     if name == "math":
+        asked, right = ("problem", "question", "Question", "input"), ("answer", "Answer", "target")
         rows = [
-            {"problem": f"{n}*7", "question": f"{n}*7", "answer": str(n * 7), "solution": rf"So \boxed{{{n * 7}}}"}
+            {"ID": n, "Body": "Multiply.", **dict.fromkeys(asked, f"{n}*7"), **dict.fromkeys(right, str(n * 7))}
             for n in range(1, 4)
         ]
+        for row in rows:
+            row["solution"] = rf"So \boxed{{{row['answer']}}}"
         (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         return Subject("math", {"data": str(folder / "test.jsonl")})
     if name == "code":
