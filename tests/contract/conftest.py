@@ -80,7 +80,7 @@ def make_subject(name: str, folder: Path) -> Subject:
     if name == "terminal":
         return Subject(name, {"data": str(TASKS / "greeting")})
     if name == "swe":
-        return Subject(name, {"data": swe_rows(folder).data})
+        return Subject(name, {"data": str(swe_rows(folder).data)})
     if name == "mcp_server":
         return Subject(str(Path(__file__).parents[2] / "examples" / "mcp_server"))
     if name == "debate":

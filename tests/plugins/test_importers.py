@@ -1,11 +1,14 @@
 """The contract of importers: whatever the entry points name, and one that a stranger wrote."""
 
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
 
+from rollouthub.cli.options import assignments
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.plugins.environments import find_environment
 from rollouthub.plugins.importers import (
@@ -18,6 +21,7 @@ from rollouthub.plugins.importers import (
     Note,
     chosen_of,
     find_importer,
+    read_available,
     silent,
 )
 from tests.plugins.stranger import names_of, register
@@ -65,6 +69,21 @@ def test_it_says_what_it_takes_and_names_an_environment_that_is_there(name: str)
     assert importer.about.item
     assert importer.about.sources
     assert importer.environment is None or find_environment(importer.environment).environment
+
+
+def test_what_it_offers_is_a_source_that_it_takes_and_no_setting_is_misspelt(name: str) -> None:
+    about = find_importer(name).about
+    for offered in () if about.available is None else read_available(about.available):
+        if offered.repository is None:
+            source = ImportSource.of(offered.source)
+            about.check(source)
+            assert source.kind != "requirement" or "==" in offered.source
+            assert source.kind != "git" or re.search("@[0-9a-f]{40}(#|$)", offered.source)
+        for item, said in offered.items.items():
+            assert assignments(list(said.settings), "--set") or not said.settings
+            words = shlex.split(offered.command(name, item).rpartition("&& ")[2])
+            assert words[:4] == ["hub", "import", name, offered.source]
+            assert words[-2:] == ["-o", item]
 
 
 def test_what_a_format_does_not_take_is_refused_with_what_it_takes(name: str) -> None:

@@ -59,6 +59,7 @@ class BfclImporter:
             "that rows with memory lose the conversation between writing and asking, as BFCL's own loop makes them",
             NO_SNAPSHOT,
         ),
+        available=Path(__file__).with_name("available.toml"),
     )
 
     def look(self, source: ImportSource, settings: Mapping[str, JsonValue], note: Note = silent) -> Sequence[Candidate]:

@@ -122,6 +122,7 @@ class NemoGymImporter:
             "that episodes side by side share nothing, where a server has threads once it is loaded and so cannot be "
             "forked, or keeps files beside its code: `--set isolation=process` gives each episode a server of its own",
         ),
+        available=Path(__file__).with_name("available.toml"),
     )
 
     def look(self, source: ImportSource, settings: Mapping[str, JsonValue], note: Note = silent) -> Sequence[Candidate]:

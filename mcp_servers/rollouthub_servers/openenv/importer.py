@@ -100,6 +100,7 @@ class OpenEnvImporter:
             "that a world ends: one that never says `done` goes on to the run's limits",
             NO_SNAPSHOT,
         ),
+        available=Path(__file__).with_name("available.toml"),
     )
 
     def look(self, source: ImportSource, settings: Mapping[str, JsonValue], note: Note = silent) -> Sequence[Candidate]:

@@ -247,18 +247,20 @@ def _shown(reason: str) -> str:
     return plain(reason, _SHOWN_REASON)
 
 
-def _about(summary: str, example: str, *unpromised: str) -> ForeignFormat:
+def _about(library: str, summary: str, example: str, *unpromised: str) -> ForeignFormat:
     return ForeignFormat(
         summary=summary,
         item="id",
         sources={"requirement": f"the library's distribution, such as {example}"},
         unpromised=(*unpromised, NO_SNAPSHOT),
+        available=Path(__file__).with_name("available") / f"{library}.toml",
     )
 
 
 def gymnasium_importer() -> StepImporter:
     """Return the importer for Gymnasium and libraries that register environments with it."""
     about = _about(
+        "gymnasium",
         "Environments with actions and observations of a space (Gymnasium)",
         "'gymnasium[classic-control,toy-text]==1.4.0'",
         "that an environment keeps its seed: what draws random numbers of its own does not",
@@ -269,6 +271,7 @@ def gymnasium_importer() -> StepImporter:
 def textarena_importer() -> StepImporter:
     """Return the importer for TextArena."""
     about = _about(
+        "textarena",
         "Games in words for one to many players (TextArena)",
         "textarena==0.7.4",
         "that a game keeps its seed: each draws its random numbers as it likes",
@@ -279,6 +282,7 @@ def textarena_importer() -> StepImporter:
 def gem_importer() -> StepImporter:
     """Return the importer for GEM."""
     about = _about(
+        "gem",
         "Games, puzzles and questions in words, rewarded at each step (GEM)",
         'gem-llm==0.1.0 (with --set \'without=["cellpylib","pycosat","zss"]\', which have no wheel)',
         "that an environment keeps its seed: each draws its random numbers as it likes",

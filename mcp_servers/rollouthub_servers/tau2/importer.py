@@ -53,6 +53,7 @@ class Tau2Importer:
             "voices, and an agent that works alone on a ticket: only conversations in text are played",
             NO_SNAPSHOT,
         ),
+        available=Path(__file__).with_name("available.toml"),
     )
 
     def look(self, source: ImportSource, settings: Mapping[str, JsonValue], note: Note = silent) -> Sequence[Candidate]:

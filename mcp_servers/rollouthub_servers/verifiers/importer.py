@@ -89,6 +89,7 @@ class VerifiersImporter:
             "that calls of one message meet each other: the environment runs them one after the other",
             NO_SNAPSHOT,
         ),
+        available=Path(__file__).with_name("available.toml"),
     )
 
     def __init__(self) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollouthub.errors import ConfigError
 from rollouthub.text import one_line
 
 if TYPE_CHECKING:
@@ -14,12 +15,41 @@ if TYPE_CHECKING:
 
 
 def list_environments(
+    patterns: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATTERN]…", help="With --available: names, formats or licences, such as 'math*' or MIT."
+        ),
+    ] = None,
+    is_available: Annotated[
+        bool,
+        typer.Option("--available", help="List what can be fetched or imported with one command, and that command."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """List what is installed: environments, and plug-ins of every other kind.
+    """List what is installed: environments, and plug-ins of every other kind. With --available, what else there is.
 
     Exit codes: 0 all are listed, 1 some installed ones are damaged: they are named and left out.
     """
+    if is_available:
+        _list_available(patterns or (), as_json=as_json)
+        return
+    if patterns:
+        raise ConfigError(f"{patterns[0]!r}: patterns go with --available; hub list names all that is installed")
+    _list_installed(as_json=as_json)
+
+
+def _list_available(patterns: "Sequence[str]", *, as_json: bool) -> None:
+    from rollouthub.cli.list.available import available, show_available
+
+    rows = available(patterns)
+    if as_json:
+        typer.echo(json.dumps({"available": rows}))
+    else:
+        show_available(rows)
+
+
+def _list_installed(*, as_json: bool) -> None:
     from rich.text import Text
 
     from rollouthub.cli.command_group import COMMANDS

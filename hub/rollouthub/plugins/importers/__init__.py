@@ -4,6 +4,7 @@ An importer is registered under `rollouthub.importers`; a format whose sources o
 an MCP server, registers a command under `rollouthub.import_commands` instead.
 """
 
+from rollouthub.plugins.importers.available import AvailableItem, AvailableSource, read_available
 from rollouthub.plugins.importers.importer import (
     COMMANDS,
     IMPORTERS,
@@ -25,6 +26,8 @@ __all__ = [
     "COMMANDS",
     "IMPORTERS",
     "NO_SNAPSHOT",
+    "AvailableItem",
+    "AvailableSource",
     "Candidate",
     "ForeignFormat",
     "Identity",
@@ -36,5 +39,6 @@ __all__ = [
     "chosen_names",
     "chosen_of",
     "find_importer",
+    "read_available",
     "silent",
 ]

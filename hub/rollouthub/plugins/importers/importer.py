@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol, overload, runtime_checkable
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.plugins.importers.source import KINDS, ImportSource, SourceKind
@@ -87,6 +87,10 @@ class ForeignFormat(Frozen):
     """Kind of source that the importer takes → what such a source holds, with an example where one helps."""
     unpromised: tuple[str, ...] = ()
     """Guarantees that the format lacks, such as the same world for the same actions, seeds, or parallel episodes."""
+    available: Path | None = Field(default=None, exclude=True)
+    """The table of what can be imported with one command, beside the importer (`read_available`); None where there is
+    none.
+    """
 
     def check(self, source: ImportSource) -> None:
         """Refuse a source of a kind that the format does not take.
