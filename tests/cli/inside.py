@@ -12,6 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from rollouthub.cli.estimate.command import estimate
+from rollouthub.cli.fingerprint.command import fingerprint
 from rollouthub.cli.main import app
 from rollouthub.cli.run.command import run
 from rollouthub.cli.show.command import show
@@ -53,14 +54,14 @@ def options_of(command: str) -> dict[str, Any]:
 
 @contextmanager
 def hub_inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Inside]:
-    """Runs `hub run`, `hub estimate` and `hub show` in a folder."""
+    """Runs `hub run`, `hub estimate`, `hub fingerprint` and `hub show` in a folder."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("XDG_DATA_HOME", os.devnull)
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
     some = typer.Typer(pretty_exceptions_enable=False)
-    for name, command in (("run", run), ("estimate", estimate)):
+    for name, command in (("run", run), ("estimate", estimate), ("fingerprint", fingerprint)):
         some.command(name, cls=command.kind)(command.function)
     some.command("show")(show)
 

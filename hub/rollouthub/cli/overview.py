@@ -35,6 +35,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "check": "check an environment before others use it",
         "import": "make environments of foreign tasks and servers",
         "fetch": "fetch the data of named benchmarks",
+        "fingerprint": "say what an environment has, costs and teaches",
         "list": "list environments and agents",
     },
     "Share": {

@@ -11,7 +11,7 @@ from rollouthub.limits import Limits
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.plugins.agents import find_agent
-from rollouthub.protocols import IDLE_AGENT
+from rollouthub.protocols import IDLE_AGENT, EnvironmentInfo
 from rollouthub.task import BadRow
 
 
@@ -22,6 +22,8 @@ class SamplePlan:
     tasks: dict[str, int]
     """Environment → number of planned tasks."""
     subset: TaskSubset
+    hosted: tuple[tuple[EnvironmentInfo, str], ...]
+    """Each environment's description, and the split that is planned."""
 
 
 async def choose_sample(plan: Plan, credentials: Credentials, tasks: int) -> SamplePlan:
@@ -37,6 +39,7 @@ async def choose_sample(plan: Plan, credentials: Credentials, tasks: int) -> Sam
     chosen: dict[str, tuple[str, ...]] = {}
     async with open_plan(_unplayed(plan), credentials) as opened:
         await opened.count()  # complains of what cannot be played
+        hosted = tuple((each.host.info, each.split) for each in opened.environments)
         for environment in opened.environments:
             name = environment.host.info.name
             counts[name] = count = await _count(opened, environment)
@@ -44,7 +47,7 @@ async def choose_sample(plan: Plan, credentials: Credentials, tasks: int) -> Sam
             ids = [task_id async for place, task_id in _ids(opened, environment) if count <= tasks or place in wanted]
             chosen[name] = tuple(ids)
     repeats = -(-tasks // min(len(ids) for ids in chosen.values()))
-    return SamplePlan(counts, TaskSubset(chosen, min(repeats, plan.request.repeats)))
+    return SamplePlan(counts, TaskSubset(chosen, min(repeats, plan.request.repeats)), hosted)
 
 
 def _unplayed(plan: Plan) -> Plan:
