@@ -22,6 +22,7 @@ class GroupCounts:
     reward_sq_sum: float
     judged: int | None = None
     """Scored samples with pass or fail (as SQL's COUNT of the column); None means all, or none if `passed` is None."""
+    split: str = ""
 
     @property
     def verdicts(self) -> int:

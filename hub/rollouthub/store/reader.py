@@ -361,9 +361,9 @@ class RunReader:
         """Counts of each task's samples, by their effective attempts."""
         planned = self.repeats
         with self._source.connect() as connection:
-            for environment, task_id, samples, scored, passed, total, squares, judged in connection.execute(
+            for environment, task_id, samples, scored, passed, total, squares, judged, split in connection.execute(
                 "SELECT environment, task_id, count(*), count(reward), sum(passed), total(reward), "
-                "total(reward * reward), count(passed) FROM rollouts WHERE effective "
+                "total(reward * reward), count(passed), split FROM rollouts WHERE effective "
                 "GROUP BY environment, split, task_id, group_id ORDER BY min(id)"
             ):
                 yield GroupCounts(
@@ -375,6 +375,7 @@ class RunReader:
                     reward_sum=total,
                     reward_sq_sum=squares,
                     judged=judged,
+                    split=split,
                 )
 
 

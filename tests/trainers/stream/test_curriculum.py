@@ -4,6 +4,7 @@ Of six tasks two are always solved, the others every other time. One group is un
 of a task when its next epoch comes.
 """
 
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 
 import rollouthub
-from rollouthub.errors import ConfigError
+from rollouthub.engine.run_request import build_request
+from rollouthub.errors import ConfigError, UsageError
 from rollouthub.trainers.stream.ledger import Ledger, PassRate
+from tests.engine.resuming import play
 
-from .conftest import all_of, settings, supplied
+from .conftest import WORLD, all_of, settings, supplied
 
 BAND: dict[str, Any] = {
     "world": {"solved": 2},
@@ -39,6 +42,28 @@ async def test_a_resumed_supply_knows_what_rests(tmp_path: Path) -> None:
         assert len(await all_of(supply)) == 6
     async with supplied(tmp_path, epochs=3, resume=True, **BAND) as supply:
         assert sorted({group.task.id for group in await all_of(supply)}) == ["2", "3", "4", "5"]
+
+
+async def test_an_earlier_runs_pass_rates_are_where_a_supply_begins(tmp_path: Path) -> None:
+    """What it always passed rests first, also in a supply that was taken up again once the earlier run is gone."""
+    first = tmp_path / "first"
+    values = {"environments": str(WORLD), "model": "mock/say?text=x", "set": {"solved": 2}, "repeats": 4}
+    await play(build_request(values, "a test"), first)
+    rules = BAND | {"band_from": str(first)}
+    async with supplied(tmp_path / "supply", epochs=1, **rules) as supply:
+        assert sorted({group.task.id for group in await all_of(supply)}) == ["2", "3", "4", "5"]
+        assert supply.stats.resting == 2
+    shutil.rmtree(first)
+    async with supplied(tmp_path / "supply", epochs=3, resume=True, **rules) as supply:
+        played = Counter(group.task.id for group in await all_of(supply))
+    assert played == {"0": 1, "1": 1, "2": 2, "3": 2, "4": 2, "5": 2}
+
+
+async def test_a_curriculum_of_no_band_or_no_run_is_refused(tmp_path: Path) -> None:
+    for wrong, said in (({"band": None}, "band_from says where"), ({}, "nowhere")):
+        with pytest.raises(UsageError, match=said):
+            async with supplied(tmp_path, **(BAND | {"band_from": str(tmp_path / "nowhere")} | wrong)):
+                pass
 
 
 async def test_weights_that_went_back_forget_what_newer_ones_passed(tmp_path: Path) -> None:

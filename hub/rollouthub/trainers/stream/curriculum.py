@@ -1,14 +1,19 @@
 """Curriculum: leaves out, for some epochs, the tasks that the policy almost always or almost never passes."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import fmean
 
+from rollouthub.engine.task_band import rate_of
 from rollouthub.rollout import Rollout
+from rollouthub.store import open_run
 from rollouthub.trainers.stream.ledger import PassRate
 from rollouthub.trainers.stream.pending_group import TaskPass
 
 Task = tuple[str, str, str]
 """A task by environment name, split and task id."""
+BEFORE = -1
+"""Epoch and policy version of pass rates that an earlier run measured."""
 
 
 class Curriculum:
@@ -46,6 +51,23 @@ class Curriculum:
         """Whether a task is left out in the pass's epoch."""
         epoch = self._outside.get(ticket.task)
         return epoch is not None and 0 < ticket.epoch - epoch <= self._rest
+
+
+def rates_of_run(directory: Path) -> list[PassRate]:
+    """The pass rates of an earlier run's tasks, as if measured before the first epoch and by no policy of this supply.
+
+    Blocks.
+
+    Raises:
+        RunDirectoryError: the directory holds no run.
+    """
+    with open_run(directory) as reader:
+        rates = ((group, rate_of(group)) for group in reader.group_counts())
+        return [
+            PassRate(group.environment, group.split, group.task_id, BEFORE, BEFORE, rate)
+            for group, rate in rates
+            if rate is not None
+        ]
 
 
 def _rate_of(scored: Sequence[Rollout]) -> float:

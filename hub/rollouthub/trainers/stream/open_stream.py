@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 import anyio
+from anyio import to_thread
 
 from rollouthub.engine.group_scoring import group_scoring
 from rollouthub.engine.open_plan import OpenPlan
@@ -19,6 +20,7 @@ from rollouthub.errors import ConfigError, RunDirectoryError
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.rollout import Rollout
 from rollouthub.settings import check_settings, takes_settings
+from rollouthub.trainers.stream.curriculum import rates_of_run
 from rollouthub.trainers.stream.generation_control import GenerationControl
 from rollouthub.trainers.stream.group_filters import GroupFilter
 from rollouthub.trainers.stream.group_tracker import GroupTracker
@@ -163,6 +165,10 @@ async def _opened(
             policy = PolicyVersions(await _version(ledger, directory, rules, policy_version))
             tracker = GroupTracker(rules, bounds, policy, ledger.note, filters)
             tracker.note_rate = ledger.note_rate
+            if rules.band_from is not None and not writer.resumed:
+                for seen in await to_thread.run_sync(rates_of_run, Path(rules.band_from)):
+                    ledger.note_rate(seen)
+                    tracker.curriculum.learn(seen)
             session.on_commit.append(tracker.committed)
             opened = session.opened
             gate = WeightSyncGate(policy)

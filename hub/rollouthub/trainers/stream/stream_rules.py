@@ -54,6 +54,12 @@ class SupplyRules(Frozen):
         "the second, rest for `band_rest` epochs; (0.1, 0.9) leaves out what is solved or out of reach.",
     )
     band_rest: int = Field(default=4, ge=1, description="Epochs for which a task outside `band` rests.")
+    band_from: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Directory of an earlier run whose pass rates the curriculum begins with: its tasks outside `band` "
+        "rest first; the rates are kept with this run.",
+    )
     max_dropped: int | None = Field(
         default=None,
         ge=1,
@@ -112,6 +118,8 @@ def bounds_of(rules: SupplyRules, request: RunRequest) -> Bounds:
         raise ConfigError(
             "drop_constant, min_group and redundancy are about groups, and groups = False hands out single rollouts"
         )
+    if rules.band_from is not None and rules.band is None:
+        raise ConfigError("band_from says where a curriculum begins, and there is none: give band, such as (0.1, 0.9)")
     if rules.band is not None:
         low, high = rules.band
         if not 0 <= low <= high <= 1:
