@@ -23,7 +23,7 @@ _OWN = "rollouthub_servers.verifiers"
 _SHARED = "rollouthub_servers.foreign.forked_serving"
 _MODULES: dict[Kind, tuple[str, ...]] = {
     "v0": ("v0_world", "v0_rollout", "score_watch", "said_steps"),
-    "v1": ("v1_world", "v1_rollout", "v1_tools", "said_steps"),
+    "v1": ("v1_world", "v1_rollout", "v1_tools", "score_watch", "said_steps"),
 }
 _LOADS = re.compile(r"^(?:async )?def load_environment\b", re.MULTILINE)
 _TASKSET = re.compile(r"^class \w+\([^)]*Taskset\b|^__all__ = [^=]*Taskset\b", re.MULTILINE)

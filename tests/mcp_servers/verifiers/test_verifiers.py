@@ -20,7 +20,7 @@ from rollouthub.protocols import EnvironmentHost, Episode
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.verifiers import Verifiers, VerifiersConfig
-from rollouthub_servers.verifiers.env_record import RECORD, ROWS, EnvRecord
+from rollouthub_servers.verifiers.env_record import RECORD, ROWS, EnvRecord, Kind
 from rollouthub_servers.verifiers.env_rows import read_rows
 from rollouthub_servers.verifiers.env_source import driver_modules, find_envs
 
@@ -41,6 +41,19 @@ def program(kind: str, judge: str = "refuse") -> ForeignProgram:
         path=(LIBRARY,),
         ping_seconds=0.5,
     )
+
+
+@pytest.mark.parametrize("kind", ["v0", "v1"])
+def test_what_the_driver_imports_of_the_hub_goes_with_it(kind: Kind) -> None:
+    modules = (f"{_OWN}.verifiers_driver", *driver_modules(kind))
+    root = Path(__file__).parents[3] / "mcp_servers"
+    imported = {
+        line.split()[1]
+        for module in modules
+        for line in (root / f"{module.replace('.', '/')}.py").read_text().splitlines()
+        if line.startswith(("from rollouthub", "import rollouthub"))
+    }
+    assert imported <= {*modules, "rollouthub_servers.foreign.serving"}
 
 
 @pytest.fixture
