@@ -66,6 +66,6 @@ async def test_served_environments_mix_as_those_of_this_process_do(tmp_path: Pat
 def test_python_and_files_mix_by_the_same_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     settings: dict[str, Any] = {"weights": {"customer_service": 0.5}, "limit": 4}
-    run = rollouthub.evaluate(["arithmetic", "customer_service"], agent="oracle", directory="run", **settings)
+    run = rollouthub.evaluate(["arithmetic", "customer_service"], None, agent="oracle", directory="run", **settings)
     assert (run.summary.scored, run.mean_reward) == (6, 1.0)
     assert played(tmp_path / "run") == {"arithmetic": 4, "customer_service": 2}
