@@ -190,7 +190,7 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
         lambda text: passed_tests(text[:AT_ONCE].encode()),
         ("<", "<a>", "<testcase/>", '<testcase name="', "&amp;", "\\x00"),
     ),
-    "swe.sympy_passed": (sympy_passed, ("a ", "[", "ok\n", "test_a ok\n")),
+    "swe.sympy_passed": (sympy_passed, ("a ", "[", "ok\n", "test_add_and_mul ok\n")),
     "swe.crossing": (
         lambda text: crossing([f"/r/{text[:4096]}"], "/r", (), ()),
         ("/test_", "test_", "tests/", "_test.", "conftest.py"),
@@ -302,6 +302,8 @@ WITH_PATTERNS = {
     "mcp_servers/rollouthub_servers/swe/swe_row.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/terminal/entry_points.py": "a name of a folder in a task's image",
     "mcp_servers/rollouthub_servers/terminal/git_programs.py": "terminal.are_plain",
+    "mcp_servers/rollouthub_servers/terminal/harbor/compose_values.py": _AUTHORS,
+    "mcp_servers/rollouthub_servers/terminal/harbor/git_commit.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/terminal/harbor/settings.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/terminal/harbor/task.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/terminal/harbor/templates.py": _AUTHORS,

@@ -200,6 +200,7 @@ services:
         ("env_file: /etc/passwd", "services.db.env_file"),
         ("environment: [SOME_API_KEY]", """--set 'passes=["SOME_API_KEY"]'"""),
         ("command: 'echo ${SOME_API_KEY}'", """--set 'passes=["SOME_API_KEY"]'"""),
+        ("command: 'echo ${A:-${B:-b}}'", "without braces inside"),
         ("depends_on: [nobody]", "services.db.depends_on: there is no service 'nobody'"),
         ("depends_on: [web]", "in a circle"),
         ("shm_size: 2g", "services.db.shm_size"),

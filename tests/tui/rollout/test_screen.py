@@ -25,6 +25,7 @@ from tests.store.records import record, write
 from tests.tui.stage import Stage, stage, watched
 from tests.tui.test_hostile import check
 from tests.tui.walking import go, lines, settled, shows, until
+from tests.yardstick import quiet_seconds
 
 
 @asynccontextmanager
@@ -160,7 +161,7 @@ async def test_large_conversations_open_at_once_and_their_tabs_too(tmp_path: Pat
         began = time.process_time()
         async with showing(run, tmp_path, name, size=(200, 60)) as (pilot, screen):
             assert shows(pilot, "▾ turn 1")
-            assert time.process_time() - began < 3.0, "opening it takes a fraction of this where nothing else runs"
+            assert quiet_seconds(time.process_time() - began) < 3.0, "it takes a fraction of this"
             view = screen.query_one("#conversation", DocumentView)
             if name == "g1-1":
                 assert view.row_count < 5100

@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator
 
-_VARIABLE = re.compile(r"\$(?:(\$)|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:(:?[-+?])([^}]*))?\})")
+_VARIABLE = re.compile(r"\$(?:(\$)|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:(:?[-+?])([^{}]*))?\}|(\{))")
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)i?b?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -21,7 +21,7 @@ def filled(value: Any, known: Mapping[str, str]) -> Any:
     """A value of a compose file with its `$NAME`, `${NAME}`, `${NAME:-default}` and `${NAME:+other}` replaced.
 
     Raises:
-        Unfilled: a variable has neither a value nor a default.
+        Unfilled: a variable has neither a value nor a default, or has another form.
     """
     if isinstance(value, str):
         return _VARIABLE.sub(lambda match: _replaced(match, known), value)
@@ -33,9 +33,13 @@ def filled(value: Any, known: Mapping[str, str]) -> Any:
 
 
 def _replaced(match: re.Match[str], known: Mapping[str, str]) -> str:
-    dollar, plain, name, how, other = match.groups()
+    dollar, plain, name, how, other, unread = match.groups()
     if dollar:
         return "$"
+    if unread:
+        raise Unfilled(
+            "a variable is read as $NAME, ${NAME}, ${NAME:-default} or ${NAME:+other}, without braces inside"
+        )
     name = plain or name
     is_given = name in known and (known[name] != "" or not (how or "").startswith(":"))
     if how in (":+", "+"):
