@@ -164,7 +164,10 @@ def test_a_shipped_environment_describes_itself(file: Path) -> None:
 
 
 def test_every_shipped_environment_describes_itself() -> None:
-    shipped = {plugin.entry.module.split(".")[1] for plugin in plugins(ENVIRONMENTS).values() if plugin.is_shipped}
+    entries = [plugin.entry for plugin in plugins(ENVIRONMENTS).values() if plugin.is_shipped]
+    presets = {entry.name for entry in entries if entry.module == "rollouthub_servers.presets"}
+    assert presets and presets <= {file.parent.name for file in SERVERS.glob("presets/*/env.toml")}
+    shipped = {entry.module.split(".")[1] for entry in entries if entry.name not in presets}
     assert {file.parent.name for file in SERVERS.glob("*/env.toml")} == shipped
 
 

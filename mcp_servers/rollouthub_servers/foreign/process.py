@@ -34,7 +34,7 @@ class ForeignProcess:
         self._why: str | None = None
         self._words = ""
         self._log = open_log()
-        self._ending = threading.Lock()
+        self._ending, self._reading = threading.Lock(), threading.Lock()
         self._scratch = make_scratch(secrets.token_hex(12))
         self.socket: Path = socket_of(self._scratch)
         """Path of the socket that the driver listens on; only the hub can connect to it."""
@@ -71,12 +71,15 @@ class ForeignProcess:
 
     def fault(self, what: str, *, retryable: bool = True) -> TaskError:
         """Return an error that says what happened, with the end of the process's output."""
-        words = self._words if self._log.closed else self._read_words()
+        words = self._read_words()
         tail = f"; what it wrote ends: {words}" if words else ""
         return TaskError(f"{self.program.name} {what}{tail}", retryable=retryable)
 
     def _read_words(self) -> str:
-        return plain(last_words(self._log))[-_SHOWN:]
+        with self._reading:  # or another thread closes the log meanwhile
+            if not self._log.closed:
+                self._words = plain(last_words(self._log))[-_SHOWN:]
+            return self._words
 
     def gone(self) -> TaskError:
         """Return the error for a caller whose connection closed: it says how the process ended."""
@@ -108,8 +111,9 @@ class ForeignProcess:
             except subprocess.TimeoutExpired:
                 kill_group(process.pid)
                 process.wait()
-        self._words = self._read_words()
-        self._log.close()
+        self._read_words()
+        with self._reading:
+            self._log.close()
         remove(self._scratch.root)
 
 
