@@ -38,22 +38,20 @@ REPORTED = (
 
 REGISTRY = "http://127.0.0.1:8800"
 PUBLISH = 'hub publish {} --registry "file://$PWD/my-registry" --limit 1'
-BASELINE = "hub run {0} -m 'mock/solver?accuracy={1}' --limit 20 --repeats 4 --seed 7 -q -o runs/{2}-{1}"
+BASELINE = "hub run arithmetic -m 'mock/solver?accuracy={0}' --limit 20 --repeats 4 --seed 7 -q -o runs/sums-{0}"
 PUBLISHED = (
-    BASELINE.format("arithmetic", "0.9", "sums"),
-    BASELINE.format("arithmetic", "0.3", "sums"),
+    BASELINE.format("0.9"),
+    BASELINE.format("0.3"),
     PUBLISH.format("arithmetic") + " --baseline runs/sums-0.9 --baseline runs/sums-0.3",
     PUBLISH.format(EXAMPLES / "mcp_server"),
     "hub new lab/shelves --server",
     PUBLISH.format("shelves"),
     "sed -i 's/^version = .*/version = \"0.2.0\"/' shelves/env.toml",
-    BASELINE.format("shelves", "0.8", "shelves"),
-    BASELINE.format("shelves", "0.4", "shelves"),
-    PUBLISH.format("shelves") + " --baseline runs/shelves-0.8 --baseline runs/shelves-0.4",
+    PUBLISH.format("shelves"),
     "hub yank lab/shelves@0.1.0 --reason 'published too early; take 0.2.0' --registry \"file://$PWD/my-registry\"",
 )
 """What fills the registry that is photographed: all that its pages say was really done, by mocks that say they are."""
-DOWNLOADED = ("lab/shelves", "examples/shopping")
+DOWNLOADED = ("rollouthub/arithmetic", "lab/shelves", "examples/shopping")
 """What is then installed from it, once each."""
 
 
@@ -148,7 +146,7 @@ def make_registry() -> None:
                     install = [HUB, "install", wanted, "--registry", REGISTRY]
                     subprocess.run(install, cwd=folder, env=environment, check=True)
                 photograph("registry", f"{REGISTRY}/", 1000, 570, 1.5)
-                photograph("registry-package", f"{REGISTRY}/packages/lab/shelves", 1000, 1090, 1.5)
+                photograph("registry-package", f"{REGISTRY}/packages/rollouthub/arithmetic", 1000, 1090, 1.5)
             finally:
                 server.terminate()
 
