@@ -18,7 +18,7 @@ from rollouthub import Rollout, Stop
 from rollouthub.rollout import Outcome
 from rollouthub.store import open_run
 
-from .conftest import HUB, Done, environment
+from .conftest import HUB, Done, Hub, environment
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 BOOTH = '''
@@ -166,9 +166,11 @@ def test_a_script_fills_in_forms_of_a_task_that_would_drive_a_terminal(tmp_path:
     assert json.loads((tmp_path / "run" / "resolved.json").read_text())["request"]["tasks"] == ["2"]
 
 
-def test_a_person_plays_one_seat_and_says_who_plays_the_others(tmp_path: Path) -> None:
+def test_a_person_plays_one_seat_and_says_who_plays_the_others(tmp_path: Path, hub: Hub) -> None:
     alone = scripted(tmp_path, "", "board_game")
     assert "--seat second=@oracle" in alone.refused()
+    for players in (("-a", "human"), ("--seat", "first=@human", "--seat", "second=@human")):
+        assert "--seat second=@oracle" in hub("run", "board_game", *players).refused()
     typed = "move b2\nmove a1\nmove c3\n"
     done = scripted(tmp_path, typed, "board_game", "--set", "game=tic_tac_toe", "--seat", "second=@oracle", "--json")
     assert done.json["outcome"] == "scored", done.err

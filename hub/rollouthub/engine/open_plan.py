@@ -15,7 +15,7 @@ from rollouthub.engine.open_environment import OpenEnvironment, bundle_digests, 
 from rollouthub.engine.opponent_pool import Opponent, OpponentPool
 from rollouthub.engine.oracle_references import References
 from rollouthub.engine.plan import Plan, with_named_agent
-from rollouthub.engine.planned_seat import check_seats
+from rollouthub.engine.planned_seat import check_attended, check_seats
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.sample import Exposing, Sample, SampleContext, SeatPlayer
 from rollouthub.engine.setting_files import setting_files
@@ -339,6 +339,8 @@ async def open_plan(plan: Plan, credentials: Credentials, model: Model | None = 
             is_played = plan.has_external_agents or model is not None
             check_seats(plan.request, host.info.name, host.info.seats, is_played=is_played)
         seats = await _open_seats(plan, model, credentials, stack)
+        for host in environments:
+            check_attended(host.info, {seat: seats[seat].agent if seat in seats else agent for seat in host.info.seats})
         is_exposed = any(isinstance(each, ExposedAgent) for each in (agent, *(seat.agent for seat in seats.values())))
         gateway = await stack.enter_async_context(component("gateway")()) if is_exposed else None
         yield OpenPlan(plan, opened, model, roles, agent, seats, gateway, tracer, is_priced)

@@ -2,7 +2,7 @@
 player.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from rollouthub.generation import Sampling
 from rollouthub.models.config import ModelConfig
 from rollouthub.plugins.agents import find_agent
 from rollouthub.plugins.entry_points import AGENTS, plugins
-from rollouthub.protocols import Agent, ExposedAgent, HeldAgent
+from rollouthub.protocols import Agent, AttendedAgent, EnvironmentInfo, ExposedAgent, HeldAgent
 
 
 @dataclass(frozen=True)
@@ -162,3 +162,18 @@ def _earlier_player(seat: str, config: SeatConfig, directory: Path) -> SeatConfi
         agent_set=config.agent_set or (earlier.agent_set if config.agent is None else {}),
         sampling=config.sampling.over(earlier.sampling),
     )
+
+
+def check_attended(info: EnvironmentInfo, players: Mapping[str, Agent]) -> None:
+    """Refuse to have a person at one terminal play several seats that wait for each other: that would never end.
+
+    Raises:
+        ConfigError: names the seats that need another player.
+    """
+    attended = [seat for seat, player in players.items() if isinstance(player, AttendedAgent)]
+    if info.takes_turns and len(attended) > 1:
+        named = " ".join(f"--seat {seat}=@oracle" for seat in attended[1:])
+        raise ConfigError(
+            f"{info.name} has several seats, and a person plays one; say who plays the others, a MODEL or an "
+            f"@AGENT: {named}"
+        )

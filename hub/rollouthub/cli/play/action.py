@@ -15,9 +15,8 @@ from rollouthub.cli.run.action import INTERRUPTED, TerminalRun
 from rollouthub.cli.run.run_progress import LiveView
 from rollouthub.cli.show.transcript_view import verdict
 from rollouthub.engine.directories import default_directory
-from rollouthub.engine.plan import Plan, make_plan
+from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import as_toml, build_request
-from rollouthub.errors import ConfigError
 from rollouthub.event_loop import run_async
 from rollouthub.models.credentials import load_credentials
 from rollouthub.rollout import Outcome, Rollout
@@ -28,7 +27,6 @@ def play_command(given: dict[str, Any], output: Path | None, as_json: bool) -> i
     """Play one sample and print its result; returns the exit code."""
     request = build_request(given, "command line")
     plan = make_plan(request)
-    _check_seats(plan)
     directory = output or default_directory(plan)
     credentials = load_credentials(os.environ, Path.cwd())
     view = LiveView(remarks(), plan, is_quiet=True)
@@ -46,24 +44,6 @@ def play_command(given: dict[str, Any], output: Path | None, as_json: bool) -> i
     if rollout.outcome is Outcome.CANCELLED:
         return INTERRUPTED
     return 0 if rollout.outcome is Outcome.SCORED else 1
-
-
-def _check_seats(plan: Plan) -> None:
-    """Refuse to seat the person in several seats that wait for each other: at one terminal that would never end.
-
-    Raises:
-        ConfigError: names the seats that need another player.
-    """
-    for planned in plan.environments:
-        if planned.found is None or not planned.found.environment.takes_turns:
-            continue
-        free = [seat for seat in planned.found.environment.seats if seat not in plan.seats]
-        if len(free) > 1:
-            named = " ".join(f"--seat {seat}=@oracle" for seat in free[1:])
-            raise ConfigError(
-                f"{planned.name} has several seats, and a person plays one; say who plays the others, a MODEL or an "
-                f"@AGENT: {named}"
-            )
 
 
 def _record(directory: Path) -> Rollout | None:
