@@ -16,7 +16,18 @@ from pathlib import Path
 from tests.foreign.bar import Bar, Missing, say
 
 DOCS = Path(__file__).parents[2] / "docs" / "foreign.md"
-FORMATS = ("nemo_gym", "harbor", "bfcl", "tau2", "verifiers", "openenv", "ors", "agent_world_model", "step_apis")
+FORMATS = (
+    "nemo_gym",
+    "harbor",
+    "bfcl",
+    "tau2",
+    "verifiers",
+    "openenv",
+    "ors",
+    "agent_world_model",
+    "step_apis",
+    "miniwob",
+)
 HEAD = (
     "| format | compared | tasks listed | results | equal | unmatched | CPU ms a call, its own code | the hub |",
     "| --- | --- | --- | --- | --- | --- | --- | --- |",

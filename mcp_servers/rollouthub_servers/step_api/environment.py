@@ -1,7 +1,7 @@
 """`StepGame`: one game of a step API, played by one seat or by several in turn; agents never see the rewards."""
 
 from base64 import b64decode
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from fnmatch import fnmatchcase
 from functools import partial
@@ -167,10 +167,13 @@ class StepGame(Environment[StepConfig]):
 
     async def setup(self) -> None:
         """Reset the game."""
-        seed, players = self.task.public.metadata["seed"], len(self.seats)
-        await self._ask("reset", id=self.game.id, seed=seed, players=players)
+        await self._ask("reset", **self._beginning())
         if self.turn.over:
             raise ConfigError(f"{self.task.id} is over before anybody acts")
+
+    def _beginning(self) -> dict[str, Any]:
+        """What a game begins with."""
+        return {"id": self.game.id, "seed": self.task.public.metadata["seed"], "players": len(self.seats)}
 
     async def _ask(self, do: str, **given: Any) -> None:
         """Send a request to the library, and record whose turn it is.
@@ -196,8 +199,8 @@ class StepGame(Environment[StepConfig]):
     def task_tools(self) -> Sequence[Tool]:
         """One tool `step`, or a tool for each named action."""
         if not self.game.actions:
-            return [_tool("step", "Act, and see what comes of it.", self.game.arguments)]
-        return [_tool(name, f"{name.replace('_', ' ').capitalize()}.", {}) for name in self.game.actions]
+            return [tool("step", "Act, and see what comes of it.", self.game.arguments)]
+        return [tool(name, f"{name.replace('_', ' ').capitalize()}.", {}) for name in self.game.actions]
 
     def messages(self, seat: str) -> Sequence[Message]:
         """The game's prompt, and the first observation of the seat."""
@@ -213,7 +216,7 @@ class StepGame(Environment[StepConfig]):
             raise ToolError(_OVER)
         if self.turns.current != seat:
             raise ToolError("It is not your turn; say something to wait for it.")
-        action: Any = self.game.actions[name] if self.game.actions else arguments["action"]
+        action = self._action(name, arguments)
         if isinstance(action, str) and len(action) > MOST_CHARACTERS:
             raise ToolError(f"an action has at most {MOST_CHARACTERS:,} characters, not {len(action):,}")
         try:
@@ -228,6 +231,10 @@ class StepGame(Environment[StepConfig]):
             last = _parts(self.turn.shown) if self.turn.over else []  # else it is what another was to see
             return _blocks([*last, Text(text=_OVER)])
         return _blocks(self.news.pop(seat, []))
+
+    def _action(self, name: str, arguments: dict[str, Any]) -> object:
+        """The library's action for a call of a tool."""
+        return self.game.actions[name] if self.game.actions else arguments["action"]
 
     def verify(self, submission: Submission) -> Score:
         """Score each seat by the rewards that the library gave."""
@@ -305,6 +312,8 @@ def _blocks(parts: Sequence[Text | Media]) -> list[object]:
     return [TextContent(text=part.text) if isinstance(part, Text) else part for part in parts]
 
 
-def _tool(name: str, description: str, arguments: dict[str, Any]) -> Tool:
-    schema = {"type": "object", "properties": arguments, "required": list(arguments), "additionalProperties": False}
+def tool(name: str, description: str, arguments: dict[str, Any], optional: Collection[str] = ()) -> Tool:
+    """A tool with arguments by their schemas; all are required but for the optional ones."""
+    required = [each for each in arguments if each not in optional]
+    schema = {"type": "object", "properties": arguments, "required": required, "additionalProperties": False}
     return Tool(name=name, description=description, input_schema=schema)

@@ -9,7 +9,7 @@ from rollouthub_servers.foreign.imported_file import read_imported
 
 GAMES_FILE = "games.json"
 NLTK_FOLDER = "nltk_data"
-Library = Literal["gymnasium", "textarena", "gem"]
+Library = Literal["gymnasium", "textarena", "gem", "miniwob"]
 Render = Literal["none", "text", "picture"]
 
 
