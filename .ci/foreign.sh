@@ -34,7 +34,7 @@ if [ ! -x foreign/browser/bin/playwright ]; then
   "$python" -m venv foreign/browser
   PIP_CONSTRAINT='' foreign/browser/bin/pip install -q --disable-pip-version-check 'playwright==1.65.2'
 fi
-command -v chromium >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; }
+{ command -v chromium && command -v chromium-headless-shell; } >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-headless-shell >/dev/null; }
 
 # What judges the deployment files: schemas from PyPI, and two of the distribution's own programs.
 if [ ! -x foreign/schemas/bin/check-jsonschema ]; then

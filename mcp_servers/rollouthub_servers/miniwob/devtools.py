@@ -50,7 +50,7 @@ class Browser:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, tuple[str | None, Future[dict[str, Any]]]] = {}
         self._handlers: dict[str, Handler] = {}
-        self._lock = threading.Lock()
+        self._lock, self._sending = threading.Lock(), threading.Lock()
         threading.Thread(target=self._read, daemon=True).start()
 
     @property
@@ -73,10 +73,11 @@ class Browser:
         message: dict[str, Any] = {"method": method, "params": given}
         if session is not None:
             message["sessionId"] = session
+        message["id"] = next(self._numbers)
         with self._lock:
-            message["id"] = next(self._numbers)
             self._waiting[message["id"]] = session, answer
-            data = memoryview(json.dumps(message).encode() + b"\0")
+        data = memoryview(json.dumps(message).encode() + b"\0")
+        with self._sending:
             while data:
                 data = data[os.write(self._out, data) :]
         return answer
@@ -89,6 +90,14 @@ class Browser:
             ProtocolRefusal: the browser refuses it.
         """
         return wait_for(self.send(method, session, **given), seconds)
+
+    def require(self, seconds: float) -> None:
+        """End this process if the browser does not answer: no page of it does, then."""
+        try:
+            self.call("Browser.getVersion", seconds=seconds)
+        except BrowserGone:
+            sys.stderr.write(f"Chromium did not answer within {seconds:g} s\n")
+            os._exit(1)
 
     def _read(self) -> None:
         rest = b""

@@ -91,6 +91,7 @@ class Episode:
             return self._turn(self.settings["action_seconds"] if waited is None else waited)
         except (BrowserGone, ProtocolRefusal, PageFailure) as error:
             page.is_gone = True
+            page.browser.require(self.settings["alive_seconds"])
             return {"broke": f"{type(error).__name__}: {error}"}
 
     def _turn(self, seconds: float) -> dict[str, Any]:
@@ -99,8 +100,7 @@ class Episode:
         self.reward = float(seen["raw"])
         if seen["done"]:
             return {"seat": None, "shown": [], "over": True, "rewards": [self.reward]}
-        self._refs = {row[1] for row in seen["elements"]}
-        words = listed(seen["elements"])
+        words, self._refs = listed(seen["elements"])
         if seen["utterance"] != self._told:
             self._told = seen["utterance"]
             words = f"Task: {self._told}\n\n{words}"

@@ -1,6 +1,5 @@
 """The foreign program that plays MiniWoB++: a driver and the machine's own Chromium."""
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -8,13 +7,12 @@ from typing import Any
 from rollouthub.errors import ConfigError
 from rollouthub_servers.foreign.program import ForeignProgram
 
-CHROMIUM = "ROLLOUTHUB_CHROMIUM"
-"""Environment variable that names the browser's program."""
 PAGES = 32
 """Most episodes that one browser plays at a time; further ones wait."""
 _NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable")
-_PROGRAMS = ("/usr/lib/chromium/chromium-headless-shell", "/usr/lib/chromium/chromium")
-"""The programs themselves, which Debian's scripts start; the first is many times lighter."""
+"""Programs by preference: the first is many times lighter."""
+_DEBIAN = Path("/usr/lib/chromium")
+"""Where the programs are that Debian's scripts of the same names start."""
 _FONTS = ("/etc/fonts", "/var/cache/fontconfig", "/usr/local/share/fonts")
 _OWN = "rollouthub_servers.miniwob"
 _SCRIPT = Path(__file__).with_name("page.js")
@@ -26,17 +24,12 @@ def find_chromium() -> Path:
     Raises:
         ConfigError: there is none.
     """
-    named = os.environ.get(CHROMIUM)
-    if named:
-        if not os.access(named, os.X_OK) or not Path(named).is_file():
-            raise ConfigError(f"{CHROMIUM}={named!r} is no program; name that of Chromium")
-        return Path(named)
-    for program in (*_PROGRAMS, *(found for name in _NAMES if (found := shutil.which(name)))):
-        if os.access(program, os.X_OK):
-            return Path(program)
+    for name in _NAMES:
+        if (found := shutil.which(name)) is not None:
+            return _DEBIAN / name if (_DEBIAN / name).is_file() else Path(found).resolve()
     raise ConfigError(
         "MiniWoB++ is played in Chromium, and there is none here: apt-get install chromium-headless-shell "
-        f"(or chromium, which is heavier), or name its program: {CHROMIUM}=FILE"
+        "(or chromium, which is heavier)"
     )
 
 
@@ -48,13 +41,15 @@ def miniwob_program(
     `library` is the folder of the library's modules and pages. Chromium's own sandbox is off in there: what holds is
     what holds every foreign process. It reserves far more addresses than it uses, so that the driver bounds its data.
     """
+    chromium = find_chromium()
     settings: dict[str, Any] = {
         "library": str(library),
-        "chromium": str(find_chromium()),
+        "chromium": str(chromium),
         "script": _SCRIPT.read_text(encoding="utf-8"),
         "render": render,
         "action_seconds": action_seconds,
-        "seconds": 0.8 * step_seconds,
+        "seconds": 0.7 * step_seconds,  # less than the hub waits: who was at fault is found out in there
+        "alive_seconds": 0.2 * step_seconds,
         "pages": PAGES,
     }
     parts = ("devtools", "element_list", "page_actions", "page_server", "web_page")
@@ -68,7 +63,7 @@ def miniwob_program(
             *(f"{_OWN}.{part}" for part in parts),
         ),
         arguments=settings,
-        shown=(library, *(Path(name) for name in _FONTS if Path(name).is_dir())),
+        shown=(library, chromium.parent, *(Path(name) for name in _FONTS if Path(name).is_dir())),
         variables={"TZ": "UTC", "LANG": "C.UTF-8"},
         memory_bytes=1 << 46,
     )
