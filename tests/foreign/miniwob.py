@@ -76,8 +76,10 @@ def measure(folder: Path, quick: bool) -> Bar:
     ids = [game.id for game in read_catalogue(out / "tasks").games]
     chosen = ids[:: max(1, len(ids) // QUICK)] if quick else ids
     seeds = list(range(QUICK_SEEDS if quick else SEEDS))
-    lines = own_loop(chosen, seeds)
-    (folder / "own.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    kept = folder / f"own-{len(chosen)}-{len(seeds)}.jsonl"  # what was played before in the same folder stays
+    if not kept.exists():
+        kept.write_text("\n".join(map(json.dumps, own_loop(chosen, seeds))))
+    lines = [json.loads(line) for line in kept.read_text().splitlines()]
     tally = _Tally()
     anyio.run(_play_again, next(out.glob("*_tasks.py")), lines, len(seeds), tally)
     bar = Bar("MiniWoB++", "raw rewards of episodes with its own loop, by selenium", len(ids), tally.compared)

@@ -289,6 +289,8 @@ WITH_PATTERNS = {
     "mcp_servers/rollouthub_servers/mcp_server/launch.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/mcp_server/mcp_import/imported_server.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/mcp_server/tool_list.py": _AUTHORS,
+    "mcp_servers/rollouthub_servers/miniwob/miniwob_driver.py": _OTHERS,
+    "mcp_servers/rollouthub_servers/miniwob/page_server.py": _OTHERS,
     "mcp_servers/rollouthub_servers/nemo_gym/driver.py": _OTHERS,
     "mcp_servers/rollouthub_servers/nemo_gym/gym_rows.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/nemo_gym/server_folder.py": _AUTHORS,

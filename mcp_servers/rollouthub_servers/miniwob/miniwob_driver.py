@@ -55,7 +55,7 @@ _FLAGS = (
 )
 
 
-class Episode:
+class PageEpisode:
     """One episode of a task, from its seed to its reward."""
 
     def __init__(self, pages: Pages, settings: Mapping[str, Any]) -> None:
@@ -183,7 +183,7 @@ def registered(folder: Path) -> list[str]:
 
 def sessions(pages: Pages, settings: Mapping[str, Any]) -> Session:
     """What the hub may ask of one session."""
-    episode = Episode(pages, settings)
+    episode = PageEpisode(pages, settings)
     ids = registered(Path(settings["library"]))
 
     def describe(id: str, players: int | None) -> dict[str, Any]:

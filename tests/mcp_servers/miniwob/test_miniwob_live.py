@@ -14,7 +14,7 @@ import anyio
 import pytest
 from mcp_types import ImageContent
 
-from rollouthub import BadRow, Deadlines, Environment, Score, Stop, Submission
+from rollouthub import BadRow, Deadlines, Environment, Media, Score, Stop, Submission
 from rollouthub.errors import ConfigError, UsageError
 from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.local.hosted_episode import HostedEpisode
@@ -130,7 +130,7 @@ async def test_a_task_is_seen_as_text_and_picture_and_its_reward_is_seen_by_nobo
     async with opened(data, runtime, "click-test") as episode:
         (message,) = episode.seats["agent"].messages
         assert "Task: Click the button." in message.text and 'button#subbtn "Click Me!"' in message.text
-        assert [part.mime_type for part in message.content if part.type == "media"] == ["image/png"]
+        assert [part.mime_type for part in message.content if isinstance(part, Media)] == ["image/png"]
         assert "reward" not in message.text.lower() and "START" not in message.text
         result = await episode.seats["agent"].call_tool("move_mouse", {"x": 5, "y": 200})
         assert any(isinstance(block, ImageContent) for block in result.content)
