@@ -3,8 +3,9 @@
     python miniwob_own.py '["click-test", …]' '[0, 1]' MOST_STEPS
 
 Runs in a virtual environment with the library and all that it requires, and imports nothing of the hub. One browser
-plays everything; each episode begins with its page loaded anew (`refresh_freq=1`). Prints a JSON line for each episode:
-the actions of a scripted policy, the raw reward, and the CPU seconds of this program, driver and browser together.
+plays everything, in a window that is as high as the library asks for without the browser's bars; each episode begins
+with its page loaded anew (`refresh_freq=1`). Prints a JSON line for each episode: the actions of a scripted policy, the
+raw reward, and the CPU seconds of this program, driver and browser together.
 """
 
 import importlib
@@ -105,6 +106,9 @@ def main() -> None:
     made: Any = importlib.import_module("miniwob.environment").MiniWoBEnvironment
     raw: Any = importlib.import_module("miniwob.reward").get_raw_reward
     environment = made("click-test", reward_processor=raw, refresh_freq=1, data_mode="test")
+    driver = environment.instance.driver
+    missing = 320 - driver.execute_script("return window.innerHeight")  # its bars are in the way of some places
+    driver.set_window_size(500, driver.get_window_size()["height"] + missing)
     try:
         for id in ids:
             for seed in seeds:

@@ -48,7 +48,6 @@ _FLAGS = (
     "--no-proxy-server",
     "--force-color-profile=srgb",
     "--font-render-hinting=none",
-    "--hide-scrollbars",
     "--mute-audio",
     "--password-store=basic",
     "--js-flags=--max-old-space-size=512",

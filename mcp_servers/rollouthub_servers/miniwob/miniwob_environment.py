@@ -56,8 +56,10 @@ class MiniWobConfig(StepConfig):
 
     render: Render = "picture"
     """`picture` shows a screenshot beside the list of elements, `text` or `none` the list alone."""
-    action_seconds: float = Field(default=0.2, ge=0, le=60)
+    action_seconds: float = Field(default=0.25, ge=0, le=60)
     """Seconds that go by on a page with each action; between actions no time passes there, however long they take."""
+    browsers: int = Field(default=1, ge=1, le=32)
+    """Number of browsers; each plays up to 32 episodes at a time, and further ones wait for one of these to end."""
 
 
 class MiniWob(StepGame, Environment[MiniWobConfig]):
@@ -69,7 +71,7 @@ class MiniWob(StepGame, Environment[MiniWobConfig]):
     @classmethod
     def _runtime(cls, config: StepConfig) -> ForeignRuntime:
         assert isinstance(config, MiniWobConfig)
-        key = (config.data, config.render, config.action_seconds, config.step_seconds)
+        key = (config.data, config.render, config.action_seconds, config.step_seconds, config.browsers)
         if key not in MiniWob._browsers:
             lock = ForeignLock.read(Path(config.data) / LOCK_FILE)
             home = foreign_home()
@@ -81,7 +83,7 @@ class MiniWob(StepGame, Environment[MiniWobConfig]):
                 action_seconds=config.action_seconds,
                 step_seconds=config.step_seconds,
             )
-            MiniWob._browsers[key] = ForeignRuntime(program)
+            MiniWob._browsers[key] = ForeignRuntime(program, processes=config.browsers)
         return MiniWob._browsers[key]
 
     def _beginning(self) -> dict[str, Any]:

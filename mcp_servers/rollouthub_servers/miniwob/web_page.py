@@ -152,7 +152,9 @@ class Pages:
         """
         deadline = time.monotonic() + seconds
         if not self._places.acquire(timeout=seconds):
-            raise BrowserGone("all pages of the browser are taken")
+            raise BrowserGone(
+                "its pages are all taken, and none came free in time; more browsers play more: --set browsers=N"
+            )
         page: Page | None = None
         try:
             with self._lock:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,7 +18,8 @@ from rollouthub import BadRow, Deadlines, Environment, Media, Score, Stop, Submi
 from rollouthub.errors import ConfigError, UsageError
 from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.local.hosted_episode import HostedEpisode
-from rollouthub.processes import HUB, descendants
+from rollouthub.processes import HUB
+from rollouthub_servers.foreign.process import ForeignProcess
 from rollouthub_servers.foreign.requirements import PYTHON, ForeignLock, foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.miniwob import MiniWob, MiniWobConfig
@@ -47,7 +48,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def runtime(library: Path) -> Generator[ForeignRuntime]:
     """One browser for all tests."""
-    given: Any = {"render": "picture", "action_seconds": 0.2, "step_seconds": STEP_SECONDS}
+    given: Any = {"render": "picture", "action_seconds": 0.25, "step_seconds": STEP_SECONDS}
     runtime = ForeignRuntime(miniwob_program(library, Path(sys.executable), **given))
     yield runtime
     runtime.close()
@@ -110,11 +111,16 @@ def place_of(shown: str, what: str) -> dict[str, int]:
     return {"x": int(found[1]), "y": int(found[2])}
 
 
-def browsers_of(guard: int) -> list[int]:
-    """The first processes of the browsers below a process."""
-    commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in descendants(guard)}
-    own = str(find_chromium()).encode()
-    return [pid for pid, (program, *words) in commands.items() if program == own and b"--no-first-run" in words]
+def browsers_of(process: ForeignProcess) -> list[int]:
+    """The first processes of the browsers that a driver has started, whatever walls they have."""
+    program, profile = str(find_chromium()).encode(), f"--user-data-dir={process.workdir.parent}".encode()
+    found = list[int]()
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if words[0] == program and b"--no-first-run" in words and any(word.startswith(profile) for word in words):
+                found.append(int(entry.name))
+    return found
 
 
 async def scored(episode: HostedEpisode) -> Score:
@@ -277,7 +283,7 @@ async def test_what_nobody_sees_is_not_listed_and_cannot_be_clicked(data: Path, 
 
 
 async def test_a_page_that_hangs_ends_its_own_episode_alone(library: Path, data: Path) -> None:
-    given: Any = {"render": "none", "action_seconds": 0.2, "step_seconds": 5.0}
+    given: Any = {"render": "none", "action_seconds": 0.25, "step_seconds": 5.0}
     runtime = ForeignRuntime(miniwob_program(library, Path(sys.executable), **given))
     try:
         async with opened(data, runtime, "click-test") as other:
@@ -315,13 +321,12 @@ async def test_a_task_that_does_not_begin_is_a_fault_of_the_task(data: Path, run
 async def test_a_browser_that_ends_is_a_fault_and_the_next_try_has_a_new_one(
     library: Path, data: Path, way: signal.Signals
 ) -> None:
-    given: Any = {"render": "none", "action_seconds": 0.2, "step_seconds": 5.0}
+    given: Any = {"render": "none", "action_seconds": 0.25, "step_seconds": 5.0}
     runtime = ForeignRuntime(miniwob_program(library, Path(sys.executable), **given))
     try:
         async with opened(data, runtime, "click-test") as episode:
             process = await runtime.shared()
-            assert process.pid is not None
-            (browser,) = browsers_of(process.pid)
+            (browser,) = browsers_of(process)
             os.kill(browser, way)
             await episode.seats["agent"].call_tool("wait", {"seconds": 1})
             assert await episode.conclude(Submission(stop=Stop.FINISHED)) is None
@@ -345,8 +350,7 @@ async def test_many_episodes_share_one_browser(data: Path, runtime: ForeignRunti
         for seed in range(8):
             group.start_soon(play, seed)
     process = await runtime.shared()
-    assert process.pid is not None
-    assert len(browsers_of(process.pid)) == 1
+    assert len(browsers_of(process)) == 1
 
 
 def test_a_package_is_imported_and_played_by_a_mock_model(library: Path, tmp_path: Path) -> None:
