@@ -26,10 +26,10 @@ from rollouthub.plugins.environments import find_environment
 from rollouthub.plugins.importers import Identity, ImportSource, chosen_of, find_importer
 from rollouthub.protocols import Episode
 from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
+from rollouthub_servers.foreign.said_messages import all_said, said_of
 from rollouthub_servers.foreign.tool_names import HUB_TOOLS
 from rollouthub_servers.verifiers.env_record import CODE, EnvRecord
 from rollouthub_servers.verifiers.env_record import ROWS as ROWS_FOLDER
-from rollouthub_servers.verifiers.said_messages import all_said, said_of
 from tests.foreign.cpu_time import cpu_seconds
 
 OWN = Path(__file__).with_name("verifiers_own.py")

@@ -10,16 +10,11 @@ from pydantic_core import from_json
 from rollouthub.errors import DataError, TaskError
 from rollouthub.messages import Message, user
 from rollouthub.task import BadRow, Public, Secret, Task
+from rollouthub_servers.foreign.conversation import ForeignRow
 from rollouthub_servers.foreign.imported_file import read_lines
-from rollouthub_servers.verifiers.said_messages import ShownMessage
+from rollouthub_servers.foreign.said_messages import ShownMessage
 
 _PROMPT_KEYS = ("role", "content", "tool_calls", "tool_call_id")
-
-
-class EnvRow(Secret):
-    """A whole row, with its answer."""
-
-    row: dict[str, JsonValue] = {}
 
 
 def read_rows(file: Path, split: str) -> Iterator[Task[Public, Secret] | BadRow]:
@@ -41,7 +36,7 @@ def _task(line: bytes, file: Path, split: str, number: int) -> Task[Public, Secr
         prompt = _prompt(values.get("prompt"))
     except (ValueError, ValidationError, TaskError) as error:
         return BadRow(DataError(str(error)[:300], file.name, number))
-    return Task(Public(id=f"{split}-{number - 1}", prompt=prompt, source=split), EnvRow(row=values))
+    return Task(Public(id=f"{split}-{number - 1}", prompt=prompt, source=split), ForeignRow(row=values))
 
 
 def _prompt(prompt: Any) -> tuple[Message, ...]:

@@ -20,10 +20,12 @@ RELEASES: dict[Kind, str] = {"v0": "0.2.1", "v1": "0.4.0"}
 """Which version of verifiers an environment runs on, where it takes that: the last with `load_environment` at its old
 place, and the last there is."""
 _OWN = "rollouthub_servers.verifiers"
-_SHARED = "rollouthub_servers.foreign.forked_serving"
+_SHARED = tuple(
+    f"rollouthub_servers.foreign.{name}" for name in ("forked_serving", "code_failures", "local_datasets", "said_steps")
+)
 _MODULES: dict[Kind, tuple[str, ...]] = {
-    "v0": ("v0_world", "v0_rollout", "score_watch", "said_steps"),
-    "v1": ("v1_world", "v1_rollout", "v1_tools", "score_watch", "said_steps"),
+    "v0": ("v0_world", "v0_rollout", "score_watch"),
+    "v1": ("v1_world", "v1_rollout", "v1_tools", "score_watch"),
 }
 _LOADS = re.compile(r"^(?:async )?def load_environment\b", re.MULTILINE)
 _TASKSET = re.compile(r"^class \w+\([^)]*Taskset\b|^__all__ = [^=]*Taskset\b", re.MULTILINE)
@@ -155,7 +157,7 @@ def in_wheel(folder: Path, name: str) -> EnvFolder:
 
 def driver_modules(kind: Kind) -> tuple[str, ...]:
     """What the driver imports of the hub, for one kind."""
-    return (_SHARED, *(f"{_OWN}.{each}" for each in _MODULES[kind]))
+    return (*_SHARED, *(f"{_OWN}.{each}" for each in _MODULES[kind]))
 
 
 def program_of(data: Path, record: EnvRecord, lock: ForeignLock) -> ForeignProgram:

@@ -9,10 +9,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-_OUTSIDE = ("openai", "anthropic", "httpx", "aiohttp", "requests", "prime_sandboxes", "prime_tunnel", "httpcore")
+from rollouthub_servers.foreign.code_failures import SHOWN, is_outside
+
 _SWALLOWED = ("Math verification hit hard timeout", "Math verification failed")
 """Log messages of the mathematics rubric when it gives 0 because it could not compare."""
-_SHOWN = 300
 
 
 class _Heard(logging.Handler):
@@ -25,20 +25,10 @@ class _Heard(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         error, told = sys.exc_info()[1], record.getMessage()
         if error is not None and "reward function" in told:
-            said = f"{type(error).__name__}: {error}"[:_SHOWN]
+            said = f"{type(error).__name__}: {error}"[:SHOWN]
             self.failed.append({"said": said, "outside": is_outside(error)})
         elif any(words in told for words in _SWALLOWED):
-            self.failed.append({"said": told[:_SHOWN], "outside": False})
-
-
-def is_outside(error: "BaseException | None") -> bool:
-    """Whether the network or a service is among a failure's causes."""
-    seen = 0
-    while error is not None and seen < 20:
-        if type(error).__module__.partition(".")[0] in _OUTSIDE or isinstance(error, ConnectionError | TimeoutError):
-            return True
-        error, seen = error.__cause__ or error.__context__, seen + 1
-    return False
+            self.failed.append({"said": told[:SHOWN], "outside": False})
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from typing import Any
 import verifiers as vf
 from verifiers.types import AssistantMessage, Response, ResponseMessage, ToolCall
 
+from rollouthub_servers.foreign.said_steps import shown, taken
 from rollouthub_servers.foreign.serving import Refused
-from rollouthub_servers.verifiers.said_steps import shown, taken
 from rollouthub_servers.verifiers.score_watch import watched
 
 _MODEL = "policy"

@@ -31,8 +31,8 @@ from verifiers.v1.types import (
 )
 from verifiers.v1.utils import loaders
 
+from rollouthub_servers.foreign.said_steps import shown, taken
 from rollouthub_servers.foreign.serving import Refused
-from rollouthub_servers.verifiers.said_steps import shown, taken
 from rollouthub_servers.verifiers.v1_tools import OpenTools
 
 OVER = "The episode is over."

@@ -1,67 +1,37 @@
 """`Verifiers`: the environment class that an imported environment becomes; an instance is one rollout there."""
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
-from math import isfinite
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import anyio
-from mcp_types import CallToolResult, Tool
-from pydantic import Field, ValidationError
-from pydantic_core import to_json
+from pydantic import ValidationError
 
-from rollouthub.environment import Environment, EnvironmentConfig
-from rollouthub.errors import ConfigError, SandboxOverrun, TaskError, ToolError, VerifierError, invalid_fields
+from rollouthub.environment import Environment
+from rollouthub.errors import VerifierError, invalid_fields
 from rollouthub.limits import Limits
-from rollouthub.messages import Message, assistant
-from rollouthub.score import Score, Submission
+from rollouthub.score import Score
 from rollouthub.task import BadRow, Public, Secret, Task
-from rollouthub.tools import shown_result, text_result
 from rollouthub.values import Frozen
-from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock
-from rollouthub_servers.foreign.runtime import ForeignRuntime
-from rollouthub_servers.foreign.session import ForeignRefusal, ForeignSession
-from rollouthub_servers.foreign.tool_names import HUB_TOOLS
+from rollouthub_servers.foreign.conversation import (
+    CONVERSATION,
+    ConversationConfig,
+    ForeignConversation,
+    imported_folder,
+    is_number,
+)
+from rollouthub_servers.foreign.program import ForeignProgram
+from rollouthub_servers.foreign.requirements import ForeignLock
 from rollouthub_servers.verifiers.env_record import ROWS, EnvRecord
-from rollouthub_servers.verifiers.env_rows import EnvRow, read_rows
+from rollouthub_servers.verifiers.env_rows import read_rows
 from rollouthub_servers.verifiers.env_source import program_of
-from rollouthub_servers.verifiers.said_messages import Seen, all_said, said_of
-
-_OVER = "The episode is over."
 
 
-class VerifiersConfig(EnvironmentConfig):
+class VerifiersConfig(ConversationConfig):
     """Settings of an imported environment: its folder and its deadlines."""
 
-    data: str = ""
-    """The folder that `hub import verifiers` wrote."""
-    begin_seconds: float = Field(default=120.0, gt=0)
-    """Maximum seconds for a rollout's setup."""
-    call_seconds: float = Field(default=120.0, gt=0)
-    """Maximum seconds for one tool call, or one answer of the environment."""
-    verify_seconds: float = Field(default=300.0, gt=0)
-    """Maximum seconds for the rubric to score a rollout."""
 
-
-class Verifiers(Environment[VerifiersConfig]):
+class Verifiers(ForeignConversation, Environment[VerifiersConfig]):
     """An environment of the library verifiers, played as it is (`hub import verifiers`)."""
-
-    submits = False
-    scores_transcripts = True
-    checks_arguments = False
-    runtimes: ClassVar[dict[str, ForeignRuntime]] = {}
-    """The running processes, by the folder they were imported into."""
-
-    def __init__(self, task: Task[Public, Secret], config: VerifiersConfig, seed: int) -> None:
-        super().__init__(task, config, seed)
-        self._session: ForeignSession | None = None
-        self._opening: list[Message] = []
-        self._tools: list[Tool] = []
-        self._is_over = False
-        self._calls = 0
-        self._steps: list[tuple[str, dict[str, Any]]] = []
 
     @classmethod
     def splits(cls, config: Any) -> tuple[str, ...]:
@@ -71,7 +41,7 @@ class Verifiers(Environment[VerifiersConfig]):
     @classmethod
     def tasks(cls, config: Any, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
         """Yield one task per row, in the data set's order."""
-        return read_rows(_folder(config) / ROWS / f"{split}.jsonl", split)
+        return read_rows(imported_folder(config) / ROWS / f"{split}.jsonl", split)
 
     @classmethod
     def limits(cls, config: Any) -> Limits:
@@ -81,176 +51,17 @@ class Verifiers(Environment[VerifiersConfig]):
 
     @classmethod
     def sources(cls) -> Sequence[Path]:
-        """The files of this package."""
-        return sorted(Path(__file__).parent.rglob("*.py"))
+        """The files of this package, and what it shares with others."""
+        return [CONVERSATION, *sorted(Path(__file__).parent.rglob("*.py"))]
 
     @classmethod
-    async def prepare(cls, config: Any) -> None:
-        """Make its virtual environment where there is none, and load it once.
+    def program(cls, folder: Path, lock: ForeignLock) -> ForeignProgram:
+        """What runs the environment."""
+        return program_of(folder, EnvRecord.read(str(folder)), lock)
 
-        Raises:
-            ConfigError: it cannot be installed or does not load.
-        """
-        folder = _folder(config)
-        if str(folder) in Verifiers.runtimes:
-            return
-        lock = ForeignLock.read(folder / LOCK_FILE)
-        program = await anyio.to_thread.run_sync(program_of, folder, EnvRecord.read(str(folder)), lock)
-        await cls.start(folder, ForeignRuntime(program), config.begin_seconds)
-
-    @classmethod
-    async def start(cls, folder: Path, runtime: ForeignRuntime, seconds: float) -> None:
-        """Load an environment for what was imported into a folder.
-
-        Raises:
-            ConfigError: it does not load.
-        """
-        try:
-            async with runtime.session() as session:
-                refused = await session.ask("ready", seconds=seconds)
-            if refused is not None:
-                raise TaskError(f"{runtime.program.name} does not load: {refused}")
-        except TaskError as error:
-            await anyio.to_thread.run_sync(runtime.close)
-            raise ConfigError(str(error)) from error
-        Verifiers.runtimes[str(folder)] = runtime
-
-    @property
-    def _runtime(self) -> ForeignRuntime:
-        return Verifiers.runtimes[str(_folder(self.config))]
-
-    @property
-    def _row(self) -> dict[str, Any]:
-        secret = self.task.secret
-        assert isinstance(secret, EnvRow)
-        return secret.row
-
-    @asynccontextmanager
-    async def lifespan(self) -> AsyncGenerator[None]:
-        """Hold a process that is this rollout's alone."""
-        async with self._runtime.session() as session:
-            self._session = session
-            yield
-
-    async def setup(self) -> None:
-        """Begin the rollout."""
-        seen = await self._ask("begin", self.config.begin_seconds, row=self._row, seed=self.seed)
-        if seen.is_over:
-            raise ConfigError(f"{self.task.id} is over before anybody acts")
-        self._opening = [message.as_message() for message in seen.messages]
-
-    async def _ask(self, do: str, seconds: float, **given: Any) -> Seen:
-        assert self._session is not None
-        ask = self._session.ask if do == "begin" else partial(self._session.act, what="what the agent did")
-        answer = await ask(do, seconds=seconds, **given)
-        if isinstance(answer, dict) and "broke" in answer:
-            self._is_over = True
-            said = f"the environment's code failed at what the agent did: {answer['broke']}"
-            if await self._fails_anyway():
-                raise TaskError(f"{self._session.process.program.name} also fails at an empty answer: {said}")
-            raise SandboxOverrun(said)
-        self._steps.append((do, given))
-        try:
-            seen = Seen.model_validate(answer)
-        except ValidationError as error:
-            raise self._session.process.fault(f"showed what is no conversation: {invalid_fields(error)}") from error
-        self._is_over = seen.is_over
-        if seen.tools:
-            self._tools = [
-                Tool(name=tool.name, description=tool.description, input_schema=_schema(tool.parameters))
-                for tool in seen.tools
-            ]
-        if taken := HUB_TOOLS.intersection(tool.name for tool in self._tools):
-            raise ConfigError(f"a tool is called {min(taken)!r}, which is one of the hub's own")
-        return seen
-
-    def task_tools(self) -> Sequence[Tool]:
-        """The tools that the library offers the model in this rollout."""
-        return self._tools
-
-    def messages(self, seat: str) -> Sequence[Message]:
-        """The messages with which the library prompts the model."""
-        return self._opening or super().messages(seat)
-
-    async def call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
-        """Have the environment run one tool call."""
-        if self._is_over:
-            raise ToolError(_OVER)
-        self._calls += 1
-        given = {"id": f"call_{self._calls}", "name": name, "arguments": to_json(arguments).decode()}
-        try:
-            seen = await self._ask("call", self.config.call_seconds, **given)
-        except ForeignRefusal as refusal:
-            raise ToolError(str(refusal)) from refusal
-        if seen.is_over:
-            self.end_episode()
-        told = [message.as_message() for message in seen.messages]
-        return shown_result(told) if told else text_result(_OVER if seen.is_over else "")
-
-    async def reply(self, seat: str, messages: Sequence[Message]) -> Sequence[Message] | None:
-        """Return the environment's answer to a message."""
-        said = [message for message in messages if message.role == "assistant"]
-        if self._is_over or not said:
-            return None
-        words = said[-1].model_copy(update={"tool_requests": ()})
-        seen = await self._ask("answer", self.config.call_seconds, message=said_of(words))
-        return None if seen.is_over else [message.as_message() for message in seen.messages]
-
-    async def verify(self, submission: Submission) -> Score:
-        """The library's rubric over what was said: in this rollout, or in one played again from a transcript."""
-        given: dict[str, Any] = {"said": all_said(self._spoken(submission), HUB_TOOLS)}
-        try:
-            if self._session is not None:
-                return await self._scored(self._session, **given)
-            async with self._runtime.session() as session:
-                return await self._scored(session, **given, row=self._row)
-        except SandboxOverrun as error:
-            if await self._is_never_scored():
-                raise VerifierError(f"the rubric gives no score, whatever was said: {error}") from error
-            raise
-
-    async def _fails_anyway(self) -> bool:
-        """Whether the environment's code also fails if the agent gives an empty answer in this place."""
-        answer: Any = None
-        try:
-            async with self._runtime.session() as session:
-                for do, given in (*self._steps, ("answer", {"message": said_of(assistant(""))})):
-                    answer = await session.ask(do, seconds=self.config.call_seconds, **given)
-        except (TaskError, ForeignRefusal):
-            return True
-        return isinstance(answer, dict) and "broke" in answer
-
-    async def _is_never_scored(self) -> bool:
-        """Whether scoring ends a session, or its code fails, even if nothing was said."""
-        try:
-            async with self._runtime.session() as session:
-                await self._scored(session, said=[], row=self._row)
-        except SandboxOverrun:
-            return True
-        except VerifierError:
-            pass
-        return False
-
-    async def _scored(self, session: ForeignSession, **given: Any) -> Score:
-        """Raises: SandboxOverrun: scoring ended this session alone, or the transcript made its code fail."""
-        what = "scoring what the agent said"
-        try:
-            answer = await session.act("score", seconds=self.config.verify_seconds, what=what, **given)
-        except SandboxOverrun:
-            raise
-        except TaskError as error:
-            raise VerifierError(str(error), retryable=error.retryable) from error
-        if isinstance(answer, dict) and "broke" in answer:
-            raise SandboxOverrun(f"{what} made the environment's code fail: {answer['broke']}")
+    def score_of(self, answer: Any) -> Score:
+        """The score of what the rubric says."""
         return score_of(answer)
-
-    def _spoken(self, submission: Submission) -> Sequence[Message]:
-        """What the agent said: what stands before is the environment's, examples of answers included."""
-        transcript = submission.transcript
-        opening = self._opening or list(super().messages(self.seats[0]))
-        begins = len(opening) if len(transcript) >= len(opening) else 0
-        is_shown = all(one.role == other.role for one, other in zip(opening, transcript[:begins], strict=False))
-        return transcript[begins:] if begins and is_shown else transcript
 
 
 class _Failed(Frozen):
@@ -286,26 +97,12 @@ def score_of(answer: Any) -> Score:
             f"a reward function asks a service that is not there, so its 0 means nothing: {outside[0]}",
             retryable=False,
         )
-    if not _is_number(verdict.reward):
+    if not is_number(verdict.reward):
         raise VerifierError(f"the rubric gave the reward {verdict.reward!r:.80}, which is no number")
     said = "; ".join(each.said for each in verdict.failed)
     return Score(
         reward=float(verdict.reward),
-        metrics={name: float(value) for name, value in verdict.metrics.items() if _is_number(value)},
+        metrics={name: float(value) for name, value in verdict.metrics.items() if is_number(value)},
         suspect=f"a reward function failed, and counts as 0: {said}"[:500] if said and verdict.turns else None,
         feedback=f"{verdict.turns} turns, {verdict.stop or 'not ended'}",
     )
-
-
-def _is_number(value: Any) -> bool:
-    return not isinstance(value, bool) and isinstance(value, int | float) and isfinite(value)
-
-
-def _folder(config: Any) -> Path:
-    if not config.data:
-        raise ConfigError("data = '': name the folder that `hub import verifiers SOURCE NAME -o DIR` wrote")
-    return Path(config.data).absolute()
-
-
-def _schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    return {**parameters, "type": "object", "properties": parameters.get("properties", {})}

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rollouthub.environment import Environment
 from rollouthub.errors import TaskError, VerifierError
 from rollouthub.score import Score, Submission
+from rollouthub_servers.foreign.said_messages import all_said
 from rollouthub_servers.foreign.tool_names import HUB_TOOLS
-from rollouthub_servers.verifiers.said_messages import all_said
 from rollouthub_servers.verifiers.verifiers_env import Verifiers, VerifiersConfig, score_of
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from rollouthub_servers.verifiers.said_steps import shown, taken
+from rollouthub_servers.foreign.said_steps import shown, taken
 
 
 @dataclass(frozen=True)
