@@ -22,6 +22,7 @@ FORMATS = (
     "bfcl",
     "tau2",
     "verifiers",
+    "inspect",
     "openenv",
     "ors",
     "agent_world_model",

@@ -282,8 +282,11 @@ WITH_PATTERNS = {
     "mcp_servers/rollouthub_servers/drawing/svg_path.py": "drawing.grid_of, paths",
     "mcp_servers/rollouthub_servers/drawing/svg_transform.py": "drawing.grid_of, transforms",
     "mcp_servers/rollouthub_servers/foreign/forked_serving.py": _OTHERS,
+    "mcp_servers/rollouthub_servers/foreign/local_datasets.py": _OTHERS,
     "mcp_servers/rollouthub_servers/foreign/package.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/foreign_app/app_folder.py": _AUTHORS,
+    "mcp_servers/rollouthub_servers/inspect/task_source.py": _AUTHORS,
+    "mcp_servers/rollouthub_servers/inspect/task_world.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/math/answer.py": "math.find_answer, math.last_boxed",
     "mcp_servers/rollouthub_servers/math/normal_form.py": "math.normal, math.words, math.plain",
     "mcp_servers/rollouthub_servers/mcp_server/launch.py": _AUTHORS,
@@ -316,7 +319,6 @@ WITH_PATTERNS = {
     "mcp_servers/rollouthub_servers/terminal/tests_folder.py": "terminal.refused_hosts",
     "mcp_servers/rollouthub_servers/terminal/tests_output.py": "terminal.shown",
     "mcp_servers/rollouthub_servers/verifiers/env_source.py": _AUTHORS,
-    "mcp_servers/rollouthub_servers/verifiers/verifiers_driver.py": _OTHERS,
     "mcp_servers/rollouthub_servers/visual/answers.py": "visual.find_answer",
 }
 """File → the parser that stands for it, or why there is none."""

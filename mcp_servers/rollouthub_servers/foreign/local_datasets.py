@@ -7,12 +7,14 @@ Runs in the foreign process.
 # pyright: basic
 
 import re
+import socket
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from rollouthub_servers.foreign.code_failures import SHOWN
 
+_HOST = re.compile(r"host='([\w.-]{1,100})'|https?://([\w.-]{1,100})")
 _UNREACHED = re.compile(r"Couldn't reach '([^']{1,100})'")
 
 
@@ -34,10 +36,15 @@ def use_local(folders: "dict[str, str]", *users: str) -> None:
 
 def reason_of(error: BaseException) -> str:
     """Why foreign code does not load, in a line: what was raised first of all that led there."""
+    host: str | None = None
     while (below := error.__cause__ or error.__context__) is not None:
         if _UNREACHED.search(str(error)):
             break
+        if host is None and (found := _HOST.search(str(error))):
+            host = found[1] or found[2]
         error = below
+    if isinstance(error, socket.gaierror):
+        return f"it reads from {host or 'a server'} while it is loaded, and there is no network"
     said = f"{type(error).__name__}: {error}"[:SHOWN]
     name = _UNREACHED.search(said)
     if name is not None:

@@ -99,3 +99,14 @@ class ForeignRuntime:
     def _end(self, process: ForeignProcess, why: str) -> None:
         process.end(why)
         self._all.discard(process)
+
+
+@asynccontextmanager
+async def running(program: ForeignProgram) -> AsyncGenerator[ForeignRuntime]:
+    """A program that runs for the block alone."""
+    runtime = ForeignRuntime(program)
+    try:
+        yield runtime
+    finally:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(runtime.close)

@@ -22,7 +22,7 @@ from rollouthub_servers.foreign.package import ImportedPackage, is_part
 from rollouthub_servers.foreign.packages import write_packages
 from rollouthub_servers.foreign.partial_lock import lock_once
 from rollouthub_servers.foreign.requirements import ForeignLock, foreign_home
-from rollouthub_servers.foreign.runtime import ForeignRuntime
+from rollouthub_servers.foreign.runtime import running
 from rollouthub_servers.verifiers.env_record import CODE, DATASETS, RECORD, ROWS, EnvRecord, Judge
 from rollouthub_servers.verifiers.env_source import EnvFolder, find_envs, ignored, in_wheel, program_of
 
@@ -235,30 +235,22 @@ def _lay(env: EnvFolder, record: EnvRecord, given: VerifiersImport, data: Path) 
 
 
 async def _described(data: Path, record: EnvRecord, lock: ForeignLock) -> Any:
-    runtime = ForeignRuntime(await anyio.to_thread.run_sync(program_of, data, record, lock))
-    try:
-        async with runtime.session() as session:
-            return await session.ask("describe", seconds=_SECONDS)
-    finally:
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(runtime.close)
+    program = await anyio.to_thread.run_sync(program_of, data, record, lock)
+    async with running(program) as runtime, runtime.session() as session:
+        return await session.ask("describe", seconds=_SECONDS)
 
 
 async def _rows(data: Path, record: EnvRecord, lock: ForeignLock) -> None:
     """Write the rows of each split, as its own code gives them."""
-    runtime = ForeignRuntime(await anyio.to_thread.run_sync(program_of, data, record, lock))
+    program = await anyio.to_thread.run_sync(program_of, data, record, lock)
     (data / ROWS).mkdir()
-    try:
-        async with runtime.session() as session:
-            for split, count in record.splits.items():
-                with (data / ROWS / f"{split}.jsonl").open("w", encoding="utf-8") as lines:
-                    for start in range(0, count, _PAGE):
-                        most = min(_PAGE, count - start)
-                        texts = await session.ask("rows", seconds=_SECONDS, split=split, start=start, count=most)
-                        lines.writelines(f"{'null' if text is None else text}\n" for text in texts)
-    finally:
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(runtime.close)
+    async with running(program) as runtime, runtime.session() as session:
+        for split, count in record.splits.items():
+            with (data / ROWS / f"{split}.jsonl").open("w", encoding="utf-8") as lines:
+                for start in range(0, count, _PAGE):
+                    most = min(_PAGE, count - start)
+                    texts = await session.ask("rows", seconds=_SECONDS, split=split, start=start, count=most)
+                    lines.writelines(f"{'null' if text is None else text}\n" for text in texts)
 
 
 def _write(

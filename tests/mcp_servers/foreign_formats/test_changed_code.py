@@ -11,6 +11,9 @@ from rollouthub_servers.agent_world_model.scenario_files import SCENARIOS
 from rollouthub_servers.bfcl import Bfcl, BfclConfig
 from rollouthub_servers.bfcl.row import RowWriter
 from rollouthub_servers.foreign.requirements import PYTHON, ForeignLock
+from rollouthub_servers.inspect import Inspect, InspectConfig
+from rollouthub_servers.inspect.task_record import RECORD as TASK
+from rollouthub_servers.inspect.task_record import TaskRecord
 from rollouthub_servers.nemo_gym import NemoGym, NemoGymConfig
 from rollouthub_servers.nemo_gym.server_record import RECORD as SERVER
 from rollouthub_servers.nemo_gym.server_record import ServerRecord
@@ -22,6 +25,7 @@ from rollouthub_servers.verifiers.env_record import RECORD, EnvRecord
 FORMATS: dict[str, tuple[Any, Any, str]] = {
     "agent_world_model": (AgentWorldModel, AgentWorldModelConfig, SCENARIOS),
     "bfcl": (Bfcl, BfclConfig, "code"),
+    "inspect": (Inspect, InspectConfig, "code"),
     "nemo_gym": (NemoGym, NemoGymConfig, "server"),
     "tau2": (Tau2, Tau2Config, "code"),
     "verifiers": (Verifiers, VerifiersConfig, "code"),
@@ -34,6 +38,7 @@ def write_records(data: Path) -> None:
     write_rows(data, [])
     server = ServerRecord(name="s", instance="s", config="s.yaml", settings={}, splits=(), folder="server/s")
     (data / SERVER).write_text(server.model_dump_json())
+    (data / TASK).write_text(TaskRecord(name="t", place={}, code="code").model_dump_json())
     (data / RECORD).write_text(EnvRecord(name="e", kind="v0", module="e", splits={}, code="code").model_dump_json())
 
 
