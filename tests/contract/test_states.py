@@ -17,6 +17,7 @@ from rollouthub.plugins.importers import NO_SNAPSHOT, find_importer
 from rollouthub.protocols import Episode
 from rollouthub_servers.agent_world_model import AgentWorldModel
 from rollouthub_servers.bfcl.environment import Bfcl
+from rollouthub_servers.hud import Hud
 from rollouthub_servers.inspect import Inspect
 from rollouthub_servers.miniwob import MiniWob
 from rollouthub_servers.nemo_gym.nemo_environment import NemoGym
@@ -175,6 +176,7 @@ FOREIGN: dict[str, AnyEnvironment] = {
     "bfcl": Bfcl,
     "gem": StepGame,
     "gymnasium": StepGame,
+    "hud": Hud,
     "inspect": Inspect,
     "miniwob": MiniWob,
     "nemo_gym": NemoGym,

@@ -48,8 +48,8 @@ def _evaluated(task: Any, episode: "dict[str, Any]") -> "dict[str, Any]":
     with tempfile.TemporaryDirectory() as logs:
         model = get_model("mockllm/model", memoize=False, custom_outputs=outputs)
         (log,) = evaluate(one, model=model, display="log", log_dir=logs, log_realtime=False, epochs=1)
-    used = time.process_time() - began
-    sample = (log.samples or [None])[0]
+        used = time.process_time() - began
+        sample = (log.samples or [None])[0]  # read from the file
     if log.status != "success" or sample is None or sample.error is not None:
         error = sample.error if sample is not None and sample.error is not None else log.error
         return {"error": str(error and error.message)[:300], "cpu": used}

@@ -11,6 +11,8 @@ from rollouthub_servers.agent_world_model.scenario_files import SCENARIOS
 from rollouthub_servers.bfcl import Bfcl, BfclConfig
 from rollouthub_servers.bfcl.row import RowWriter
 from rollouthub_servers.foreign.requirements import PYTHON, ForeignLock
+from rollouthub_servers.hud import Hud, HudConfig
+from rollouthub_servers.hud.hud_record import HudRecord
 from rollouthub_servers.inspect import Inspect, InspectConfig
 from rollouthub_servers.inspect.task_record import RECORD as TASK
 from rollouthub_servers.inspect.task_record import TaskRecord
@@ -54,3 +56,13 @@ async def test_changed_code_is_refused_at_the_start(name: str, tmp_path: Path) -
     code.write_text("right = 0")
     with pytest.raises(ConfigError, match=f"{folder}: the code there is not what was imported; import it again"):
         await environment.prepare(config(data=str(tmp_path)))
+
+
+async def test_changed_code_of_a_hud_environment_is_refused_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "env.py").write_text("right = 1")
+    (tmp_path / RECORD).write_text(HudRecord(name="e", source=".").model_dump_json())
+    ForeignLock(python=PYTHON).write(tmp_path, "code")
+    (tmp_path / "code" / "env.py").write_text("right = 0")
+    with pytest.raises(ConfigError, match="code: the code there is not what was imported; import it again"):
+        await Hud.prepare(HudConfig(data=str(tmp_path)))
