@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from pydantic import TypeAdapter
 
 from rollouthub import Deadlines, Submission
 from rollouthub.errors import HubError
@@ -30,6 +31,7 @@ from rollouthub_servers.inspect.task_record import CODE, SAMPLES, TaskRecord
 from tests.foreign.bar import Bar, say
 from tests.foreign.cpu_time import cpu_seconds
 
+CANDIDATES = TypeAdapter(list[Candidate])
 OWN, SET = Path(__file__).with_name("inspect_own.py"), Path(__file__).with_name("inspect_set")
 EVALS = "inspect_evals==0.26.0"
 MATH = ["latex2sympy2-extended==1.11.0", "antlr4-python3-runtime==4.11.1", "sympy"]
@@ -165,7 +167,11 @@ def same(episode: dict[str, Any], own: dict[str, float]) -> bool:
 def imported(source: str, settings: dict[str, Any], folder: Path, patterns: Sequence[str] = ()) -> list[Candidate]:
     """Write packages of all tasks of a source that can be played, those that are there kept; gives all of them."""
     importer, place = find_importer("inspect"), ImportSource.of(source, patterns)
-    found = list(importer.look(place, settings, say))
+    looked = folder / f"{'some' if patterns else 'all'}.json"
+    if not looked.exists():
+        folder.mkdir(exist_ok=True)
+        looked.write_bytes(CANDIDATES.dump_json(list(importer.look(place, settings, say))))
+    found = CANDIDATES.validate_json(looked.read_bytes())
     for each in found:
         if each.runs and not (folder / each.id).exists():
             importer.write(place, [each.id], settings, folder / each.id, Identity(), say)
@@ -209,6 +215,7 @@ def measure(folder: Path, quick: bool) -> Bar:
                 bar.differences.append(f"{each.id} is refused: {each.reasons[0]}")
             continue
         (file,) = (folder / place / each.id).glob("*_task.py")
+        say(f"{each.id}: playing")
         got = compared(file, 1 if quick else SAMPLES_OF_EACH)
         bar.listed += int(str(each.facts["tasks"]))
         bar.compared += got.episodes

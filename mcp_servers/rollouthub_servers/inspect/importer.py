@@ -121,6 +121,7 @@ class InspectImporter:
             "that a solver which shuffles or draws does the same twice",
             "that calls of one message are one message of Inspect's: each is a message of its own there",
             "limits of tokens and cost, which an agent's model does not report",
+            "settings of the model that a task names, such as a temperature: the run's are used",
             NO_SNAPSHOT,
         ),
         available=Path(__file__).with_name("available.toml"),

@@ -37,7 +37,7 @@ class Killer:
     async def generate(self, request: ModelRequest) -> ModelReply:
         """The next thing to do."""
         self.asked += 1
-        if self.asked == TASKS // 2:
+        if self.asked >= TASKS // 2 and not self.killed:
             self.killed = [pid for pid in descendants(os.getpid()) if _is_driver(pid)]
             for pid in self.killed:  # the guard that watches it comes first, where it has no other walls
                 with suppress(ProcessLookupError):
