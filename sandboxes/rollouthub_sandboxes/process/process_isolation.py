@@ -2,6 +2,7 @@
 
 import os
 import posixpath
+import resource
 import secrets
 import shutil
 from collections.abc import Sequence
@@ -28,6 +29,13 @@ _COMMON = (
     "memory is limited for each process, not for all of a sandbox's together, and what is written counts as memory",
     "the share of the machine's processors is not limited",
 )
+_OF_ONE_USER = (
+    "programs can read the environment of that user's processes, keys included",
+    "programs can kill or trace that user's processes, and outlive their sandbox",
+    "processes are limited for all that this user runs, not for each sandbox",
+)
+_OTHER_PROCESSES = 1024
+"""Processes and threads that the hub's user may start elsewhere while a sandbox lives that runs as that user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,6 @@ class BareLimits:
 
     def __init__(self) -> None:
         self._is_root = os.geteuid() == 0
-        self._processes = 0 if self._is_root else _threads_of_user()
         reads = "read every file that any user of the machine may read"
         theirs = "read and change every file of the user who runs the hub"
         self.limitations = (
@@ -114,12 +121,7 @@ class BareLimits:
             "programs see the machine's processes and its /tmp",
             "programs can end their own supervisor, which breaks their sandbox",
             f"programs can {reads if self._is_root else theirs}, data sets with answers included",
-            *(() if self._is_root else ("programs can read the environment of that user's processes, keys included",)),
-            *(
-                ()
-                if self._is_root
-                else ("programs can kill or trace that user's processes, and outlive their sandbox",)
-            ),
+            *(() if self._is_root else _OF_ONE_USER),
         )
 
     def cell(self, spec: SandboxSpec, supervisor: Path, folder: Path) -> Cell:
@@ -143,8 +145,9 @@ class BareLimits:
         environment = {"PATH": path, "HOME": str(work), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
         limits = CommandLimits(memory_bytes=spec.resources.memory_bytes, file_bytes=spec.resources.disk_bytes)
         user = uid or os.geteuid()
+        processes = spec.resources.pids if self._is_root else _processes_of_user(spec.resources.pids)
         return Cell(
-            command=(*_limited(spec, self._processes + spec.resources.pids), *_supervisor(str(own), uid)),
+            command=(*_limited(spec, processes), *_supervisor(str(own), uid)),
             cwd=str(work),
             surroundings=Surroundings(str(work), {**environment, **spec.environment}, limits=limits),
             folders=(str(work),),
@@ -240,6 +243,13 @@ def check_folders(spec: SandboxSpec) -> None:
 def new_user() -> int:
     """A random user id that no account and, almost certainly, no other sandbox has."""
     return _FIRST_USER + secrets.randbelow(_USERS)
+
+
+def _processes_of_user(pids: int) -> int:
+    """A limit that leaves a sandbox `pids` processes whatever else its user runs: the kernel counts all together."""
+    _, most = resource.getrlimit(resource.RLIMIT_NPROC)
+    wanted = _threads_of_user() + pids + _OTHER_PROCESSES
+    return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
 
 
 def _threads_of_user() -> int:

@@ -15,7 +15,7 @@ import pytest
 import rollouthub
 from rollouthub.errors import ConfigError, HubError, SandboxError
 from rollouthub.hosting.local.episode_sandboxes import open_provider
-from rollouthub.sandbox import Sandbox, SandboxSpec
+from rollouthub.sandbox import Resources, Sandbox, SandboxSpec
 from rollouthub_sandboxes.process import process_provider
 from rollouthub_sandboxes.process.visible_paths import this_machine
 
@@ -124,6 +124,22 @@ async def test_without_walls_a_sandbox_has_a_folder_and_a_user_of_its_own(unwall
         assert unwalled.ref.user == "its own"
         done = await unwalled.exec(f"id -u; cat /proc/{os.getpid()}/environ; kill -0 {os.getpid()}")
         assert int(done.stdout.text) > 1 << 16
+
+
+async def test_without_walls_a_sandbox_gets_its_processes_whatever_else_its_user_starts() -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root gives each sandbox a user of its own, whose processes alone are counted")
+    spec = SandboxSpec(resources=Resources(pids=8))
+    async with process_provider(("limits",)) as provider:
+        others = [await anyio.open_process(["sleep", "600"]) for _ in range(100)]
+        try:
+            async with provider.open(spec) as sandbox:
+                done = await sandbox.exec("sleep 0 & wait; echo forked")
+        finally:
+            for other in others:
+                other.kill()
+                await other.wait()
+    assert done.stdout.text == "forked\n", done.stderr.text
 
 
 async def test_without_walls_no_command_kills_the_supervisor_and_nothing_is_left_when_it_is_killed() -> None:
