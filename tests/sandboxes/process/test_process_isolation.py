@@ -131,6 +131,8 @@ async def test_without_walls_a_sandbox_gets_its_processes_whatever_else_its_user
         pytest.skip("root gives each sandbox a user of its own, whose processes alone are counted")
     spec = SandboxSpec(resources=Resources(pids=8))
     async with process_provider(("limits",)) as provider:
+        async with provider.open(spec) as sandbox:
+            await sandbox.exec("true")
         others = [await anyio.open_process(["sleep", "600"]) for _ in range(100)]
         try:
             async with provider.open(spec) as sandbox:
