@@ -91,6 +91,8 @@ class Recipe(_Table):
     """The whole recipe."""
 
     policy: str
+    opens_thought: bool = False
+    """Whether the policy's chat template opens the thought: a setting of the environments."""
     rollouts: Rollouts
     advantages: Advantages
     training: Training

@@ -181,7 +181,10 @@ class Run:
     ) -> Mapping[str, Any]:
         """The settings of a run."""
         options, rollouts = self.options, self.recipe.rollouts
-        settings: dict[str, Any] = {"response_tokens": stage.max_sequence_tokens}
+        settings: dict[str, Any] = {
+            "response_tokens": stage.max_sequence_tokens,
+            "opens_thought": self.recipe.opens_thought,
+        }
         return {
             "environments": (environment,),
             "agent": "single_turn",

@@ -175,6 +175,13 @@ def test_where_no_logprobs_are_needed_missing_ones_are_unknown_and_misaligned_on
     assert refused.refusal is Refusal.CORRUPT
 
 
+@pytest.mark.parametrize("value", [-9999.0, -math.inf, math.nan, 0.5])
+def test_a_number_that_is_no_logprob_of_a_sampled_token_is_corrupt(value: float) -> None:
+    refused = why_refused(rollout(turn(0, [1], [2, 3], output_logprobs=Float32s([-1.0, value]))))
+    assert refused is not None
+    assert refused.refusal is Refusal.CORRUPT
+
+
 def test_a_suspect_reward_is_learnt_from_only_where_that_is_asked_for() -> None:
     why = "the runner was replaced"
     doubted = rollout(score=Score(reward=0.0, suspect=why), trainable=False, trainable_reason=f"{SUSPECT}{why}")

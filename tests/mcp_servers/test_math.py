@@ -12,7 +12,7 @@ import pytest
 from rollouthub import BadRow, Deadlines, Limits, Public, Secret, Submission, Task
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.hosting import InProcessHost
-from rollouthub.messages import assistant
+from rollouthub.messages import Message, assistant
 from rollouthub.plugins.preset import Preset
 from rollouthub_servers import math, presets
 from rollouthub_servers.math import MathConfig, MathProblems
@@ -118,6 +118,34 @@ def test_a_split_that_is_not_there_is_refused(tmp_path: Path) -> None:
 async def test_no_answer_is_worth_nothing(tmp_path: Path, final: str) -> None:
     (task,) = tasks(data=write(tmp_path / "a.jsonl", {"problem": "6*7", "answer": "42"}))
     assert await score(task, final) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("final", "reward"),
+    [
+        ("Okay, so 6*7, let me see, that gives 42", 0.0),
+        (r"So it is \boxed{42}", 0.0),
+        ("It gives 42.</think>\n\nI cannot tell.", 0.0),
+        ("It gives 41.</think>\n\nThe answer is 42.", 1.0),
+    ],
+)
+async def test_a_response_cut_in_a_thought_that_the_template_opened_earns_nothing(
+    tmp_path: Path, final: str, reward: float
+) -> None:
+    (task,) = tasks(data=write(tmp_path / "a.jsonl", {"problem": "6*7", "answer": "42"}))
+    assert await score(task, final, opens_thought=True) == reward
+
+
+async def test_an_answer_beside_a_thought_counts_where_the_template_opens_the_thought(tmp_path: Path) -> None:
+    (task,) = tasks(data=write(tmp_path / "a.jsonl", {"problem": "6*7", "answer": "42"}))
+    world = MathProblems(task, MathConfig(opens_thought=True), 0)
+    parsed = Message(role="assistant", content="It is 42.", reasoning="6*7 gives 42.")
+    for submission in (
+        Submission(transcript=(parsed,)),  # a server's reasoning parser has taken the thought out
+        Submission(answer="42", transcript=(assistant("I submit."),)),
+        Submission(transcript=tuple(world.reference())),
+    ):
+        assert (await world.verify(submission)).reward == 1.0
 
 
 async def test_an_answer_too_complex_to_check_is_wrong_and_counted(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ async def test_a_reader_in_the_middle_of_a_look_does_not_hinder_the_end(tmp_path
 async def test_reading_a_finished_run_writes_nothing(tmp_path: Path) -> None:
     await write(tmp_path, [record("a-0")])
     before = snapshot(tmp_path)
-    with open_run(tmp_path) as run:
+    with open_run(str(tmp_path)) as run:
         assert len(list(run.rollouts())) == 1
     assert snapshot(tmp_path) == before
 

@@ -2,7 +2,6 @@
 name.
 """
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -14,7 +13,8 @@ from rollouthub.score import Score
 Need = Literal["tokens", "logprobs", "text"]
 """What a trainer needs of a rollout: token ids, ids with the sampler's log-probabilities, or text."""
 
-
+_LOWEST_LOGPROB = -9999.0
+"""What vLLM writes where it has no log-probability; a sampled token's is higher."""
 _MOST_REWARD = 3e38
 """Maximum of the sum of a rollout's absolute rewards, so that rewards and their sums fit 32-bit floats."""
 
@@ -133,7 +133,7 @@ def _why_turn_refused(turn: Turn, model: str | None, need: Need) -> tuple[Refusa
         return None if is_aligned else (Refusal.CORRUPT, f"has {count} log-probabilities for {len(output)} ids")
     if logprobs is None or count != len(output):
         return Refusal.NO_LOGPROBS, f"has {count} log-probabilities for {len(output)} ids"
-    if not all(math.isfinite(value) and value <= 1e-3 for value in logprobs):
+    if not all(_LOWEST_LOGPROB < value <= 1e-3 for value in logprobs):
         return Refusal.CORRUPT, "has a log-probability that is none"
     return None
 

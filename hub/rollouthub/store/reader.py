@@ -1,5 +1,6 @@
 """Reads a run, live or ended, for tables, reports, replays and trainers."""
 
+import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -380,13 +381,13 @@ class RunReader:
 
 
 @contextmanager
-def open_run(directory: Path) -> Generator[RunReader]:
+def open_run(directory: str | os.PathLike[str]) -> Generator[RunReader]:
     """Open a run for reading; nothing is written into its directory.
 
     Raises:
         RunDirectoryError: the directory holds no run, or this version cannot read it.
     """
-    source = ReadOnlySource(directory)
+    source = ReadOnlySource(Path(directory))
     try:
         with source.connect():
             pass

@@ -63,6 +63,9 @@ class MathConfig(TableConfig):
     """Text after every problem; empty for none."""
     response_tokens: int | None = Field(default=None, ge=1)
     """Suggested limit of one response in tokens; None suggests none."""
+    opens_thought: bool = False
+    """Whether the policy's chat template opens the thought in the prompt, as that of DeepSeek-R1-Distill does: a
+    response without `</think>` was then cut in its thought and earns nothing, whatever numbers stand in it."""
     check_seconds: float = Field(default=CPU_SECONDS, gt=0)
     """CPU seconds for checking an answer; an answer that takes more is wrong."""
 
@@ -91,7 +94,8 @@ class MathProblems(Environment[MathConfig]):
 
     def reference(self) -> Sequence[Message]:
         """The first reference answer, in a `\\boxed{}`."""
-        return (assistant(rf"The answer is \boxed{{{self._references[0]}}}."),)
+        thought = "</think>\n\n" if self.config.opens_thought else ""
+        return (assistant(rf"{thought}The answer is \boxed{{{self._references[0]}}}."),)
 
     @property
     def _references(self) -> list[str]:
@@ -100,9 +104,11 @@ class MathProblems(Environment[MathConfig]):
 
     async def verify(self, submission: Submission) -> Score:
         """Compare the answer in the submission or final message with the reference answers."""
-        answer = find_answer(submission.final)
+        is_cut = self.config.opens_thought and _is_thought(submission)
+        answer = "" if is_cut else find_answer(submission.final)
         if not answer:
-            return Score(reward=0.0, passed=False, metrics={"answered": 0.0}, feedback="no answer was found")
+            missing = "the response ends in its thought" if is_cut else "no answer was found"
+            return Score(reward=0.0, passed=False, metrics={"answered": 0.0}, feedback=missing)
         verdict = await check(self._references, answer, cpu_seconds=self.config.check_seconds)
         metrics = {"answered": 1.0, "too_complex": float(verdict.too_complex)}
         if verdict.correct:
@@ -113,6 +119,14 @@ class MathProblems(Environment[MathConfig]):
         elif verdict.parsed is None:
             said += ", which is not well-formed"
         return Score(reward=0.0, passed=False, metrics=metrics, feedback=said)
+
+
+def _is_thought(submission: Submission) -> bool:
+    """Whether the response is a thought that was opened in the prompt and never closed."""
+    if submission.answer is not None:
+        return False
+    spoken = next((each for each in reversed(submission.transcript) if each.role == "assistant"), None)
+    return spoken is not None and spoken.reasoning is None and "</think>" not in spoken.text
 
 
 def _task(config: MathConfig, task_id: str, row: Row) -> Task[Public, Secret]:

@@ -99,6 +99,13 @@ async def test_logprobs_of_one_part_alone_are_none() -> None:
     assert (reply.policy_version, reply.policy_versions) == (None, None)
 
 
+async def test_parts_whose_values_fit_only_together_have_none() -> None:
+    parts: list[Any] = [Sampled([5, 6], [-1.0], "abort", [3]), Sampled([7], [-2.0, -3.0], "stop", [4, 4])]
+    reply = await token_model(Script(parts), max_breaks=1).generate(asked([user("What?")]))
+    assert (reply.output_token_ids, reply.output_logprobs) == (Int32s([5, 6, 7]), None)
+    assert (reply.policy_version, reply.policy_versions) == (None, None)
+
+
 async def test_an_engine_says_itself_what_is_worth_none() -> None:
     refused = ModelError("no", retryable=False)
     with pytest.raises(ModelError) as caught:

@@ -37,7 +37,7 @@ class Sampled:
         return self.finish_reason in ("abort", "aborted", "error")
 
     def and_then(self, more: "Sampled") -> "Sampled":
-        """This answer continued by `more`, as one answer."""
+        """This answer continued by `more`, as one answer; without the values of which a piece has not one for each id."""
         ids = [*self.token_ids, *more.token_ids]
         logprobs = _joined(_logprobs(self), _logprobs(more))
         versions = _joined(_versions(self), _versions(more))
@@ -46,15 +46,20 @@ class Sampled:
 
 
 def _logprobs(sampled: Sampled) -> Sequence[float] | None:
-    return sampled.logprobs if len(sampled.token_ids) else ()
+    return _one_each(sampled.logprobs, len(sampled.token_ids))
 
 
 def _versions(sampled: Sampled) -> Sequence[int] | None:
     """The policy version of each token; None if unknown."""
     count, versions = len(sampled.token_ids), sampled.versions
+    return _one_each([versions] * count if isinstance(versions, int) else versions, count)
+
+
+def _one_each(values: Sequence[_T] | None, count: int) -> Sequence[_T] | None:
+    """The values, if there is one for each of `count` ids: two wrong lengths can add up to the right one."""
     if not count:
         return ()
-    return [versions] * count if isinstance(versions, int) else versions
+    return values if values is not None and len(values) == count else None
 
 
 def _joined(one: Sequence[_T] | None, other: Sequence[_T] | None) -> list[_T] | None:

@@ -8,6 +8,7 @@ from rollouthub.trainers.stream.generation_control import Episodes, GenerationCo
 from rollouthub.trainers.stream.group_filters import GroupFilter, RewardBand, RewardSpread
 from rollouthub.trainers.stream.open_stream import stream_rollouts
 from rollouthub.trainers.stream.open_worker import RolloutWorker, SampleRequest, rollout_worker
+from rollouthub.trainers.stream.rank_directory import rank_directory
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
 from rollouthub.trainers.stream.stream_rules import SupplyRules
 from rollouthub.trainers.stream.stream_stats import SupplyStats
@@ -38,6 +39,7 @@ __all__ = [
     "Wanted",
     "blocking",
     "blocking_worker",
+    "rank_directory",
     "rollout_worker",
     "stream_rollouts",
     "trusted",
