@@ -37,7 +37,7 @@ class Sampled:
         return self.finish_reason in ("abort", "aborted", "error")
 
     def and_then(self, more: "Sampled") -> "Sampled":
-        """This answer continued by `more`, as one answer; without the values of which a piece has not one for each id."""
+        """This answer continued by `more`, as one answer; without values of which a piece has not one for each id."""
         ids = [*self.token_ids, *more.token_ids]
         logprobs = _joined(_logprobs(self), _logprobs(more))
         versions = _joined(_versions(self), _versions(more))
