@@ -94,7 +94,7 @@ def learn(directory: Path, *, seed: int = 0, steps: int = 60) -> list[dict[str, 
             args=config,
             train_dataset=prompts_of(worker),
             processing_class=tokenizer,
-            rollout_func=rollout_func(worker, name="lamp"),
+            rollout_func=rollout_func(worker, name="lamp", moves_weights=True),
         )
         trainer.train()
     logged = [step for step in trainer.state.log_history if "reward" in step]

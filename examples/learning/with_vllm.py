@@ -238,7 +238,7 @@ def learn(url: str | None, program: str, port: int, directory: Path, *, seed: in
     with blocking_worker(playing(url, program, port, folder, directory, seed)) as worker:
         sys.stdout.write(f"began in {time.monotonic() - began:.1f} s\n")
         control = VllmControl(url or f"http://127.0.0.1:{port}/v1")
-        exchange = Exchange(control, rollout_func(worker, name="lamp"), directory / "weights")
+        exchange = Exchange(control, rollout_func(worker, name="lamp", moves_weights=True), directory / "weights")
         trl.GRPOTrainer(
             model=model,
             reward_funcs=hub_reward,

@@ -13,6 +13,7 @@ import pytest
 from rollouthub import Rollout, Score
 from rollouthub.errors import HubError
 from rollouthub.export import NotTrainable, Refusal, training_rows
+from rollouthub.messages import Media, Message
 from rollouthub.plugins.entry_points import TRAINER_ADAPTERS, plugins
 from rollouthub.plugins.lookup import find_plugin
 from rollouthub.rollout import Intervention
@@ -197,3 +198,13 @@ def test_seats_with_different_rewards_are_converted_or_refused_as_its_documentat
         assert any(not told.startswith(("one ", "no place")) for told in seats)
     else:
         assert any("one seat" in told or "one reward" in told for told in seats)
+
+
+def test_ids_of_a_picture_are_no_rows_without_its_pixels(adapter: TrainerAdapter) -> None:
+    """A conversion knows no run's directory, and so no bytes: whoever shows pictures is refused in words."""
+    if not isinstance(adapter, ConvertingAdapter) or adapter.page.startswith("http"):
+        return
+    shown = Message(role="user", content=[Media(digest=f"sha256:{0:064x}", mime_type="image/png")])
+    seen = rollout(turn(0, [7001, 7002], [7003, 7004], messages=(shown,)))
+    with pytest.raises(HubError, match="shows pictures"):
+        converted(adapter, [seen])

@@ -206,7 +206,7 @@ def test_trls_trainer_has_the_advantages_of_a_groups_verdict(
             reward_funcs=hub_reward,
             args=made,
             train_dataset=prompts_of(worker),
-            rollout_func=rollout_func(worker),
+            rollout_func=rollout_func(worker, moves_weights=True),
             processing_class=tokenizer,
         )
         rows = [dict(prompts_of(worker)[0]) for _ in range(SIZE)]

@@ -191,6 +191,7 @@ async def test_episodes_are_played_over_the_trainers_own_engine(tmp_path: Path) 
         await generator.close()
     assert len(again["response_ids"]) == 2
     assert len(client.speaker.said) == 12  # the same rows once more are played, not read from the store
+    assert client.asked[0]["cache_salt"] == "4"
     params = client.asked[0]["sampling_params"]
     assert (params["temperature"], params["top_k"], params["logprobs"]) == (0.5, -1, 1)
     assert len(set(client.finished)) == 6

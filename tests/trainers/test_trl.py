@@ -90,6 +90,7 @@ class Worker:
 def test_rollouts_are_asked_for_at_the_trainers_temperature_and_stamped_with_its_step() -> None:
     worker: Any = Worker()
     trainer = SimpleNamespace(
+        args=SimpleNamespace(use_vllm=True, vllm_mode="server"),
         model=SimpleNamespace(training=True),
         state=SimpleNamespace(global_step=12),
         processing_class=SimpleNamespace(eos_token_id=9),
@@ -107,6 +108,14 @@ def test_rollouts_are_asked_for_at_the_trainers_temperature_and_stamped_with_its
     before = worker.asked[0].group
     play(prompts, trainer)
     assert worker.asked[0].group != before
+
+
+@pytest.mark.parametrize(("use_vllm", "mode"), [(False, "server"), (True, "colocate")])
+def test_weights_that_reach_no_server_are_refused_unless_the_caller_moves_them(use_vllm: bool, mode: str) -> None:
+    worker: Any = Worker()
+    trainer: Any = SimpleNamespace(args=SimpleNamespace(use_vllm=use_vllm, vllm_mode=mode))
+    with pytest.raises(ConfigError, match="moves_weights=True"):
+        rollout_func(worker)([], trainer)
 
 
 def test_a_prompt_names_its_task_and_shows_its_public_half_alone() -> None:

@@ -1,5 +1,7 @@
 """TRL itself, where it is installed: its trainers take what the hub makes, and learn from it or leave it out."""
 
+import os
+import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Generator
@@ -12,7 +14,7 @@ import pytest
 
 import rollouthub
 from rollouthub.authoring.rewards import group_advantages
-from rollouthub.errors import SupplyError
+from rollouthub.errors import ConfigError, SupplyError
 from rollouthub.export.segment import segments
 from rollouthub.models.credentials import Credentials
 from rollouthub.rollout import Intervention, Rollout
@@ -228,7 +230,7 @@ def test_grpo_trains_on_rollouts_that_the_hub_plays(system: System, tiny: tuple[
             reward_funcs=hub_reward,
             args=config(trl, tmp_path, shuffle_dataset=False),
             train_dataset=prompts_of(worker),
-            rollout_func=rollout_func(worker),
+            rollout_func=rollout_func(worker, moves_weights=True),
             processing_class=tokenizer,
         )
         trainer.train()
@@ -236,6 +238,53 @@ def test_grpo_trains_on_rollouts_that_the_hub_plays(system: System, tiny: tuple[
     assert logged == [0.5, 0.5, 0.5]
     versions = {row.policy_version_max for row in _stored(tmp_path / "run") if row.reward is not None}
     assert versions == {0, 1, 2}
+
+
+def test_a_policy_that_nobody_updates_is_refused(system: System, tiny: tuple[Any, Any], tmp_path: Path) -> None:
+    trl, (model, tokenizer) = system("trl"), tiny
+    opening = rollout_worker(
+        environments=(str(GAME),), model="mock/say?text=done", directory=tmp_path / "run", credentials=NOBODY
+    )
+    with blocking_worker(opening) as worker:
+        trainer = trl.GRPOTrainer(
+            model=_wide(system, model),
+            reward_funcs=hub_reward,
+            args=config(trl, tmp_path),
+            train_dataset=prompts_of(worker),
+            rollout_func=rollout_func(worker),
+            processing_class=tokenizer,
+        )
+        with pytest.raises(ConfigError, match=r'vllm_mode="server"'):
+            trainer.train()
+    assert _stored(tmp_path / "run") == []
+
+
+def test_each_of_two_processes_plays_its_own_prompts(system: System, tmp_path: Path) -> None:
+    for name in ("torch", "transformers", "trl"):
+        system(name)
+    script = Path(__file__).with_name("drive_trl_ranks.py")
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-endpoint", "127.0.0.1:0"]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", *launcher, "--rdzv-backend", "c10d", script, tmp_path],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "HF_HUB_OFFLINE": "1",
+            "TRL_EXPERIMENTAL_SILENCE": "1",
+            "GLOO_SOCKET_IFNAME": "lo",
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-6000:]
+    parts = [_stored(tmp_path / "run" / f"rank-{rank}") for rank in (0, 1)]
+    assert [len(part) for part in parts] == [4, 4]
+    for part in parts:
+        assert [len({row.task for row in part[step : step + 2]}) for step in (0, 2)] == [1, 1]
+        assert {row.policy_version_max for row in part} == {0, 1}
 
 
 def _wide(system: System, model: Any) -> Any:

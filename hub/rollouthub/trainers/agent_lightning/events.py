@@ -4,6 +4,7 @@ from typing import Any
 
 from rollouthub.export import NotTrainable, Refusal, RefusalReason, one_reward, why_refused
 from rollouthub.rollout import Rollout, Turn
+from rollouthub.trainers.pictures.shown_pictures import no_pictures
 
 
 def reward_event(value: float, message: str | None = None) -> dict[str, Any]:
@@ -21,7 +22,9 @@ def replay_events(rollout: Rollout, *, endpoint: str = "rollouthub") -> list[dic
     Raises:
         NotTrainable: the rollout must not be trained on, has two turns with the same prompt, masked tokens, or seats
         with different rewards, which these events cannot express.
+        ConfigError: the rollout shows pictures, whose pixels the events would lack.
     """
+    no_pictures([rollout])
     if (refused := why_refused(rollout)) is not None:
         raise NotTrainable(refused)
     reward, turns = one_reward(rollout), rollout.policy_turns

@@ -16,6 +16,7 @@ from rollouthub.export.task_column import find_task
 from rollouthub.generation import Model, ModelReply, ModelRequest
 from rollouthub.rollout import Rollout, Turn
 from rollouthub.trainers.engines.loop_engine import LoopEngine
+from rollouthub.trainers.pictures.shown_pictures import no_pictures
 from rollouthub.trainers.stream import RolloutWorker
 from rollouthub.trainers.workers.in_thread import THREAD_WORKERS
 from rollouthub.trainers.workers.retry_until_trainable import play_learnable
@@ -137,8 +138,9 @@ def result_of(
 
     Raises:
         NotTrainable: the rollout must not be trained on.
-        ConfigError: no agent has the role of a seat.
+        ConfigError: no agent has the role of a seat, or the rollout shows pictures, for which MARTI has no place.
     """
+    no_pictures([rollout])
     rows = training_rows(rollout)
     returns = turn_returns(rollout, credit or Credit())
     steps: list[Step] = []

@@ -14,6 +14,7 @@ from rollouthub.models.response_items import tool_params
 from rollouthub.rollout import Rollout
 from rollouthub.task import Public
 from rollouthub.trainers.nemo_rl.results import AGENT, gym_result
+from rollouthub.trainers.pictures.shown_pictures import shows_media
 
 
 def gym_rows(
@@ -68,7 +69,7 @@ class Exported:
 
     written: int = 0
     refused: dict[str, int] = field(default_factory=dict[str, int])
-    """How many rollouts were left out because they must not be trained on, by reason."""
+    """How many rollouts were left out because they must not be trained on, or show pictures, by reason."""
 
 
 def write_gym_results(
@@ -87,6 +88,9 @@ def write_gym_results(
     with path.open("w") as lines, inputs.open("w") as asked:
         for rollout in rollouts:
             known = (tools or {}).get(rollout.environment.name, ())
+            if shows_media(rollout):
+                exported.refused["shows pictures"] = exported.refused.get("shows pictures", 0) + 1
+                continue
             try:
                 row = gym_result(rollout, tools=known)
             except NotTrainable as error:

@@ -12,6 +12,7 @@ from rollouthub.export.training_row import TrainingRow
 from rollouthub.models.response_items import Bytes, input_items, tool_params, words
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.nemo_rl.response_items import TOKEN_FIELDS, output_items, usage_of
+from rollouthub.trainers.pictures.shown_pictures import no_pictures
 
 AGENT = "rollouthub"
 """The agent's name in rows whose writer names none."""
@@ -39,7 +40,10 @@ def gym_result(
     Raises:
         NotTrainable: the rollout must not be trained on, makes several rows, or has only masked tokens; or several
         seats are trained, and `seat` names none.
+        ConfigError: the rollout shows pictures, and `media` is not given.
     """
+    if media is None:
+        no_pictures([rollout])
     row = _only_row(rollout, seat)
     known = {turn.index: turn for turn in rollout.turns}
     turns = [known[index] for index in row.turns]

@@ -10,6 +10,7 @@ from rollouthub.export import TaskReference, TrainingRow, check_one_seat, traini
 from rollouthub.rollout import Rollout
 from rollouthub.trainers.engines.loop_engine import LoopEngine
 from rollouthub.trainers.engines.vllm_calls import RequestOutput, SamplingParams, sampling_of
+from rollouthub.trainers.pictures.shown_pictures import no_pictures
 from rollouthub.trainers.stream import RolloutWorker
 from rollouthub.trainers.systems import system_module
 from rollouthub.trainers.workers.in_thread import THREAD_WORKERS
@@ -66,7 +67,9 @@ def response_of(
 
     Raises:
         NotTrainable: the rollout must not be trained on, or several seats are trained and `seat` names none.
+        ConfigError: the rollout shows pictures, whose pixels the record would lack.
     """
+    no_pictures([rollout])
     rows = training_rows(rollout, seat=seat)
     if seat is None:
         check_one_seat(rollout, "an experience of OpenRLHF's")

@@ -56,6 +56,8 @@ class SkyrlEngine:
             "session_ids": [session],
             "sampling_params": params,
         }
+        if (salt := self._cache_salt()) is not None:
+            asked["cache_salt"] = salt
         if media:
             asked["mm_features"] = [await self._features(prompt_ids, list(media.values()))]
         answered = await (
@@ -68,6 +70,14 @@ class SkyrlEngine:
             finish_reason=answered["stop_reasons"][0],
             versions=version if isinstance(version, int) else None,
         )
+
+    def _cache_salt(self) -> str | None:
+        """What keeps vLLM's prefix cache to one version of the weights: else new answers begin with what old weights
+        computed, in trainers that do not clear it. SkyRL's own generator salts likewise, once for each batch.
+        """
+        version = getattr(self._client, "weight_version", None)
+        named = "" if self._model is None else f"{self._model}@"
+        return None if version is None else f"{named}{version}"
 
     async def _features(self, prompt_ids: Sequence[int], raws: Sequence[bytes]) -> dict[str, Any]:
         """Picture features for SkyRL's servers, rendered by a server, with their positions in this prompt."""

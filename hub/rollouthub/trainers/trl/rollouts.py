@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
+from rollouthub.errors import ConfigError
 from rollouthub.export import (
     NotTrainable,
     Refusal,
@@ -32,6 +33,7 @@ tokens, or the last row.
 class Trainer(Protocol):
     """The attributes that the hub reads of a `trl.GRPOTrainer`."""
 
+    args: Any
     model: Any
     state: Any
     processing_class: Any
@@ -47,11 +49,16 @@ def rollout_func(
     sampling: Sampling | None = None,
     name: str | None = None,
     seat: str | None = None,
+    moves_weights: bool = False,
 ) -> Callable[[list[Any], Any], dict[str, list[Any]]]:
     """Make a `rollout_func` that plays each prompt's task in the hub; the data set is that of `prompts_of`.
 
+        args = GRPOConfig(use_vllm=True, vllm_mode="server", vllm_server_base_url="http://127.0.0.1:8000", …)
         with blocking_worker(rollout_worker(environments=("lamp.py",), model="hosted_vllm/NAME", …)) as worker:
             GRPOTrainer(model, hub_reward, args, prompts_of(worker), rollout_func=rollout_func(worker)).train()
+
+    TRL moves its weights into that server before it asks for rollouts. `moves_weights` says that the caller does it in
+    TRL's place, or serves the weights that are trained as they are. A policy that nobody updates is refused.
 
     The policy samples at the trainer's temperature, which its loss assumes, and otherwise with the run's settings;
     `sampling` overrides both. `name` is the prefix of group names: a name that was used before in the run's directory
@@ -60,6 +67,10 @@ def rollout_func(
     leaves out of its group. Where the policy plays several seats, `seat` names the one that is trained: TRL takes one
     row for each rollout and compares them all, and seats are not comparable. Use it with the reward function
     `hub_reward`.
+
+    Raises (where it is called):
+        ConfigError: TRL moves its weights to no server, and nobody else does.
+        NotTrainable: no rollout of the batch may be trained on, for a permanent reason.
     """
     run = uuid.uuid4().hex if name is None else name
     calls = 0
@@ -67,6 +78,8 @@ def rollout_func(
     def play(prompts: list[Any], trainer: Any) -> dict[str, list[Any]]:
         nonlocal calls
         calls += 1
+        if not moves_weights:
+            _check_moved(trainer)
         worker.policy_version = trainer.state.global_step
         wanted = groups_of(
             [task_of(prompt) for prompt in prompts],
@@ -77,6 +90,19 @@ def rollout_func(
         return columns(worker.play_all(wanted), take, trainer.processing_class.eos_token_id, seat)
 
     return play
+
+
+def _check_moved(trainer: Trainer) -> None:
+    """Refuse a policy that stays as it is while the trainer learns.
+
+    Raises:
+        ConfigError: TRL does not move its weights to a server.
+    """
+    if not (trainer.args.use_vllm and trainer.args.vllm_mode == "server"):
+        raise ConfigError(
+            "nothing moves the trained weights to the policy that the hub plays; use GRPOConfig(use_vllm=True, "
+            'vllm_mode="server", vllm_server_base_url=…), or rollout_func(worker, moves_weights=True) if you move them'
+        )
 
 
 def hub_reward(prompts: Sequence[Any], reward: Sequence[float | None], **rest: Any) -> list[float | None]:

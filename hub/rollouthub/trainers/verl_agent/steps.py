@@ -9,6 +9,7 @@ from typing import Any
 from rollouthub.export import Credit, NotTrainable, anchor_of_turn, seat_id, turn_returns, turn_rewards, why_refused
 from rollouthub.export.not_trainable import Need
 from rollouthub.rollout import Rollout, Turn
+from rollouthub.trainers.pictures.shown_pictures import no_pictures
 
 WHOLE = Credit()
 
@@ -22,7 +23,9 @@ def step_rows(rollout: Rollout, credit: Credit = WHOLE, *, need: Need = "logprob
 
     Raises:
         NotTrainable: the rollout must not be trained on; it has the reason.
+        ConfigError: the rollout shows pictures, whose pixels the rows would lack.
     """
+    no_pictures([rollout])
     if (refused := why_refused(rollout, need)) is not None:
         raise NotTrainable(refused)
     rewards, returns = turn_rewards(rollout), turn_returns(rollout, credit)
