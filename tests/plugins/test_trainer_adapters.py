@@ -204,7 +204,7 @@ def test_ids_of_a_picture_are_no_rows_without_its_pixels(adapter: TrainerAdapter
     """A conversion knows no run's directory, and so no bytes: whoever shows pictures is refused in words."""
     if not isinstance(adapter, ConvertingAdapter) or adapter.page.startswith("http"):
         return
-    shown = Message(role="user", content=[Media(digest=f"sha256:{0:064x}", mime_type="image/png")])
+    shown = Message(role="user", content=(Media(digest=f"sha256:{0:064x}", mime_type="image/png"),))
     seen = rollout(turn(0, [7001, 7002], [7003, 7004], messages=(shown,)))
     with pytest.raises(HubError, match="shows pictures"):
         converted(adapter, [seen])

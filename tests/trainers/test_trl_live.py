@@ -283,7 +283,7 @@ def test_each_of_two_processes_plays_its_own_prompts(system: System, tmp_path: P
     parts = [_stored(tmp_path / "run" / f"rank-{rank}") for rank in (0, 1)]
     assert [len(part) for part in parts] == [4, 4]
     for part in parts:
-        assert [len({row.task for row in part[step : step + 2]}) for step in (0, 2)] == [1, 1]
+        assert [len({row.task.id for row in part[step : step + 2]}) for step in (0, 2)] == [1, 1]
         assert {row.policy_version_max for row in part} == {0, 1}
 
 
