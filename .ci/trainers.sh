@@ -6,8 +6,8 @@ set -euo pipefail
 python=$(realpath -s "$(command -v "${1:-python3}")")
 cd "$(dirname "$0")"
 venv=foreign/trainers
-# Their own dependencies come along.
-whole=('torch==2.13.0' 'trl==1.16.0' 'verl==0.9.1' 'transformers>=5.10,<6' accelerate datasets jmespath cachetools fastapi uvicorn)
+# Their own dependencies come along. NeMo-RL refuses transformers 5.12 and newer.
+whole=('torch==2.13.0' 'trl==1.16.0' 'verl==0.9.1' 'transformers>=5.10,<5.12' accelerate datasets jmespath cachetools fastapi uvicorn)
 # These pin other versions of what is there, or accelerators' packages: what is tested of them does without.
 bare=('openrlhf==0.11.2' 'gem-llm==0.1.0' 'transferqueue==0.1.11' pyzmq prometheus-client)
 bare+=('skyrl==0.3.0' 'skyrl-gym==0.4.0' loguru jaxtyping wadler-lindig torchdata)
