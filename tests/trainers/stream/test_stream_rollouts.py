@@ -8,7 +8,10 @@ import anyio
 import pytest
 
 import rollouthub
-from rollouthub import Outcome, Rollout, RolloutGroup, Supply, SupplyError, UsageError
+from rollouthub import ModelReply, ModelRequest, Outcome, Rollout, RolloutGroup, Supply, SupplyError, UsageError
+from rollouthub.errors import ConfigError
+from rollouthub.models.config import ModelConfig
+from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.store import open_run
 from rollouthub.trainers.stream.failing_tasks import MOST_BROKEN_PASSES
 
@@ -195,4 +198,34 @@ async def test_a_wrong_setting_is_refused_before_anything_is_begun(
     asked: dict[str, Any] = {"groups": True} | settings(tmp_path, **wrong)
     with pytest.raises(UsageError, match=said):
         rollouthub.stream_rollouts(**asked)
+    assert not (tmp_path / "run").exists()
+
+
+async def test_a_model_object_of_the_trainers_own_plays_and_goes_on_after_a_stop(tmp_path: Path) -> None:
+    class Own(MockModel):
+        """An engine in the trainer's process."""
+
+        def __init__(self) -> None:
+            super().__init__(ModelConfig(name="mock/say?text=done"))
+            self.asked = 0
+
+        async def generate(self, request: ModelRequest) -> ModelReply:
+            self.asked += 1
+            return await super().generate(request)
+
+    first, second = Own(), Own()
+    async with supplied(tmp_path, model=first, max_staleness=0) as supply:
+        groups = await supply.batch()
+    async with supplied(tmp_path, model=second, max_staleness=0, resume=True) as supply:
+        await supply.publish_weights(2)
+        rest = await all_of(supply)
+    assert first.asked >= sum(len(group.rollouts) for group in groups)
+    assert second.asked > 0
+    assert {group.policy_version_max for group in rest} >= {2}
+
+
+async def test_an_object_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"is no model: give a name"):
+        async with supplied(tmp_path, model=7):
+            pass
     assert not (tmp_path / "run").exists()

@@ -14,14 +14,16 @@ from anyio import to_thread
 from rollouthub.engine.group_scoring import group_scoring
 from rollouthub.engine.open_plan import OpenPlan
 from rollouthub.engine.plan import Plan, make_plan
-from rollouthub.engine.run_request import RunRequest, as_toml, build_request
+from rollouthub.engine.run_request import RunRequest, as_toml
 from rollouthub.engine.session import open_session
 from rollouthub.errors import ConfigError, RunDirectoryError
+from rollouthub.generation import Model
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.rollout import Rollout
 from rollouthub.settings import check_settings, takes_settings
 from rollouthub.trainers.stream.curriculum import rates_of_run
 from rollouthub.trainers.stream.generation_control import GenerationControl
+from rollouthub.trainers.stream.given_model import with_model
 from rollouthub.trainers.stream.group_filters import GroupFilter
 from rollouthub.trainers.stream.group_tracker import GroupTracker
 from rollouthub.trainers.stream.ledger import Ledger
@@ -45,6 +47,7 @@ def stream_rollouts(
     request: RunRequest | None = None,
     *,
     directory: Path | str,
+    model: Model | str | None = None,
     groups: Literal[True] = True,
     control: GenerationControl | None = None,
     filters: Sequence[GroupFilter] = (),
@@ -60,6 +63,7 @@ def stream_rollouts(
     request: RunRequest | None = None,
     *,
     directory: Path | str,
+    model: Model | str | None = None,
     groups: Literal[False],
     control: GenerationControl | None = None,
     filters: Sequence[GroupFilter] = (),
@@ -75,6 +79,7 @@ def stream_rollouts(
     request: RunRequest | None = None,
     *,
     directory: Path | str,
+    model: Model | str | None = None,
     groups: bool = True,
     control: GenerationControl | None = None,
     filters: Sequence[GroupFilter] = (),
@@ -91,7 +96,8 @@ def stream_rollouts(
                 ...
 
     `settings` are those of a run (`RunRequest`: environments, model, repeats …), which override `request`, and those of
-    the supply (`SupplyRules`: batch, max_staleness, epochs, drop_constant …); docs/settings.md lists both. Each of
+    the supply (`SupplyRules`: batch, max_staleness, epochs, drop_constant …); docs/settings.md lists both. `model` may
+    be a model object, such as a `TokenModel` around an engine in this process. Each of
     `filters` returns whether a group is kept; drops are counted by the filter's name. `resume` continues the run in
     `directory`: finished groups that were not handed out come first. `policy_version` is the version of the weights
     that generate at the start. If a resumed supply is given a lower version than it had reached, such as a
@@ -101,11 +107,12 @@ def stream_rollouts(
     Raises (on entry):
         UsageError: a setting is invalid, a model cannot be reached, the directory cannot be used.
     """
-    rules, request = _sorted_out(request, settings, groups)
+    rules, request, engine = _sorted_out(request, model, settings, groups)
     if filters and not groups:
         raise ConfigError("filters are about groups, and groups = False hands out single rollouts")
     return _opened(
-        make_plan(request),
+        make_plan(request, engine),
+        engine,
         rules,
         bounds_of(rules, request),
         Path(directory),
@@ -118,29 +125,29 @@ def stream_rollouts(
 
 
 def _sorted_out(
-    request: RunRequest | None, settings: Mapping[str, Any], groups: bool
-) -> tuple[SupplyRules, RunRequest]:
-    """Separate the supply's settings from the run's.
+    request: RunRequest | None, model: Model | str | None, settings: Mapping[str, Any], groups: bool
+) -> tuple[SupplyRules, RunRequest, Model | None]:
+    """Separate the supply's settings from the run's, and a model object from both.
 
     Raises:
         ConfigError: a setting is unknown or invalid.
     """
     ours = {name: value for name, value in settings.items() if name in SupplyRules.model_fields}
     theirs = {name: value for name, value in settings.items() if name not in ours}
-    base = {} if request is None else request.model_dump(exclude_unset=True)
     rules = check_settings(SupplyRules, {**ours, "groups": groups}, _ORIGIN)
-    merged = build_request({**base, **theirs}, _ORIGIN, SupplyRules.model_fields)
+    merged, engine = with_model(request, model, theirs, _ORIGIN, SupplyRules.model_fields)
     if merged.metrics is not None or set(merged.track) - {"tensorboard"}:
         raise ConfigError(
             f"{_ORIGIN} exposes no metrics and draws no curves: leave metrics and track out; "
             "`supply.stats` counts, and `hub report` reads the run while it plays"
         )
-    return rules, merged
+    return rules, merged, engine
 
 
 @asynccontextmanager
 async def _opened(
     plan: Plan,
+    model: Model | None,
     rules: SupplyRules,
     bounds: Bounds,
     directory: Path,
@@ -157,6 +164,7 @@ async def _opened(
         given=as_toml(plan.request),
         resume=resume,
         credentials=credentials,
+        model=model,
         tasks="checked",
         scores_groups=rules.groups,
     ) as session:

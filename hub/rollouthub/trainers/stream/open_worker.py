@@ -5,19 +5,20 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
 
 from rollouthub.engine.group_scoring import group_scoring
-from rollouthub.engine.plan import Plan, make_plan
+from rollouthub.engine.plan import make_plan
 from rollouthub.engine.pool import Pool
 from rollouthub.engine.run_control import LiveRun
-from rollouthub.engine.run_request import RunRequest, as_toml, build_request
+from rollouthub.engine.run_request import RunRequest, as_toml
 from rollouthub.engine.session import Session, open_session
 from rollouthub.errors import ConfigError, HubError, SupplyError, raise_first_error
 from rollouthub.generation import Model
 from rollouthub.models.credentials import Credentials, load_credentials
+from rollouthub.trainers.stream.given_model import with_model
 from rollouthub.trainers.stream.policy_version import PolicyVersions
 from rollouthub.trainers.stream.rollout_worker import RolloutWorker, SampleRequest
 from rollouthub.trainers.stream.sample_requests import SampleRequests
@@ -54,7 +55,13 @@ async def rollout_worker(
     Raises (on entry):
         UsageError: a setting is invalid, a model cannot be reached, the directory cannot be used.
     """
-    plan, engine = _planned(request, model, settings)
+    request, engine = with_model(request, model, settings, "rollout_worker()")
+    if engine is None and request.model is None and request.agent is None:
+        raise ConfigError(
+            "rollout_worker(): no model plays, and rollouts of the reference solution are never learnt from; give a "
+            "model: its name, such as 'hosted_vllm/NAME', or an object (or an agent that needs none)"
+        )
+    plan = make_plan(request, engine)
     problem: Exception | None = None
     async with open_session(
         plan,
@@ -107,33 +114,6 @@ def _check_groups(session: Session, no_groups: str | None) -> None:
         info = environment.host.info
         if info.scores_groups:
             raise ConfigError(f"environment {info.name!r} scores all samples of a task together, and {no_groups}")
-
-
-def _planned(
-    request: RunRequest | None, model: Model | str | None, settings: dict[str, Any]
-) -> tuple[Plan, Model | None]:
-    """The plan of the merged settings, and the model if it is an object.
-
-    Raises:
-        ConfigError: a setting is invalid, or there is no model or agent to play.
-    """
-    base = {} if request is None else request.model_dump(exclude_unset=True)
-    given = model if isinstance(model, str) else None
-    if given is not None:
-        settings["model"] = given
-    engine = None if isinstance(model, str) else model
-    if engine is not None and not isinstance(cast(object, engine), Model):  # callers are seldom typed
-        raise ConfigError(
-            f"model = {engine!r} is no model: give a name, such as 'hosted_vllm/NAME', or an object with `name` and "
-            "`async generate(request)`, such as a TokenModel"
-        )
-    merged = build_request({**base, **settings}, "rollout_worker()")
-    if engine is None and merged.model is None and merged.agent is None:
-        raise ConfigError(
-            "rollout_worker(): no model plays, and rollouts of the reference solution are never learnt from; give a "
-            "model: its name, such as 'hosted_vllm/NAME', or an object (or an agent that needs none)"
-        )
-    return make_plan(merged, engine), engine
 
 
 def _cancel(live: LiveRun, rollout_id: str) -> None:
