@@ -14,7 +14,7 @@ from rollouthub.http.exchange import open_pool
 from rollouthub.trainers.pictures.prompt_pictures import PromptPictures
 from rollouthub.trainers.slime.group_hooks import flat, why_broken
 from rollouthub.trainers.slime.sample import SlimeSample, seeing_samples, task_of
-from rollouthub.trainers.slime.sglang_engine import SglangEngine, sampling_of
+from rollouthub.trainers.slime.slime_engine import SlimeEngine, sampling_of
 from rollouthub.trainers.stream import RolloutWorker, SampleRequest
 from rollouthub.trainers.workers.in_thread import THREAD_WORKERS, ThreadWorker
 from rollouthub.trainers.workers.worker_settings import TrainingSettings, read_settings
@@ -180,7 +180,7 @@ async def _worker(args: Any) -> AsyncGenerator[RolloutWorker]:
     async with open_pool() as pool:
         longest = getattr(args, "rollout_max_context_len", None)
         sees = _pictures(args)
-        engine = SglangEngine(url, pool, sees=sees is not None)
+        engine = SlimeEngine([url], pool, sees=sees is not None)
         model = settings.token_model("slime/policy", engine, tokenizer, longest, sees)
         async with settings.worker(_NAME, model, no_groups=None) as worker:
             logger.info("slime's rollouts are recorded in %s", worker.directory)

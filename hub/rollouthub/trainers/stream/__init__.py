@@ -10,6 +10,7 @@ from rollouthub.trainers.stream.open_stream import stream_rollouts
 from rollouthub.trainers.stream.open_worker import RolloutWorker, SampleRequest, rollout_worker
 from rollouthub.trainers.stream.rank_directory import rank_directory
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
+from rollouthub.trainers.stream.sglang_control import SglangControl
 from rollouthub.trainers.stream.stream_rules import SupplyRules
 from rollouthub.trainers.stream.stream_stats import SupplyStats
 from rollouthub.trainers.stream.supply import Supply
@@ -31,6 +32,7 @@ __all__ = [
     "RolloutGroup",
     "RolloutWorker",
     "SampleRequest",
+    "SglangControl",
     "Supply",
     "SupplyError",
     "SupplyRules",

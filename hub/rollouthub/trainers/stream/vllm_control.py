@@ -6,21 +6,15 @@ paused server queues new requests until it is resumed.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
-import anyio
-import msgspec
 from pydantic import JsonValue
-from yarl import URL
 
 from rollouthub.errors import SupplyError
-from rollouthub.http.exchange import open_pool
-from rollouthub.http.no_answer import NoAnswer
-from rollouthub.models.address import normal_base_url
+from rollouthub.trainers.stream.controlled_servers import ControlledServers
 from rollouthub.trainers.stream.generation_control import InFlight
 
 _MODES: Mapping[InFlight, str] = {"finish": "wait", "abort": "abort", "keep": "keep"}
-_NOT_FOUND = 404
 
 
 class VllmControl:
@@ -35,12 +29,8 @@ class VllmControl:
         Raises:
             ConfigError: a URL is invalid.
         """
-        given = (base_urls,) if isinstance(base_urls, str) else tuple(base_urls)
-        self._roots = tuple(normal_base_url(url).removesuffix("/v1") for url in given)
-        self._headers = {"Content-Type": "application/json"}
-        if api_key is not None:
-            self._headers["Authorization"] = f"Bearer {api_key}"
-        self._timeout_seconds = timeout_seconds
+        hint = "start vLLM with VLLM_SERVER_DEV_MODE=1"
+        self._servers = ControlledServers("vLLM", hint, base_urls, api_key, timeout_seconds)
 
     # --- what a supply asks -----------------------------------------------------------------------------------------
 
@@ -51,7 +41,7 @@ class VllmControl:
         Raises:
             SupplyError: a server did not pause.
         """
-        await self._send_all("pause", {"mode": _MODES[in_flight]})
+        await self._servers.send("pause", {"mode": _MODES[in_flight]})
 
     async def resume(self) -> None:
         """Generate again.
@@ -59,7 +49,7 @@ class VllmControl:
         Raises:
             SupplyError: a server did not resume.
         """
-        await self._send_all("resume")
+        await self._servers.send("resume")
 
     async def updated(self, version: int) -> None:
         """Clear the prefix cache of the old weights, and set the servers' weight version.
@@ -68,7 +58,7 @@ class VllmControl:
             SupplyError: a server refused.
         """
         await self.reset_prefix_cache()
-        await self._send_all("update_weight_version", body={"new_version": str(version)})
+        await self._servers.send("update_weight_version", body={"new_version": str(version)})
 
     # --- ways to bring weights in, for `update` -----------------------------------------------------------------------
 
@@ -91,7 +81,7 @@ class VllmControl:
             SupplyError: a server refused.
         """
         body = {"method": method, "args": list(args), "kwargs": dict(kwargs or {})}
-        return await self._send_all("collective_rpc", body=body)
+        return await self._servers.send("collective_rpc", body=body)
 
     async def transfer(
         self,
@@ -103,7 +93,7 @@ class VllmControl:
         Raises:
             SupplyError: a server refused.
         """
-        await self._send_all(step, body=dict(body or {}))
+        await self._servers.send(step, body=dict(body or {}))
 
     async def sleep(self, level: Literal[0, 1, 2] = 1) -> None:
         """Free the servers' accelerator memory for the trainer; vLLM must run with `--enable-sleep-mode`.
@@ -111,7 +101,7 @@ class VllmControl:
         Raises:
             SupplyError: a server refused.
         """
-        await self._send_all("sleep", {"level": str(level), "mode": "wait"})
+        await self._servers.send("sleep", {"level": str(level), "mode": "wait"})
 
     async def wake_up(self, *tags: str) -> None:
         """Take the accelerator memory back: all, or by tag `weights` first and `kv_cache` later.
@@ -119,7 +109,7 @@ class VllmControl:
         Raises:
             SupplyError: a server refused.
         """
-        await self._send_all("wake_up", [("tags", tag) for tag in tags])
+        await self._servers.send("wake_up", [("tags", tag) for tag in tags])
 
     async def reset_prefix_cache(self) -> None:
         """Clear the prefix cache; running requests recompute their prefixes.
@@ -127,8 +117,10 @@ class VllmControl:
         Raises:
             SupplyError: a server refused.
         """
-        answers = await self._send_all("reset_prefix_cache", {"reset_running_requests": "true"})
-        if refused := [root for root, answer in zip(self._roots, answers, strict=True) if answer != {"success": True}]:
+        answers = await self._servers.send("reset_prefix_cache", {"reset_running_requests": "true"})
+        if refused := [
+            root for root, answer in zip(self._servers.roots, answers, strict=True) if answer != {"success": True}
+        ]:
             raise SupplyError(f"vLLM at {', '.join(refused)} did not forget its prefixes; pause it first")
 
     async def are_paused(self) -> list[bool]:
@@ -137,7 +129,7 @@ class VllmControl:
         Raises:
             SupplyError: a server did not answer.
         """
-        answers = await self._send_all("is_paused", verb="GET")
+        answers = await self._servers.send("is_paused", verb="GET")
         return [isinstance(answer, dict) and answer.get("is_paused") is True for answer in answers]
 
     async def versions(self) -> list[str]:
@@ -146,41 +138,5 @@ class VllmControl:
         Raises:
             SupplyError: a server did not answer.
         """
-        answers = await self._send_all("weight_info", verb="GET")
+        answers = await self._servers.send("weight_info", verb="GET")
         return [str(answer.get("weight_version")) if isinstance(answer, dict) else "" for answer in answers]
-
-    # --- the wire -----------------------------------------------------------------------------------------------------
-
-    async def _send_all(
-        self,
-        route: str,
-        query: Mapping[str, str] | Sequence[tuple[str, str]] = (),
-        *,
-        body: Mapping[str, Any] | None = None,
-        verb: str = "POST",
-    ) -> list[JsonValue]:
-        """Call every server at once; problems are raised after all have answered."""
-        answers: list[JsonValue] = [None] * len(self._roots)
-        problems: list[str] = []
-
-        sent = b"" if body is None else msgspec.json.encode(body)
-
-        async def tell(place: int, root: str) -> None:
-            try:
-                url = URL(f"{root}/{route}").with_query(query or None)
-                answer = await pool.exchange(verb, url, sent, self._headers, seconds=self._timeout_seconds)
-                if answer.status == _NOT_FOUND:
-                    problems.append(f"{root} has no /{route}: start vLLM with VLLM_SERVER_DEV_MODE=1")
-                elif answer.status >= 400:
-                    problems.append(f"{root}/{route} answered {answer.words}")
-                elif answer.body:
-                    answers[place] = answer.json()
-            except (NoAnswer, ValueError) as error:
-                problems.append(f"{root}/{route}: {error}")
-
-        async with open_pool() as pool, anyio.create_task_group() as calls:
-            for place, root in enumerate(self._roots):
-                calls.start_soon(tell, place, root)
-        if problems:
-            raise SupplyError(f"could not steer vLLM: {'; '.join(problems)}")
-        return answers

@@ -1,0 +1,127 @@
+"""`SglangEngine`: SGLang servers as a token engine, by `/generate` with `input_ids`.
+
+Read in SGLang 0.5.23: `sglang/srt/managers/io_struct.py` (`GenerateReqInput`), `sglang/srt/utils/weight_versions.py`.
+"""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from hashlib import blake2b
+from typing import Any, cast
+
+import msgspec
+
+from rollouthub.errors import ModelError
+from rollouthub.generation import Sampling
+from rollouthub.http.exchange import HttpPool, open_pool
+from rollouthub.http.no_answer import NoAnswer
+from rollouthub.messages import data_url
+from rollouthub.models.address import normal_base_url
+from rollouthub.models.tokens.token_engine import Sampled
+
+ROUTING_HEADER = "X-SMG-Routing-Key"
+"""Request header by which SGLang's hashing router sends all calls of a session to the same server."""
+_ASK_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+@asynccontextmanager
+async def open_sglang_engine(
+    base_urls: str | Sequence[str], *, api_key: str | None = None, sees: bool = False
+) -> AsyncGenerator["SglangEngine"]:
+    """A token engine over SGLang servers of one model, or over its router; for a `TokenModel`.
+
+        async with open_sglang_engine("http://127.0.0.1:30000") as engine:
+            model = TokenModel("hosted_vllm/policy", engine, HfChatFormat(tokenizer))
+
+    Of several servers each session has one, whose prefix cache holds it. `sees` says whether the policy takes pictures.
+
+    Raises:
+        ConfigError: a URL is invalid.
+    """
+    given = (base_urls,) if isinstance(base_urls, str) else tuple(base_urls)
+    urls = [f"{normal_base_url(url).removesuffix('/v1')}/generate" for url in given]
+    headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+    async with open_pool(headers=headers) as pool:
+        yield SglangEngine(urls, pool, sees=sees)
+
+
+class SglangEngine:
+    """A `TokenEngine` over SGLang servers."""
+
+    def __init__(self, urls: Sequence[str], pool: HttpPool, *, sees: bool = False) -> None:
+        """`urls` are the addresses of `/generate`; `sees` says whether the policy takes pictures."""
+        self._urls, self._pool, self._sees = tuple(urls), pool, sees
+
+    async def sample(
+        self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str, media: Mapping[str, bytes]
+    ) -> Sampled:
+        """Sample an answer after a prompt of token ids.
+
+        Raises:
+            ModelError: the server failed, its answer is invalid, or the conversation shows pictures to a text-only
+            policy.
+        """
+        if media and not self._sees:
+            raise ModelError("the conversation shows pictures, and the policy has no processor", retryable=False)
+        body = {"input_ids": list(prompt_ids), "sampling_params": params_of(sampling), "return_logprob": True}
+        if media:
+            body["image_data"] = [data_url(raw) for raw in media.values()]
+        headers = {"Content-Type": "application/json", ROUTING_HEADER: session}
+        url = self._urls[int.from_bytes(blake2b(session.encode(), digest_size=8).digest()) % len(self._urls)]
+        try:
+            answer = await self._pool.exchange("POST", url, msgspec.json.encode(body), headers, seconds=None)
+            if answer.status == 200:
+                return sampled_of(answer.json(), url)
+        except NoAnswer as error:
+            raise ModelError(f"no answer from {url}: {error}") from error
+        except ValueError as error:
+            raise ModelError(f"{url} answered no JSON: {error}") from error
+        again = answer.status in _ASK_AGAIN
+        raise ModelError(f"{url} answered {answer.words}", status=answer.status, retryable=again)
+
+
+def params_of(sampling: Sampling) -> dict[str, Any]:
+    """The hub's sampling settings as SGLang's parameters; `extra` holds further ones."""
+    named = {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_new_tokens": sampling.max_tokens,
+        "stop": list(sampling.stop) if sampling.stop else None,
+        "sampling_seed": sampling.seed,
+    }
+    return {**sampling.extra, **{name: value for name, value in named.items() if value is not None}}
+
+
+def sampled_of(answer: object, origin: str) -> Sampled:
+    """The sampled tokens and log-probabilities in an answer of `/generate`, with a version for each token where weights
+    changed in mid-answer.
+
+    Raises:
+        ModelError: the answer lacks the tokens that `return_logprob` requests.
+    """
+    try:
+        meta = cast(Any, answer)["meta_info"]
+        reason = str(meta["finish_reason"]["type"])
+        given = meta.get("output_token_logprobs") if reason == "abort" else meta["output_token_logprobs"]
+        pairs = [(float(pair[0]), int(pair[1])) for pair in given or ()]
+        spans = [(str(each["version"]), int(each["end"])) for each in meta.get("weight_versions") or ()]
+        version = meta.get("weight_version")
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise ModelError(f"{origin} gave no tokens with log-probabilities: {error!r}", retryable=False) from error
+    ids, logprobs = [token for _, token in pairs], [logprob for logprob, _ in pairs]
+    return Sampled(ids, logprobs, reason, _versions(spans, len(ids)) if len(spans) > 1 else _number(version))
+
+
+def _versions(spans: Sequence[tuple[str, int]], count: int) -> list[int] | None:
+    """A version for each token; None if one is no number, or they do not cover all tokens."""
+    found: list[int] = []
+    for version, end in spans:
+        number = _number(version)
+        if number is None or not len(found) <= end <= count:
+            return None
+        found += [number] * (end - len(found))
+    return found if len(found) == count else None
+
+
+def _number(version: object) -> int | None:
+    text = "" if version is None else str(version)
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 11 else None
