@@ -1,14 +1,18 @@
 """`TableConfig`: the settings of environments whose tasks are the rows of a data set."""
 
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 from rollouthub import BadRow, EnvironmentConfig, Public, Secret, Task
-from rollouthub.authoring.rows import PinnedData, Row, RowSource
+from rollouthub.authoring.rows import ID_COLUMNS, PinnedData, Row, RowSource
 from rollouthub.errors import ConfigError, DataError
 
 
 class TableConfig(EnvironmentConfig):
     """The data set, and the names of its columns for ids and splits."""
+
+    id_columns: ClassVar[tuple[str, ...]] = ID_COLUMNS
+    """Columns that may hold a task's id, if none is named."""
 
     data: str | PinnedData | None = None
     """A .jsonl, .json or .parquet file (.gz too), a folder with a file per split, or `hf:NAME[:CONFIG]`. Required.
@@ -29,7 +33,9 @@ class TableConfig(EnvironmentConfig):
                 "no data: name a file or a folder with `--set data=PATH`, or a Hugging Face data set with "
                 "`--set data=hf:NAME`"
             )
-        return RowSource(self.data, id_column=self.id_column, split_column=self.split_column)
+        return RowSource(
+            self.data, id_column=self.id_column, split_column=self.split_column, id_columns=self.id_columns
+        )
 
     def tasks(
         self, split: str, make: Callable[[str, Row], Task[Public, Secret]]

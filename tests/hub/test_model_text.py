@@ -304,6 +304,7 @@ WITH_PATTERNS = {
     "mcp_servers/rollouthub_servers/swe/agent_changes.py": "swe.crossing",
     "mcp_servers/rollouthub_servers/swe/junit_report.py": "swe.passed_tests, swe.sympy_passed",
     "mcp_servers/rollouthub_servers/swe/published_data_sets.py": _AUTHORS,
+    "mcp_servers/rollouthub_servers/swe/row_formats.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/swe/swe_row.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/terminal/entry_points.py": "a name of a folder in a task's image",
     "mcp_servers/rollouthub_servers/terminal/git_programs.py": "terminal.are_plain",

@@ -11,7 +11,7 @@ _TEST = re.compile(r"(?:^|/)(?:tests?|testing)(?:/|$)|(?:^|/)test_[^/]*$|_tests?
 _SETTINGS = frozenset({"pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", ".pytest.ini", "noxfile.py"})
 _RUNNER = frozenset({"pytest", "_pytest", "pluggy", "iniconfig"})
 """Modules that, in the repository's own folder, would be imported in place of the installed ones."""
-_LEFTOVERS = frozenset({".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".tox", "node_modules"})
+_LEFTOVERS = frozenset({".git", ".venv", "__pycache__", ".pytest_cache", ".mypy_cache", ".tox", "node_modules"})
 
 _AT_ONCE = 200
 """Most paths in one command, whose length is limited."""
@@ -22,8 +22,8 @@ def crossing(
 ) -> tuple[list[str], list[str]]:
     """The changed paths copied to the grading container (absolute), and those held back (below the repository).
 
-    `hidden` paths come with the tests; `expected` paths are changed by the known solution, and are copied even if they
-    are settings.
+    `hidden` paths, files and folders, come with the tests; `expected` paths are changed by the known solution, and are
+    copied even if they are settings.
     """
     own = {_top(path) for path in expected if path}
     kept: list[str] = []
@@ -36,7 +36,8 @@ def crossing(
             continue
         is_settings = PurePosixPath(below).name in _SETTINGS and below not in expected
         is_runner = _top(below) in _RUNNER - own
-        if below in hidden or _TEST.search(below) or is_settings or is_runner or is_suspect(path):
+        is_hidden = any(str(place) in hidden for place in (below, *PurePosixPath(below).parents))
+        if is_hidden or _TEST.search(below) or is_settings or is_runner or is_suspect(path):
             held.append(below)
         else:
             kept.append(path)

@@ -9,6 +9,8 @@ MOST_ELEMENTS = 300_000
 """Most XML elements of a report that is read."""
 _PIECE = 64 * 2**10
 _CASE = "testcase"
+_OUTCOMES = ("", "PASSED", "ERROR", "FAILED")
+"""How a test may end, the worst last."""
 _TEST_LINE = re.compile(r"^[ \t]*+(test_\S*+)[ \t](?:.{0,1000}?[ \t])??(ok|[EF])[ \t\r]*+$", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})")
 
@@ -35,6 +37,27 @@ def passed_tests(report: bytes) -> tuple[frozenset[str], frozenset[str]]:
     except (ElementTree.ParseError, ValueError, LookupError):  # of its XML, of its encoding
         return frozenset(), frozenset()
     return frozenset(good - bad - expected), frozenset(expected - bad)
+
+
+def outcomes_of(report: bytes) -> dict[str, str]:
+    """How each test ended (`PASSED`, `FAILED`, `ERROR`) by its name without its module, as in R2E-Gym's lists.
+
+    Of several tests of one name, the worst counts. Skipped ones are left out, and so are those that failed as expected.
+    A module that cannot be loaded is an error without a name. Empty if the report is unreadable.
+    """
+    found: dict[str, str] = {}
+    try:
+        for case in _cases(report):
+            if case.find("skipped") is not None:
+                continue
+            place, name = case.get("classname", ""), case.get("name", "")
+            classes = place.split(".")[2:]  # below the folder and the module of the tests
+            full = decoded(".".join([*classes, name])).replace("::", ".").split(" - ")[0] if place else ""
+            ended = "FAILED" if case.find("failure") is not None else "ERROR" if case.find("error") is not None else ""
+            found[full] = max(found.get(full, ""), ended or "PASSED", key=_OUTCOMES.index)
+    except (ElementTree.ParseError, ValueError, LookupError):
+        return {}
+    return found
 
 
 def _cases(report: bytes) -> Iterator[ElementTree.Element]:

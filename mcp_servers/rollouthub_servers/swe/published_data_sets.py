@@ -1,15 +1,16 @@
 """Facts on published data sets: the image of a row, and how its repository's tests are run.
 
-Taken from the SWE-bench package (MIT, https://github.com/SWE-bench/SWE-bench) and from SWE-Gym's fork of it: the names
-of images, the conda environment in them, and a command for each repository.
+Taken from the SWE-bench package (MIT, https://github.com/SWE-bench/SWE-bench) and from SWE-Gym's fork of it, and from
+SWE-smith (MIT) and R2E-Gym: the names of images, the environment in them, and a command for each repository.
 """
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Runner = Literal["pytest", "plain", "django", "sympy"]
+Runner = Literal["pytest", "plain", "django", "sympy", "outcomes"]
 """How tests are named, run and reported."""
 
 CONDA = "/opt/miniconda3"
@@ -20,6 +21,16 @@ VARIABLES = {
     "CONDA_PREFIX": f"{CONDA}/envs/testbed",
 }
 """The variables that activating the conda environment sets, for the agent's commands."""
+_USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+R2E_VARIABLES = {
+    "PATH": f"/testbed/.venv/bin:/root/.venv/bin:/root/.local/bin:/root/.cargo/bin:{_USUAL}",
+    "VIRTUAL_ENV": "/testbed/.venv",
+}
+"""The variables of R2E-Gym's virtual environment."""
+REBENCH_VARIABLES = {
+    "PATH": f"{CONDA}/envs/testbed/bin:{CONDA}/bin:/opt/conda/envs/testbed/bin:/opt/conda/bin:{_USUAL}"
+}
+"""The variables of the second edition of SWE-rebench, whose images keep Python in different places."""
 _LOCALE = "export LANG=en_US.UTF-8 LC_ALL=en_US.UTF-8 LANGUAGE=en_US:en PYTHONIOENCODING=utf8"
 _MAKE_LOCALE = f"sed -i '/en_US.UTF-8/s/^# //g' /etc/locale.gen && locale-gen\n{_LOCALE}"
 _DJANGO = "./tests/runtests.py --verbosity 2 --settings=test_sqlite --parallel 1"
@@ -70,6 +81,14 @@ _SWE_GYM: Mapping[str, str] = {
     "pydantic/pydantic": "pytest -rA --tb=short -vv -o console_output_style=classic --no-header",
     "python/mypy": "pytest -n0 -rA",
 }
+_SMITH = "pytest --disable-warnings --color=no --tb=no --verbose"
+_SWE_SMITH: Mapping[str, str] = {
+    "jax-ml/jax": f"{_SMITH} -n auto",
+    "mido/mido": f"{_SMITH} -rs -c /dev/null",
+    "paramiko/paramiko": "pytest -rA --color=no --disable-warnings",
+    "pydantic/pydantic": f"/root/.local/bin/uv run {_SMITH}",
+    "python/mypy": "pytest --color=no -rA",
+}
 
 
 def published(repository: str, instance_id: str, version: str, test_patch: str) -> Published | None:
@@ -90,6 +109,22 @@ def published(repository: str, instance_id: str, version: str, test_patch: str) 
             command += f" -k '{' or '.join(dict.fromkeys(cases))}'"
         return Published(image, command, prelude=prelude)
     return None
+
+
+def smith_command(repository: str) -> str:
+    """How to run the tests of a repository of SWE-smith, which it names `OWNER__NAME.COMMIT`."""
+    return _SWE_SMITH.get(repository.partition(".")[0].replace("__", "/", 1), _SMITH)
+
+
+def smith_image(name: str) -> str:
+    """An image of SWE-smith, which older rows name without its namespace."""
+    name = name.replace("__", "_1776_")
+    return name if "/" in name else f"jyangballin/{name}"
+
+
+def exports(variables: Mapping[str, str]) -> str:
+    """Shell code that sets variables."""
+    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in variables.items())
 
 
 def test_paths(test_patch: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from anyio import to_thread
 
 from rollouthub.event_loop import is_crowded
 from rollouthub.sandbox import MIB, Finished, Sandbox, SandboxFileError
-from rollouthub_servers.swe.junit_report import files_of, in_report, passed_tests, sympy_passed
+from rollouthub_servers.swe.junit_report import files_of, in_report, outcomes_of, passed_tests, sympy_passed
 from rollouthub_servers.swe.swe_row import SweSecret
 from rollouthub_servers.terminal.tests_output import SHOWN, shown
 
@@ -54,6 +54,8 @@ class TestRun:
                 return await self._sympy()
             case "plain":
                 return await self._plain()
+            case "outcomes":
+                return await self._outcomes()
 
     async def _run(self, command: str) -> Finished:
         shell, prelude = ("bash", f"{self._secret.prelude}\n") if self._secret.prelude else ("/bin/sh", "")
@@ -85,10 +87,7 @@ class TestRun:
     async def _pytest(self) -> tuple[frozenset[str], str]:
         """Run the files of all tests with pytest, and read its JUnit report."""
         files = " ".join(shlex.quote(file) for file in files_of(self._tests))
-        options = f"-p no:cacheprovider --junitxml={self._folder}/report.xml"
-        report, finished = await self._reported(f"{self._secret.test_command} {options} {files}", "report.xml")
-        if finished.exit_status in (3, 4):
-            raise NotRun(f"pytest ended with {finished.exit_status}: {self._shown(finished)}")
+        report, finished = await self._junit(f"{self._secret.test_command} {self._options} {files}")
         if report is None:
             return frozenset(), self._unreported(finished)
         good, expected = await to_thread.run_sync(passed_tests, report)
@@ -96,6 +95,32 @@ class TestRun:
         passed = {test for test in self._secret.fail_to_pass if in_report(test) in good}
         passed |= {test for test in self._secret.pass_to_pass if in_report(test) in kept}
         return frozenset(passed), self._shown(finished)
+
+    async def _outcomes(self) -> tuple[frozenset[str], str]:
+        """Run the tests with the image's own program for them; those count that end as they must.
+
+        None counts if another test fails, as in R2E-Gym.
+        """
+        options = shlex.quote(self._options)
+        report, finished = await self._junit(f"export PYTEST_ADDOPTS={options} && {self._secret.test_command}")
+        if report is None:
+            return frozenset(), self._unreported(finished)
+        found, wanted = await to_thread.run_sync(outcomes_of, report), self._secret.outcomes
+        others = [test for test, outcome in found.items() if test not in wanted and outcome != "PASSED"]
+        if others:
+            return frozenset(), f"failed besides: {', '.join(others)}\n{self._shown(finished)}"
+        return frozenset(test for test, outcome in wanted.items() if found.get(test) == outcome), self._shown(finished)
+
+    @property
+    def _options(self) -> str:
+        return f"-p no:cacheprovider --junitxml={self._folder}/report.xml"
+
+    async def _junit(self, command: str) -> tuple[bytes | None, Finished]:
+        """Run a command that has pytest write its JUnit report."""
+        report, finished = await self._reported(command, "report.xml")
+        if finished.exit_status in (3, 4):
+            raise NotRun(f"pytest ended with {finished.exit_status}: {self._shown(finished)}")
+        return report, finished
 
     async def _django(self) -> tuple[frozenset[str], str]:
         """Run the tests under the recorder, since Django's runner mixes its output with that of the tests."""

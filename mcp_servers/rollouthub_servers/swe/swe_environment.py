@@ -29,8 +29,8 @@ from rollouthub.messages import assistant
 from rollouthub.sandbox import MIB, CommandNotStarted, File, Sandbox, SandboxFileError, SandboxSpec, folders_above
 from rollouthub.score import UNKEEPABLE, CollectedArtifacts, KeptArtifact
 from rollouthub_servers.swe.agent_changes import bring, crossing
+from rollouthub_servers.swe.agent_image import agent_image
 from rollouthub_servers.swe.final_diff import DIFF, difference
-from rollouthub_servers.swe.published_data_sets import VARIABLES
 from rollouthub_servers.swe.runners import NotRun, TestRun
 from rollouthub_servers.swe.swe_row import SweConfig, SweSecret, make_task, patched, spec_of
 from rollouthub_servers.terminal.image_baseline import untouched
@@ -40,7 +40,8 @@ from rollouthub_servers.terminal.workbench import Workbench
 
 logger = logging.getLogger(__name__)
 
-_APPLY = "git apply --whitespace=nowarn {file} 2>&1 || patch -p1 --batch < {file}"
+_APPLY = "git apply {reverse}--whitespace=nowarn {file} 2>&1 || patch {reverse}-p1 --batch < {file}"
+_PATCH = "/tmp/swe.patch"
 MOST_CHANGED = 50_000
 """Most paths that an agent may change, since each is examined and copied."""
 _NOT_RUN = (NotRun, SandboxOverrun, SandboxFileError, CommandNotStarted)
@@ -89,13 +90,17 @@ class Swe(Workbench[SweConfig]):
         return secret
 
     def sandbox_spec(self) -> SandboxSpec:
-        """The container of the task's repository."""
-        return spec_of(self._secret, self.config)
+        """The container of the task's repository, without what its image has of tests and answers."""
+        return spec_of(self._secret, self.config, agent_image(self._secret))
+
+    @property
+    def _grading_spec(self) -> SandboxSpec:
+        return spec_of(self._secret, self.config, self._secret.image)
 
     @property
     def agent_environment(self) -> dict[str, str]:
-        """In a published image, the variables of the repository's conda environment."""
-        return VARIABLES if self._secret.is_published else {}
+        """In a published image, the variables of the repository's environment."""
+        return dict(self._secret.variables)
 
     def _run_of(self, fresh: Sandbox) -> TestRun:
         return TestRun(self._secret, fresh, self.config.test_seconds)
@@ -110,7 +115,7 @@ class Swe(Workbench[SweConfig]):
         if not secret.patch:
             return ()
         data = base64.encodebytes(secret.patch.encode()).decode()
-        apply = _APPLY.format(file="$file")
+        apply = _apply("$file", is_reversed=secret.is_reversed)
         command = (
             f"cd {shlex.quote(secret.repository)}; file=$(mktemp); base64 -d > $file <<'END'\n{data}END\n"
             f"{apply}\nstatus=$?; rm -f $file; exit $status"
@@ -224,7 +229,7 @@ class Swe(Workbench[SweConfig]):
         return frozenset(), f"the changes keep the tests from being run: {why}"
 
     async def _run_with(self, kept: Sequence[File], removed: Sequence[str]) -> tuple[frozenset[str], str]:
-        async with self.open_sandbox(self.sandbox_spec()) as fresh:
+        async with self.open_sandbox(self._grading_spec) as fresh:
             tests = await self._place_tests(fresh)
             await bring(fresh, kept, removed)
             await fresh.place(tests, "/")  # again, where a folder above them was changed
@@ -236,7 +241,7 @@ class Swe(Workbench[SweConfig]):
         Raises:
             VerifierError: they do not run, so the agent is not to blame.
         """
-        secret, spec = self._secret, self.sandbox_spec()
+        secret, spec = self._secret, self._grading_spec
         asked = f"{vars(secret)}|{self.config.test_seconds}|{spec.model_dump_json()}"
         known = untouched(hashlib.sha256(asked.encode()).hexdigest())
         async with known.lock:
@@ -246,8 +251,7 @@ class Swe(Workbench[SweConfig]):
                 async with self.open_sandbox(spec) as fresh:
                     await self._place_tests(fresh)
                     if secret.patch:
-                        await fresh.write_file("/tmp/known.patch", secret.patch.encode())
-                        await fresh.exec(_APPLY.format(file="/tmp/known.patch"), cwd=secret.repository)
+                        await self._patch(fresh, secret.patch, is_reversed=secret.is_reversed)
                     await self._run_of(fresh).results()
             except _NOT_RUN as error:
                 # Without a known solution, the code that is to be mended may be what hangs.
@@ -256,16 +260,29 @@ class Swe(Workbench[SweConfig]):
             known.is_tried = True
 
     async def _place_tests(self, fresh: Sandbox) -> list[File]:
-        """Put the tests into a fresh sandbox; returns their files."""
+        """Put the bug and the tests into a fresh sandbox; returns the tests' files."""
         secret = self._secret
         files = [File(path, text.encode()) for path, text in secret.test_files.items()]
         await fresh.place(files, secret.repository)
-        if secret.test_patch:
-            await fresh.write_file("/tmp/tests.patch", secret.test_patch.encode())
-            finished = await fresh.exec(_APPLY.format(file="/tmp/tests.patch"), cwd=secret.repository)
-            if finished.exit_status != 0:
-                raise VerifierError(f"the patch with the tests does not apply: {finished.stdout.text}", retryable=False)
+        if name := secret.tests_folder:
+            command = f"if [ -d /{name} ]; then rm -rf {name} && mv /{name} {name}; fi"
+            await fresh.exec(["/bin/sh", "-c", command], cwd=secret.repository)
+        for patch, what in ((secret.bug, "with the bug"), (secret.test_patch, "with the tests")):
+            said = await self._patch(fresh, patch) if patch else None
+            if said is not None:
+                raise VerifierError(f"the patch {what} does not apply: {said}", retryable=False)
         return await fresh.collect([f"{secret.repository}/{path}" for path in sorted(secret.hidden)])
+
+    async def _patch(self, fresh: Sandbox, patch: str, *, is_reversed: bool = False) -> str | None:
+        """Apply a patch in the repository; why it does not apply, or None."""
+        await fresh.write_file(_PATCH, patch.encode())
+        finished = await fresh.exec(_apply(_PATCH, is_reversed=is_reversed), cwd=self._secret.repository)
+        return None if finished.exit_status == 0 else finished.stdout.text
+
+
+def _apply(file: str, *, is_reversed: bool = False) -> str:
+    """Shell code that applies a patch, or takes it back."""
+    return _APPLY.format(file=file, reverse="-R " if is_reversed else "")
 
 
 def _share(tests: Sequence[str], passed: frozenset[str]) -> float:

@@ -11,21 +11,10 @@ from rollouthub.errors import DataError
 from rollouthub_servers.swe import Swe, SweConfig
 from rollouthub_servers.swe.junit_report import in_report, passed_tests, sympy_passed
 from rollouthub_servers.swe.swe_row import SweSecret, make_task
-from tests.mcp_servers.conftest import PUBLISHED, PYTHON, one_at_a_time
-from tests.mcp_servers.containers import STAND_INS, Open
+from tests.mcp_servers.containers import Open
+from tests.mcp_servers.swe.conftest import PATCH, new_file
 
 DJANGO = ["test_triangle (shapes_tests.tests.AreaTests.test_triangle)", "Squares have four equal sides."]
-
-
-def test_patch(path: str, text: str) -> str:
-    """A patch that makes a file of tests, as git writes it."""
-    lines = text.splitlines()
-    added = "".join(f"+{line}\n" for line in lines)
-    head = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
-    return f"{head}@@ -0,0 +1,{len(lines)} @@\n{added}"
-
-
-test_patch.__test__ = False  # pyright: ignore[reportFunctionMemberAccess]  # pytest takes it for a test
 
 
 def swe_bench(repo: str, number: int = 1, **changes: Any) -> dict[str, Any]:
@@ -35,7 +24,7 @@ def swe_bench(repo: str, number: int = 1, **changes: Any) -> dict[str, Any]:
         "instance_id": f"{repo.replace('/', '__')}-{number}",
         "base_commit": "0" * 40,
         "patch": "--- a/shapes/areas.py\n+++ b/shapes/areas.py\n@@ -1 +1 @@\n-1\n+2\n",
-        "test_patch": test_patch("tests/shapes_tests/tests.py", "pass"),
+        "test_patch": new_file("tests/shapes_tests/tests.py", "pass"),
         "problem_statement": "The area of a triangle is twice as large as it should be.",
         "hints_text": "",
         "created_at": "2019-01-01T00:00:00Z",
@@ -81,7 +70,7 @@ def test_facts_of_a_version_or_a_repository_hold() -> None:
     assert "locale-gen" in secret_of(swe_bench("django/django", version="3.2")).prelude
     assert "LANG" not in secret_of(swe_bench("django/django", version="4.2")).prelude
     assert "PYTHONPATH" in secret_of(swe_bench("conan-io/conan")).prelude
-    cases = test_patch("test-data/unit/check-a.test", "[case testOne]\n[case testTwo]\n")
+    cases = new_file("test-data/unit/check-a.test", "[case testOne]\n[case testTwo]\n")
     assert "-k 'testOne or testTwo'" in secret_of(swe_bench("python/mypy", test_patch=cases)).test_command
 
 
@@ -114,41 +103,6 @@ def test_reports_are_read_as_published_lists_name_tests() -> None:
 
 # --- in containers ------------------------------------------------------------------------------------------------
 
-ACTIVATE = """\
-# Stands in for conda's.
-conda() { export CONDA_DEFAULT_ENV=$2 PATH=/opt/miniconda3/envs/$2/bin:$PATH; }
-"""
-RUNTESTS = """\
-import sys, unittest
-sys.path[:0] = [".", "tests"]
-assert sys.argv[1:5] == ["--verbosity", "2", "--settings=test_sqlite", "--parallel"], sys.argv
-result = unittest.TextTestRunner(verbosity=2).run(unittest.defaultTestLoader.loadTestsFromNames(sys.argv[6:]))
-sys.exit(not result.wasSuccessful())
-"""
-BIN_TEST = """\
-#!/usr/bin/env python
-import runpy, sys
-sys.path.insert(0, ".")
-assert sys.argv[1:3] == ["-C", "--verbose"], sys.argv
-for path in sys.argv[3:]:
-    for name, test in runpy.run_path(path).items():
-        if name.startswith("test_"):
-            try:
-                test(); print(name, "ok")
-            except AssertionError:
-                print(name, "F")
-"""
-DOCKERFILE = f"""\
-FROM {PYTHON}
-WORKDIR /testbed
-COPY . /testbed
-RUN mkdir -p /opt/miniconda3/bin /opt/miniconda3/envs/testbed/bin && mv activate /opt/miniconda3/bin \\
- && ln -s $(command -v python3) /opt/miniconda3/envs/testbed/bin/python \\
- && mv $(command -v pytest) /opt/miniconda3/envs/testbed/bin/ \\
- && echo /testbed > $(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/testbed.pth \\
- && rm /usr/bin/python Dockerfile && chmod +x bin/test \\
- && git init -q && git add -A && git -c user.name=a -c user.email=a@b.c commit -qm start
-"""
 UNITTESTS = """\
 import unittest
 from shapes.areas import square, triangle
@@ -167,34 +121,6 @@ def test_triangle():
 def test_square():
     assert square(3) == 9
 """
-PATCH = """\
---- a/shapes/areas.py
-+++ b/shapes/areas.py
-@@ -5,2 +5,2 @@
- def triangle(base, height):
--    return base * height
-+    return base * height / 2
-"""
-
-
-@pytest.fixture(scope="session")
-def published_image(images: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What stands in for every published image: a conda environment of that name, and runners called as theirs."""
-    import docker  # an extra, which `images` looks for
-
-    folder = tmp_path_factory.mktemp("published")
-    repository = STAND_INS / "repository"
-    files = {str(path.relative_to(repository)): path.read_text() for path in repository.glob("*/*.py")}
-    files |= {"activate": ACTIVATE, "tests/runtests.py": RUNTESTS, "bin/test": BIN_TEST, "Dockerfile": DOCKERFILE}
-    files |= {"tests/shapes_tests/__init__.py": ""}
-    for path, text in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-    client: Any = docker.from_env()
-    with one_at_a_time("build"):
-        client.images.build(path=str(folder), tag=PUBLISHED, rm=True)
-    client.close()
-    return PUBLISHED
 
 
 @pytest.mark.parametrize(
@@ -210,7 +136,7 @@ async def test_a_published_row_is_solved_by_its_patch_and_by_nothing_else(
     play: Open, published_image: str, tmp_path: Path, repo: str, path: str, text: str, names: list[str]
 ) -> None:
     python = "import sys; print(sys.version_info[:2])"
-    row = swe_bench(repo, version="4.2", patch=PATCH, test_patch=test_patch(path, text))
+    row = swe_bench(repo, version="4.2", patch=PATCH, test_patch=new_file(path, text))
     row |= {"FAIL_TO_PASS": json.dumps(names[:1]), "PASS_TO_PASS": json.dumps(names[1:])}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
     config = SweConfig(data=str(tmp_path / "rows.jsonl"))

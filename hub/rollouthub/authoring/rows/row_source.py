@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,18 @@ class RowSource:
     """
 
     def __init__(
-        self, data: str | PinnedData, *, id_column: str | None = None, split_column: str | None = None
+        self,
+        data: str | PinnedData,
+        *,
+        id_column: str | None = None,
+        split_column: str | None = None,
+        id_columns: Sequence[str] = ID_COLUMNS,
     ) -> None:
+        """`id_columns` are those of which the first that a row has holds its id, if no `id_column` is named."""
         self._data = data
         self._id_column = id_column
         self._split_column = split_column
+        self._id_columns = id_columns
 
     def splits(self) -> tuple[str, ...]:
         """The splits, the default one first.
@@ -130,7 +137,7 @@ class RowSource:
             if task_id is None:
                 raise row.error(f"column {self._id_column!r} holds no id, but {row.values[self._id_column]!r}")
             return task_id
-        return next((text for name in ID_COLUMNS if (text := _as_id(row.values.get(name))) is not None), None)
+        return next((text for name in self._id_columns if (text := _as_id(row.values.get(name))) is not None), None)
 
 
 def _as_id(value: Any) -> str | None:
