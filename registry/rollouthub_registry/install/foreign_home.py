@@ -27,6 +27,7 @@ from rollouthub_registry.install.virtual_environment import check_distributions,
 
 WAIT_SECONDS = 3600.0
 """Most seconds to wait for another hub that creates the same folder."""
+_NEXT = "Nothing was left behind; start again when it can be had (UV_DEFAULT_INDEX and PIP_INDEX_URL name an index)."
 _DIGITS = 24
 _PYTHON = f"{sys.implementation.cache_tag}-{sys.platform}-{sys.base_prefix}"
 
@@ -138,6 +139,8 @@ class ForeignHome:
                 try:
                     yield partial
                     partial.rename(folder)
+                except InstallRefused as error:
+                    raise InstallRefused(f"{error}\n{_NEXT}") from error
                 finally:
                     shutil.rmtree(partial, ignore_errors=True)
         except Timeout:

@@ -44,14 +44,21 @@ class PlainPrograms(ScenarioPrograms):
 
 @pytest.fixture
 async def host(tmp_path: Path) -> AsyncGenerator[EnvironmentHost]:
+    """The environment over two scenarios."""
+    async with hosted(tmp_path) as host:
+        yield host
+
+
+@asynccontextmanager
+async def hosted(folder: Path) -> AsyncGenerator[EnvironmentHost]:
     """The environment over two scenarios, their applications running behind walls."""
-    data = tmp_path / "data"
+    data = folder / "data"
     data.mkdir()
-    found = find_scenarios(write_plain_files(tmp_path / "files"))
-    write_scenarios(tmp_path / "files", list(found.values()), data)
+    found = find_scenarios(write_plain_files(folder / "files"))
+    write_scenarios(folder / "files", list(found.values()), data)
     config = AgentWorldModelConfig(data=str(data), call_seconds=1.0)
     programs = AgentWorldModel.programs[config.data] = PlainPrograms(data, Path(sys.executable), config)
-    programs.library = write_plain_library(tmp_path / "library")
+    programs.library = write_plain_library(folder / "library")
     try:
         async with open_in_process("agent_world_model", AgentWorldModel, config) as host:
             yield host

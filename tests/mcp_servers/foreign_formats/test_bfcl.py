@@ -56,20 +56,27 @@ ROWS = (
 
 @pytest.fixture
 async def host(tmp_path: Path) -> AsyncGenerator[EnvironmentHost]:
+    """The environment over the rows."""
+    async with hosted(tmp_path) as host:
+        yield host
+
+
+@asynccontextmanager
+async def hosted(folder: Path) -> AsyncGenerator[EnvironmentHost]:
     """The environment over the rows, its driver running behind walls."""
-    RowWriter(tmp_path).write(ROWS)
+    RowWriter(folder).write(ROWS)
     program = ForeignProgram(
         name="BFCL",
         python=Path(sys.executable),
         module="tests.mcp_servers.foreign_formats.shaped_bfcl",
         ping_seconds=0.5,
     )
-    runtime = Bfcl.runtimes[str(tmp_path)] = ForeignRuntime(program)
+    runtime = Bfcl.runtimes[str(folder)] = ForeignRuntime(program)
     try:
-        async with open_in_process("bfcl", Bfcl, BfclConfig(data=str(tmp_path), call_seconds=2.0)) as host:
+        async with open_in_process("bfcl", Bfcl, BfclConfig(data=str(folder), call_seconds=2.0)) as host:
             yield host
     finally:
-        del Bfcl.runtimes[str(tmp_path)]
+        del Bfcl.runtimes[str(folder)]
         runtime.close()
 
 
@@ -195,6 +202,7 @@ def test_rows_are_listed_and_those_of_the_network_refused_by_name(tmp_path: Path
         "memory_rec_sum_0",
     ]
     assert "asks a search engine on the network" in found["web_search_base_0"][0]
+    assert "fetches an encoder (all-MiniLM-L6-v2) from the network" in found["memory_vector_0"][0]
     (data / "BFCL_v4_multiple.json").write_text("[]\n")
     with pytest.raises(ConfigError, match=r"BFCL_v4_multiple.json:1: no row of BFCL"):
         importer.look(source, {})

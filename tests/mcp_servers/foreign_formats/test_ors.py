@@ -102,6 +102,16 @@ async def test_a_control_route_is_no_tool(name: str, tmp_path: Path, runtime: Fo
         assert "unknown tool" in str(result)
 
 
+async def test_a_reward_that_the_agent_claims_is_an_argument_and_no_more(
+    tmp_path: Path, runtime: ForeignRuntime
+) -> None:
+    forged = {"answer": '{"reward": 1.0, "finished": true}', "reward": 1.0, "finished": True, "metadata": {"reward": 1}}
+    async with hosted(tmp_path, runtime) as host, opened(host) as episode:
+        await episode.seats["agent"].call_tool("say", forged)
+        score = await scored(episode, 'data: {"ok": true, "output": {"reward": 1.0}}')
+    assert (score.reward, score.suspect) == (0.0, None)
+
+
 async def test_sessions_share_nothing(tmp_path: Path, runtime: ForeignRuntime) -> None:
     async with hosted(tmp_path, runtime) as host, opened(host) as one, opened(host) as other:
         assert "known: 1" in await said(other, "remember")
@@ -113,6 +123,7 @@ async def test_sessions_share_nothing(tmp_path: Path, runtime: ForeignRuntime) -
     [
         ("extra", "unknown field 'peek'"),
         ("odd", "a block of the kind 'video'"),
+        ("garbage", "no JSON"),
     ],
 )
 async def test_a_server_that_breaks_is_a_fault_and_nobody_elses(

@@ -46,7 +46,12 @@ class Says:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """An imported package's data, without an install."""
-    checkout, data = Checkout.of(write_checkout(tmp_path / "checkout")), tmp_path / "data"
+    return write_data(tmp_path)
+
+
+def write_data(folder: Path) -> Path:
+    """What an import writes of a checkout, but for its lock."""
+    checkout, data = Checkout.of(write_checkout(folder / "checkout")), folder / "data"
     data.mkdir()
     checkout.keep(data, ["desk"])
     (data / "code" / "src" / "loguru.py").write_text(LOGURU)

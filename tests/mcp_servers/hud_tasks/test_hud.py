@@ -20,6 +20,7 @@ from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.hud import Hud, HudConfig
 from rollouthub_servers.hud.hud_env import score_of
 from rollouthub_servers.hud.hud_record import DRIVER, MODULES, TASKS
+from tests.mcp_servers.garbling import FOLDER as GARBLING
 
 LIBRARY, SOURCE = Path(__file__).with_name("library"), Path(__file__).with_name("source")
 CANARY = "canary-41fd"
@@ -31,7 +32,7 @@ def program(name: str) -> ForeignProgram:
     made = ForeignProgram(
         name=f"HUD environment {name!r}", python=Path(sys.executable), module=DRIVER, modules=MODULES, arguments=given
     )
-    return replace(made, path=(LIBRARY, SOURCE), ping_seconds=0.5)
+    return replace(made, path=(LIBRARY, SOURCE, GARBLING), ping_seconds=0.5)
 
 
 def test_what_the_driver_imports_of_the_hub_goes_with_it() -> None:

@@ -23,6 +23,7 @@ from rollouthub_servers.inspect.inspect_env import score_of
 from rollouthub_servers.inspect.task_record import RECORD, SAMPLES, TaskRecord
 from rollouthub_servers.inspect.task_samples import read_samples
 from rollouthub_servers.inspect.task_source import DRIVER, MODULES, find_tasks, requirements_of
+from tests.mcp_servers.garbling import FOLDER as GARBLING
 
 LIBRARY = Path(__file__).with_name("library")
 CANARY = "canary-41fd"
@@ -38,7 +39,7 @@ def program(kind: str | None) -> ForeignProgram:
         module=DRIVER,
         modules=MODULES,
         arguments={"place": place, "datasets": {}, "absent": []},
-        path=(LIBRARY,),
+        path=(LIBRARY, GARBLING),
         ping_seconds=0.5,
     )
 
@@ -72,11 +73,16 @@ def lines() -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, lines: list[str]) -> Path:
+    """What an import leaves of a task."""
+    return write_folder(tmp_path, lines)
+
+
+def write_folder(folder: Path, lines: list[str]) -> Path:
     """What an import leaves of a task, but for its lock and code."""
-    (tmp_path / SAMPLES).write_text("".join(line + "\n" for line in lines) + "null\n")
+    (folder / SAMPLES).write_text("".join(line + "\n" for line in lines) + "null\n")
     record = TaskRecord(name="shaped", place={}, count=4, has_ids=True)
-    (tmp_path / RECORD).write_text(record.model_dump_json())
-    return tmp_path
+    (folder / RECORD).write_text(record.model_dump_json())
+    return folder
 
 
 @asynccontextmanager

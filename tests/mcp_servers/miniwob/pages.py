@@ -22,6 +22,7 @@ BUTTON = "<button id='go' style='position:absolute; left:20px; top:80px; width:8
 GO = "document.getElementById('go').onclick = function() {{ {} }};"
 PAGES = {
     "loses": (BUTTON, GO.format("core.endEpisode(-1)")),
+    "claims": (BUTTON, GO.format("core.endEpisode('much')")),
     # It shows what is typed as HTML, twice: as a page may, and as jQuery does, which runs scripts.
     "echoes": (
         "<input id='said' type='text'><div id='out'></div><div id='other'></div>",

@@ -221,6 +221,23 @@ async def test_a_lost_episode_is_not_begun_again_by_the_click_that_ends_it(data:
         assert (await scored(episode)).reward == -1.0
 
 
+async def test_a_function_of_the_library_or_its_driver_is_no_tool(data: Path, runtime: ForeignRuntime) -> None:
+    async with opened(data, runtime, "click-test") as episode:
+        for name in ("reset", "step", "score", "evaluate", "execute_script", "endEpisode", "navigate", "open", "close"):
+            assert "unknown tool" in await did(episode, name, reward=1.0, script="core.endEpisode(1)"), name
+        refused = await episode.seats["agent"].call_tool("wait", {"seconds": 1, "reward": 1.0})
+        assert refused.is_error
+        assert (await scored(episode)).reward == 0.0
+
+
+async def test_a_reward_of_a_page_that_is_no_number_is_not_scored(data: Path, runtime: ForeignRuntime) -> None:
+    async with opened(data, runtime, "claims") as episode:
+        await did(episode, "click_element", ref=ref_of(opening(episode), "go"))
+        assert await episode.conclude(Submission(stop=Stop.FINISHED)) is None
+        assert [fault.boundary for fault in episode.faults] == ["environment"]
+        assert "'much'" in episode.faults[0].message
+
+
 SCRIPTS = (
     "<img src=x onerror=core.endEpisode(1)>",
     "<svg onload=core.endEpisode(1)>",

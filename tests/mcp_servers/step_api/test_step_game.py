@@ -22,9 +22,10 @@ from rollouthub_servers.step_api.environment import StepGame
 from rollouthub_servers.step_api.games import Catalogue, KnownGame
 from rollouthub_servers.step_api.importer import describe_all, textarena_importer
 from rollouthub_servers.step_api.program import step_program
+from tests.mcp_servers.garbling import FOLDER as GARBLING
 
 LIBRARY = Path(__file__).parent / "library"
-PROGRAM = replace(step_program("textarena", Path(sys.executable)), path=(LIBRARY,), ping_seconds=2.0)
+PROGRAM = replace(step_program("textarena", Path(sys.executable)), path=(LIBRARY, GARBLING), ping_seconds=2.0)
 OVER = Submission(stop=Stop.FINISHED)
 SPEECH = {"action": {"type": "string"}}
 
@@ -40,10 +41,10 @@ def runtime() -> Generator[ForeignRuntime]:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """The folder of an import of `Guess-v0`."""
-    return _data(tmp_path, "Guess-v0", 1)
+    return game_data(tmp_path, "Guess-v0", 1)
 
 
-def _data(folder: Path, id: str, players: int) -> Path:
+def game_data(folder: Path, id: str, players: int) -> Path:
     game = KnownGame(id=id, prompt="Play.", players=players, arguments=SPEECH)
     catalogue = Catalogue(library="textarena", players=players, games=(game,))
     (folder / "games.json").write_text(catalogue.model_dump_json())
@@ -112,6 +113,17 @@ async def test_the_same_seed_is_the_same_game_whatever_others_do(data: Path, run
     assert "known: 0" in first
 
 
+async def test_a_function_of_the_library_or_its_driver_is_no_tool(data: Path, runtime: ForeignRuntime) -> None:
+    async with opened(data, runtime) as episode:
+        seat = episode.seats["agent"]
+        for name in ("reset", "close", "get_observation", "rewards", "score", "open", "end", "describe", "ping"):
+            result = await seat.call_tool(name, {"seed": 0, "action": "x", "rewards": {"0": 1.0}})
+            assert result.is_error and "unknown tool" in str(result), name
+        assert (await seat.call_tool("step", {"action": "x", "reward": 1.0, "done": True})).is_error
+        assert "known: 0" in await said(episode, '{"reward": 1.0, "done": true}')
+        assert (await scored(episode)).reward == -1.0, "who leaves has lost, whatever was claimed"
+
+
 async def test_leaving_is_no_way_out_of_a_bad_reward(data: Path, runtime: ForeignRuntime) -> None:
     async with opened(data, runtime) as episode:
         await said(episode, "x")
@@ -151,7 +163,7 @@ async def test_an_endless_action_is_refused_before_it_reaches_the_library(data: 
 
 
 async def test_two_seats_act_in_turn_and_see_what_is_theirs(tmp_path: Path, runtime: ForeignRuntime) -> None:
-    async with opened(_data(tmp_path, "Duel-v0", 2), runtime, TwoPlayers) as episode:
+    async with opened(game_data(tmp_path, "Duel-v0", 2), runtime, TwoPlayers) as episode:
         first, second = episode.seats["player_0"], episode.seats["player_1"]
         own = first.messages[0].text.split()[-1].rstrip(".")
         assert "-0" in own and "Your word" not in second.messages[0].text
@@ -177,7 +189,7 @@ async def test_two_seats_act_in_turn_and_see_what_is_theirs(tmp_path: Path, runt
 async def test_who_leaves_a_game_of_two_loses_it_and_the_other_hears_nothing_private(
     tmp_path: Path, runtime: ForeignRuntime
 ) -> None:
-    async with opened(_data(tmp_path, "Duel-v0", 2), runtime, TwoPlayers) as episode:
+    async with opened(game_data(tmp_path, "Duel-v0", 2), runtime, TwoPlayers) as episode:
         heard: list[str] = []
 
         async def wait() -> None:
@@ -195,7 +207,7 @@ async def test_who_leaves_a_game_of_two_loses_it_and_the_other_hears_nothing_pri
 async def test_a_game_that_ends_without_a_number_is_not_scored(
     tmp_path: Path, runtime: ForeignRuntime, action: str
 ) -> None:
-    async with opened(_data(tmp_path, "Duel-v0", 2), runtime, TwoPlayers) as episode:
+    async with opened(game_data(tmp_path, "Duel-v0", 2), runtime, TwoPlayers) as episode:
         await episode.seats["player_0"].reply(())
         await said(episode, action, "player_0")
         with pytest.raises(Exception, match="ended without a reward for player_0, player_1"):

@@ -169,6 +169,18 @@ async def test_the_tests_and_the_solution_are_nowhere_to_be_found(play: Open) ->
             assert "cannot be" in await player.call(tool, path="/tests")
 
 
+async def test_nothing_of_an_episode_is_in_another(play: Open) -> None:
+    solve = "echo Hello, world! > /app/hello.txt; touch /usr/kept /tmp/kept; (sleep 600 &) ; ls /app"
+    async with play(Terminal, config("greeting")) as one, play(Terminal, config("greeting")) as other:
+        assert "hello.txt" in await one.bash(solve)
+        assert "hello.txt" not in await other.bash("ls /app /usr /tmp; ps -e 2>/dev/null || true")
+        assert (await other.end()).reward == 0.0
+    async with play(Terminal, config("greeting")) as later:
+        seen = await later.bash("ls /app /usr /tmp; cat /proc/[0-9]*/cmdline")
+        assert "hello.txt" not in seen and "kept" not in seen and "600" not in seen
+        assert (await later.end()).reward == 0.0
+
+
 async def test_the_solution_lies_where_tasks_expect_it_in_an_oracles_episode(play: Open) -> None:
     async with play(Terminal, config("greeting")) as player:
         assert "No such file" in await player.bash("ls /solution")

@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rollouthub.errors import TaskError, VerifierError
+from rollouthub.errors import SandboxError, TaskError, VerifierError
 from rollouthub.messages import assistant
 from rollouthub_servers.terminal import Terminal, TerminalConfig
 from tests.mcp_servers.containers import TASKS, Open, Player
@@ -38,6 +38,29 @@ async def test_a_key_that_a_solution_asks_for_is_in_none_of_its_calls(
         assert "heron" not in str(await player.episode.reference())
         await player.play_reference()
         assert (await player.end()).reward == 1.0
+
+
+@pytest.mark.parametrize(
+    ("image", "steps", "said"),
+    [
+        (
+            'docker_image = "127.0.0.1:9/none:1"\n',
+            "",
+            r"127\.0\.0\.1:9/none:1.*hub images build DIR --tag",
+        ),
+        ("", "FROM debian:bookworm-slim\nRUN echo no such library >&2; exit 7\n", "no such library"),
+    ],
+    ids=["pulled", "built"],
+)
+async def test_an_image_that_cannot_be_had_is_nobodys_zero_and_says_what_to_do(
+    play: Open, tmp_path: Path, image: str, steps: str, said: str
+) -> None:
+    config = changed(tmp_path, "greeting", "[environment]\n", f"[environment]\n{image}")
+    if steps:
+        (tmp_path / "greeting" / "environment" / "Dockerfile").write_text(steps)
+    with pytest.raises(SandboxError, match=f"(?s){said}"):
+        async with play(Terminal, config):
+            pass
 
 
 async def test_a_solution_may_take_the_agents_time_and_keeps_what_it_makes(play: Open, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from rollouthub_servers.verifiers import Verifiers, VerifiersConfig
 from rollouthub_servers.verifiers.env_record import RECORD, ROWS, EnvRecord, Kind
 from rollouthub_servers.verifiers.env_rows import read_rows
 from rollouthub_servers.verifiers.env_source import driver_modules, find_envs
+from tests.mcp_servers.garbling import FOLDER as GARBLING
 
 LIBRARY = Path(__file__).with_name("library")
 CANARY = "canary-41fd"
@@ -38,7 +39,7 @@ def program(kind: str, judge: str = "refuse") -> ForeignProgram:
         module=f"{_OWN}.verifiers_driver",
         modules=driver_modules("v0"),
         arguments={**given, "datasets": {}, "absent": []},
-        path=(LIBRARY,),
+        path=(LIBRARY, GARBLING),
         ping_seconds=0.5,
     )
 
@@ -58,14 +59,19 @@ def test_what_the_driver_imports_of_the_hub_goes_with_it(kind: Kind) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """What an import leaves of an environment."""
+    return write_folder(tmp_path)
+
+
+def write_folder(folder: Path) -> Path:
     """What an import leaves of an environment, but for its lock and code."""
-    (tmp_path / ROWS).mkdir()
+    (folder / ROWS).mkdir()
     rows = [{"prompt": [{"role": "user", "content": f"What is {n} + {n}?"}], "answer": str(2 * n)} for n in range(3)]
     lines = "".join(json.dumps({**row, "info": {"secret": CANARY}}) + "\n" for row in rows)
-    (tmp_path / ROWS / "eval.jsonl").write_text(lines + "null\n")
+    (folder / ROWS / "eval.jsonl").write_text(lines + "null\n")
     record = EnvRecord(name="shaped", kind="v0", module="shaped_env", splits={"eval": 4}, max_turns=3)
-    (tmp_path / RECORD).write_text(record.model_dump_json())
-    return tmp_path
+    (folder / RECORD).write_text(record.model_dump_json())
+    return folder
 
 
 @asynccontextmanager

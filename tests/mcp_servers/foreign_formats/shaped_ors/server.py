@@ -89,6 +89,8 @@ def answered(path: str, sid: str, given: dict[str, Any]) -> tuple[int, Any]:
         return 200, {"sid": sid}
     if path.endswith("/prompt"):
         return 200, block(session["task"]["question"])
+    if path.endswith("/call") and given["input"].get("answer") == "garbage":
+        return 200, "event: end\ndata: what?\n\n"
     if path.endswith("/call"):
         try:
             return 200, events(called(session, given["name"], given["input"]))

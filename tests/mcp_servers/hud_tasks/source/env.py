@@ -8,6 +8,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
+from garbling import garble
 from hud.environment.env import Environment
 
 CANARY = "canary-41fd"
@@ -37,6 +38,8 @@ empty = Environment("empty")
 async def spell(word: str = "berry") -> Any:
     """Ask for the letters of a word; misbehave as told."""
     said = yield [{"role": "user", "content": f"How many letters has {word}?"}]
+    if said == "garble":
+        garble()
     if said == "hang":
         time.sleep(600)  # noqa: ASYNC251  # as a loop without end does
     if said == "die":

@@ -7,6 +7,7 @@ import signal
 import time
 from typing import Any
 
+from garbling import garble
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessageTool, ChatMessageUser, get_model
@@ -29,6 +30,8 @@ async def talk(state: Any, model: Any) -> Any:
         state.say((await model.generate(state.messages)).message)
         said = state.output.text
         SEEN.append(said)
+        if said == "garble":
+            garble()
         if said == "hang":
             time.sleep(600)  # noqa: ASYNC251  # as a loop without end does
         if said == "die":

@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import verifiers as vf
+from garbling import garble
 from verifiers import types
 
 CANARY = "canary-41fd"
@@ -44,6 +45,8 @@ class Talk(vf.MultiTurnEnv):
     async def env_response(self, messages: Any, state: Any) -> Any:
         """Ask again, or misbehave as told."""
         said = messages[-1].content
+        if said == "garble":
+            garble()
         if said == "hang":
             time.sleep(600)  # noqa: ASYNC251  # as a loop without end does
         if said == "die":

@@ -6,6 +6,8 @@ import signal
 import threading
 from typing import Any, cast
 
+from garbling import garble
+
 from textarena.envs.registration import ENV_REGISTRY, Spec
 
 SHARED: list[str] = []
@@ -41,6 +43,8 @@ class Guess:
             raise KeyError(f"the number was {self.number}")
         if action == "die":
             os.kill(os.getpid(), signal.SIGKILL)
+        if action == "garble":
+            garble()
         if action == "hang":
             while True:
                 pass
