@@ -21,6 +21,18 @@ def text(row: Row, column: str, default: str | None = None) -> str:
     return value
 
 
+def word(row: Row, column: str) -> str:
+    """A column's text, which has no white space in it: it becomes a part of a line.
+
+    Raises:
+        DataError: it is something else.
+    """
+    value = text(row, column)
+    if value.split() != [value]:
+        raise row.error(f"column {column!r} = {value!r:.80}: there is white space in it")
+    return value
+
+
 def names(row: Row, columns: tuple[str, ...], *, required: bool = True) -> tuple[str, ...]:
     """The tests that the first of these columns lists, as a list or as its JSON.
 

@@ -25,7 +25,7 @@ from rollouthub_servers.swe.published_data_sets import (
     smith_command,
     smith_image,
 )
-from rollouthub_servers.swe.row_columns import files, is_below, mapping, names, text
+from rollouthub_servers.swe.row_columns import files, is_below, mapping, names, text, word
 
 _FAIL, _PASS = ("FAIL_TO_PASS", "fail_to_pass"), ("PASS_TO_PASS", "pass_to_pass")
 _OTHER_RUNS = ("before_repo_set_cmd", "selected_test_files_to_run", "test_cmds", "run_script", "eval_script")
@@ -122,7 +122,7 @@ def _swe_rebench(row: Row) -> dict[str, Any]:
         raise row.error(f"column 'repo' = {row.values['repo']!r:.60}: it must be OWNER/NAME, which names the folder")
     read = ("log_parser", "test_cmd", "eval_commands")
     return {
-        "image": text(row, "docker_image" if image else "image_name"),
+        "image": word(row, "docker_image" if image else "image_name"),
         "repository": "/testbed" if image else f"/{name}",
         "fail_to_pass": names(row, _FAIL),
         "pass_to_pass": names(row, _PASS, required=False),
@@ -144,7 +144,7 @@ def _swe_smith(row: Row) -> dict[str, Any]:
             raise row.error(f"column {column!r}: {test!r:.80} is no test of pytest; only Python's rows are played")
     repository = text(row, "repo", "").rpartition("/")[2] or text(row, "instance_id")
     return {
-        "image": smith_image(text(row, "image_name")),
+        "image": smith_image(word(row, "image_name")),
         "fail_to_pass": failing,
         "pass_to_pass": passing,
         "test_command": smith_command(repository),
@@ -172,7 +172,7 @@ def _r2e_gym(row: Row) -> dict[str, Any]:
         )
     commit = row.values.get("parsed_commit_content")
     return {
-        "image": text(row, "docker_image"),
+        "image": word(row, "docker_image"),
         "fail_to_pass": tuple(outcomes),
         "outcomes": outcomes,
         "test_command": "bash run_tests.sh",

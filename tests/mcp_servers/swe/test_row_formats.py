@@ -213,6 +213,7 @@ def test_columns_that_are_not_read_are_carried_in_the_secret(make: Callable[...,
         (swe_smith(FAIL_TO_PASS=["TestArea/empty"]), "column 'FAIL_TO_PASS': 'TestArea/empty' is no test of pytest"),
         (swe_smith(PASS_TO_PASS=["../a.py::test_b"]), "column 'PASS_TO_PASS': '../a.py::test_b' is no test of pytest"),
         (swe_smith(PASS_TO_PASS=["--rootdir=/a.py::test_b"]), "column 'PASS_TO_PASS'"),
+        (swe_smith(image_name="a:1\nRUN id"), "column 'image_name' = 'a:1\\nRUN id': there is white space in it"),
         (swe_smith(problem_statement=""), "column 'problem_statement' must be text"),
         (r2e_gym(repo_name="tornado"), "column 'repo_name' = 'tornado'"),
         (r2e_gym(expected_output_json="[]"), "column 'expected_output_json' must be values by name"),
@@ -351,10 +352,14 @@ async def test_the_known_patch_solves_it_and_nothing_and_another_do_not(play: Op
         assert "test_square" not in score.feedback.splitlines()[0]
 
 
-async def test_neither_the_answer_nor_the_tests_are_there_for_the_agent(play: Open, config: SweConfig) -> None:
+async def test_neither_the_answer_nor_the_tests_are_there_for_the_agent(
+    play: Open, config: SweConfig, request: pytest.FixtureRequest
+) -> None:
+    is_tagged = "swe_smith" in request.node.name
     async with play(Swe, config) as player:
         history = await player.bash("git log --all --reflog -p; git fsck --lost-found; git stash list; git tag")
         assert "height / 2" not in history
+        assert ("v1.0" in history) is is_tagged, "a package may ask git for its version"
         assert "repaired" not in history
         found = await player.bash(f"grep -rlE '{CANARY}|height / 2' / --exclude-dir=proc --exclude-dir=sys; ls -a / .")
         assert "/areas.py" not in found
