@@ -201,7 +201,7 @@ async def test_why_an_answer_ended_is_said(box: SandboxProvider) -> None:
         "def f(x): raise KeyboardInterrupt('oh')": "exit status 1: .*KeyboardInterrupt: oh",
         "raise ValueError('while it loads')": "exit status 1: .*ValueError: while it loads",
         "import os\ndef f(x): os._exit(7)": "exit status 7",
-        "def f(x):\n    while True: pass": "over 1 s of CPU",
+        "def f(x):\n    while True: pass": "over (1 s of CPU|6 s)",  # the latter where a machine gives it little
     }.items():
         verdict = await verdict_of(box, answer)
         assert re.search(why, str(verdict.why), re.DOTALL), verdict

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Static
+from textual.worker import WorkerCancelled
 
 from rollouthub.live.follow import RolloutList
 from rollouthub_tui.settings import Settings
@@ -69,7 +70,9 @@ async def settle(pilot: Pilot[None]) -> None:
     with anyio.fail_after(120):
         for _ in range(3):
             await pilot.pause()
-            await workers.wait_for_complete()
+            for worker in list(workers):
+                with suppress(WorkerCancelled):  # a newer one took its place
+                    await worker.wait()
         await pilot.pause()
 
 

@@ -1,13 +1,14 @@
 """Walks through `hub watch` by its keys, in a terminal that is not there, at a time that stands still."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 from textual.pilot import Pilot
 from textual.strip import Strip
+from textual.worker import WorkerCancelled
 
 from rollouthub_tui.app.app import WatchApp
 from rollouthub_tui.app.themes import DARK, LIGHT
@@ -52,8 +53,10 @@ async def settled(pilot: Walker) -> None:
             await pilot.pause()
             while isinstance(pilot.app, WatchApp | Stage) and not pilot.app.type_ahead.is_idle:
                 await pilot.pause()
-            # What asks a person something waits for an answer.
-            await workers.wait_for_complete([worker for worker in workers if worker.group != "actions"])
+            # What asks a person something waits for an answer; what a newer look took the place of has ended, too.
+            for worker in [worker for worker in workers if worker.group != "actions"]:
+                with suppress(WorkerCancelled):
+                    await worker.wait()
         await pilot.pause()
 
 

@@ -61,7 +61,7 @@ async def test_what_is_no_picture_is_refused_in_every_dialect(dialect: str) -> N
         assert time.process_time() - started < 5
 
     async with harness(["never said"]) as made:
-        rollout = await made.play(play)
+        rollout = await made.play(play, seconds=120)
         assert made.model is not None
         assert made.model.requests == []
     assert statuses == dict.fromkeys(HOSTILE, 400), rollout.faults
