@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from rollouthub import Outcome, Rollout
+from rollouthub.engine.cost_limits import check_run_cost
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.pool_options import RunLimits
 from rollouthub.engine.resumption import used_so_far
@@ -225,3 +226,14 @@ async def test_a_limit_of_cost_needs_prices(tmp_path: Path, settings: dict[str, 
 def test_an_ending_without_a_limit_is_refused() -> None:
     with pytest.raises(ConfigError, match="needs a limit at which to end"):
         asked(run_limits={"ending": "cancel"})
+
+
+def test_a_cost_limit_wants_the_price_of_a_seats_fallback_too() -> None:
+    elsewhere = {"name": "hosted_vllm/x", "base_url": "http://127.0.0.1:9/v1"}
+    player = {"name": "mock/solver", "price_prompt": 1.0, "price_output": 1.0, "fallbacks": [elsewhere]}
+    asked: dict[str, Any] = {"environments": ("negotiation",), "run_limits": {"max_cost": 1}}
+    asked |= {"seats": {"first": {"model": player}, "second": "mock/solver"}}
+    with pytest.raises(ConfigError, match="the price of hosted_vllm/x"):
+        check_run_cost(make_plan(build_request(asked, "here")), Credentials({}))
+    elsewhere |= {"price_prompt": 2.0, "price_output": 2.0}
+    check_run_cost(make_plan(build_request(asked, "here")), Credentials({}))
