@@ -114,7 +114,7 @@ class BareLimits:
         self._is_root = os.geteuid() == 0
         reads = "read every file that any user of the machine may read"
         theirs = "read and change every file of the user who runs the hub"
-        self.limitations = (
+        self.limitations: tuple[str, ...] = (
             *_COMMON,
             "the network is not cut",
             "disk space is limited for each file, not for all of a sandbox's together",
