@@ -62,7 +62,11 @@ class SglangEngine:
         """
         if media and not self._sees:
             raise ModelError("the conversation shows pictures, and the policy has no processor", retryable=False)
-        body: dict[str, Any] = {"input_ids": list(prompt_ids), "sampling_params": params_of(sampling), "return_logprob": True}
+        body: dict[str, Any] = {
+            "input_ids": list(prompt_ids),
+            "sampling_params": params_of(sampling),
+            "return_logprob": True,
+        }
         if media:
             body["image_data"] = [data_url(raw) for raw in media.values()]
         headers = {"Content-Type": "application/json", ROUTING_HEADER: session}
