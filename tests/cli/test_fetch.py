@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from aiohttp import web
-from anyio import to_thread
+from anyio import from_thread, to_thread
 
+from rollouthub.authoring.rows import PinnedFile, fetch_file, fetched_file
 from tests.local_server import serving
 
 from .conftest import Done, Hub
@@ -176,3 +178,29 @@ def test_what_cannot_be_fetched_is_named(words: tuple[Any, ...], said: str, hub:
     refused = hub("fetch", *words, XDG_CACHE_HOME=str(tmp_path)).refused()
     assert said in refused
     assert "secret" not in refused
+
+
+async def test_bytes_that_trickle_in_are_counted_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(fetched_file, "_STILL_SECONDS", 2.0)
+    first_is_seen = anyio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(ROWS[:1])
+        await first_is_seen.wait()
+        await response.write(ROWS[1:])
+        return response
+
+    app = web.Application()
+    app.router.add_get("/rows.jsonl", answer)
+
+    def seen(have: int, _of: int | None) -> None:
+        if have:
+            from_thread.run_sync(first_is_seen.set)
+
+    async with serving(app) as url:
+        file = PinnedFile(url=f"{url}/rows.jsonl", sha256=DIGEST)
+        path = await to_thread.run_sync(lambda: fetch_file(file, seen=seen))
+    assert path.read_bytes() == ROWS

@@ -88,7 +88,7 @@ def _continue(file: PinnedFile, url: str, partial: Path, seen: Seen) -> bool:
 def _copy(answer: Any, target: BinaryIO, have: int, total: int | None, file: PinnedFile, seen: Seen) -> int:
     most, end = MOST_BYTES if file.bytes is None else file.bytes, time.monotonic() + FETCH_SECONDS
     seen(have, total)
-    while chunk := answer.read(_CHUNK):
+    while chunk := answer.read1(_CHUNK):  # what has come: else bytes that trickle in outlast every deadline
         have += len(chunk)
         if have > most:
             target.truncate(0)
