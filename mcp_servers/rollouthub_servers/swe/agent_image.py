@@ -22,7 +22,7 @@ _PREPARE = """\
 cd {repository}
 git() {{ command git -c safe.directory='*' "$@"; }}
 if [ -s {work}/bug.patch ]; then
-    git apply --whitespace=nowarn {work}/bug.patch || patch -p1 --batch < {work}/bug.patch
+    git apply --whitespace=nowarn {work}/bug.patch || patch -p1 --batch --no-backup-if-mismatch < {work}/bug.patch
 fi
 rm -rf -- {withheld}
 find . -path ./.venv -prune -o -name __pycache__ -prune -exec rm -rf {{}} +

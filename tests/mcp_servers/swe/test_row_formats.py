@@ -1,6 +1,8 @@
 """Rows of SWE-rebench, SWE-smith and R2E-Gym in their own columns: what is read of them, played and attacked."""
 
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,8 @@ import pytest
 from rollouthub import BadRow
 from rollouthub.authoring.rows import Row
 from rollouthub.errors import DataError
-from rollouthub_servers.swe import Swe, SweConfig
+from rollouthub.sandbox import Build
+from rollouthub_servers.swe import Swe, SweConfig, agent_image
 from rollouthub_servers.swe.junit_report import outcomes_of
 from rollouthub_servers.swe.published_data_sets import exports
 from rollouthub_servers.swe.row_formats import FORMATS, format_of
@@ -163,6 +166,26 @@ def test_swe_smith_puts_the_bug_in_and_takes_it_back() -> None:
     older = secret_of(swe_smith(image_name="swesmith.x86_64.mido__mido.a0158ff9", repo="swesmith/mido__mido.a0158ff9"))
     assert older.image == "jyangballin/swesmith.x86_64.mido_1776_mido.a0158ff9"
     assert older.test_command.endswith("-c /dev/null")
+
+
+def test_a_bug_that_is_put_in_by_guessing_its_place_leaves_no_copy_of_the_repaired_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(agent_image, "_WORK", str(tmp_path / "work"))
+    other_place = BUG.replace("@@ -5,2 +5,2 @@\n", "@@ -5,3 +5,3 @@\n # other words\n")
+    secret = secret_of(swe_smith(patch=other_place))
+    repository = tmp_path / "repository"
+    (repository / "shapes").mkdir(parents=True)
+    (repository / "shapes" / "areas.py").write_text(REPAIRED.replace("\n\n\n", "\n\n# words\n"))
+    subprocess.run(["git", "init", "-q", str(repository)], check=True)
+    image = agent_image.agent_image(secret.model_copy(update={"repository": str(repository)}))
+    assert isinstance(image, Build)
+    shutil.copytree(image.context, tmp_path / "work")
+    subprocess.run(["/bin/sh", "-e", str(tmp_path / "work" / "prepare.sh")], check=True, capture_output=True)
+    found = [path for path in repository.rglob("*") if path.is_file() and ".git" not in path.parts]
+    assert [str(path.relative_to(repository)) for path in found] == ["shapes/areas.py"]
+    assert "base * height / 2" not in found[0].read_text()
 
 
 def test_r2e_gym_says_how_each_test_ends() -> None:
