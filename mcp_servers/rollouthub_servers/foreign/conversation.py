@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import anyio
 from mcp_types import CallToolResult, Tool
 from pydantic import Field, JsonValue, ValidationError
-from pydantic_core import to_json
 
 from rollouthub.environment import Environment, EnvironmentConfig
 from rollouthub.errors import ConfigError, SandboxOverrun, TaskError, ToolError, VerifierError, invalid_fields
+from rollouthub.limits import Deadlines
 from rollouthub.messages import Message, assistant
 from rollouthub.score import Score, Submission
 from rollouthub.task import Public, Secret, Task
@@ -27,12 +27,18 @@ from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock
 from rollouthub_servers.foreign.runtime import ForeignRuntime
 from rollouthub_servers.foreign.said_messages import Seen, all_said, said_of
-from rollouthub_servers.foreign.session import ForeignRefusal, ForeignSession
+from rollouthub_servers.foreign.session import ForeignRefusal, ForeignSession, encoded
 from rollouthub_servers.foreign.tool_names import HUB_TOOLS
 
 CONVERSATION = Path(__file__)
 """This file, on which the scores of all its formats depend."""
 _OVER = "The episode is over."
+_HARMLESS = ("", "I do not know.")
+"""Answers that code must take: where it fails at one of them alone, it fails at what is said."""
+_AROUND_SECONDS = 30.0
+"""Time for the rest of a call or a verdict."""
+_CALL_SHARE, _VERDICT_SHARE = 0.9, 0.5
+"""What of the time that is left a call or a verdict may take; in the rest is found out whose failure it was."""
 
 
 class ConversationConfig(EnvironmentConfig):
@@ -118,6 +124,16 @@ class ForeignConversation(Environment[ConversationConfig]):
             raise ConfigError(str(error)) from error
         cls.runtimes[str(folder)] = runtime
 
+    @classmethod
+    def deadlines(cls, config: Any) -> Deadlines:
+        """Longer than its own, so that what hangs at the agent's words is seen to be the agent's."""
+        usual, begin = Deadlines(), config.begin_seconds + _AROUND_SECONDS
+        return Deadlines(
+            setup=max(usual.setup, begin),
+            tool_call=max(usual.tool_call, config.call_seconds + begin),
+            verify=max(usual.verify, 2 * config.verify_seconds + begin),
+        )
+
     @property
     def _runtime(self) -> ForeignRuntime:
         return self.runtimes[str(imported_folder(self.config))]
@@ -145,7 +161,7 @@ class ForeignConversation(Environment[ConversationConfig]):
     async def _ask(self, do: str, seconds: float, **given: Any) -> Seen:
         assert self._session is not None
         ask = self._session.ask if do == "begin" else partial(self._session.act, what="what the agent did")
-        answer = await ask(do, seconds=seconds, **given)
+        answer = await ask(do, seconds=min(seconds, _left(_CALL_SHARE)), **given)
         if isinstance(answer, dict) and "broke" in answer:
             self._is_over = True
             said = f"the environment's code failed at what the agent did: {answer['broke']}"
@@ -191,7 +207,10 @@ class ForeignConversation(Environment[ConversationConfig]):
 
     async def _called(self, name: str, arguments: dict[str, Any]) -> Seen:
         self._calls += 1
-        given = {"id": f"call_{self._calls}", "name": name, "arguments": to_json(arguments).decode()}
+        try:
+            given = {"id": f"call_{self._calls}", "name": name, "arguments": encoded(arguments).decode()}
+        except RecursionError:
+            raise ToolError("the arguments are nested too deeply") from None
         return await self._ask("call", self.config.call_seconds, **given)
 
     async def reply(self, seat: str, messages: Sequence[Message]) -> Sequence[Message] | None:
@@ -217,32 +236,43 @@ class ForeignConversation(Environment[ConversationConfig]):
             raise
 
     async def _fails_anyway(self) -> bool:
-        """Whether the environment's code also fails if the agent gives an empty answer in this place."""
+        """Whether the environment's code also fails if the agent gives a harmless answer in this place."""
+        with anyio.move_on_after(_left(_CALL_SHARE)):  # slow steps are the agent's, too
+            for words in _HARMLESS:
+                if not await self._fails_at(words):
+                    return False
+            return True
+        return False
+
+    async def _fails_at(self, words: str) -> bool:
         answer: Any = None
         try:
             async with self._runtime.session() as session:
-                for do, given in (*self._steps, ("answer", {"message": said_of(assistant(""))})):
+                for do, given in (*self._steps, ("answer", {"message": said_of(assistant(words))})):
                     answer = await session.ask(do, seconds=self.config.call_seconds, **given)
         except (TaskError, ForeignRefusal):
             return True
         return isinstance(answer, dict) and "broke" in answer
 
     async def _is_never_scored(self) -> bool:
-        """Whether scoring ends a session, or its code fails, even if nothing was said."""
-        try:
-            async with self._runtime.session() as session:
-                await self._scored(session, said=[], row=self._row)
-        except SandboxOverrun:
-            return True
-        except VerifierError:
-            pass
-        return False
+        """Whether scoring ends a session, or its code fails, even if nothing was said, and if a harmless answer was."""
+        for said in ([], [said_of(assistant(_HARMLESS[-1]))]):
+            try:
+                async with self._runtime.session() as session:
+                    await self._scored(session, said=said, row=self._row)
+                return False
+            except SandboxOverrun:
+                continue
+            except VerifierError:
+                return False
+        return True
 
     async def _scored(self, session: ForeignSession, **given: Any) -> Score:
         """Raises: SandboxOverrun: scoring ended this session alone, or the transcript made its code fail."""
         what = "scoring what the agent said"
         try:
-            answer = await session.act("score", seconds=self.config.verify_seconds, what=what, **given)
+            seconds = min(self.config.verify_seconds, _left(_VERDICT_SHARE))
+            answer = await session.act("score", seconds=seconds, what=what, **given)
         except SandboxOverrun:
             raise
         except TaskError as error:
@@ -269,6 +299,11 @@ def imported_folder(config: Any) -> Path:
     if not config.data:
         raise ConfigError("data = '': name the folder `data` of a package that `hub import … -o DIR` wrote")
     return Path(config.data).absolute()
+
+
+def _left(share: float) -> float:
+    """A share of the seconds until the deadline that is in force."""
+    return share * max(0.0, anyio.current_effective_deadline() - anyio.current_time())
 
 
 def is_number(value: Any) -> bool:

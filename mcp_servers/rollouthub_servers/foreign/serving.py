@@ -101,15 +101,15 @@ def answer_all(
                         opened: Session = session if session is not None else _called(lock, open_session, {})
                         session = opened
                         reply = {"is": _called(lock, opened[do], request)}
-                    text = json.dumps(reply, allow_nan=False)
+                    text = json.dumps(reply, allow_nan=False, ensure_ascii=False)
                 except Refused as refusal:
-                    text = json.dumps({"refused": str(refusal)})
+                    text = json.dumps({"refused": str(refusal)}, ensure_ascii=False)
                 except (Exception, SystemExit) as error:
                     traceback.print_exc()
-                    text = json.dumps({"failed": f"{type(error).__name__}: {error}"[:_SHOWN]})
+                    text = json.dumps({"failed": f"{type(error).__name__}: {error}"[:_SHOWN]}, ensure_ascii=False)
                 if most_seconds:
                     signal.setitimer(signal.ITIMER_REAL, 0.0)
-                stream.write(text.encode() + b"\n")
+                stream.write(text.encode(errors="replace") + b"\n")  # half a surrogate pair is no text
                 stream.flush()
         except OSError:
             pass  # the hub is no longer interested

@@ -1,12 +1,13 @@
 """`ForeignSession`: one connection to a driver that serves JSON lines, with typed errors and bounded waits."""
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
 from anyio.abc import SocketStream
-from pydantic_core import from_json, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from rollouthub.errors import HubError, SandboxOverrun, TaskError
 from rollouthub.event_loop import is_crowded_message
@@ -92,7 +93,7 @@ class ForeignSession:
 
     async def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            await self._stream.send(to_json(request) + b"\n")
+            await self._stream.send(encoded(request) + b"\n")
             line = await self._line()
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
             raise await anyio.to_thread.run_sync(self.process.gone) from error
@@ -135,6 +136,18 @@ class ForeignSession:
     async def _condemn(self, why: str) -> None:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self.process.end, why)
+
+
+def encoded(value: dict[str, Any]) -> bytes:
+    """A value as JSON; half of a surrogate pair, which agents may write, becomes a question mark.
+
+    Raises:
+        RecursionError: it is nested too deeply.
+    """
+    try:
+        return to_json(value)
+    except PydanticSerializationError:
+        return json.dumps(value, ensure_ascii=False).encode(errors="replace")
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ from typing import Any
 
 from inspect_ai.model import ChatMessageAssistant, GenerateConfig, Model, ModelAPI, ModelOutput, get_model, modelapi
 
+_ADDRESSES = ("data:", "http:", "https:")
 _NO_JUDGE = "a scorer asks a model, and none is given to it"
 _ELSEWHERE = "the task asks a model in a conversation of its own, and none is given to it"
 _BESIDE = "the task asks the model several times at once, and an agent has one conversation"
@@ -32,6 +33,8 @@ class AskedModel(ModelAPI):
         self.answers: list[Any] = []
         """What the agent has said, as the library's messages; they are those of its conversation."""
         self.wake = asyncio.Event()
+        self.left: BaseException | None = None
+        """What a solver gets that goes on asking once the agent has left."""
         self.is_scoring = False
         self.problem: NoModelError | None = None
         """Why what comes of this rollout means nothing."""
@@ -40,6 +43,8 @@ class AskedModel(ModelAPI):
         """Wait for what the agent says."""
         if self.is_scoring:
             raise self._refuse(_NO_JUDGE)
+        if self.left is not None:
+            raise self.left
         if self.said is not None:
             raise self._refuse(_BESIDE)
         if self.answers and not self._knows(input):
@@ -109,15 +114,21 @@ def shown(message: Any) -> "dict[str, Any]":
 
 
 def _part(part: Any) -> "dict[str, str]":
-    if part.type == "image":
+    if part.type == "image" and _is_shown(part.image):
         return {"url": data_url(part.image)}
     text = getattr(part, "text", None)
     return {"text": text if isinstance(text, str) else f"[{part.type}]"}
 
 
+def _is_shown(place: str) -> bool:
+    """Whether an address is a picture's: a tool may take the agent's word for the place of one."""
+    kind = mimetypes.guess_type(place)[0]
+    return place.startswith(_ADDRESSES) or (kind is not None and kind.startswith("image/") and Path(place).is_file())
+
+
 def data_url(place: str) -> str:
     """A picture that stands in its address; what is elsewhere stays there."""
-    if place.startswith(("data:", "http:", "https:")):
+    if place.startswith(_ADDRESSES):
         return place
     kind = mimetypes.guess_type(place)[0] or "image/png"
     return f"data:{kind};base64,{base64.b64encode(Path(place).read_bytes()).decode()}"

@@ -74,6 +74,7 @@ class SampleRollout:
         self._is_solved = True
         self.model.wake.set()
         await self._may_score.wait()
+        self.model.is_scoring = True
 
     async def _evaluated(self) -> Any:
         (log,) = await eval_async(
@@ -158,9 +159,9 @@ class SampleRollout:
         """End it where it stands, and have its scorers score it."""
         assert self._eval is not None
         self._put_beside(said)
+        left = self.model.left = LimitExceededError("custom", value=1, limit=1, message="The agent left.")
         if self.model.said is not None:
-            self.model.said.set_exception(LimitExceededError("custom", value=1, limit=1, message="The agent left."))
-        self.model.is_scoring = True
+            self.model.said.set_exception(left)
         self._may_score.set()
         self._loop.run_until_complete(asyncio.wait({self._eval}))
         return verdict(self._log())

@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from rollouthub import BadRow, Deadlines, Score, Stop, Submission
 from rollouthub.errors import ConfigError, SandboxOverrun, TaskError, UsageError, VerifierError
 from rollouthub.hosting.open_host import open_in_process
-from rollouthub.messages import Message, ToolRequest, assistant, user
+from rollouthub.messages import Message, Text, ToolRequest, assistant, user
 from rollouthub.plugins.importers import ImportSource, find_importer
 from rollouthub.protocols import EnvironmentHost, Episode
 from rollouthub_servers.foreign.program import ForeignProgram
@@ -102,10 +102,10 @@ async def hosted(
 
 
 @asynccontextmanager
-async def opened(host: EnvironmentHost, name: str = "1") -> AsyncGenerator[Episode]:
+async def opened(host: EnvironmentHost, name: str = "1", deadlines: Deadlines | None = None) -> AsyncGenerator[Episode]:
     """An episode of a sample."""
     card = await host.find_task("test", name, 0)
-    async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
+    async with host.open(card, seed=0, deadlines=deadlines or Deadlines()) as episode:
         yield episode
 
 
@@ -276,7 +276,78 @@ async def test_words_that_end_break_or_never_leave_the_solver_are_the_agents(fol
         assert (await said_once(host, "2")).reward == 1.0
 
 
-@pytest.mark.parametrize("words", ["break 1", "hang 1"])
+async def test_words_at_which_code_hangs_are_the_agents_even_if_the_hubs_own_deadline_is_as_short(folder: Path) -> None:
+    short = Deadlines(tool_call=1.0, verify=1.0)
+    async with hosted(folder, "talk") as host, opened(host, deadlines=short) as episode:
+        with pytest.raises(SandboxOverrun):
+            await episode.seats["agent"].reply([assistant("hang")])
+    async with hosted(folder, "picky") as host, opened(host, deadlines=short) as episode:
+        await episode.seats["agent"].reply([assistant("hang 1")])
+        score = await episode.conclude(Submission(transcript=(*episode.seats["agent"].messages, assistant("hang 1"))))
+        assert score is not None and score.reward == 0.0
+        assert {fault.boundary for fault in episode.faults} == {"agent"}
+
+
+def test_the_hub_waits_longer_than_the_environment_does() -> None:
+    config = InspectConfig(data="x")
+    needed = Inspect.deadlines(config)
+    assert needed.tool_call * 0.9 > config.call_seconds
+    assert needed.verify * 0.5 > config.verify_seconds
+    assert needed.setup > config.begin_seconds
+
+
+async def test_half_a_surrogate_pair_is_a_question_mark_in_words_and_arguments(folder: Path) -> None:
+    async with hosted(folder, "talk") as host, opened(host) as episode:
+        assert await episode.seats["agent"].reply([assistant("echo \ud800!")]) == [user("echo ?!")]
+        await episode.seats["agent"].reply([assistant("2 \udfff")])
+        assert (await scored(episode, assistant("echo \ud800!"), assistant("2 \udfff"))).reward == 1.0
+    async with hosted(folder, "tools") as host, opened(host) as episode:
+        assert text_of(await episode.seats["agent"].call_tool("note", {"x": "\ud800"})) == "noted 1"
+
+
+async def test_arguments_that_are_nested_too_deeply_are_the_agents(folder: Path) -> None:
+    deep: Any = 1
+    for _ in range(5_000):
+        deep = [deep]
+    async with hosted(folder, "tools") as host, opened(host) as episode:
+        assert "nested too deeply" in text_of(await episode.seats["agent"].call_tool("note", {"x": deep}))
+        assert not episode.faults
+        assert text_of(await episode.seats["agent"].call_tool("note", {"x": 1})) == "noted 1"
+
+
+async def test_a_picture_whose_place_the_agent_chose_is_no_other_file(folder: Path) -> None:
+    place = LIBRARY / "shaped_tasks.py"
+    async with hosted(folder, "talk") as host, opened(host) as episode:
+        for path in (str(place), "/proc/self/environ", "/proc/self/cmdline", "missing.png", "/dev/zero"):
+            told = await episode.seats["agent"].reply([assistant(f"show {path}")])
+            assert told == [Message(role="user", content=(Text(text="[image]"),))]
+
+
+async def test_an_answer_that_a_scorer_cannot_read_is_the_agents_even_if_it_is_empty(folder: Path) -> None:
+    async with hosted(folder, "last_word") as host:
+        for words in ("", " \n"):
+            async with opened(host) as episode:
+                await episode.seats["agent"].reply([assistant(words)])
+                transcript = (*episode.seats["agent"].messages, assistant(words))
+                score = await episode.conclude(Submission(transcript=transcript))
+                assert score is not None and score.reward == 0.0
+                assert {fault.boundary for fault in episode.faults} == {"agent"}
+        assert (await said_once(host, "It is 2")).reward == 1.0
+
+
+async def test_who_leaves_a_solver_that_asks_again_whatever_comes_is_scored(folder: Path) -> None:
+    async with hosted(folder, "stubborn") as host, opened(host) as episode:
+        await episode.seats["agent"].reply([assistant("two")])
+        assert (await scored(episode, assistant("two"))).reward == 0.0
+
+
+async def test_a_network_that_a_scorer_cannot_reach_is_no_zero(folder: Path) -> None:
+    async with hosted(folder, "picky") as host:
+        with pytest.raises(VerifierError, match="no such host"):
+            await said_once(host, "unreached 1")
+
+
+@pytest.mark.parametrize("words", ["break 1", "hang 1", "late 1", "pipe 1"])
 async def test_words_at_which_a_scorer_fails_are_the_agents(folder: Path, words: str) -> None:
     async with hosted(folder, "picky") as host, opened(host) as episode:
         await episode.seats["agent"].reply([assistant(words)])

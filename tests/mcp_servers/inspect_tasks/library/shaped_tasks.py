@@ -4,13 +4,15 @@
 
 import os
 import signal
+import socket
 import time
 from typing import Any
+from urllib.error import URLError
 
 from garbling import garble
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
-from inspect_ai.model import ChatMessageTool, ChatMessageUser, get_model
+from inspect_ai.model import ChatMessageTool, ChatMessageUser, ContentImage, get_model
 from inspect_ai.scorer import Score, includes
 from inspect_ai.tool import ToolInfo, ToolParams
 
@@ -43,6 +45,12 @@ async def talk(state: Any, model: Any) -> Any:
             raise KeyError("something")
         if said == "elsewhere":
             await get_model().generate([ChatMessageUser(content=f"Is it {CANARY}?")])
+        if said.startswith("echo "):
+            state.messages.append(ChatMessageUser(content=said))
+            continue
+        if said.startswith("show "):
+            state.messages.append(ChatMessageUser(content=[ContentImage(image=said.removeprefix("show "))]))
+            continue
         if any(letter.isdigit() for letter in said):
             return state
         state.messages.append(ChatMessageUser(content=f"You said {len(SEEN)} things. Which number?"))
@@ -87,6 +95,12 @@ async def picky(state: Any, target: str) -> Score:
     said = state.output.text
     if said == "break 1":
         raise KeyError("said")
+    if said == "late 1":
+        raise TimeoutError("of its own")
+    if said == "pipe 1":
+        raise BrokenPipeError("a program of its own has ended")
+    if said == "unreached 1":
+        raise URLError("no such host") from socket.gaierror("no such host")
     if said == "hang 1":
         time.sleep(600)  # noqa: ASYNC251
     return Score({"right": target in said, "short": "odd" if said == "odd 1" else len(said) < 9})
@@ -95,6 +109,22 @@ async def picky(state: Any, target: str) -> Score:
 async def never(state: Any, target: str) -> Score:
     """Fail at whatever was said."""
     raise OSError("always")
+
+
+async def last_word(state: Any, target: str) -> Score:
+    """Fail where there is no word."""
+    return Score("C" if state.output.text.split()[-1] == target else "I")
+
+
+async def stubborn(state: Any, model: Any) -> Any:
+    """Ask again, whatever comes of it."""
+    state.say((await model.generate(state.messages)).message)
+    for _ in range(2):
+        try:
+            state.say((await model.generate(state.messages)).message)
+        except Exception:  # as a careless solver does
+            continue
+    return state
 
 
 async def judged(state: Any, target: str) -> Score:
@@ -114,6 +144,8 @@ KINDS: "dict[str, Any]" = {
     "picky": {"solver": talk, "scorer": picky},
     "never": {"solver": talk, "scorer": never},
     "judged": {"scorer": judged},
+    "last_word": {"scorer": last_word},
+    "stubborn": {"solver": stubborn, "scorer": includes()},
     "boxed": {"scorer": includes(), "sandbox": "docker"},
     "unscored": {},
 }
