@@ -23,6 +23,7 @@ from rollouthub.messages import Message, assistant
 from rollouthub.score import Score, Submission
 from rollouthub.task import Public, Secret, Task
 from rollouthub.tools import shown_result, text_result
+from rollouthub_servers.foreign.deadlines import CALL_SHARE, VERDICT_SHARE, deadlines_around, seconds_left
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock
 from rollouthub_servers.foreign.runtime import ForeignRuntime
@@ -35,10 +36,6 @@ CONVERSATION = Path(__file__)
 _OVER = "The episode is over."
 _HARMLESS = ("", "I do not know.")
 """Answers that code must take: where it fails at one of them alone, it fails at what is said."""
-_AROUND_SECONDS = 30.0
-"""Time for the rest of a call or a verdict."""
-_CALL_SHARE, _VERDICT_SHARE = 0.9, 0.5
-"""What of the time that is left a call or a verdict may take; in the rest is found out whose failure it was."""
 
 
 class ConversationConfig(EnvironmentConfig):
@@ -127,12 +124,7 @@ class ForeignConversation(Environment[ConversationConfig]):
     @classmethod
     def deadlines(cls, config: Any) -> Deadlines:
         """Longer than its own, so that what hangs at the agent's words is seen to be the agent's."""
-        usual, begin = Deadlines(), config.begin_seconds + _AROUND_SECONDS
-        return Deadlines(
-            setup=max(usual.setup, begin),
-            tool_call=max(usual.tool_call, config.call_seconds + begin),
-            verify=max(usual.verify, 2 * config.verify_seconds + begin),
-        )
+        return deadlines_around(begin=config.begin_seconds, call=config.call_seconds, verify=config.verify_seconds)
 
     @property
     def _runtime(self) -> ForeignRuntime:
@@ -161,7 +153,7 @@ class ForeignConversation(Environment[ConversationConfig]):
     async def _ask(self, do: str, seconds: float, **given: Any) -> Seen:
         assert self._session is not None
         ask = self._session.ask if do == "begin" else partial(self._session.act, what="what the agent did")
-        answer = await ask(do, seconds=min(seconds, _left(_CALL_SHARE)), **given)
+        answer = await ask(do, seconds=min(seconds, seconds_left(CALL_SHARE)), **given)
         if isinstance(answer, dict) and "broke" in answer:
             self._is_over = True
             said = f"the environment's code failed at what the agent did: {answer['broke']}"
@@ -237,7 +229,7 @@ class ForeignConversation(Environment[ConversationConfig]):
 
     async def _fails_anyway(self) -> bool:
         """Whether the environment's code also fails if the agent gives a harmless answer in this place."""
-        with anyio.move_on_after(_left(_CALL_SHARE)):  # slow steps are the agent's, too
+        with anyio.move_on_after(seconds_left(CALL_SHARE)):  # slow steps are the agent's, too
             for words in _HARMLESS:
                 if not await self._fails_at(words):
                     return False
@@ -271,7 +263,7 @@ class ForeignConversation(Environment[ConversationConfig]):
         """Raises: SandboxOverrun: scoring ended this session alone, or the transcript made its code fail."""
         what = "scoring what the agent said"
         try:
-            seconds = min(self.config.verify_seconds, _left(_VERDICT_SHARE))
+            seconds = min(self.config.verify_seconds, seconds_left(VERDICT_SHARE))
             answer = await session.act("score", seconds=seconds, what=what, **given)
         except SandboxOverrun:
             raise
@@ -299,11 +291,6 @@ def imported_folder(config: Any) -> Path:
     if not config.data:
         raise ConfigError("data = '': name the folder `data` of a package that `hub import … -o DIR` wrote")
     return Path(config.data).absolute()
-
-
-def _left(share: float) -> float:
-    """A share of the seconds until the deadline that is in force."""
-    return share * max(0.0, anyio.current_effective_deadline() - anyio.current_time())
 
 
 def is_number(value: Any) -> bool:

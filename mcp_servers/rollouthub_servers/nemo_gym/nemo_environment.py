@@ -13,9 +13,11 @@ from pydantic_core import from_json, to_json
 
 from rollouthub.environment import Environment, EnvironmentConfig
 from rollouthub.errors import ConfigError, SandboxOverrun, TaskError, ToolError, VerifierError
+from rollouthub.limits import Deadlines
 from rollouthub.score import Score, Submission
 from rollouthub.task import BadRow, Public, Secret, Task
 from rollouthub.tools import text_result
+from rollouthub_servers.foreign.deadlines import VERDICT_SHARE, deadlines_around, seconds_left
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
@@ -94,6 +96,12 @@ class NemoGym(Environment[NemoGymConfig]):
     def tasks(cls, config: Any, split: str, seed: int) -> Iterator[Task[Public, Secret] | BadRow]:
         """One task per row, in the order of the file."""
         return read_rows(_folder(config) / ROWS / f"{split}.jsonl", split)
+
+    @classmethod
+    def deadlines(cls, config: Any) -> Deadlines:
+        """Longer than its own, so that what hangs at the agent's words is seen to be the agent's."""
+        call = config.call_seconds
+        return deadlines_around(begin=call, call=call, verify=config.verify_seconds)
 
     @classmethod
     async def prepare(cls, config: Any) -> None:
@@ -195,7 +203,8 @@ class NemoGym(Environment[NemoGymConfig]):
         else:
             response = response_of(submission.transcript, len(self.messages(self.seats[0])), params)
         request = verify_request(row, response, *self.verify_fields[self.config.key])
-        return score_of(await session.judge(request, self.config.verify_seconds))
+        seconds = min(self.config.verify_seconds, seconds_left(VERDICT_SHARE))
+        return score_of(await session.judge(request, seconds))
 
     async def _hangs_anyway(self) -> bool:
         """Whether verifying ends a session even if nothing was said."""

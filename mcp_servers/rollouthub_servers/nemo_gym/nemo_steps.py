@@ -14,6 +14,7 @@ from rollouthub.messages import Message, ToolRequest, user
 from rollouthub.models.response_items import input_items
 from rollouthub.score import Score, Submission
 from rollouthub.tools import text_result
+from rollouthub_servers.foreign.deadlines import CALL_SHARE, seconds_left
 from rollouthub_servers.nemo_gym.gym_client import GymSession
 from rollouthub_servers.nemo_gym.gym_rows import seed_request, whole_response
 from rollouthub_servers.nemo_gym.nemo_environment import NemoGym, NemoGymConfig
@@ -76,7 +77,7 @@ class NemoGymSteps(NemoGym, Environment[NemoGymConfig]):
         params = self._row["responses_create_params"]
         request = {**seed_request(self._row), "response": whole_response({"output": output}, params)}
         try:
-            answer = await self._session.step(request, self.config.call_seconds)
+            answer = await self._session.step(request, min(self.config.call_seconds, seconds_left(CALL_SHARE)))
         except SandboxOverrun as error:  # what was earned before stands, as where an agent stops
             self._is_done, self._broke = True, str(error)
             return {}

@@ -90,12 +90,12 @@ async def hosted(
 
 
 @asynccontextmanager
-async def opened(host: EnvironmentHost, number: int = 0) -> AsyncGenerator[Episode]:
+async def opened(host: EnvironmentHost, number: int = 0, deadlines: Deadlines | None = None) -> AsyncGenerator[Episode]:
     """An episode of one of its rows."""
     cards = [card async for card in host.tasks("example", 0)]
     card = cards[number]
     assert not isinstance(card, BadRow)
-    async with host.open(card, seed=0, deadlines=Deadlines()) as episode:
+    async with host.open(card, seed=0, deadlines=deadlines or Deadlines()) as episode:
         yield episode
 
 
@@ -242,6 +242,10 @@ async def test_a_call_that_ends_or_never_leaves_its_process_is_the_agents(folder
 async def test_words_that_the_verifier_never_ends_with_are_the_agents(folder: Path) -> None:
     async with hosted(folder) as host, opened(host) as episode:
         assert (await episode.verify(said("spin"))).reward == 0.0
+    async with hosted(folder) as host, opened(host, deadlines=Deadlines(verify=2.0)) as episode:
+        assert (await episode.verify(said("spin"))).reward == 0.0
+    needed = NemoGym.deadlines(NemoGymConfig())
+    assert needed.verify * 0.5 > NemoGymConfig().verify_seconds
 
 
 @pytest.mark.parametrize(
