@@ -37,6 +37,10 @@ class GymAnswer:
         return self.body.decode("utf-8", "replace")
 
 
+class VerdictFailure(TaskError):
+    """The server's verifier failed at what it was asked: it answered with a status of the server's own failures."""
+
+
 class GymSession:
     """An HTTP session with a server's process; agents never see the cookie that identifies it."""
 
@@ -79,9 +83,16 @@ class GymSession:
 
         Raises:
             SandboxOverrun: this session has a process of its own, and only that is gone or hangs.
+            VerdictFailure: the server answers with a status from 500 on.
             TaskError: the server does not answer with 200 and a JSON object, is gone or hangs.
         """
-        return self._object("verify", await self.act("verify", body, seconds))
+        answer = await self.act("verify", body, seconds)
+        try:
+            return self._object("verify", answer)
+        except TaskError as error:
+            if answer.status >= 500:
+                raise VerdictFailure(str(error), retryable=error.retryable) from error
+            raise
 
     async def call_mcp(self, method: str, params: Mapping[str, Any], exposed: Mapping[str, Any], seconds: float) -> Any:
         """The result of a request to the server's own MCP route, as the session's answer `exposed` it; None where it is

@@ -14,6 +14,7 @@ from pydantic_core import from_json, to_json
 from rollouthub.environment import Environment, EnvironmentConfig
 from rollouthub.errors import ConfigError, SandboxOverrun, TaskError, ToolError, VerifierError
 from rollouthub.limits import Deadlines
+from rollouthub.messages import Message, assistant
 from rollouthub.score import Score, Submission
 from rollouthub.task import BadRow, Public, Secret, Task
 from rollouthub.tools import text_result
@@ -21,7 +22,7 @@ from rollouthub_servers.foreign.deadlines import VERDICT_SHARE, deadlines_around
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
-from rollouthub_servers.nemo_gym.gym_client import GymSession, fields_of, gym_session
+from rollouthub_servers.nemo_gym.gym_client import GymSession, VerdictFailure, fields_of, gym_session
 from rollouthub_servers.nemo_gym.gym_rows import (
     GymRow,
     mcp_tools,
@@ -186,10 +187,12 @@ class NemoGym(Environment[NemoGymConfig]):
             async with self._opened() as session:
                 await self._seed(session)
                 return await self._verdict(session, submission)
-        except SandboxOverrun as error:
-            if await self._hangs_anyway():
+        except (SandboxOverrun, VerdictFailure) as error:
+            if self._session is None and isinstance(error, VerdictFailure):  # nobody plays who could have caused it
+                raise VerifierError(str(error), retryable=error.retryable) from error
+            if await self._fails_anyway():
                 raise VerifierError(f"the verifier gives no score, whatever was said: {error}") from error
-            raise
+            raise SandboxOverrun(f"the verifier fails at what was said: {error}") from error
         except TaskError as error:
             raise VerifierError(str(error), retryable=error.retryable) from error
 
@@ -206,15 +209,18 @@ class NemoGym(Environment[NemoGymConfig]):
         seconds = min(self.config.verify_seconds, seconds_left(VERDICT_SHARE))
         return score_of(await session.judge(request, seconds))
 
-    async def _hangs_anyway(self) -> bool:
-        """Whether verifying ends a session even if nothing was said."""
+    async def _fails_anyway(self) -> bool:
+        """Whether the verifier fails or ends its session at plain answers, too."""
+        return all([await self._fails_at(plain) for plain in ((), (assistant("I do not know."),))])
+
+    async def _fails_at(self, said: Sequence[Message]) -> bool:
         params = self._row["responses_create_params"]
-        request = verify_request(self._row, response_of((), 0, params), *self.verify_fields[self.config.key])
+        request = verify_request(self._row, response_of(said, 0, params), *self.verify_fields[self.config.key])
         try:
             async with self._opened() as session:
                 await self._seed(session)
                 await session.judge(request, self.config.verify_seconds)
-        except SandboxOverrun:
+        except (SandboxOverrun, VerdictFailure):
             return True
         except TaskError:
             pass

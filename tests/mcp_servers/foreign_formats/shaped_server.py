@@ -28,6 +28,11 @@ MODELS: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
+async def fail(request: Request) -> Response:
+    """Fail at everything."""
+    return JSONResponse("KeyError('answer')", status_code=500)
+
+
 async def seed(request: Request) -> Response:
     """Begin a session."""
     name = secrets.token_hex(8)
@@ -174,7 +179,7 @@ if __name__ == "__main__":
         Route("/seed_session", seed, methods=["POST"]),
         Route("/reset", seed, methods=["POST"]),
         Route("/step", step, methods=["POST"]),
-        Route("/verify", verify, methods=["POST"]),
+        Route("/verify", fail if arguments() == "fails" else verify, methods=["POST"]),
         Route("/mcp", mcp, methods=["POST"]),
         Route("/{name}", tool, methods=["POST"]),
     ]

@@ -200,12 +200,23 @@ async def test_what_a_tool_says_of_its_failure_is_the_models_to_read(folder: Pat
 
 @pytest.mark.parametrize(
     ("text", "problem"),
-    [("judge", "measures nothing: no judge"), ("words", "the reward 'much'"), ("fail", "answered /verify with 500")],
+    [("judge", "measures nothing: no judge"), ("words", "the reward 'much'")],
 )
 async def test_a_verifier_that_gives_no_score_is_a_fault_and_never_zero(folder: Path, text: str, problem: str) -> None:
     async with hosted(folder) as host, opened(host) as episode:
         with pytest.raises(VerifierError, match=problem):
             await episode.verify(said(text))
+
+
+async def test_words_at_which_the_verifier_fails_are_the_agents(folder: Path) -> None:
+    async with hosted(folder) as host, opened(host) as episode:
+        assert (await episode.verify(said("fail"))).reward == 0.0
+
+
+async def test_a_verifier_that_fails_whatever_is_said_is_a_fault_and_never_zero(folder: Path) -> None:
+    async with hosted(folder, habit="fails") as host, opened(host) as episode:
+        with pytest.raises(VerifierError, match=r"whatever was said.*answered /verify with 500"):
+            await episode.verify(said("4"))
 
 
 async def test_an_episode_finds_nothing_that_another_left_in_the_servers_module(folder: Path) -> None:
