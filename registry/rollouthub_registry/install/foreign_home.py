@@ -18,10 +18,12 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from rollouthub.plugins.lock import LockedDependency
+from rollouthub.processes import PYTHON
 from rollouthub.store.folders import remove_folder
 from rollouthub_registry.install.install_error import InstallRefused
 from rollouthub_registry.install.install_home import data_home, interpreter
 from rollouthub_registry.install.installer import Installer, choose_installer
+from rollouthub_registry.install.installer_process import run_installer
 from rollouthub_registry.install.venv_contents import VenvContents
 from rollouthub_registry.install.virtual_environment import check_distributions, settle
 
@@ -30,6 +32,12 @@ WAIT_SECONDS = 3600.0
 _NEXT = "Nothing was left behind; start again when it can be had (UV_DEFAULT_INDEX and PIP_INDEX_URL name an index)."
 _DIGITS = 24
 _PYTHON = f"{sys.implementation.cache_tag}-{sys.platform}-{sys.base_prefix}"
+
+_COMPILE = """\
+import compileall, sys
+partial, final = sys.argv[1:]
+compileall.compile_dir(partial, quiet=2, workers=0, stripdir=partial, prependdir=final)
+"""
 
 
 def _silent(_: str) -> None:
@@ -84,6 +92,7 @@ class ForeignHome:
                         installer.install(VenvContents(), dependencies, partial, Path(scratch))
                     check_distributions(partial, {each.name: each.version for each in dependencies})
                     settle(partial, venv)
+                    self._compile(partial, venv, note)
         return interpreter(venv)
 
     def wheel(self, requirement: str) -> LockedDependency:
@@ -117,7 +126,17 @@ class ForeignHome:
                 note(f"fetching {wheel.name} {wheel.version}")
                 with tempfile.TemporaryDirectory(prefix="rollouthub-install-") as scratch:
                     self._chosen().unpack(wheel, partial, Path(scratch))
+                self._compile(partial, folder, note)
         return folder
+
+    def _compile(self, partial: Path, final: Path, note: Callable[[str], None]) -> None:
+        """Write the bytecode of all modules that this Python can read. It is parsed, and none of it is run.
+
+        Where its processes run it is read-only: each would compile again whatever it imports.
+        """
+        note("compiling its modules")
+        command = [*PYTHON, "-I", "-c", _COMPILE, partial, final]
+        run_installer(command, partial, self._environ, "compiling its modules")
 
     def _chosen(self) -> Installer:
         return self._installer or choose_installer(self._environ)

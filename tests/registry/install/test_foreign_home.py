@@ -1,7 +1,9 @@
 """The virtual environments and wheels of foreign formats: made once, by hash, whole or not at all."""
 
 import hashlib
+import marshal
 import subprocess
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -29,9 +31,10 @@ def test_what_requirements_need_is_chosen_with_hashes_and_installed_from_those_a
     python = home.python(chosen, told.append)
     said = subprocess.run([python, "-c", "import axiom; print(axiom.SELF_EVIDENT)"], capture_output=True, check=True)
     assert said.stdout == b"True\n"
-    assert told[0] == "choosing what lemma needs"
+    assert (told[0], told[-1]) == ("choosing what lemma needs", "compiling its modules")
+    count = len(told)
     assert home.python(chosen, told.append) == python
-    assert len(told) == 2, "it was made again"
+    assert len(told) == count, "it was made again"
     assert home.python((), told.append) != python
 
 
@@ -60,6 +63,19 @@ def test_a_wheel_is_unpacked_without_its_dependencies_whatever_python_it_asks_fo
     folder = home.unpacked(wheel)
     assert (folder / "late" / "data.txt").read_text() == "rows"
     assert home.unpacked(wheel) == folder
+
+
+def test_modules_are_compiled_and_not_run_so_that_no_process_of_theirs_has_to(home: ForeignHome, world: World) -> None:
+    files = {"grim/__init__.py": "raise SystemExit('it ran')\n", "grim/old.py": "print 'not Python 3'\n"}
+    write_wheel(world.links, "grim", "1.0", files=files)
+    (wheel,) = chosen = home.lock(["grim"])
+    site = next(home.python(chosen).parents[1].glob("lib/python*/site-packages"))
+    for folder in (site, home.unpacked(wheel)):
+        module = folder / "grim" / "__init__.py"
+        compiled = Path(cache_from_source(str(module))).read_bytes()
+        assert marshal.loads(compiled[16:]).co_filename == str(module)
+        assert int.from_bytes(compiled[8:12], "little") == int(module.stat().st_mtime), "Python would compile it again"
+        assert not Path(cache_from_source(str(module.with_name("old.py")))).exists()
 
 
 @pytest.mark.parametrize("text", ["nowhere==1", "lemma @ https://example.org/lemma.whl", "lemma==", ""])
