@@ -16,19 +16,21 @@ from pathlib import Path
 from tests.foreign.bar import Bar, Missing, say
 
 DOCS = Path(__file__).parents[2] / "docs" / "foreign.md"
-FORMATS = (
-    "nemo_gym",
-    "harbor",
-    "bfcl",
-    "tau2",
-    "verifiers",
-    "inspect",
-    "openenv",
-    "ors",
-    "agent_world_model",
-    "step_apis",
-    "miniwob",
-)
+FORMATS = {
+    "nemo_gym": ("nemo_gym",),
+    "harbor": ("harbor", "terminal_bench"),
+    "bfcl": ("bfcl",),
+    "tau2": ("tau2",),
+    "verifiers": ("verifiers",),
+    "inspect": ("inspect",),
+    "openenv": ("openenv",),
+    "ors": ("ors",),
+    "hud": ("hud",),
+    "agent_world_model": ("agent_world_model",),
+    "step_apis": ("gymnasium", "gem", "textarena"),
+    "miniwob": ("miniwob",),
+}
+"""Name of a module here → the importers that its row stands for."""
 HEAD = (
     "| format | compared | tasks listed | results | equal | unmatched | CPU ms a call, its own code | the hub |",
     "| --- | --- | --- | --- | --- | --- | --- | --- |",

@@ -24,9 +24,10 @@ from rollouthub_servers.bfcl.categories import MULTI_TURN
 from rollouthub_servers.bfcl.environment import Bfcl
 from rollouthub_servers.bfcl.row import BfclRow, Call, read_rows
 from rollouthub_servers.bfcl.shown_tools import shown_names
-from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
+from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock
 from tests.foreign.bar import Bar, say
 from tests.foreign.cpu_time import cpu_seconds
+from tests.foreign.own_program import own_program
 
 SOURCE = ImportSource("bfcl-eval==2026.3.23", "requirement")
 OWN = Path(__file__).with_name("bfcl_own.py")
@@ -161,8 +162,7 @@ async def cost(host: EnvironmentHost, bar: Played) -> Spent:
 
 def own_verdicts(bar: Played) -> tuple[dict[tuple[str, str], bool], dict[str, float]]:
     """BFCL's own verdicts on the same calls, and what its own loop spends."""
-    lock = ForeignLock.read(bar.data / LOCK_FILE)
-    python, code = foreign_home().python(lock.dependencies), code_of(bar.data, lock)
+    code = code_of(bar.data, ForeignLock.read(bar.data / LOCK_FILE))
     results, verdicts = bar.folder / "results.jsonl", bar.folder / "own.jsonl"
     with results.open("w") as lines:
         for row in bar.rows.values():
@@ -172,7 +172,8 @@ def own_verdicts(bar: Played) -> tuple[dict[tuple[str, str], bool], dict[str, fl
     scratch = bar.folder / "scratch"
     scratch.mkdir(exist_ok=True)
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(code), "BFCL_PROJECT_ROOT": str(scratch)}
-    subprocess.run([python, OWN, results, verdicts], env=environ, check=True, stdout=subprocess.DEVNULL)
+    command = own_program(bar.data, OWN, str(results), str(verdicts))
+    subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
     *told, last = [json.loads(line) for line in verdicts.read_text().splitlines()]
     return {(each["id"], each["kind"]): each["valid"] for each in told}, last["loop"]
 

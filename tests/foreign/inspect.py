@@ -30,6 +30,7 @@ from rollouthub_servers.foreign.said_messages import said_of
 from rollouthub_servers.inspect.task_record import CODE, SAMPLES, TaskRecord
 from tests.foreign.bar import Bar, say
 from tests.foreign.cpu_time import cpu_seconds
+from tests.foreign.own_program import own_program
 
 CANDIDATES = TypeAdapter(list[Candidate])
 OWN, SET = Path(__file__).with_name("inspect_own.py"), Path(__file__).with_name("inspect_set")
@@ -129,8 +130,7 @@ def by_itself(data: Path, record: TaskRecord, episodes: list[dict[str, Any]]) ->
     with tempfile.NamedTemporaryFile("w", suffix=".json") as written:
         json.dump({"place": record.place, "code": str(code), "episodes": episodes}, written)
         written.flush()
-        command = (str(foreign_home().python(lock.dependencies)), "-P", str(OWN), written.name)
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(own_program(data, OWN, written.name), capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{record.name}: the library's own program failed: {done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])

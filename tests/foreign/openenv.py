@@ -1,14 +1,8 @@
-"""Imports the environments of an OpenEnv checkout, plays them, and holds each to OpenEnv's own client and server.
-
-    python -m tests.foreign.openenv FOLDER [--match PATTERN …] [--seeds 3] [--most 30] [--beside DIR] [--table FILE]
-
-FOLDER is a checkout, or its `envs`. Each environment is imported (as `SETTINGS` says where it needs any), played by
-OpenEnv's own loop with a scripted policy (`openenv_own`), and then with the same actions through the hub's tools: the
-rewards have to be the same. `--beside` holds packages without a wheel, such as `pip install --no-deps --target DIR
-gym==0.24.1` makes for snake_env. Prints what plays, what differs, and a table.
+"""OpenEnv: environments of a checkout are imported (as `SETTINGS` says where one needs any), played by OpenEnv's own
+loop with a scripted policy (`openenv_own`), and then with the same actions through the hub's tools: the rewards have to
+be the same.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -17,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +22,27 @@ from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.plugins.environments import find_environment
 from rollouthub.plugins.importers import Identity, ImportSource
 from rollouthub.protocols import EnvironmentHost
-from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
 from rollouthub_servers.foreign_app.app_record import BESIDE, CODE, read_record
 from rollouthub_servers.openenv.importer import OpenEnvImporter
 from rollouthub_servers.openenv.openenv_record import OpenEnvRecord
 from rollouthub_servers.openenv.shown_fields import shown_text
+from tests.foreign.bar import Bar, Missing, checkout_of, say
 from tests.foreign.cpu_time import cpu_seconds
+from tests.foreign.own_program import own_program
 
 OWN = Path(__file__).with_name("openenv_own.py")
+ENVIRONMENTS = (
+    "reasoning_gym_env",
+    "maze_env",
+    "grid_world_env",
+    "snake_env",
+    "connect4_env",
+    "chess_env",
+    "calendar_env",
+)
+NO_WHEEL = ("gym==0.24.1", "gym-notices")
+"""What `snake_env` imports."""
+NO_REWARD = "no reward, by both"
 OPENINGS = 10
 """So often an episode is begun to find the same opening, where an environment draws what no seed settles."""
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -56,6 +62,8 @@ class Played:
     name: str
     why: str = ""
     """Why it does not play, or how it differs."""
+    listed: int = 0
+    """Tasks of its import, with as many seeds as are played."""
     episodes: int = 0
     equal: int = 0
     steps: int = 0
@@ -74,33 +82,6 @@ class Compared:
     """Steps of an episode."""
     beside: Path | None = None
     """Packages without a wheel."""
-
-
-def main() -> None:
-    """Import, play, compare, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--match", nargs="+", default=["*"], help="patterns of names")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--most", type=int, default=30, help="steps of an episode")
-    parser.add_argument("--beside", type=Path, help="packages without a wheel")
-    parser.add_argument("--table", type=Path, help="append the table's lines here")
-    given = parser.parse_args()
-    source = ImportSource(str(given.folder), "folder")
-    found = [each.id for each in OpenEnvImporter().look(source, {})]
-    chosen = [name for name in found if any(fnmatchcase(name, pattern) for pattern in given.match)]
-    lines: list[str] = []
-    differs = False
-    for name in chosen:
-        played = compared(source, name, Compared(given.folder, given.seeds, given.most, given.beside))
-        differs |= "differs" in played.why
-        lines.append(_row(played))
-        sys.stdout.write(f"{lines[-1]}\n")
-        sys.stdout.flush()
-    sys.stdout.write("\n".join(("", *_HEAD, *lines, "")))
-    if given.table is not None:
-        given.table.write_text("\n".join((*_HEAD, *lines, "")), encoding="utf-8")
-    sys.exit(1 if differs else 0)
 
 
 def settings_of(name: str, folder: Path, beside: Path | None) -> dict[str, Any]:
@@ -132,6 +113,7 @@ def _compared_in(scratch: Path, source: ImportSource, name: str, given: Compared
     data = scratch / "package" / "data"
     record = read_record(OpenEnvRecord, data)
     resets: list[dict[str, Any]] = settings.get("resets", [{}])
+    played.listed = len(resets) * given.seeds
     episodes = [(reset, seed) for reset in resets for seed in range(given.seeds)]
     try:
         lines = _own_loop(data, record, episodes, given.most, scratch / "own")
@@ -144,15 +126,14 @@ def _compared_in(scratch: Path, source: ImportSource, name: str, given: Compared
 
 
 def _own_loop(data: Path, record: OpenEnvRecord, episodes: list[Any], most: int, here: Path) -> list[dict[str, Any]]:
-    python = foreign_home().python(ForeignLock.read(data / LOCK_FILE).dependencies)
     code = data / CODE / record.name
     shutil.copytree(code, here)  # as its container would hold it: it may write beside itself
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     variables = {**os.environ, "PORT": str(port), "PYTHONHASHSEED": "0", "PYTHONPATH": str((data / BESIDE).absolute())}
-    command = [str(python), "-P", str(OWN), str(code.absolute()), str((data / OpenEnvRecord.file).absolute())]
-    command += [json.dumps(episodes), str(most)]
+    record_file = str((data / OpenEnvRecord.file).absolute())
+    command = own_program(data, OWN, str(code.absolute()), record_file, json.dumps(episodes), str(most))
     done = subprocess.run(command, cwd=here, env=variables, capture_output=True, check=True, timeout=600)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -200,7 +181,7 @@ async def _one(
         else:
             return f"differs: no opening of {OPENINGS} is its own loop's"
     except VerifierError as error:
-        return "no reward, by both" if not numbers else f"differs: {str(error)[:200]}"
+        return NO_REWARD if not numbers else f"differs: {str(error)[:200]}"
     except HubError as error:
         return f"differs: {type(error).__name__} {str(error)[:200]}"
     played.steps += int(score.metrics["steps"])
@@ -210,19 +191,47 @@ async def _one(
     return None if score.reward == sum(numbers) else f"differs: {score.reward}, and {sum(numbers)} by its own loop"
 
 
-_HEAD = (
-    "| environment | plays | episodes | equal | steps | different rewards | CPU ms a step, own loop | hub | |",
-    "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-)
-
-
 def _row(played: Played) -> str:
-    steps = max(1, played.steps)
-    own, hub = (1000 * seconds / steps for seconds in (played.own_seconds, played.hub_seconds))
-    counts = f"{played.episodes} | {played.equal} | {played.steps} | {len(played.rewards)} | {own:.2f} | {hub:.2f}"
-    plays = "yes" if played.equal == played.episodes and played.episodes else "no"
-    return f"| {played.name} | {plays} | {counts} | {played.why} |"
+    counts = f"{played.episodes} | {played.equal} | {played.steps} | {len(played.rewards)}"
+    own, hub = (1000 * seconds / max(1, played.steps) for seconds in (played.own_seconds, played.hub_seconds))
+    return f"| {played.name} | {counts} | {own:.2f} | {hub:.2f} |"
 
 
-if __name__ == "__main__":
-    main()
+def without_wheel(folder: Path) -> Path:
+    """A folder with the packages that have no wheel.
+
+    Raises:
+        Missing: they cannot be had.
+    """
+    if not folder.exists():
+        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder), *NO_WHEEL]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise Missing(f"{NO_WHEEL[0]} cannot be installed: {done.stderr.strip()[-300:]}")
+    return folder
+
+
+def measure(folder: Path, quick: bool) -> Bar:
+    """Play the environments, or begin each of them."""
+    checkout = checkout_of("ROLLOUTHUB_OPENENV", "OpenEnv")
+    bar = Bar("OpenEnv", "rewards of episodes with its own client and server")
+    lines = ["| environment | episodes | equal | steps | different rewards | CPU ms a step, own loop | the hub |"]
+    lines.append("| --- | --- | --- | --- | --- | --- | --- |")
+    given = Compared(checkout, 1 if quick else 4, 10 if quick else 40, without_wheel(folder / "beside"))
+    steps, own_seconds, hub_seconds = 0, 0.0, 0.0
+    for name in ENVIRONMENTS:
+        played = compared(ImportSource(str(checkout), "folder"), name, given)
+        lines.append(_row(played))
+        say(f"{lines[-1]} {played.why}")
+        bar.listed, bar.compared = bar.listed + played.listed, bar.compared + played.episodes
+        bar.equal += played.equal
+        steps, own_seconds = steps + played.steps, own_seconds + played.own_seconds
+        hub_seconds += played.hub_seconds
+        if played.why == NO_REWARD:
+            bar.unmatched += played.episodes - played.equal
+        elif played.why:
+            bar.differences.append(f"{name}: {played.why}")
+    bar.own_ms, bar.hub_ms = (1000 * seconds / max(1, steps) for seconds in (own_seconds, hub_seconds))
+    bar.table = "\n".join(lines)
+    return bar

@@ -21,12 +21,12 @@ from rollouthub.messages import assistant
 from rollouthub.plugins.environments import find_environment
 from rollouthub.plugins.importers import Identity, ImportSource, chosen_of, find_importer
 from rollouthub.protocols import EnvironmentHost, Episode
-from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
 from rollouthub_servers.tau2.checkout import CODE
 from rollouthub_servers.tau2.row import GoldAction, Tau2Row, read_rows
 from rollouthub_servers.tau2.tau2_environment import Tau2
 from tests.foreign.bar import Bar, checkout_of, say
 from tests.foreign.cpu_time import cpu_seconds
+from tests.foreign.own_program import own_program
 
 OWN = Path(__file__).with_name("tau2_own.py")
 KINDS = ("gold", "short", "idle")
@@ -142,10 +142,10 @@ def own_rewards(rows: dict[str, Tau2Row], folder: Path, data: Path) -> tuple[Rew
                 calls = [action.model_dump() for action in actions_of(row, kind)]
                 job = {"id": row.id, "kind": kind, "domain": row.domain, "task": row.task, "calls": calls}
                 lines.write(json.dumps({**job, "words": words_of(row, kind)}) + "\n")
-    lock, code = ForeignLock.read(data / LOCK_FILE), (data / CODE).absolute()
+    code = (data / CODE).absolute()
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(code / "src"), "TAU2_DATA_DIR": str(code / "data")}
-    python = foreign_home().python(lock.dependencies)
-    subprocess.run([python, OWN, code / "src", RETRIEVAL, jobs, verdicts], env=environ, check=True)
+    command = own_program(data, OWN, str(code / "src"), RETRIEVAL, str(jobs), str(verdicts))
+    subprocess.run(command, env=environ, check=True)
     *told, spent = [json.loads(line) for line in verdicts.read_text().splitlines()]
     milliseconds = 1e3 * spent["seconds"] / max(1, spent["calls"])
     return {(each["id"], each["kind"]): each["reward"] for each in told}, milliseconds
@@ -153,7 +153,8 @@ def own_rewards(rows: dict[str, Tau2Row], folder: Path, data: Path) -> tuple[Rew
 
 def table(rows: dict[str, Tau2Row], hub: Rewards, own: Rewards) -> str:
     """What was seen, as docs/foreign.md has it."""
-    lines = ["| domain | tasks | gold earns 1: τ² | the hub | short: τ² | the hub | idle: τ² | the hub | agree |"]
+    lines = ["| domain | tasks | own actions earn 1: τ² | the hub | without the last: τ² | the hub | none: τ² | "]
+    lines[0] += "the hub | agree |"
     lines.append("| " + " | ".join(["---"] * 9) + " |")
     for domain in [*dict.fromkeys(row.domain for row in rows.values()), "all"]:
         names = [name for name, row in rows.items() if domain in (row.domain, "all")]
