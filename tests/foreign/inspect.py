@@ -36,7 +36,9 @@ CANDIDATES = TypeAdapter(list[Candidate])
 OWN, SET = Path(__file__).with_name("inspect_own.py"), Path(__file__).with_name("inspect_set")
 EVALS = "inspect_evals==0.26.0"
 MATH = ["latex2sympy2-extended==1.11.0", "antlr4-python3-runtime==4.11.1", "sympy"]
-MOST_MESSAGES, SAMPLES_OF_EACH = 16, 10
+MOST_MESSAGES, SAMPLES_OF_EACH = 16, 4
+TASK_SECONDS = 900
+"""Maximum seconds of a task on either side; one that takes longer is unmatched."""
 POLICIES = ("target", "marked", "long", "wrong", "nothing", "forged")
 
 
@@ -46,13 +48,20 @@ class Compared:
 
     episodes: int = 0
     equal: int = 0
-    rewards: set[float] = field(default_factory=set[float])
-    """Of those that are equal: where there is one alone, the agreement says little."""
+    rewards: list[float] = field(default_factory=list[float])
+    """Different ones of those that are equal: where there is one alone, the agreement says little."""
     unscored: int = 0
     """Neither gives a score."""
+    late: int = 0
+    """Results that were not there in time."""
+    messages: int = 0
+    """Of the agents."""
     hub_ms: float = 0.0
     own_ms: float = 0.0
     differences: list[str] = field(default_factory=list[str])
+
+
+COMPARED = TypeAdapter(Compared)
 
 
 def words(sample: dict[str, Any], policy: str) -> str:
@@ -103,7 +112,16 @@ async def played(episode: Episode, sample: dict[str, Any], policy: str) -> tuple
 
 
 async def through_hub(file: Path, samples: Sequence[tuple[str, dict[str, Any]]]) -> tuple[list[dict[str, Any]], float]:
-    """Samples of a task, each by every policy, and the CPU seconds of this process and its drivers."""
+    """Samples of a task, each by every policy, and the CPU seconds of this process and its drivers.
+
+    Raises:
+        TimeoutError: they take too long.
+    """
+    with anyio.fail_after(TASK_SECONDS):
+        return await _all_played(file, samples)
+
+
+async def _all_played(file: Path, samples: Sequence[tuple[str, dict[str, Any]]]) -> tuple[list[dict[str, Any]], float]:
     found, episodes = find_environment(str(file)), list[dict[str, Any]]()
     async with open_in_process(found.name, found.environment, configured(found, {})) as host:
         began = cpu_seconds()
@@ -130,7 +148,8 @@ def by_itself(data: Path, record: TaskRecord, episodes: list[dict[str, Any]]) ->
     with tempfile.NamedTemporaryFile("w", suffix=".json") as written:
         json.dump({"place": record.place, "code": str(code), "episodes": episodes}, written)
         written.flush()
-        done = subprocess.run(own_program(data, OWN, written.name), capture_output=True, text=True, check=False)
+        command = own_program(data, OWN, written.name)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TASK_SECONDS)
     if done.returncode:
         raise SystemExit(f"{record.name}: the library's own program failed: {done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])
@@ -143,19 +162,35 @@ def compared(file: Path, most: int) -> Compared:
     lines = [json.loads(line) for line in (data / SAMPLES).read_text(encoding="utf-8").splitlines()]
     ids = [str(line["sample"]["id"]) if record.has_ids else f"test-{at}" for at, line in enumerate(lines) if line]
     samples = list(zip(ids, [line["sample"] for line in lines if line], strict=True))
-    episodes, used = anyio.run(through_hub, file, samples[:most])
-    own = by_itself(data, record, episodes)
+    try:
+        episodes, used = anyio.run(through_hub, file, samples[:most])
+        own = by_itself(data, record, episodes)
+    except (TimeoutError, subprocess.TimeoutExpired):
+        say(f"{record.name}: not played within {TASK_SECONDS} s, and so not compared")
+        return Compared(late=len(samples[:most]) * len(POLICIES))
     found = Compared(episodes=len(episodes), hub_ms=1e3 * used / len(episodes))
+    found.messages = sum(len(each["said"]) for each in episodes)
     found.own_ms = 1e3 * sum(each["cpu"] for each in own) / len(own)
     for episode, theirs in zip(episodes, own, strict=True):
         if "error" in episode and "error" in theirs:
             found.unscored += 1
         elif "error" not in episode and "error" not in theirs and same(episode, theirs["scores"]):
             found.equal += 1
-            found.rewards.add(episode["reward"])
+            found.rewards = sorted({*found.rewards, episode["reward"]})
         else:
             told = {key: episode.get(key) for key in ("reward", "scores", "error", "said")}
             found.differences.append(f"{record.name}: {json.dumps(told)}, and by itself {json.dumps(theirs)}")
+    return found
+
+
+def kept(file: Path, most: int) -> Compared:
+    """What was compared before in the same folder stays, so that a run can go on where it was stopped."""
+    place = file.with_name(f"compared-{most}.json")
+    if place.exists():
+        return COMPARED.validate_json(place.read_bytes())
+    found = compared(file, most)
+    if not found.late:
+        place.write_bytes(COMPARED.dump_json(found))
     return found
 
 
@@ -208,7 +243,7 @@ def measure(folder: Path, quick: bool) -> Bar:
         "| task | solver | scorer | results | equal | different rewards |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    hub, library = list[float](), list[float]()
+    hub, library, messages = 0.0, 0.0, 0
     for place, each in [*(("set", each) for each in own), *(("evals", each) for each in evals)]:
         if not each.runs:
             if place == "set":
@@ -216,28 +251,20 @@ def measure(folder: Path, quick: bool) -> Bar:
             continue
         (file,) = (folder / place / each.id).glob("*_task.py")
         say(f"{each.id}: playing")
-        got = compared(file, 1 if quick else SAMPLES_OF_EACH)
+        got = kept(file, 1 if quick else SAMPLES_OF_EACH)
         bar.listed += int(str(each.facts["tasks"]))
         bar.compared += got.episodes
         bar.equal += got.equal
-        bar.unmatched += got.unscored
+        bar.unmatched += got.unscored + got.late
         bar.differences += got.differences
-        hub.append(got.hub_ms)
-        library.append(got.own_ms)
+        hub, library = hub + got.hub_ms * got.episodes, library + got.own_ms * got.episodes
+        messages += got.messages
         facts = f"{each.facts['solver']} | {each.facts['scorer']}"
-        mark = "" if place == "set" else " (*)"
+        mark = ("" if place == "set" else " (*)") + (f", not ended within {TASK_SECONDS} s" if got.late else "")
         lines.append(f"| {each.id}{mark} | {facts} | {got.episodes} | {got.equal} | {len(got.rewards)} |")
     played_of = sum(each.runs for each in evals)
     lines += ["", f"(*) of inspect_evals 0.26.0: {played_of} of its {len(evals)} tasks can be played as they are."]
     lines.append(f"The rest ask for {reasons(evals)}.")
-    lines += [
-        "",
-        f"CPU of a whole rollout: {median(hub):.0f} ms (median) through the hub, {median(library):.0f} by itself.",
-    ]
+    bar.own_ms, bar.hub_ms = library / max(1, messages), hub / max(1, messages)
     bar.table = "\n".join(lines)
     return bar
-
-
-def median(values: Sequence[float]) -> float:
-    """The middle one."""
-    return sorted(values)[len(values) // 2]

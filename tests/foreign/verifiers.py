@@ -245,7 +245,8 @@ def found_in(checkouts: Sequence[Path]) -> dict[str, EnvFolder]:
     Raises:
         Missing: no checkout has one of them.
     """
-    there = {(env.name, env.kind()): env for each in reversed(checkouts) for env in find_envs(each)}
+    named = [env for each in reversed(checkouts) for env in find_envs(each) if env.name in ENVIRONMENTS]
+    there = {(env.name, env.kind()): env for env in named}
     for name, kind in ENVIRONMENTS.items():
         if (name, kind) not in there:
             raise Missing(f"no checkout of {VARIABLE} has {name!r} with {KINDS[kind]}: {NEEDS}")
