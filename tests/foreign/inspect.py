@@ -219,16 +219,24 @@ def reasons(found: Sequence[Candidate]) -> str:
     return "; ".join(f"{kind} ({count})" for kind, count in kinds.most_common())
 
 
+KINDS = {
+    "a sandbox of Inspect's": ("sandbox", "tools", "Sample.setup", "'docker'"),
+    "a model that judges, or plays with": ("asks a model", "API_KEY", "api_key", "No model specified"),
+    "an extra of the distribution, or something else that is not installed": (
+        *("is not installed", "ModuleNotFoundError", "PrerequisiteError", "please install"),
+    ),
+    "data from elsewhere": (
+        *("data set", "Connect", "Offline", "offline", "resolve", "HTTP", "download", "it reads from", "'clone'"),
+    ),
+}
+"""Why a task is refused → words of the reasons that say so."""
+
+
 def kind_of(reason: str) -> str:
     """A reason without what is special in it."""
-    if reason.startswith(("sandbox", "tools", "Sample.setup")):
-        return "a sandbox of Inspect's"
-    if "asks a model" in reason or "API_KEY" in reason or "api_key" in reason:
-        return "a model that judges, or plays with"
-    if "is not installed" in reason or "ModuleNotFoundError" in reason or "PrerequisiteError" in reason:
-        return "an extra of the distribution, or something else that is not installed"
-    if any(mark in reason for mark in ("data set", "Connect", "Offline", "offline", "resolve", "HTTP", "download")):
-        return "data from elsewhere"
+    for kind, marks in KINDS.items():
+        if any(mark in reason for mark in marks):
+            return kind
     if "missing" in reason and "argument" in reason:
         return "an argument without a default"
     return "what else fails at its first sample, or when it is loaded"
