@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from rollouthub import Deadlines, Score, Submission
-from rollouthub.errors import UsageError
+from rollouthub.errors import UsageError, VerifierError
 from rollouthub.hosting.open_host import configured, open_in_process
 from rollouthub.messages import Message, ToolRequest, assistant
 from rollouthub.plugins.environments import find_environment
@@ -44,8 +44,15 @@ def noted(state) -> float:
 
 
 def best(completions) -> list[float]:
+    while any("spin" in str(each[-1].content) for each in completions):
+        pass
     lengths = [len(each[-1].content or "") for each in completions]
     return [float(length == max(lengths)) for length in lengths]
+
+
+def stuck(completions) -> list[float]:
+    while True:
+        pass
 
 
 def load_environment(kind="math"):
@@ -56,6 +63,8 @@ def load_environment(kind="math"):
         return Stateful(dataset=rows(4), rubric=vf.Rubric(funcs=[noted]))
     if kind == "group":
         return vf.SingleTurnEnv(dataset=rows(4), rubric=vf.Rubric(funcs=[best]))
+    if kind == "stuck":
+        return vf.SingleTurnEnv(dataset=rows(4), rubric=vf.Rubric(funcs=[stuck]))
     if kind == "judge":
         vf.ensure_keys(["OPENAI_API_KEY"])
         return vf.SingleTurnEnv(dataset=rows(4), rubric=vf.JudgeRubric())
@@ -210,6 +219,27 @@ async def test_group_rewards_are_scored_over_the_group(root: Path) -> None:
         members = tuple(GroupMember(sample=n, submission=each) for n, each in enumerate(said))
         scores = await host.score_group(card, SampleGroup(members=members), seed=0, deadlines=Deadlines())
     assert [score.reward for score in scores] == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rewards"), [("group", [0.0, 0.0, 1.0]), ("stuck", None)], ids=["the agent's words", "the rubric itself"]
+)
+async def test_words_at_which_a_group_rubric_hangs_cost_their_own_sample_alone(
+    root: Path, kind: str, rewards: list[float] | None
+) -> None:
+    file = await packaged(root, "sums", f"{kind}-words", args={"kind": kind})
+    found = find_environment(str(file))
+    said = [Submission(transcript=(assistant(text),)) for text in ("short", "spin", "the longest")]
+    members = tuple(GroupMember(sample=n, submission=each) for n, each in enumerate(said))
+    config = configured(found, {"verify_seconds": 4.0})
+    async with open_in_process(found.name, found.environment, config) as host:
+        card = await host.find_task("train", "train-0", 0)
+        asked = host.score_group(card, SampleGroup(members=members), seed=0, deadlines=Deadlines(verify=60.0))
+        if rewards is None:
+            with pytest.raises(VerifierError, match="gives the group no score"):
+                await asked
+        else:
+            assert [score.reward for score in await asked] == rewards
 
 
 def test_a_judge_is_refused_and_what_lifts_that_is_named(root: Path) -> None:
