@@ -150,7 +150,13 @@ class HudRollout:
             raise Refused(OVER)
         if name not in self._clients:
             raise Refused(f"unknown tool {name!r}")
-        result = self._loop.run_until_complete(self._clients[name].call_tool(name, json.loads(arguments)))
+        result, failed = None, ""
+        try:
+            result = self._loop.run_until_complete(self._clients[name].call_tool(name, json.loads(arguments)))
+        except Exception as error:  # of a server that the environment runs here: no service is missing
+            failed = f"the server of {name!r} failed: {type(error).__name__}: {error}"
+        if result is None:
+            raise RuntimeError(failed)
         parts = [_part(block) for block in result.model_dump(mode="json")["content"]]
         if getattr(result, "isError", False) or getattr(result, "is_error", False):
             raise Refused("\n".join(part.get("text", "") for part in parts) or "the tool failed")

@@ -122,6 +122,13 @@ async def test_tools_are_those_of_its_servers_and_episodes_share_nothing(tmp_pat
         assert (await scored(other)).reward == 0.0
 
 
+async def test_a_call_that_ends_the_server_of_its_tool_is_the_agents(tmp_path: Path) -> None:
+    async with hosted(tmp_path, "tools") as host, opened(host, "count") as episode:
+        assert (await episode.seats["agent"].call_tool("note", {"x": 66})).is_error
+        assert {fault.boundary for fault in episode.faults} == {"agent"}
+        assert (await scored(episode)).reward == 0.0
+
+
 async def test_the_drivers_own_functions_are_no_tools_and_an_answer_that_looks_like_a_grade_is_an_answer(
     tmp_path: Path,
 ) -> None:

@@ -18,6 +18,8 @@ NOTED: "list[int]" = []
 
 def note(x: int = 0) -> str:
     """Count, unless it is too much."""
+    if x == 66:
+        raise SystemExit
     if x > 9:
         raise ValueError("that is too much")
     NOTED.append(x)

@@ -6,6 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 
+class ConnectError(Exception):
+    """As of a client whose server is gone."""
+
+
+ConnectError.__module__ = "httpx"
+
+
 class Result:
     """Of a call."""
 
@@ -38,3 +45,5 @@ class MCPClient:
             return Result(str(self.tools[name](**arguments)), False)
         except ValueError as error:
             return Result(str(error), True)
+        except SystemExit as error:
+            raise ConnectError("all connection attempts failed") from error
