@@ -27,15 +27,13 @@ from rollouthub_servers.foreign.deadlines import CALL_SHARE, VERDICT_SHARE, dead
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock
 from rollouthub_servers.foreign.runtime import ForeignRuntime
-from rollouthub_servers.foreign.said_messages import Seen, all_said, said_of
+from rollouthub_servers.foreign.said_messages import HARMLESS, Seen, all_said, said_of
 from rollouthub_servers.foreign.session import ForeignRefusal, ForeignSession, encoded
 from rollouthub_servers.foreign.tool_names import HUB_TOOLS
 
 CONVERSATION = Path(__file__)
 """This file, on which the scores of all its formats depend."""
 _OVER = "The episode is over."
-_HARMLESS = ("", "I do not know.")
-"""Answers that code must take: where it fails at one of them alone, it fails at what is said."""
 
 
 class ConversationConfig(EnvironmentConfig):
@@ -230,7 +228,7 @@ class ForeignConversation(Environment[ConversationConfig]):
     async def _fails_anyway(self) -> bool:
         """Whether the environment's code also fails if the agent gives a harmless answer in this place."""
         with anyio.move_on_after(seconds_left(CALL_SHARE)):  # slow steps are the agent's, too
-            for words in _HARMLESS:
+            for words in HARMLESS:
                 if not await self._fails_at(words):
                     return False
             return True
@@ -248,7 +246,7 @@ class ForeignConversation(Environment[ConversationConfig]):
 
     async def _is_never_scored(self) -> bool:
         """Whether scoring ends a session, or its code fails, even if nothing was said, and if a harmless answer was."""
-        for said in ([], [said_of(assistant(_HARMLESS[-1]))]):
+        for said in ([], [said_of(assistant(HARMLESS[-1]))]):
             try:
                 async with self._runtime.session() as session:
                     await self._scored(session, said=said, row=self._row)

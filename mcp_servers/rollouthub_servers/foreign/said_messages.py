@@ -83,6 +83,10 @@ def _part(part: _Part) -> Text | Media:
         raise TaskError("a message has a picture that is no base64", retryable=False) from error
 
 
+HARMLESS = ("", "I do not know.")
+"""Answers that code must take: where it fails at one of them alone, it fails at what is said."""
+
+
 def said_of(message: Message) -> dict[str, Any]:
     """What an agent said, as the driver takes it."""
     calls = [{"id": each.id, "name": each.name, "arguments": each.arguments} for each in message.tool_requests]

@@ -22,6 +22,7 @@ from rollouthub_servers.foreign.deadlines import VERDICT_SHARE, deadlines_around
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
+from rollouthub_servers.foreign.said_messages import HARMLESS
 from rollouthub_servers.nemo_gym.gym_client import GymSession, VerdictFailure, fields_of, gym_session
 from rollouthub_servers.nemo_gym.gym_rows import (
     GymRow,
@@ -211,7 +212,7 @@ class NemoGym(Environment[NemoGymConfig]):
 
     async def _fails_anyway(self) -> bool:
         """Whether the verifier fails or ends its session at plain answers, too."""
-        return all([await self._fails_at(plain) for plain in ((), (assistant("I do not know."),))])
+        return all([await self._fails_at(plain) for plain in ((), (assistant(HARMLESS[-1]),))])
 
     async def _fails_at(self, said: Sequence[Message]) -> bool:
         params = self._row["responses_create_params"]

@@ -66,7 +66,7 @@ def _folder(files: dict[str, str]) -> Path:
     digest = hashlib.sha256(repr(sorted(files.items())).encode(errors="replace")).hexdigest()[:32]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "rollouthub" / "swe" / digest
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the patch of the bug tells the answer
     for name, text in files.items():
         data = text.encode(errors="replace")
         if not (folder / name).is_file() or (folder / name).read_bytes() != data:

@@ -43,7 +43,7 @@ def names(row: Row, columns: tuple[str, ...], *, required: bool = True) -> tuple
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise row.error(f"column {columns[0]!r} must be a list of tests, this is {value!r:.60}") from None
     found = cast("list[Any]", [] if value is None else value)
     if not isinstance(found, list) or not all(isinstance(name, str) and name for name in found):  # pyright: ignore[reportUnnecessaryIsInstance]  # anybody's data

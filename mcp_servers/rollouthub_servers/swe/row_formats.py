@@ -165,7 +165,7 @@ def _r2e_gym(row: Row) -> dict[str, Any]:
         raise row.error(f"column 'repo_name' = {repository!r}: its runner's printed lines would be the only report")
     expected = mapping(row, "expected_output_json")
     outcomes = {decoded(_COLOUR.sub("", key)).split(" - ")[0]: outcome for key, outcome in expected.items()}
-    if "PASSED" not in outcomes.values() or not set(outcomes.values()) <= set(_R2E_OUTCOMES):
+    if "PASSED" not in outcomes.values() or not all(outcome in _R2E_OUTCOMES for outcome in outcomes.values()):
         raise row.error(
             f"column 'expected_output_json' must hold PASSED, FAILED or ERROR for each test, and one PASSED; "
             f"this is {row.values['expected_output_json']!r:.60}"

@@ -8,12 +8,12 @@ from rollouthub.errors import SandboxOverrun, TaskError, VerifierError
 from rollouthub.messages import assistant
 from rollouthub.score import Score, Submission
 from rollouthub_servers.foreign.deadlines import VERDICT_SHARE, seconds_left
-from rollouthub_servers.foreign.said_messages import all_said, said_of
+from rollouthub_servers.foreign.said_messages import HARMLESS, all_said, said_of
 from rollouthub_servers.foreign.tool_names import HUB_TOOLS
 from rollouthub_servers.verifiers.verifiers_env import Verifiers, VerifiersConfig, score_of
 
 Said = list[dict[str, Any]]
-_PLAIN: Said = [said_of(assistant("I do not know."))]
+_PLAIN: Said = [said_of(assistant(HARMLESS[-1]))]
 _BROKEN = Score(reward=0.0, feedback="the rubric ends or never comes to an end at what was said")
 
 

@@ -163,7 +163,8 @@ MATRIX: dict[str, tuple[str, dict[str, str]]] = {
             "control": "test_the_drivers_own_functions_are_no_tools_and_words_that_look_like_scores_are_words",
             "bleed": "test_episodes_share_nothing_even_in_the_tasks_own_modules",
             "killed": f"{_SIGNALLED}[inspect-killed]",
-            "hanging": "test_words_that_end_break_or_never_leave_the_solver_are_the_agents[hang]",
+            "hanging": "inspect_tasks/test_inspect_words.py::"
+            "test_words_that_end_break_or_never_leave_the_solver_are_the_agents[hang]",
             "garbage": f"{_GARBLED}[inspect]",
             "install": f"{_NOT_INSTALLED}[inspect]",
         },

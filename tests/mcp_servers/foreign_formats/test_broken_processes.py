@@ -30,7 +30,7 @@ from tests.mcp_servers.foreign_formats import (
     test_tau2,
 )
 from tests.mcp_servers.hud_tasks import test_hud
-from tests.mcp_servers.inspect_tasks import test_inspect
+from tests.mcp_servers.inspect_tasks import shaped_host
 from tests.mcp_servers.step_api import test_step_game
 from tests.mcp_servers.verifiers import test_verifiers
 
@@ -134,9 +134,9 @@ async def step_api(folder: Path) -> AsyncGenerator[Played]:
 @asynccontextmanager
 async def inspect(folder: Path) -> AsyncGenerator[Played]:
     """A conversation of a task's solver."""
-    lines = await test_inspect.asked("talk", "rows", start=0, count=9)
-    async with test_inspect.hosted(test_inspect.write_folder(folder, lines), "talk") as host:
-        yield Played(lambda: test_inspect.opened(host), _said, "what?")
+    lines = await shaped_host.asked("talk", "rows", start=0, count=9)
+    async with shaped_host.hosted(shaped_host.write_folder(folder, lines), "talk") as host:
+        yield Played(lambda: shaped_host.opened(host), _said, "what?")
 
 
 @asynccontextmanager

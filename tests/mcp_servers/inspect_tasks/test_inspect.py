@@ -1,47 +1,32 @@
 """Tasks of Inspect, by a library of its shape: played, scored, attacked and broken."""
 
-import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from pydantic_core import from_json
 
-from rollouthub import BadRow, Deadlines, Score, Stop, Submission
-from rollouthub.errors import ConfigError, SandboxOverrun, TaskError, UsageError, VerifierError
-from rollouthub.hosting.open_host import open_in_process
-from rollouthub.messages import Message, Text, ToolRequest, assistant, user
+from rollouthub import BadRow, Deadlines, Submission
+from rollouthub.errors import ConfigError, UsageError, VerifierError
+from rollouthub.messages import ToolRequest, assistant, user
 from rollouthub.plugins.importers import ImportSource, find_importer
-from rollouthub.protocols import EnvironmentHost, Episode
-from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.runtime import ForeignRuntime
-from rollouthub_servers.inspect import Inspect, InspectConfig, InspectSubmit
+from rollouthub_servers.inspect import Inspect, InspectSubmit
 from rollouthub_servers.inspect.inspect_env import score_of
-from rollouthub_servers.inspect.task_record import RECORD, SAMPLES, TaskRecord
+from rollouthub_servers.inspect.task_record import SAMPLES
 from rollouthub_servers.inspect.task_samples import read_samples
 from rollouthub_servers.inspect.task_source import DRIVER, MODULES, find_tasks, requirements_of
-from tests.mcp_servers.garbling import FOLDER as GARBLING
 
-LIBRARY = Path(__file__).with_name("library")
-CANARY = "canary-41fd"
-TASKS = "shaped_tasks.py"
-
-
-def program(kind: str | None) -> ForeignProgram:
-    """The driver over the library, on the hub's own interpreter; without a kind it describes what it is asked for."""
-    place: Any = None if kind is None else {"module": "shaped_tasks", "task": "shaped", "args": {"kind": kind}}
-    return ForeignProgram(
-        name=f"Inspect task {kind!r}",
-        python=Path(sys.executable),
-        module=DRIVER,
-        modules=MODULES,
-        arguments={"place": place, "datasets": {}, "absent": []},
-        path=(LIBRARY, GARBLING),
-        ping_seconds=0.5,
-    )
+from .shaped_host import (
+    CANARY,
+    asked,
+    hosted,
+    opened,
+    program,
+    said_once,
+    scored,
+    text_of,
+)
 
 
 def test_what_the_driver_imports_of_the_hub_goes_with_it() -> None:
@@ -53,77 +38,6 @@ def test_what_the_driver_imports_of_the_hub_goes_with_it() -> None:
         if line.startswith(("from rollouthub", "import rollouthub"))
     }
     assert imported <= {*MODULES, "rollouthub_servers.foreign.serving"}
-
-
-async def asked(kind: str | None, do: str, **given: Any) -> Any:
-    """What a driver answers."""
-    runtime = ForeignRuntime(program(kind))
-    try:
-        async with runtime.session() as session:
-            return await session.ask(do, seconds=10, **given)
-    finally:
-        runtime.close()
-
-
-@pytest.fixture(scope="module")
-def lines() -> list[str]:
-    """The samples, as the driver gives them."""
-    return anyio.run(lambda: asked("talk", "rows", start=0, count=9))
-
-
-@pytest.fixture
-def folder(tmp_path: Path, lines: list[str]) -> Path:
-    """What an import leaves of a task."""
-    return write_folder(tmp_path, lines)
-
-
-def write_folder(folder: Path, lines: list[str]) -> Path:
-    """What an import leaves of a task, but for its lock and code."""
-    (folder / SAMPLES).write_text("".join(line + "\n" for line in lines) + "null\n")
-    record = TaskRecord(name="shaped", place={}, count=4, has_ids=True)
-    (folder / RECORD).write_text(record.model_dump_json())
-    return folder
-
-
-@asynccontextmanager
-async def hosted(
-    folder: Path, kind: str, kept: type[Inspect] = Inspect, **settings: Any
-) -> AsyncGenerator[EnvironmentHost]:
-    """The environment, its library running behind walls."""
-    runtime = ForeignRuntime(program(kind))
-    try:
-        await Inspect.start(folder, runtime, 10)
-        config = InspectConfig(data=str(folder), call_seconds=1.0, verify_seconds=1.0, **settings)
-        async with open_in_process("shaped", kept, config) as host:
-            yield host
-    finally:
-        Inspect.runtimes.pop(str(folder), None)
-        runtime.close()
-
-
-@asynccontextmanager
-async def opened(host: EnvironmentHost, name: str = "1", deadlines: Deadlines | None = None) -> AsyncGenerator[Episode]:
-    """An episode of a sample."""
-    card = await host.find_task("test", name, 0)
-    async with host.open(card, seed=0, deadlines=deadlines or Deadlines()) as episode:
-        yield episode
-
-
-def text_of(result: Any) -> str:
-    """The words of a tool's result."""
-    return "".join(block.text for block in result.content)
-
-
-async def scored(episode: Episode, *said: Message, answer: str | None = None) -> Score:
-    """Its score for what was said."""
-    return await episode.verify(Submission(transcript=(*episode.seats["agent"].messages, *said), answer=answer))
-
-
-async def said_once(host: EnvironmentHost, words: str) -> Score:
-    """The score of one message."""
-    async with opened(host) as episode:
-        await episode.seats["agent"].reply([assistant(words)])
-        return await scored(episode, assistant(words))
 
 
 def test_samples_are_tasks_whose_targets_are_secret_and_what_is_no_json_is_a_bad_row(folder: Path) -> None:
@@ -261,136 +175,6 @@ async def test_a_stored_transcript_is_played_again_and_scored(folder: Path) -> N
         said = (user("What is 1 + 1?"), assistant("?"), user("You said 1 things. Which number?"), assistant("2"))
         score = await host.score(card, Submission(transcript=said), seed=0, deadlines=Deadlines())
     assert (score.reward, score.components["length"].value) == (1.0, 4.0)
-
-
-@pytest.mark.parametrize("words", ["hang", "die", "fail"])
-async def test_words_that_end_break_or_never_leave_the_solver_are_the_agents(folder: Path, words: str) -> None:
-    async with hosted(folder, "talk") as host:
-        async with opened(host) as episode, opened(host) as other:
-            with pytest.raises(SandboxOverrun):
-                await episode.seats["agent"].reply([assistant(words)])
-            score = await episode.conclude(Submission(stop=Stop.FINISHED))
-            assert score is not None and score.reward == 0.0
-            assert {fault.boundary for fault in episode.faults} == {"agent"}
-            assert await other.seats["agent"].reply([assistant("?")]) is not None
-        assert (await said_once(host, "2")).reward == 1.0
-
-
-async def test_words_at_which_code_hangs_are_the_agents_even_if_the_hubs_own_deadline_is_as_short(folder: Path) -> None:
-    short = Deadlines(tool_call=1.0, verify=1.0)
-    async with hosted(folder, "talk") as host, opened(host, deadlines=short) as episode:
-        with pytest.raises(SandboxOverrun):
-            await episode.seats["agent"].reply([assistant("hang")])
-    async with hosted(folder, "picky") as host, opened(host, deadlines=short) as episode:
-        await episode.seats["agent"].reply([assistant("hang 1")])
-        score = await episode.conclude(Submission(transcript=(*episode.seats["agent"].messages, assistant("hang 1"))))
-        assert score is not None and score.reward == 0.0
-        assert {fault.boundary for fault in episode.faults} == {"agent"}
-
-
-def test_the_hub_waits_longer_than_the_environment_does() -> None:
-    config = InspectConfig(data="x")
-    needed = Inspect.deadlines(config)
-    assert needed.tool_call * 0.9 > config.call_seconds
-    assert needed.verify * 0.5 > config.verify_seconds
-    assert needed.setup > config.begin_seconds
-
-
-async def test_half_a_surrogate_pair_is_a_question_mark_in_words_and_arguments(folder: Path) -> None:
-    async with hosted(folder, "talk") as host, opened(host) as episode:
-        assert await episode.seats["agent"].reply([assistant("echo \ud800!")]) == [user("echo ?!")]
-        await episode.seats["agent"].reply([assistant("2 \udfff")])
-        assert (await scored(episode, assistant("echo \ud800!"), assistant("2 \udfff"))).reward == 1.0
-    async with hosted(folder, "tools") as host, opened(host) as episode:
-        assert text_of(await episode.seats["agent"].call_tool("note", {"x": "\ud800"})) == "noted 1"
-
-
-async def test_arguments_that_are_nested_too_deeply_are_the_agents(folder: Path) -> None:
-    deep: Any = 1
-    for _ in range(5_000):
-        deep = [deep]
-    async with hosted(folder, "tools") as host, opened(host) as episode:
-        assert "nested too deeply" in text_of(await episode.seats["agent"].call_tool("note", {"x": deep}))
-        assert not episode.faults
-        assert text_of(await episode.seats["agent"].call_tool("note", {"x": 1})) == "noted 1"
-
-
-async def test_a_picture_whose_place_the_agent_chose_is_no_other_file(folder: Path) -> None:
-    place = LIBRARY / "shaped_tasks.py"
-    async with hosted(folder, "talk") as host, opened(host) as episode:
-        for path in (str(place), "/proc/self/environ", "/proc/self/cmdline", "missing.png", "/dev/zero"):
-            told = await episode.seats["agent"].reply([assistant(f"show {path}")])
-            assert told == [Message(role="user", content=(Text(text="[image]"),))]
-
-
-async def test_an_answer_that_a_scorer_cannot_read_is_the_agents_even_if_it_is_empty(folder: Path) -> None:
-    async with hosted(folder, "last_word") as host:
-        for words in ("", " \n"):
-            async with opened(host) as episode:
-                await episode.seats["agent"].reply([assistant(words)])
-                transcript = (*episode.seats["agent"].messages, assistant(words))
-                score = await episode.conclude(Submission(transcript=transcript))
-                assert score is not None and score.reward == 0.0
-                assert {fault.boundary for fault in episode.faults} == {"agent"}
-        assert (await said_once(host, "It is 2")).reward == 1.0
-
-
-async def test_who_leaves_a_solver_that_asks_again_whatever_comes_is_scored(folder: Path) -> None:
-    async with hosted(folder, "stubborn") as host, opened(host) as episode:
-        await episode.seats["agent"].reply([assistant("two")])
-        assert (await scored(episode, assistant("two"))).reward == 0.0
-
-
-async def test_a_network_that_a_scorer_cannot_reach_is_no_zero(folder: Path) -> None:
-    async with hosted(folder, "picky") as host:
-        with pytest.raises(VerifierError, match="no such host"):
-            await said_once(host, "unreached 1")
-
-
-@pytest.mark.parametrize("words", ["break 1", "hang 1", "late 1", "pipe 1"])
-async def test_words_at_which_a_scorer_fails_are_the_agents(folder: Path, words: str) -> None:
-    async with hosted(folder, "picky") as host, opened(host) as episode:
-        await episode.seats["agent"].reply([assistant(words)])
-        submission = Submission(transcript=(*episode.seats["agent"].messages, assistant(words)))
-        score = await episode.conclude(submission)
-        assert score is not None and score.reward == 0.0
-        assert {fault.boundary for fault in episode.faults} == {"agent"}
-
-
-async def test_a_scorer_that_fails_whatever_was_said_is_the_verifiers_fault(folder: Path) -> None:
-    async with hosted(folder, "never") as host:
-        with pytest.raises(VerifierError, match="always"):
-            await said_once(host, "2")
-
-
-async def test_a_solver_that_fails_whatever_is_said_is_a_fault(folder: Path) -> None:
-    async with hosted(folder, "fails") as host, opened(host) as episode:
-        with pytest.raises(TaskError, match="always"):
-            await episode.seats["agent"].reply([assistant("2")])
-
-
-async def test_a_scorer_that_asks_a_model_is_unscored_even_if_it_hides_that_and_the_agent_is_not_asked(
-    folder: Path,
-) -> None:
-    async with hosted(folder, "judged") as host:
-        with pytest.raises(VerifierError, match="a scorer asks a model"):
-            await said_once(host, "2")
-
-
-async def test_a_conversation_that_is_not_the_agents_is_not_shown_to_it(folder: Path) -> None:
-    async with hosted(folder, "talk") as host, opened(host) as episode:
-        with pytest.raises(TaskError, match="a conversation of its own") as caught:
-            await episode.seats["agent"].reply([assistant("elsewhere")])
-        assert CANARY not in str(caught.value)
-
-
-async def test_a_driver_that_is_killed_is_a_fault_and_the_next_episode_has_another(folder: Path) -> None:
-    async with hosted(folder, "talk") as host:
-        async with opened(host) as episode:
-            with pytest.raises(TaskError, match="signal 9"):
-                await episode.seats["agent"].reply([assistant("kill")])
-            assert not episode.faults or {fault.boundary for fault in episode.faults} != {"agent"}
-        assert (await said_once(host, "2")).reward == 1.0
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,7 @@ def test_columns_that_are_not_read_are_carried_in_the_secret(make: Callable[...,
         (r2e_gym(expected_output_json="[]"), "column 'expected_output_json' must be values by name"),
         (r2e_gym(expected_output_json='{"a": "GONE"}'), "must hold PASSED, FAILED or ERROR"),
         (r2e_gym(expected_output_json='{"a": "FAILED"}'), "and one PASSED"),
+        (r2e_gym(expected_output_json='{"a": "PASSED", "b": ["PASSED"]}'), "must hold PASSED, FAILED or ERROR"),
         (r2e_gym(docker_image=None), "column 'docker_image' must be text"),
         (r2e_gym(parsed_commit_content='{"file_diffs": [{}]}'), "column 'parsed_commit_content' does not describe"),
         (

@@ -76,12 +76,14 @@ def gym_result(
         "policy_version_max": rollout.policy_version_max,
         "truncated": row.is_truncated,
     }
+    return result | _components(rollout)
+
+
+def _components(rollout: Rollout) -> Result:
+    """The reward's parts, if it has any; weighted, as NeMo-RL checks that they add up to the reward."""
     assert rollout.score is not None
-    if rollout.score.components:
-        # Weighted: NeMo-RL checks that they add up to the reward.
-        parts = rollout.score.components.items()
-        result["reward_components"] = {name: part.value * part.weight for name, part in parts}
-    return result
+    parts = {name: part.value * part.weight for name, part in rollout.score.components.items()}
+    return {"reward_components": parts} if parts else {}
 
 
 def _only_row(rollout: Rollout, seat: str | None) -> TrainingRow:

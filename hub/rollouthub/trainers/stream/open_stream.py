@@ -174,9 +174,7 @@ async def _opened(
             tracker = GroupTracker(rules, bounds, policy, ledger.note, filters)
             tracker.note_rate = ledger.note_rate
             if rules.band_from is not None and not writer.resumed:
-                for seen in await to_thread.run_sync(rates_of_run, Path(rules.band_from)):
-                    ledger.note_rate(seen)
-                    tracker.curriculum.learn(seen)
+                await _learn_rates(Path(rules.band_from), ledger, tracker)
             session.on_commit.append(tracker.committed)
             opened = session.opened
             gate = WeightSyncGate(policy)
@@ -208,6 +206,13 @@ async def _opened(
                 raise player.bug
     if problem is not None:
         raise problem
+
+
+async def _learn_rates(earlier: Path, ledger: Ledger, tracker: GroupTracker) -> None:
+    """Begin the curriculum with the pass rates of an earlier run, and keep them in the ledger."""
+    for seen in await to_thread.run_sync(rates_of_run, earlier):
+        ledger.note_rate(seen)
+        tracker.curriculum.learn(seen)
 
 
 async def _version(ledger: Ledger, directory: Path, rules: SupplyRules, given: int | None) -> int:

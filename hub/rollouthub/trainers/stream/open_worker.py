@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from rollouthub.engine.group_scoring import group_scoring
-from rollouthub.engine.plan import make_plan
+from rollouthub.engine.plan import Plan, make_plan
 from rollouthub.engine.pool import Pool
 from rollouthub.engine.run_control import LiveRun
 from rollouthub.engine.run_request import RunRequest, as_toml
@@ -55,13 +55,7 @@ async def rollout_worker(
     Raises (on entry):
         UsageError: a setting is invalid, a model cannot be reached, the directory cannot be used.
     """
-    request, engine = with_model(request, model, settings, "rollout_worker()")
-    if engine is None and request.model is None and request.agent is None:
-        raise ConfigError(
-            "rollout_worker(): no model plays, and rollouts of the reference solution are never learnt from; give a "
-            "model: its name, such as 'hosted_vllm/NAME', or an object (or an agent that needs none)"
-        )
-    plan = make_plan(request, engine)
+    plan, engine = _planned(request, model, settings)
     problem: Exception | None = None
     async with open_session(
         plan,
@@ -114,6 +108,23 @@ def _check_groups(session: Session, no_groups: str | None) -> None:
         info = environment.host.info
         if info.scores_groups:
             raise ConfigError(f"environment {info.name!r} scores all samples of a task together, and {no_groups}")
+
+
+def _planned(
+    request: RunRequest | None, model: Model | str | None, settings: dict[str, Any]
+) -> tuple[Plan, Model | None]:
+    """The plan of the merged settings, and the model if it is an object.
+
+    Raises:
+        ConfigError: a setting is invalid, or there is no model or agent to play.
+    """
+    merged, engine = with_model(request, model, settings, "rollout_worker()")
+    if engine is None and merged.model is None and merged.agent is None:
+        raise ConfigError(
+            "rollout_worker(): no model plays, and rollouts of the reference solution are never learnt from; give a "
+            "model: its name, such as 'hosted_vllm/NAME', or an object (or an agent that needs none)"
+        )
+    return make_plan(merged, engine), engine
 
 
 def _cancel(live: LiveRun, rollout_id: str) -> None:
