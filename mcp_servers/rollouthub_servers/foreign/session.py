@@ -16,6 +16,9 @@ from rollouthub_servers.foreign.process import ForeignProcess
 ANSWER_BYTES = 64 << 20
 """Maximum size in bytes of an answer."""
 
+_TOO_DEEP = "Maximum serialization depth"
+"""What pydantic says of a value that is nested beyond its bound."""
+
 
 class ForeignRefusal(HubError):
     """The driver refused a request (`serving.Refused`); its message may be shown to the agent."""
@@ -146,7 +149,9 @@ def encoded(value: dict[str, Any]) -> bytes:
     """
     try:
         return to_json(value)
-    except PydanticSerializationError:
+    except PydanticSerializationError as error:
+        if _TOO_DEEP in str(error):  # which Python's own encoder takes or not, by its version
+            raise RecursionError(_TOO_DEEP) from error
         return json.dumps(value, ensure_ascii=False).encode(errors="replace")
 
 

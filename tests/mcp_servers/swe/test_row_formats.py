@@ -168,6 +168,7 @@ def test_swe_smith_puts_the_bug_in_and_takes_it_back() -> None:
     assert older.test_command.endswith("-c /dev/null")
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_a_bug_that_is_put_in_by_guessing_its_place_leaves_no_copy_of_the_repaired_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
