@@ -18,7 +18,7 @@ from rollouthub.messages import Message, assistant
 from rollouthub.score import Score, Submission
 from rollouthub.task import BadRow, Public, Secret, Task
 from rollouthub.tools import text_result
-from rollouthub_servers.foreign.deadlines import VERDICT_SHARE, deadlines_around, seconds_left
+from rollouthub_servers.foreign.deadlines import CALL_SHARE, VERDICT_SHARE, deadlines_around, seconds_left
 from rollouthub_servers.foreign.program import ForeignProgram
 from rollouthub_servers.foreign.requirements import LOCK_FILE, ForeignLock, foreign_home
 from rollouthub_servers.foreign.runtime import ForeignRuntime
@@ -212,7 +212,12 @@ class NemoGym(Environment[NemoGymConfig]):
 
     async def _fails_anyway(self) -> bool:
         """Whether the verifier fails or ends its session at plain answers, too."""
-        return all([await self._fails_at(plain) for plain in ((), (assistant(HARMLESS[-1]),))])
+        with anyio.move_on_after(seconds_left(CALL_SHARE)):  # what spent the time is the agent's
+            for plain in ((), (assistant(HARMLESS[-1]),)):
+                if not await self._fails_at(plain):
+                    return False
+            return True
+        return False
 
     async def _fails_at(self, said: Sequence[Message]) -> bool:
         params = self._row["responses_create_params"]
