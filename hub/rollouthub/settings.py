@@ -201,6 +201,8 @@ def check_settings(
                 lines.append(f"{origin}: {_unknown(model, key, known)}")
             elif problem["type"] == "missing":
                 lines.append(f"{origin}: {key} is missing")
+            elif not key and problem["type"] == "value_error":  # a rule of the model over several settings
+                lines.append(f"{origin}: {problem['msg'].removeprefix('Value error, ')}")
             elif not key:
                 lines.append(f"{origin}: the settings must be a table, this is {problem.get('input')!r:.100}")
             else:

@@ -1,7 +1,7 @@
 """Training rows of groups, with advantages; a group is used as a whole, or refused with a reason."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -54,6 +54,7 @@ def batch_rows(
     policy_version: int | None = None,
     max_staleness: int = 0,
     suspect: bool = False,
+    reward_of: Callable[[Rollout, str], float | None] = Rollout.reward_of,
 ) -> BatchRows:
     """The training rows of whole groups, with advantages.
 
@@ -61,13 +62,14 @@ def batch_rows(
     the other members' advantages would be computed against a wrong baseline. With a `policy_version`, tokens more than
     `max_staleness` versions older are masked (`mask_stale`), and fully masked rows are dropped; a group without
     remaining rows is refused as stale. With `suspect`, rewards that their verifier calls suspect are used, too.
+    `reward_of` may shape the reward of a rollout's seat, such as by a penalty for length, before it is compared.
     """
     rows: list[tuple[TrainingRow, float]] = []
     refusals: list[RefusalReason] = []
     for group in groups:
         refused = _why_refused(group, need, partial, suspect)
         if refused is None:
-            made = _rows(group, method, need, credit, suspect)
+            made = _rows(group, method, need, credit, suspect, reward_of)
             if policy_version is not None:
                 made = _fresh(made, policy_version, max_staleness)
             if not made:
@@ -89,9 +91,14 @@ def _why_refused(group: ExportGroup, need: Need, partial: bool, suspect: bool) -
 
 
 def _rows(
-    group: ExportGroup, method: GroupMethod, need: Need, credit: Credit, suspect: bool
+    group: ExportGroup,
+    method: GroupMethod,
+    need: Need,
+    credit: Credit,
+    suspect: bool,
+    reward_of: Callable[[Rollout, str], float | None],
 ) -> list[tuple[TrainingRow, float]]:
-    advantages = seat_advantages(group.rollouts, method)
+    advantages = seat_advantages(group.rollouts, method, reward_of)
     made: list[tuple[TrainingRow, float]] = []
     for place, member in enumerate(group.rollouts):
         for row in training_rows(member, credit, need=need, suspect=suspect):

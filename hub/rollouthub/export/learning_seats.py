@@ -1,6 +1,6 @@
 """The seats of a rollout that are trained: the ids of their trajectories, their rewards and their advantages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rollouthub.authoring.rewards import group_advantages
 from rollouthub.authoring.rewards.advantages import GroupMethod
@@ -17,14 +17,19 @@ def seat_id(identity: str, seat: str) -> str:
     return identity if seat == ONLY_SEAT else f"{identity}/{seat}"
 
 
-def seat_advantages(members: Sequence[Rollout | None], method: GroupMethod) -> Mapping[str, Sequence[float | None]]:
+def seat_advantages(
+    members: Sequence[Rollout | None],
+    method: GroupMethod,
+    reward_of: Callable[[Rollout, str], float | None] = Rollout.reward_of,
+) -> Mapping[str, Sequence[float | None]]:
     """Seat → the advantage of each member [member], relative to the same seat of the other members.
 
-    A member that is None, or not scored, has none and does not count in any baseline.
+    A member that is None, or not scored, has none and does not count in any baseline. `reward_of` may shape the reward
+    of a rollout's seat before it is compared.
     """
     seats = dict.fromkeys(seat for member in members if member is not None for seat in member.policy_seats)
     return {
-        seat: group_advantages([None if member is None else member.reward_of(seat) for member in members], method)
+        seat: group_advantages([None if member is None else reward_of(member, seat) for member in members], method)
         for seat in seats
     }
 

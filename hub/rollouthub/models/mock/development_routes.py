@@ -1,12 +1,13 @@
-"""The mock server's version of vLLM's development routes: pausing, and a weight version, though it has no weights."""
+"""vLLM's development routes, of the mock server and of a policy's: pausing, loading weights, and their version."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import anyio
 import msgspec
 from aiohttp import web
 
+from rollouthub.errors import UsageError
 from rollouthub.generation import Model, ModelReply, ModelRequest
 from rollouthub.messages import Message
 from rollouthub.models.direct.lane import POLICY_VERSION_HEADER
@@ -17,11 +18,15 @@ UNTOLD = "default"
 """vLLM's weight version if none was set."""
 
 
-class MockControl:
+class DevelopmentRoutes:
     """The state behind the routes. As in vLLM, a paused server queues new requests until it is resumed."""
 
-    def __init__(self) -> None:
+    def __init__(self, load: Callable[[str], Awaitable[None]] | None = None) -> None:
+        """`load` loads the weights in a folder, for `reload_weights`; it raises a `UsageError` if it cannot. A mock has
+        none to load.
+        """
         self.weight_version = UNTOLD
+        self._load = load
         self.calls = list[str]()
         """The worker methods that were called, in order."""
         self._resumed: anyio.Event | None = None
@@ -90,6 +95,14 @@ class MockControl:
         if "method" not in asked:
             return _json({"error": "Missing 'method' in request body"}, 400)
         self.calls.append(str(asked["method"]))
+        if self._load is not None:
+            path = asked.get("kwargs", {}).get("weights_path")
+            if asked["method"] != "reload_weights" or not isinstance(path, str):
+                return _json({"error": "only reload_weights with a weights_path is known here"}, 400)
+            try:
+                await self._load(path)
+            except UsageError as error:
+                return _json({"error": str(error)}, 400)
         return _json({"results": [None]})
 
     async def _update_version(self, request: web.Request) -> web.Response:

@@ -24,7 +24,7 @@ from rollouthub.http.server_events import EVENT_STREAM
 from rollouthub.messages import Delta, ReplyStream
 from rollouthub.models.config import ModelConfig, split_name
 from rollouthub.models.direct.chat_wire import WireMessage, WireTool, decode_tools, from_wire
-from rollouthub.models.mock.development_routes import MockControl
+from rollouthub.models.mock.development_routes import DevelopmentRoutes
 from rollouthub.models.mock.mock_answer import LAST_EVENT, AnswerEvents, completion, stream_events
 from rollouthub.models.mock.mock_model import MockModel, SimulatedRateLimit
 from rollouthub.models.mock.pieces import pieces
@@ -110,18 +110,17 @@ class ModelServer:
         is_mock: bool = True,
         shows_tokens: bool | None = None,
         max_request_bytes: int = MAX_REQUEST_BYTES,
+        control: DevelopmentRoutes | None = None,
     ) -> None:
-        """`served` are the names under which the model can be requested.
+        """`served` are the names under which the model can be requested; `control` has the routes for a trainer.
 
         A mock returns its tokens, which are bytes, and ignores unknown fields, as vLLM does. Any other model is passed
         all fields, and its tokens are returned only if `shows_tokens` is true.
         """
         self._is_mock = is_mock
         self._shows_tokens = is_mock if shows_tokens is None else shows_tokens
-        self.control = MockControl() if is_mock else None
-        """vLLM's development routes of a mock; None for other models, which cannot be controlled through this
-        server.
-        """
+        self.control = DevelopmentRoutes() if is_mock else control
+        """vLLM's development routes; None if the model cannot be controlled through this server."""
         self._max_request_bytes = max_request_bytes
         self._model, self._served = model, tuple(dict.fromkeys(served))
         self._authorization = None if api_key is None else f"Bearer {api_key}".encode()

@@ -89,6 +89,12 @@ class PolicyEngine:
             raise call.failure
         return Sampled(call.token_ids, call.logprobs, call.finish_reason, call.version)
 
+    async def while_idle(self, change: Callable[[str], None], given: str) -> None:
+        """Call a function that changes the weights, in a thread, while nothing is sampled."""
+        async with self._turn:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(change, given)
+
     async def _sample_batch(self) -> None:
         batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._max_batch))]
         version = None if self._version is None else self._version()

@@ -26,6 +26,7 @@ async def serve_policy(
     tool_parser: str = "hermes",
     version: Callable[[], int] | None = None,
     max_batch: int = 128,
+    load: Callable[[str], None] | None = None,
 ) -> AsyncGenerator[str]:
     """Serve a `transformers` model with its current weights. Yields the base URL, for `hosted_vllm/NAME`.
 
@@ -35,14 +36,17 @@ async def serve_policy(
 
     The token ids of each session are remembered: a prompt begins with exactly the tokens that were sampled before it.
     `chat` renders conversations; by default the tokenizer's own template with `tool_parser`. `version` returns the
-    policy's version, which is sent as `X-Policy-Version`. Port 0 picks a free port. On a non-loopback address `api_key`
-    is required; on the loopback, requests from pages in a browser are refused.
+    policy's version, which is sent as `X-Policy-Version`. With `load`, which loads the weights in a folder, the server
+    has vLLM's development routes, for `VllmControl`, and sends the version that these set. Port 0 picks a free port. On
+    a non-loopback address `api_key` is required; on the loopback, requests from pages in a browser are refused.
 
     Raises:
         ConfigError: the server would be open to a network, the key is empty, or no parser has that name.
         OSError: the port is taken.
     """
-    from rollouthub.models.mock.mock_server import ModelServer, listening  # aiohttp's server, and only where needed
+    # aiohttp's server, and only where needed
+    from rollouthub.models.mock.development_routes import DevelopmentRoutes
+    from rollouthub.models.mock.mock_server import ModelServer, listening
 
     where = f"[{host}]" if ":" in host else host
     if api_key == "":
@@ -51,6 +55,11 @@ async def serve_policy(
         raise ConfigError(f"a policy on {host!r} is open to a network: give an api_key, or serve it on 127.0.0.1")
     ends, padding = end_ids(model, tokenizer), tokenizer.pad_token_id or 0
     engine = PolicyEngine(model, end_ids=ends, pad_id=padding, max_batch=max_batch, version=version)
+
+    async def load_idle(folder: str) -> None:
+        assert load is not None
+        await engine.while_idle(load, folder)
+
     context = getattr(model.config, "max_position_embeddings", None)
     spoken = TokenModel(name, engine, chat or HfChatFormat(tokenizer, tool_parser=tool_parser), max_context=context)
     server = ModelServer(
@@ -60,6 +69,7 @@ async def serve_policy(
         is_mock=False,
         shows_tokens=True,
         max_request_bytes=MAX_REQUEST_BYTES,
+        control=None if load is None else DevelopmentRoutes(load_idle),
     )
     async with listening(server, host, port) as bound:
         yield f"http://{where}:{bound}/v1"

@@ -1,0 +1,222 @@
+"""A policy that learns to use a calculator, whole on a CPU in two minutes: `rollouthub.trainers.learn` on `arithmetic`.
+
+python examples/learning/calculator.py -o runs/calculator
+
+The reference solutions of training tasks teach a tiny random model how calls look, until it solves some one task in
+eight. Then it plays: the hub runs episodes over MCP, a policy server in a process of its own samples, the verifier
+scores, the learner takes a step, and the server loads the new weights. Tasks that were never trained on measure it
+before and after, beside the untrained model. Given again, the command goes on with what was interrupted.
+"""
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from calculator_policy import imitated, random_model, trained_tokenizer, written
+
+import rollouthub
+from rollouthub.export.conversation import chat_message, longest_chain, messages_of
+from rollouthub.hosting.local.toolbox import LOOP_TOOLS
+from rollouthub.models.tokens.hf_chat import template_tool
+from rollouthub.store import open_run
+from rollouthub.trainers.learn import CheckpointTransfer, Learner, LearnSettings, train
+from rollouthub.trainers.learn.learn_row import LearnRow
+from rollouthub.trainers.learn.training_loop import latest_checkpoint
+from rollouthub.trainers.stream import VllmControl
+from rollouthub_servers.arithmetic import Arithmetic, ArithmeticConfig
+
+SUMS: dict[str, Any] = {"size": 20_000, "terms": 2, "digits": 2, "operators": "+-"}
+"""The settings of `arithmetic`."""
+SHOWN = 1_600
+"""Reference solutions that the warm start may see: the first of the training tasks."""
+READY = 0.12
+"""The warm start ends when an unseen reference solution is this probable."""
+KEPT_BACK, PART = 64, 128
+"""Reference solutions that measure the warm start, and those that it imitates between two measurements."""
+HELD_OUT = 200
+TASKS, SAMPLES = 16, 8
+"""The tasks of a step, and the samples of each."""
+
+
+def prompts(split: str) -> Iterator[tuple[str, str]]:
+    """The id and the prompt of each task of a split."""
+    for task in Arithmetic.tasks(ArithmeticConfig(**SUMS), split, 0):
+        assert isinstance(task.public.prompt, str)
+        yield task.public.id, task.public.prompt
+
+
+def held_out() -> list[str]:
+    """The ids of test tasks whose sums no training task has."""
+    trained = {prompt for _, prompt in prompts("train")}
+    return list(islice((name for name, prompt in prompts("test") if prompt not in trained), HELD_OUT))
+
+
+async def reference_solutions(folder: Path) -> list[tuple[list[Any], list[Any]]]:
+    """The messages and the tools of each reference solution, as the oracle plays it over MCP."""
+    if not (folder / "run.db").exists():
+        await rollouthub.aevaluate(
+            "arithmetic", split="train", limit=SHOWN, seed=0, set=SUMS, directory=folder, progress=False
+        )
+    found: list[tuple[list[Any], list[Any]]] = []
+    with open_run(folder) as run:
+        for rollout in run.rollouts():
+            assert rollout.tools_digest is not None
+            tools = [template_tool(tool) for tool in run.tools(rollout.tools_digest) if tool.name not in LOOP_TOOLS]
+            found.append(([chat_message(message) for message in messages_of(longest_chain(rollout))], tools))
+    return found
+
+
+def warm_start(learner: Learner, rows: Sequence[LearnRow]) -> int:
+    """Imitate reference solutions until one that is kept back is probable enough; returns how many were imitated.
+
+    Raises:
+        RuntimeError: it never is.
+    """
+    kept, shown = rows[:KEPT_BACK], rows[KEPT_BACK:]
+    for imitated_rows in range(PART, 12_001, PART):
+        learner.imitate([shown[place % len(shown)] for place in range(imitated_rows - PART, imitated_rows)])
+        said = [math.exp(sum(logprobs)) for logprobs in learner.logprobs(kept)]
+        if sum(said) / len(said) > READY:
+            return imitated_rows
+    raise RuntimeError("the reference solutions were not learnt")
+
+
+@asynccontextmanager
+async def serving(folder: Path) -> AsyncGenerator[str]:
+    """A policy server in a process of its own; yields its base URL."""
+    command = [sys.executable, "-m", "rollouthub.trainers.policy", str(folder)]
+    async with await anyio.open_process(command, stderr=None) as process:
+        assert process.stdout is not None
+        try:
+            line = b""
+            while not line.endswith(b"\n"):
+                line += await process.stdout.receive()
+            yield line.decode().strip()
+        finally:
+            process.terminate()
+
+
+async def pass_rate(url: str, folder: Path, tasks: Sequence[str]) -> float:
+    """Pass@1 on held-out tasks, sampled at temperature 1."""
+    run = await rollouthub.aevaluate(
+        "arithmetic",
+        "hosted_vllm/policy",
+        base_url=url,
+        split="test",
+        tasks=tuple(tasks),
+        set=SUMS,
+        seed=0,
+        sampling={"temperature": 1.0, "max_tokens": 48},
+        limits={"max_turns": 4},
+        concurrency=128,
+        directory=folder,
+        resume=(folder / "run.db").exists(),
+        progress=False,
+    )
+    return float(run.pass_rate or 0.0)
+
+
+async def learn(folder: Path, *, seed: int, steps: int, variant: str) -> Mapping[str, Any]:
+    """Train once; returns the pass rates and the curve."""
+    torch: Any = import_module("torch")
+    torch.set_num_threads(1)
+    import_module("transformers").utils.logging.disable_progress_bar()
+    settings = LearnSettings.variant(
+        variant,
+        learning_rate=1e-3,
+        betas=(0.9, 0.99),
+        max_tokens=48,
+        seed=seed,
+    )
+    examples = await reference_solutions(folder / "reference")
+    tokenizer = trained_tokenizer([written(messages, tools) for messages, tools in examples[:200]])
+    tasks = held_out()
+    model = random_model(tokenizer, seed)
+    warming = LearnSettings(normalize="tokens", learning_rate=3e-3, warmup_steps=10, update_rows=32)
+    learner = Learner(model, warming, tokenizer=tokenizer)
+    start, base = folder / "start", folder / "untrained"
+    if not start.exists():
+        learner.save_weights(base)
+        rows = [LearnRow(ids, mask, [0.0] * len(ids)) for ids, mask in _imitated(tokenizer, examples)]
+        _say(f"warm start: {warm_start(learner, rows)} reference solutions")
+        learner.save_weights(start)
+    curve: list[dict[str, float]] = []
+
+    def on_step(step: int, figures: Mapping[str, float]) -> None:
+        curve.append({"step": step, **figures})
+        _say(f"step {step:3d}  reward {figures['reward']:.3f}  loss {figures['loss']:+.4f}  {'#' * round(40 * figures['reward'])}")
+
+    async with serving(start) as url:
+        control = VllmControl(url)
+        await control.reload_weights(str(base.absolute()))
+        untrained = await pass_rate(url, folder / "pass-untrained", tasks)
+        await control.reload_weights(str(start.absolute()))
+        before = await pass_rate(url, folder / "pass-before", tasks)
+        _say(f"pass@1 on {len(tasks)} held-out tasks: untrained {untrained:.3f}, before {before:.3f}")
+        policy = import_module("transformers").AutoModelForCausalLM.from_pretrained(start)
+        learner = Learner(policy, settings, tokenizer=tokenizer)
+        await train(
+            learner,
+            directory=folder,
+            steps=steps,
+            transfer=CheckpointTransfer(folder / "weights", control.reload_weights, control),
+            on_step=on_step,
+            environments=("arithmetic",),
+            split="train",
+            model="hosted_vllm/policy",
+            base_url=url,
+            set=SUMS,
+            skip=SHOWN,
+            batch=TASKS,
+            repeats=SAMPLES,
+            drop_constant=variant == "dapo",
+            sampling={"temperature": 1.0, "max_tokens": 48},
+            limits={"max_turns": 4},
+            concurrency=TASKS * SAMPLES,
+            seed=seed,
+        )
+        after = await pass_rate(url, folder / "pass-after", tasks)
+    _say(f"pass@1 on {len(tasks)} held-out tasks: after {after:.3f}")
+    return {"untrained": untrained, "before": before, "after": after, "curve": curve}
+
+
+def _imitated(tokenizer: Any, examples: Sequence[tuple[list[Any], list[Any]]]) -> Iterator[tuple[list[int], list[int]]]:
+    for messages, tools in examples:
+        yield imitated(tokenizer, messages, tools)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Train once, and print what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", "--directory", type=Path, default=Path("runs/calculator"))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--variant", default="grpo", help="grpo, dr_grpo, dapo, rloo or gspo")
+    parser.add_argument("--figures", type=Path, help="where to write the figures as JSON")
+    given = parser.parse_args()
+    given.directory.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    found = anyio.run(lambda: learn(given.directory, seed=given.seed, steps=given.steps, variant=given.variant))
+    if given.figures is not None:
+        given.figures.write_text(json.dumps({**found, "seconds": time.monotonic() - began}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Checkpoints: weights in Hugging Face's format, and beside them what a learner needs to go on."""
+
+import random
+import shutil
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from rollouthub.errors import UsageError
+from rollouthub.trainers.learn.pytorch import torch
+from rollouthub.trainers.learn.ranks import Ranks
+
+STATE = "learner.pt"
+"""The file with the optimizer's state, the counts and the random state, and a LoRA model's own weights."""
+
+
+def write_weights(folder: Path, model: Any, tokenizer: Any, ranks: Ranks) -> None:
+    """Write a model's weights, gathered from all ranks, and its tokenizer; every rank must call it."""
+    weights = _whole_weights(model)
+    if ranks.is_leader:
+        _write(folder, model, weights, tokenizer)
+
+
+def write_checkpoint(
+    folder: Path, model: Any, optimizer: Any, tokenizer: Any, ranks: Ranks, counts: Mapping[str, int]
+) -> None:
+    """Write a checkpoint to a folder beside its own, and move it into place; every rank must call it."""
+    state = import_module("torch.distributed.checkpoint.state_dict")
+    options = state.StateDictOptions(full_state_dict=True, cpu_offload=True)
+    moments = state.get_optimizer_state_dict(model, optimizer, options=options)
+    weights = _whole_weights(model)
+    if not ranks.is_leader:
+        return
+    draft = folder.with_name(folder.name + ".draft")
+    shutil.rmtree(draft, ignore_errors=True)
+    _write(draft, model, weights, tokenizer)
+    learnt = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    is_lora = any("lora_" in name for name in learnt)
+    kept = {
+        "counts": dict(counts),
+        "optimizer": moments,
+        "adapter": {name: weights[name] for name in learnt} if is_lora else None,
+        "random": {"python": random.getstate(), "torch": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all()},
+    }
+    torch.save(kept, draft / STATE)
+    shutil.rmtree(folder, ignore_errors=True)
+    draft.rename(folder)
+
+
+def read_state(folder: Path, model: Any, optimizer: Any) -> dict[str, int]:
+    """Load a checkpoint into a model and its optimizer; returns its counts.
+
+    Raises:
+        UsageError: the folder has no checkpoint of a learner.
+    """
+    if not (folder / STATE).is_file():
+        raise UsageError(f"{folder} has no {STATE}: it is no checkpoint of a learner")
+    state = import_module("torch.distributed.checkpoint.state_dict")
+    options = state.StateDictOptions(full_state_dict=True, cpu_offload=True, strict=False)
+    kept = torch.load(folder / STATE, map_location="cpu", weights_only=False)
+    weights = kept["adapter"] or _read_weights(folder)
+    state.set_model_state_dict(model, weights, options=options)
+    state.set_optimizer_state_dict(model, optimizer, kept["optimizer"], options=options)
+    random.setstate(kept["random"]["python"])
+    torch.set_rng_state(kept["random"]["torch"])
+    if kept["random"]["cuda"] and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(kept["random"]["cuda"])
+    return kept["counts"]
+
+
+def _whole_weights(model: Any) -> dict[str, Any]:
+    """The full weights on the leader's CPU; a collective where the model is sharded."""
+    state = import_module("torch.distributed.checkpoint.state_dict")
+    return state.get_model_state_dict(model, options=state.StateDictOptions(full_state_dict=True, cpu_offload=True))
+
+
+def _write(folder: Path, model: Any, weights: dict[str, Any], tokenizer: Any) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    if any("lora_" in name for name in weights):
+        base = model.get_base_model()
+        base.save_pretrained(folder, state_dict=_merged(base))
+    else:
+        model.save_pretrained(folder, state_dict=weights)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
+
+
+def _merged(base: Any) -> dict[str, Any]:
+    """The weights of a model with LoRA layers, each layer's adapter added to a copy of its weight: merging in place and
+    back would round the model's own at every call.
+    """
+    found = {name: tensor for name, tensor in base.state_dict().items() if "lora_" not in name}
+    for name, layer in base.named_modules():
+        if f"{name}.base_layer.weight" in found:
+            with torch.no_grad():
+                deltas = [layer.get_delta_weight(adapter) for adapter in layer.active_adapters]
+                found[f"{name}.base_layer.weight"] = sum(deltas, layer.base_layer.weight)
+    return {name.replace(".base_layer", ""): tensor.detach().cpu() for name, tensor in found.items()}
+
+
+def _read_weights(folder: Path) -> dict[str, Any]:
+    load = import_module("safetensors.torch").load_file
+    found: dict[str, Any] = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        found.update(load(file))
+    return found
