@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from rollouthub import Rollout, Score
@@ -127,6 +128,8 @@ def sequences(value: Any) -> Iterator[list[Any]]:
         else:
             for each in items:
                 yield from sequences(each)
+    elif isinstance(value, msgspec.Struct):
+        yield from sequences(msgspec.structs.asdict(value))
     elif hasattr(value, "batch"):  # veRL's
         yield from sequences(dict(value.batch))
     elif hasattr(value, "__dict__"):

@@ -4,7 +4,7 @@ Imports `store` and below. Begin with `training_row.py` and `formats/`.
 """
 
 from rollouthub.export.anchor_states import anchor_group, anchor_of_turn, anchor_state, gigpo_advantages
-from rollouthub.export.batch import BatchRows, batch_rows
+from rollouthub.export.batch import BatchRows, batch_rows, group_rows
 from rollouthub.export.credit import Credit, turn_returns, turn_rewards
 from rollouthub.export.critic_view import critic_view
 from rollouthub.export.learning_seats import check_one_seat, one_reward, seat_advantages, seat_id
@@ -28,6 +28,7 @@ __all__ = [
     "check_one_seat",
     "critic_view",
     "gigpo_advantages",
+    "group_rows",
     "is_masked",
     "mask_stale",
     "one_reward",

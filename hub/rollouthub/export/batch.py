@@ -69,7 +69,7 @@ def batch_rows(
     for group in groups:
         refused = _why_refused(group, need, partial, suspect)
         if refused is None:
-            made = _rows(group, method, need, credit, suspect, reward_of)
+            made = group_rows(group.rollouts, method, need=need, credit=credit, suspect=suspect, reward_of=reward_of)
             if policy_version is not None:
                 made = _fresh(made, policy_version, max_staleness)
             if not made:
@@ -90,17 +90,23 @@ def _why_refused(group: ExportGroup, need: Need, partial: bool, suspect: bool) -
     return next((refused for refused in found if refused is not None), None)
 
 
-def _rows(
-    group: ExportGroup,
+def group_rows(
+    rollouts: Sequence[Rollout],
     method: GroupMethod,
-    need: Need,
-    credit: Credit,
-    suspect: bool,
-    reward_of: Callable[[Rollout, str], float | None],
+    *,
+    need: Need = "logprobs",
+    credit: Credit = WHOLE,
+    suspect: bool = False,
+    reward_of: Callable[[Rollout, str], float | None] = Rollout.reward_of,
 ) -> list[tuple[TrainingRow, float]]:
-    advantages = seat_advantages(group.rollouts, method, reward_of)
+    """The training rows of one group's members, each with its advantage.
+
+    Raises:
+        NotTrainable: a member must not be trained on.
+    """
+    advantages = seat_advantages(rollouts, method, reward_of)
     made: list[tuple[TrainingRow, float]] = []
-    for place, member in enumerate(group.rollouts):
+    for place, member in enumerate(rollouts):
         for row in training_rows(member, credit, need=need, suspect=suspect):
             advantage = advantages[row.seat][place]
             assert advantage is not None, "who is not scored is refused"
