@@ -30,6 +30,8 @@ def snapshot(process: str) -> ProcessSnapshot:
         models=[ModelLoad("hosted_vllm/m", 1, 5, 64)],
         sandboxes=[SandboxLoad("sums", "docker", 2, 9, 1, 0, 3, 1, 1)],
         servers=[ServerLoad("dice", 2, 1)],
+        received_bytes=1000,
+        sent_bytes=2000,
         gpus=[Gpu(0, "H100", 0.5, 2**30, 2**36)],
         machine="here",
     )
@@ -48,6 +50,7 @@ def full(rollouts: int = 50, workers: int = 1) -> RunFigures:
         done_before=5,
         bad_rows=1,
         pool=PoolLoad(in_flight=3, concurrency=32, workers=2, workers_alive=1),
+        trainer={"loss": 0.25, "kl": 0.5},
         store=StoreLoad(2, 10, 50, 0.5, 0.1, 2**30, 2**40),
     )
     figures.tally.count(

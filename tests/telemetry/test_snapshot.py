@@ -1,5 +1,9 @@
 """What one process of a run says of itself."""
 
+import os
+import shutil
+import subprocess
+import sys
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +26,7 @@ from rollouthub.sandbox import Snapshot as Files
 from rollouthub.telemetry.metrics.gpu import Gpus
 from rollouthub.telemetry.metrics.loop_lag import PERIOD_SECONDS, LoopLag
 from rollouthub.telemetry.metrics.machine_usage import usage
+from rollouthub.telemetry.metrics.network import network_bytes
 from rollouthub.telemetry.metrics.process_figures import SandboxLoad, decode, encode
 from rollouthub.telemetry.metrics.process_snapshot import take_snapshot
 from tests.hosting.local.test_episode_sandbox import Yard, break_sandboxes
@@ -113,9 +118,54 @@ async def test_a_loop_that_is_held_up_is_seen_to_be_late() -> None:
     assert lag.histogram.total >= PERIOD_SECONDS
 
 
-def test_without_a_graphics_processor_there_is_nothing_to_say() -> None:
-    gpus = Gpus("no_such_library")
+def test_without_a_graphics_processor_there_is_nothing_to_say(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    gpus = Gpus("no_such_library", tmp_path / "no driver")
     assert (len(gpus), gpus.look(), take_snapshot("hub", gpus=gpus.look()).gpus) == (0, [], [])
+    assert not caplog.messages
+
+
+def test_a_driver_without_the_package_is_a_warning_that_says_what_to_install(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert len(Gpus("no_such_library", tmp_path)) == 0
+    [said] = caplog.messages
+    assert "GPUs are not measured" in said
+    assert "[gpu]" in said
+
+
+def test_the_package_is_found_by_its_own_name(tmp_path: Path) -> None:
+    """NVIDIA's package is not here: a module of its name has its functions, as `nvml.py` writes them down."""
+    shutil.copy(Path(__file__).with_name("nvml.py"), tmp_path / "pynvml.py")
+    code = "from rollouthub.telemetry.metrics.gpu import Gpus; print([gpu.name for gpu in Gpus().look()])"
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "['H100']\n", done.stderr
+
+
+NETWORK = """\
+Inter-|   Receive                                                |  Transmit
+ face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed
+    lo: 1000000 1 0 0 0 0 0 0 1000000 1 0 0 0 0 0 0
+  eth0: 100 1 0 0 0 0 0 0 7 1 0 0 0 0 0 0
+  eth1:20 1 0 0 0 0 0 0 3 1 0 0 0 0 0 0
+docker0: 100 1 0 0 0 0 0 0 100 1 0 0 0 0 0 0
+"""
+
+
+def test_network_cards_are_counted_and_in_a_container_its_own_link(tmp_path: Path) -> None:
+    counts, devices = tmp_path / "dev", tmp_path / "net"
+    counts.write_text(NETWORK)
+    assert network_bytes(counts, devices) == (220, 110)
+    for card in ("eth0", "eth1"):
+        (devices / card / "device").mkdir(parents=True)
+    assert network_bytes(counts, devices) == (120, 10)
+    assert network_bytes(tmp_path / "elsewhere", devices) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
+def test_a_snapshot_has_what_this_machines_network_carried() -> None:
+    taken = take_snapshot("hub")
+    assert (taken.received_bytes, taken.sent_bytes) != (None, None)
 
 
 def test_a_graphics_processor_is_asked_through_its_library() -> None:

@@ -7,6 +7,7 @@ from rollouthub.rollout import Outcome
 from rollouthub.statistics import GroupSummary, RunningMeans, SummaryTable, summarise_groups
 from rollouthub.statistics.quantiles import QUANTILES
 from rollouthub.store import Resumption, RunReader, Totals
+from rollouthub.store.trainer_steps import LoggedStep, read_steps
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class RunSummary:
     """Number of scored rollouts whose verifier gave a reason not to trust the reward."""
     waiting: int = 0
     """Number of rollouts that were played and wait for the verdict on their group."""
+    trainer: LoggedStep | None = None
+    """What the trainer that learns from the run logged of its latest step; None if it logged nothing."""
 
     @property
     def scored(self) -> int:
@@ -69,6 +72,7 @@ class RunSummary:
             **{key: means[key] for key in ("scored", "coverage", "mean_reward", "mean_reward_strict", "pass_rate")},
             "suspect": self.suspect,
             **({"waiting": self.waiting} if self.waiting else {}),
+            **({} if self.trainer is None else {"trainer": {"step": self.trainer.step, **self.trainer.metrics}}),
             "outcomes": means["outcomes"],
             "attempt_faults": self.attempt_faults,
             "fault_examples": self.fault_examples,
@@ -157,4 +161,5 @@ def summarise(
         seats=info.seats,
         suspect=reader.suspects(),
         waiting=reader.waiting(),
+        trainer=next(iter(read_steps(info.directory)[-1:]), None),
     )

@@ -189,7 +189,8 @@ async def test_a_run_that_reaches_its_limit_ends_the_supply_with_its_reason(tmp_
         ({"min_group": 5}, "more than a group has"),
         ({"groups": False, "min_group": 2}, "single rollouts"),
         ({"environments": ()}, "name an environment"),
-        ({"metrics": "9000"}, "no metrics"),
+        ({"metrics": "nine"}, r"'nine' is no \[HOST:\]PORT"),
+        ({"track": ("wandb",)}, "draws no curves"),
     ],
 )
 async def test_a_wrong_setting_is_refused_before_anything_is_begun(

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub import Outcome
+from rollouthub.store.trainer_steps import append_step, logged_step
 from rollouthub_tui.screens.run import RunScreen
 from rollouthub_tui.widgets.machines import MachinesPane
 from rollouthub_tui.widgets.overview.pane import OverviewPane
@@ -76,6 +77,16 @@ async def test_a_wide_terminal_is_filled_and_any_size_is_fitted_at_once(at_home:
             if (width, height) == (200, 60):
                 assert overview.virtual_size.height == overview.size.height
                 assert screen.query_one(TimelinePanel).content_size.height >= 16
+
+
+async def test_a_trainers_loss_is_drawn_beside_the_rewards_as_soon_as_it_is_logged(at_home: Path) -> None:
+    now = Path("runs/now")
+    async with playing_run(now), app_for(now, at_home, MIDWAY).run_test(size=(200, 60)) as pilot:
+        await opened(pilot)
+        assert not shows(pilot, "loss of the trainer")
+        append_step(now, logged_step(1, MIDWAY - 30.0, {"loss": 0.5}))
+        append_step(now, logged_step(2, MIDWAY - 10.0, {"loss": 0.125}))
+        await until(pilot, lambda: shows(pilot, "loss of the trainer, last 0.125"))
 
 
 async def test_keys_and_clicks_lead_from_pane_to_pane_and_the_cursor_is_the_target(at_home: Path) -> None:

@@ -105,6 +105,7 @@ def drawings(width: int) -> list[tuple[Text, int]]:
         *((reward_histogram(one, width, 8), 8) for one in ([], spread, bins([0.0, 1.0, 1.0]).bins, bins([-3e9]).bins)),
         *((reward_spark(one, width), 1) for one in ([], spread)),
         *((timeline_chart(one, width, high), high) for one in ([], points(1), points()) for high in (2, 7, 16)),
+        *((timeline_chart(points(), width, high, [(-1e300, 1e300), (1e300, -5.0)]), high) for high in (2, 7, 16)),
         *((stage_table(one, width, 6), 6) for one in ({}, quantiles)),
         (stage_line({"model": 0.5, "verify": 100.0}, width), 1),
         *((environment_table(one, width, 8), 8) for one in ([], lines())),
@@ -183,6 +184,21 @@ def test_a_curve_is_broken_where_much_is_missing_and_goes_on_over_little() -> No
     assert row[:2] == "⣀⡀"
     assert set(row[2:21]) == {" "}
     assert curve([0.0, 1.0], 2, 0.0, 1.0) == ["⢸", "⣸"]
+
+
+def test_a_trainers_loss_is_drawn_where_it_was_logged() -> None:
+    began = points()[0].at
+    drawn = timeline_chart(points(), 80, 20, [(began - 9.0, 4.0), (began + 200.0, 2.0)]).plain
+    places = [drawn.index(title) for title in ("mean reward", "loss of the trainer, last 2", "pass rate")]
+    assert places == sorted(places)
+    loss = drawn[places[1] : places[2]].splitlines()
+    assert (loss[1].split("┤")[0].strip(), loss[5].split("┤")[0].strip()) == ("4.20", "1.80")
+    halves = [(line[7:42].strip(), line[46:].strip()) for line in loss[1:6]]
+    assert halves[0][0] and not halves[0][1]  # 4 until the middle, 2 from there on
+    assert halves[4][1] and not halves[4][0]
+    small = timeline_chart(points(), 80, 20, [(began, 0.0004), (began + 200.0, 0.0002)]).plain
+    assert "4e-04┤" in small
+    assert "loss" not in timeline_chart(points(), 80, 7, [(0.0, 4.0)]).plain
 
 
 def test_rewards_that_are_verdicts_are_one_curve_and_others_two() -> None:

@@ -16,6 +16,7 @@ from rollouthub.text import plain_name
 from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub.views.terminal.reward_bars import edge
 from rollouthub.views.terminal.run_status import STANDINGS, standing
+from rollouthub.views.terminal.trainer_words import trainer_words
 from rollouthub_tui.text.speakable_text import lasting, pace
 from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.run_list.run_totals import Tally
@@ -43,6 +44,8 @@ def run_lines(run: WatchedRun) -> Iterator[str]:
         yield f"stopped because: {plain_name(info.stopped)}"
     yield f"done: {progress_words(run)}"
     yield from _figures(figures_of(counts, info.planned))
+    if run.feed.trainer.steps:
+        yield f"trainer: {trainer_words(run.feed.trainer.steps[-1])}"
     if counts.effective:
         yield f"endings: {endings(counts.kinds)}"
     for label, names in (("faults", counts.faults), ("agents stopped", counts.stops)):

@@ -11,6 +11,7 @@ from rollouthub.engine.run_summary import RunSummary
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import Estimate, GroupSummary
 from rollouthub.text import one_line
+from rollouthub.views.terminal.trainer_words import trainer_words
 
 SAME = 1e-9
 UNEVEN = "tasks have unlike numbers of samples: avg@k weighs tasks alike, the mean reward weighs samples"
@@ -153,6 +154,8 @@ def _closing(summary: RunSummary, is_served: bool) -> Text:
     lines = Text(" · ".join(facts) + "\n" * bool(facts))
     for seat, player in summary.seats.items():
         lines.append(one_line(f"seat {seat}: {player}") + "\n")
+    if summary.trainer is not None:
+        lines.append(f"trainer: {trainer_words(summary.trainer)}\n")
     if summary.stopped:
         lines.append(f"stopped: {one_line(summary.stopped)}\n", style="yellow")
     lines.append(summary.directory, style="bold")

@@ -16,6 +16,7 @@ from rollouthub.errors import RunDirectoryError, describe
 from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.attempt_stages import live_state
 from rollouthub.live.follow.filter import RolloutFilter
+from rollouthub.live.follow.followed_trainer import FollowedTrainer
 from rollouthub.live.follow.group_tables import Lines
 from rollouthub.live.follow.incremental import IncrementalView
 from rollouthub.live.follow.outcome_counts import OutcomeCounts
@@ -76,6 +77,8 @@ class RunFeed:
         """The attempts in flight, the most recently updated first; for a run that died, those in flight at that
         time.
         """
+        self.trainer = FollowedTrainer(directory)
+        """What the trainer that learns from the run logged."""
         self._source = ReadOnlySource(directory)
         self._reader = RunReader(self._source)
         self._info: RunInfo | None = None
@@ -126,7 +129,7 @@ class RunFeed:
                 self._info = self._reader.info
             is_new = is_new or status != self._info.status
         self._facts = facts
-        return is_new
+        return self.trainer.refresh() or is_new
 
     def _is_running(self, facts: dict[str, str]) -> bool:
         return facts.get("status") == "running" and self._source.is_live

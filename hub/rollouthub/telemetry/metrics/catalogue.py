@@ -28,6 +28,12 @@ METRICS = (
     Metric("rollouthub_run_done", "gauge", "Settled rollouts, including those from before a resumption."),
     Metric("rollouthub_run_bad_rows", "gauge", "Data rows that are not valid tasks."),
     Metric(
+        "rollouthub_trainer",
+        "gauge",
+        "The latest figures that a trainer logged with `supply.log`, by name, such as loss.",
+        ("figure",),
+    ),
+    Metric(
         "rollouthub_rollouts_total",
         "counter",
         "Records committed, one for each attempt. `kind`: scored, agent_failure, infrastructure_fault, verifier_fault "
@@ -165,6 +171,18 @@ METRICS = (
         "counter",
         "Bytes that a process wrote to disks; absent where unknown.",
         _PROCESS,
+    ),
+    Metric(
+        "rollouthub_network_received_bytes_total",
+        "counter",
+        "Bytes that a machine's network cards received, for all its processes; absent where unknown.",
+        ("machine",),
+    ),
+    Metric(
+        "rollouthub_network_sent_bytes_total",
+        "counter",
+        "Bytes that a machine's network cards sent, for all its processes; absent where unknown.",
+        ("machine",),
     ),
     Metric("rollouthub_spans_dropped_total", "counter", "Spans that could not be delivered.", _PROCESS),
     Metric(

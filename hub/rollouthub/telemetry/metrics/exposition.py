@@ -43,6 +43,8 @@ class RunFigures:
     bad_rows: int = 0
     pool: PoolLoad | None = None
     store: StoreLoad | None = None
+    trainer: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The latest figures of the trainer that learns from the run, by name."""
 
 
 def expose(figures: RunFigures, accept: str = "") -> tuple[bytes, str]:
@@ -76,7 +78,7 @@ def families(figures: RunFigures) -> list[Metric]:
         _expose_store(book, figures.store)
     for process in figures.processes:
         _expose_process(book, process)
-    _expose_gpus(book, figures.processes)
+    _expose_machines(book, figures.processes)
     return list(book.families.values())
 
 
@@ -121,6 +123,8 @@ def _expose_run(book: _Book, figures: RunFigures) -> None:
     )
     book.put("rollouthub_run_done", figures.done_before + decided)
     book.put("rollouthub_run_bad_rows", figures.bad_rows)
+    for name, value in figures.trainer.items():
+        book.put("rollouthub_trainer", value, name)
 
 
 def _expose_environment(book: _Book, environment: str, tally: EnvironmentTally) -> None:
@@ -241,17 +245,16 @@ def _expose_process(book: _Book, process: ProcessSnapshot) -> None:
     book.put("rollouthub_spans_dropped_total", process.spans_dropped, name)
 
 
-def _expose_gpus(book: _Book, processes: Sequence[ProcessSnapshot]) -> None:
-    """GPUs, once for each machine, because all its processes see the same ones."""
-    seen: set[str] = set()
-    for process in processes:
-        if process.gpus and process.machine not in seen:
-            seen.add(process.machine)
-            for gpu in process.gpus:
-                labels = process.machine, str(gpu.index)
-                book.put("rollouthub_gpu_utilisation", gpu.used_share, *labels)
-                book.put("rollouthub_gpu_memory_used_bytes", gpu.memory_used_bytes, *labels)
-                book.put("rollouthub_gpu_memory_bytes", gpu.memory_bytes, *labels)
+def _expose_machines(book: _Book, processes: Sequence[ProcessSnapshot]) -> None:
+    """Network and GPUs, once for each machine, because all its processes see the same ones."""
+    for machine, seen in _grouped((process.machine, process) for process in processes).items():
+        book.put("rollouthub_network_received_bytes_total", seen[0].received_bytes, machine)
+        book.put("rollouthub_network_sent_bytes_total", seen[0].sent_bytes, machine)
+        for gpu in next((process.gpus for process in seen if process.gpus), ()):
+            labels = machine, str(gpu.index)
+            book.put("rollouthub_gpu_utilisation", gpu.used_share, *labels)
+            book.put("rollouthub_gpu_memory_used_bytes", gpu.memory_used_bytes, *labels)
+            book.put("rollouthub_gpu_memory_bytes", gpu.memory_bytes, *labels)
 
 
 def _grouped(pairs: Iterable[tuple[Key, Value]]) -> Mapping[Key, list[Value]]:

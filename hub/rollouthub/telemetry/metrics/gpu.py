@@ -1,10 +1,15 @@
-"""GPU figures, where NVIDIA's library and its Python package (`nvidia-ml-py`) are installed."""
+"""GPU figures, where NVIDIA's library and its Python package (`nvidia-ml-py`, the extra `gpu`) are installed."""
 
 import logging
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+from rollouthub.plugins.extras import pip_install
 from rollouthub.telemetry.metrics.process_figures import Gpu
+
+_DRIVER = Path("/proc/driver/nvidia")
+"""Exists where NVIDIA's driver is loaded."""
 
 logger = logging.getLogger(__name__)
 
@@ -12,13 +17,15 @@ logger = logging.getLogger(__name__)
 class Gpus:
     """The GPUs of this machine; none if NVIDIA's library is missing."""
 
-    def __init__(self, module: str = "pynvml") -> None:
+    def __init__(self, module: str = "pynvml", driver: Path = _DRIVER) -> None:
         self._library: Any = None
         self._handles: list[Any] = []
         try:
             library: Any = import_module(module)
             library.nvmlInit()
         except ImportError:
+            if driver.exists():
+                logger.warning("this machine's GPUs are not measured; for that run `%s`", pip_install("gpu"))
             return
         except Exception as error:  # the library's own: no driver, no permission
             logger.debug("no graphics processors are measured: %s", error)

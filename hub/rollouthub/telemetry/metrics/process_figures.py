@@ -136,8 +136,11 @@ class ProcessSnapshot(msgspec.Struct):
     servers: list[ServerLoad] = []
     spans_dropped: int = 0
     gpus: list[Gpu] = []
+    received_bytes: int | None = None
+    """Bytes that the machine's network cards received; None if the system does not report them."""
+    sent_bytes: int | None = None
     machine: str = ""
-    """The machine's host name; GPUs are exposed once for each."""
+    """The machine's host name; its GPUs and network are exposed once."""
 
 
 def encode(snapshot: ProcessSnapshot) -> bytes:

@@ -12,6 +12,7 @@ from rollouthub.protocols import EnvironmentHost
 from rollouthub.sandbox import SandboxProvider
 from rollouthub.telemetry.metrics.counter_histogram import Histogram
 from rollouthub.telemetry.metrics.machine_usage import usage
+from rollouthub.telemetry.metrics.network import network_bytes
 from rollouthub.telemetry.metrics.process_figures import (
     Backend,
     Gpu,
@@ -117,6 +118,7 @@ def take_snapshot(
     it plays.
     """
     hosts = tuple(hosts)
+    received, sent = network_bytes() or (None, None)
     routed = [model for model in (models or {}).values() if isinstance(model, RoutedModel)]
     snapshot = ProcessSnapshot(
         process=process,
@@ -132,6 +134,8 @@ def take_snapshot(
         ],
         spans_dropped=spans_dropped,
         gpus=list(gpus),
+        received_bytes=received,
+        sent_bytes=sent,
         machine=socket.gethostname(),
     )
     if lag is not None:

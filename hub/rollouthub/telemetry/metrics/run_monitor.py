@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -54,6 +54,8 @@ class RunMonitor:
         self.lag = LoopLag()
         self.url: str | None = None
         """The URL of the exposed metrics; None while they are not exposed."""
+        self.trainer: Mapping[str, float] = {}
+        """The latest figures of the trainer that learns from the run."""
         self._live, self._observer = live, observer
         self._gpus = Gpus()
         self._planned: int | None = None
@@ -99,6 +101,7 @@ class RunMonitor:
             planned=self._planned,
             done_before=self._done,
             bad_rows=self._bad_rows,
+            trainer=dict(self.trainer),
             pool=PoolLoad(
                 in_flight=len(live.attempts),
                 concurrency=live.concurrency,

@@ -60,7 +60,7 @@ def read_trainer_logs(path: Path) -> list[TrainerStep]:
     steps: dict[int, TrainerStep] = {}
     for file in _logs(path):
         for step, seconds, name, value in _points(file):
-            canonical = _canonical(name)
+            canonical = canonical_figure(name)
             if canonical is None or not math.isfinite(value):
                 continue
             known = steps.setdefault(step, TrainerStep(step))
@@ -143,7 +143,8 @@ def _number(values: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
     return None
 
 
-def _canonical(name: str) -> str | None:
+def canonical_figure(name: str) -> str | None:
+    """The figure that a logged name stands for, such as `loss`; None if it is none of those that are read."""
     lowered = name.lower()
     for canonical, pattern in _CANONICAL:
         if pattern.match(lowered) and (canonical == "trainer_reward" or not _OF_OTHERS.match(lowered)):

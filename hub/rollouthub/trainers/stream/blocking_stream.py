@@ -1,9 +1,9 @@
 """A supply for trainers without an event loop: a plain iterator; its event loop runs in a thread that anyio starts."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from typing import Generic
+from typing import Generic, SupportsFloat
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -58,6 +58,10 @@ class BlockingSupply(Generic[Piece]):
     def add_opponent(self, seat: str, model: str | ModelConfig, *, version: int | None = None) -> None:
         """Add a model to the pool of a seat, see `Supply.add_opponent`."""
         self._portal.call(partial(self._supply.add_opponent, seat, model, version=version))
+
+    def log(self, figures: Mapping[str, SupportsFloat], *, step: int | None = None) -> None:
+        """Log figures of the trainer's step, see `Supply.log`."""
+        self._portal.call(partial(self._supply.log, figures, step=step))
 
     def pause(
         self, in_flight: InFlight = "finish", *, episodes: Episodes = "continue", patience_seconds: float = 60.0

@@ -15,7 +15,7 @@ from rollouthub.engine.group_scoring import group_scoring
 from rollouthub.engine.open_plan import OpenPlan
 from rollouthub.engine.plan import Plan, make_plan
 from rollouthub.engine.run_request import RunRequest, as_toml
-from rollouthub.engine.session import open_session
+from rollouthub.engine.session import Session, open_session
 from rollouthub.errors import ConfigError, RunDirectoryError
 from rollouthub.generation import Model
 from rollouthub.models.credentials import Credentials, load_credentials
@@ -34,6 +34,7 @@ from rollouthub.trainers.stream.stream_player import Breaker, StampingSink, Stre
 from rollouthub.trainers.stream.stream_rules import Bounds, SupplyRules, bounds_of
 from rollouthub.trainers.stream.stream_source import Feeder, StreamSource
 from rollouthub.trainers.stream.supply import POLICY_VERSION, Supply
+from rollouthub.trainers.stream.trainer_log import TrainerLog
 from rollouthub.trainers.stream.weight_sync_gate import WeightSyncGate, with_gated_model
 
 logger = logging.getLogger(__name__)
@@ -136,11 +137,15 @@ def _sorted_out(
     theirs = {name: value for name, value in settings.items() if name not in ours}
     rules = check_settings(SupplyRules, {**ours, "groups": groups}, _ORIGIN)
     merged, engine = with_model(request, model, theirs, _ORIGIN, SupplyRules.model_fields)
-    if merged.metrics is not None or set(merged.track) - {"tensorboard"}:
+    if set(merged.track) - {"tensorboard"}:
         raise ConfigError(
-            f"{_ORIGIN} exposes no metrics and draws no curves: leave metrics and track out; "
-            "`supply.stats` counts, and `hub report` reads the run while it plays"
+            f"{_ORIGIN} draws no curves: leave track out; `supply.stats` counts, and `hub watch` and `hub report` read "
+            "the run while it plays"
         )
+    if merged.metrics is not None:
+        from rollouthub.telemetry.metrics.metrics_endpoint import metrics_address  # as below
+
+        metrics_address(merged.metrics)
     return rules, merged, engine
 
 
@@ -189,12 +194,15 @@ async def _opened(
             feeder = Feeder(source, tracker, gated, writer, ledger, directory, scoring)
             sink = StampingSink(writer, session.live, session.bounds, tracker, gate, scoring)
             player = StreamPlayer(tracker, source, feeder, pool, sink, session)
-            async with tasks:
+            trainer_log = TrainerLog(directory)
+            async with _exposed(plan.request.metrics, session, trainer_log), tasks:
                 try:
                     opponents = Opponents(opened, tasks, credentials, ledger, directory)
                     await opponents.restore()
                     tasks.start_soon(player.run)
-                    yield Supply(tracker, feeder, gate, ledger, directory, control, breaker.discard, opponents)
+                    yield Supply(
+                        tracker, feeder, gate, ledger, directory, control, breaker.discard, opponents, trainer_log
+                    )
                     tracker.acknowledge()
                 except Exception as error:
                     problem = error  # raised below: the run is only interrupted by it, and it arrives as it is
@@ -206,6 +214,28 @@ async def _opened(
                 raise player.bug
     if problem is not None:
         raise problem
+
+
+@asynccontextmanager
+async def _exposed(address: str | None, session: Session, trainer_log: TrainerLog) -> AsyncGenerator[None]:
+    """Expose the run's metrics and the trainer's latest figures, if an address is given.
+
+    Raises:
+        ConfigError: the address is invalid, or cannot be bound.
+    """
+    if address is None:
+        yield
+        return
+    from rollouthub.telemetry.metrics.metrics_endpoint import (  # prometheus_client and a server of HTTP
+        TOKEN_VARIABLE,
+        monitored,
+    )
+
+    token = session.credentials.key(TOKEN_VARIABLE)
+    async with monitored(address, session.live, None, token=token, note=logger.info) as monitor:
+        monitor.trainer = trainer_log.latest
+        session.on_commit.append(monitor.committed)
+        yield
 
 
 async def _learn_rates(earlier: Path, ledger: Ledger, tracker: GroupTracker) -> None:

@@ -1,11 +1,11 @@
 """The consumer's side of a supply: an async iterator of groups or rollouts, and the update of weights."""
 
 import inspect
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Generic, TypeVar, cast
+from typing import Generic, SupportsFloat, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -22,6 +22,7 @@ from rollouthub.trainers.stream.rollout_group import RolloutGroup
 from rollouthub.trainers.stream.stream_source import Feeder
 from rollouthub.trainers.stream.stream_stats import SupplyStats
 from rollouthub.trainers.stream.suspect_scores import trusted_group
+from rollouthub.trainers.stream.trainer_log import TrainerLog
 from rollouthub.trainers.stream.weight_sync_gate import WeightSyncGate
 
 Piece = TypeVar("Piece", RolloutGroup, Rollout)
@@ -46,11 +47,12 @@ class Supply(Generic[Piece]):
         control: GenerationControl | None,
         discard: Callable[[], None],
         opponents: Opponents,
+        trainer_log: TrainerLog,
     ) -> None:
         """`discard` cancels the episodes in flight, and has their samples played again."""
         self._discard, self._opponents = discard, opponents
         self._tracker, self._feeder, self._gate, self._ledger = tracker, feeder, gate, ledger
-        self._control = control
+        self._control, self._trainer_log = control, trainer_log
         self._exchange = anyio.Lock()
         self._is_half_done = False
         """Whether generation is paused because a weight update failed half-way."""
@@ -150,6 +152,16 @@ class Supply(Generic[Piece]):
         """
         config = ModelConfig(name=model) if isinstance(model, str) else model
         await self._opponents.add(seat, config, version, self.policy_version)
+
+    async def log(self, figures: Mapping[str, SupportsFloat], *, step: int | None = None) -> None:
+        """Log figures of the trainer's step, such as `{"loss": loss}`, beside the run's rewards: in `trainer.jsonl` of
+        its directory, which `hub watch` and `hub show` read. `step` is the current policy version by default.
+
+        Raises:
+            ConfigError: there are no figures or more than 64, a name is invalid, or a value is no number.
+            StoreError: the file cannot be written.
+        """
+        await self._trainer_log.add(self.policy_version if step is None else step, figures)
 
     # --- the exchange of weights ------------------------------------------------------------------------------------
 

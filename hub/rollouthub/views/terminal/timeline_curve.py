@@ -1,6 +1,8 @@
-"""Mean reward, pass rate and speed over time."""
+"""Mean reward, a trainer's loss, pass rate and speed over time."""
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
+from statistics import fmean
 
 from rich.text import Text
 
@@ -17,22 +19,28 @@ _NARROWEST_RANGE = 0.4
 """Values between 0 and 1 that differ by more than this get an axis from 0 to 1."""
 
 
-def timeline_chart(points: Sequence[TimelinePoint], width: int, height: int) -> Text:
-    """Curves one above the other, with a common time axis and a sparkline of the speed."""
+def timeline_chart(
+    points: Sequence[TimelinePoint], width: int, height: int, losses: Sequence[tuple[float, float]] = ()
+) -> Text:
+    """Curves one above the other, with a common time axis and a sparkline of the speed.
+
+    `losses` are those that the trainer logged, each with its time on the axis of `points`.
+    """
     if not points or height < 1:
         return Text("nothing has finished yet", LABEL)
     columns = max(2, width - _LABEL)
     if height < _LEAST_ROWS + 2:
         return stack([_speeds(points, columns)])
     slots = _slots(points, 2 * columns)
-    curves = _curves(points)
+    curves = [(title, style, [_mean(slot, sums) for slot in slots]) for title, style, sums in _curves(points)]
+    if losses:
+        title = f"loss of the trainer, last {losses[-1][1]:.4g}"
+        curves.insert(1, (title, "magenta", _losses(points, losses, len(slots))))
     room = height - 2
-    if room < len(curves) * (_LEAST_ROWS + 1):
-        curves = curves[:1]
+    curves = curves[: max(1, room // (_LEAST_ROWS + 1))]
     lines: list[Text] = []
-    for place, (title, style, sums) in enumerate(curves):
+    for place, (title, style, values) in enumerate(curves):
         rows = room // len(curves) + (place < room % len(curves)) - 1
-        values = [_mean(slot, sums) for slot in slots]
         lines += [Text.assemble(" " * _LABEL, (title, f"bold {style}")), *_plot(values, rows, style)]
     lines += [_times(points, columns), _speeds(points, columns)]
     return stack(lines)
@@ -65,6 +73,18 @@ def _slots(points: Sequence[TimelinePoint], count: int) -> list[list[TimelinePoi
     for point in points:
         slots[min(count - 1, int((point.at - first) / seconds * count))].append(point)
     return slots
+
+
+def _losses(points: Sequence[TimelinePoint], losses: Sequence[tuple[float, float]], count: int) -> list[float | None]:
+    """The mean loss of each time slot, or the one before where none was logged; what was logged before the first slot
+    or after the last is in that one.
+    """
+    first, seconds = points[0].at, _span(points)
+    slots: list[list[float]] = [[] for _ in range(count)]
+    for at, loss in losses:
+        slots[int(min(max((at - first) / seconds, 0.0) * count, count - 1))].append(loss)
+    means = [fmean(slot) if slot else None for slot in slots]
+    return [*accumulate(means, lambda before, mean: before if mean is None else mean)]
 
 
 def _span(points: Sequence[TimelinePoint]) -> float:
@@ -107,8 +127,10 @@ def _range(known: Sequence[float]) -> tuple[float, float]:
 
 
 def _name(value: float) -> str:
-    if abs(value) >= 1e4:
-        return f"{value:.1g}"
+    if abs(value) >= 1e99:
+        return "huge" if value > 0 else "-huge"
+    if abs(value) >= 1e4 or 0 < abs(value) < 0.01:
+        return f"{value:.0e}"
     return f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
 
 

@@ -65,13 +65,18 @@ class RewardsPanel(Drawn):
 
 
 class TimelinePanel(Drawn):
-    """Reward, pass rate and speed over time."""
+    """Reward, the trainer's loss, pass rate and speed over time."""
 
     NEEDS = "timeline"
 
+    def state(self, run: WatchedRun) -> object:
+        """As in `Drawn`, with what the trainer logged."""
+        steps = run.feed.trainer.steps
+        return super().state(run), len(steps), steps[-1:]
+
     def draw(self, run: WatchedRun, width: int, height: int) -> Text:
         """Curves."""
-        return timeline_chart(run.feed.timeline.points, width, height)
+        return timeline_chart(run.feed.timeline.points, width, height, run.feed.trainer.losses)
 
 
 class StagesPanel(Drawn):
