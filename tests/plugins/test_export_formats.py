@@ -210,8 +210,10 @@ def test_options_it_does_not_name_are_refused_and_all_it_names_exist(form: str) 
     found = find_export_format(Recipe(format=form))
     assert found.options <= FORMAT_OPTIONS
     values: dict[str, Any] = {"pairs": "all", "advantage": "mean", "margin": 0.5, "threshold": 0.5}
+    values |= dict.fromkeys(("best", "most_pairs", "pack"), 1)
     for option in sorted(FORMAT_OPTIONS):
-        recipe = Recipe(format=form, **{option: values.get(option, 1 if option in ("best", "most_pairs") else True)})
+        tokens = True if option == "pack" else None
+        recipe = Recipe(format=form, tokens=tokens, **{option: values.get(option, True)})
         if option in found.options:
             assert isinstance(find_export_format(recipe), ExportFormat)
         else:

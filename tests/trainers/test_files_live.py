@@ -70,6 +70,21 @@ def test_trl_fine_tunes_on_the_file_as_it_is(
     assert not bool((weights(model) == weights(tmp_path / "out")).all())
 
 
+def test_trl_separates_the_rows_of_a_packed_sequence(system: System, folder: Path) -> None:
+    """Its own collator, padding-free, gives the positions and the ends of rows that the file has."""
+    torch, datasets = system("torch"), system("datasets")
+    collator = system("trl.trainer.sft_trainer").DataCollatorForLanguageModeling(pad_token_id=0, padding_free=True)
+    data = export(folder, "sft", "packed.parquet", "--tokens", "--pack", "2048")
+    rows = datasets.load_dataset("parquet", data_files=str(data), split="train")
+    assert max(len(row["seq_lengths"]) for row in rows) > 1
+    for row in rows:
+        batch = collator([{name: row[name] for name in ("input_ids", "labels", "seq_lengths")}])
+        assert batch["input_ids"].tolist() == [row["input_ids"]]
+        assert batch["position_ids"].tolist() == [row["position_ids"]]
+        assert batch["labels"].tolist() == [row["labels"]]
+        assert batch["cu_seq_lens_q"].tolist() == [0, *torch.tensor(row["seq_lengths"]).cumsum(0).tolist()]
+
+
 def test_trl_learns_preferences_from_the_file_as_it_is(system: System, folder: Path, tmp_path: Path) -> None:
     for module in ("torch", "transformers", "trl"):
         system(module)

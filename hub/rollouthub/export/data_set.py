@@ -1,14 +1,16 @@
 """Data sets for trainers, read from finished or running runs one group at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
-from rollouthub.errors import UsageError
+from rollouthub.errors import ConfigError, UsageError
 from rollouthub.export.export_format import find_export_format
 from rollouthub.export.filters import FilterName
 from rollouthub.export.formats.data_columns import Row
 from rollouthub.export.left_out import LeftOut
 from rollouthub.export.not_trainable import Refusal, why_refused
+from rollouthub.export.packing import Packing, packed_columns
 from rollouthub.export.pairs import earned
 from rollouthub.export.recipe import Recipe
 from rollouthub.export.scored_group import RunSource, ScoredGroup
@@ -58,7 +60,8 @@ class DataSet:
         """Inspect the runs; `tick` is called after each group that was read.
 
         Raises:
-            UsageError: there is no such format, or it does not use an option of the recipe.
+            UsageError: there is no such format, it does not use an option of the recipe, or rows with pictures are to
+            be packed.
             MixedModels: the runs are of several models, and the recipe does not allow that.
         """
         self.format = find_export_format(recipe)
@@ -70,6 +73,13 @@ class DataSet:
                 self._meet(model)
         self.has_images = any(reader.has_media() for reader in readers)
         self.columns = self.format.columns(recipe, self.has_images)
+        self.packing: Packing | None = None
+        """How rows are packed; None if they are not."""
+        if recipe.pack is not None:
+            if self.has_images:
+                raise ConfigError("the runs show pictures, whose places in a packed sequence no trainer can find")
+            self.packing = Packing(self.columns, recipe.pack, recipe.too_long == "leave_out")
+            self.columns = packed_columns(self.columns)
 
     @property
     def planned(self) -> int:
@@ -81,18 +91,23 @@ class DataSet:
 
         Raises:
             MixedModels: a record is of another model than those before.
+            ConfigError: a row is too long to be packed.
         """
         self.progress = ReadProgress()
+        with closing(self._made()) as made:
+            for row in made if self.packing is None else self.packing.pack(made, self.progress.left_out):
+                self.progress.rows += 1
+                self.progress.exact_rows += row["token_exact"]
+                yield row
+
+    def _made(self) -> Generator[Row]:
         for reader in self._readers:
             source, repeats = RunSource(reader), reader.repeats
             for records in reader.groups(effective=not self.recipe.all_attempts):
                 self.progress.read += len(records)
                 self.progress.groups += 1
                 group = self._scored(records, source, max(repeats, len(records)))
-                for row in self._rows(group):
-                    self.progress.rows += 1
-                    self.progress.exact_rows += row["token_exact"]
-                    yield row
+                yield from self._rows(group)
                 if self._tick is not None:
                     self._tick(self.progress)
 

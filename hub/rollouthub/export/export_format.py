@@ -67,6 +67,8 @@ def find_export_format(recipe: Recipe) -> ExportFormat:
             taken = ", ".join(sorted(found.options)) or "no option of the kind"
             raise ConfigError(f"{option} = {value} means nothing to {name}, which takes {taken}")
     if not found.has_tokens(recipe):
+        if recipe.pack is not None:
+            raise ConfigError(f"pack is of token ids, and {name} is text unless tokens are asked for: add --tokens")
         return found
     if recipe.tokens is False:
         raise ConfigError(f"{name} is made of token ids and has none left without; for words take sft, dpo or kto")

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Literal, get_args
 
 from rollouthub.authoring.rewards import GroupMethod
 from rollouthub.errors import ConfigError, UnknownNameError
@@ -11,9 +11,23 @@ from rollouthub.export.pairs import PairMethod
 
 METHODS: tuple[GroupMethod, ...] = get_args(GroupMethod)
 PAIRS: tuple[PairMethod, ...] = get_args(PairMethod)
+TooLong = Literal["refuse", "leave_out"]
+"""What becomes of a rollout with more tokens than a packed sequence may have."""
+TOO_LONG: tuple[TooLong, ...] = get_args(TooLong)
 
 FORMAT_OPTIONS = frozenset(
-    ("best", "pairs", "most_pairs", "margin", "threshold", "advantage", "incomplete", "untrainable", "all_attempts")
+    (
+        "best",
+        "pairs",
+        "most_pairs",
+        "margin",
+        "threshold",
+        "advantage",
+        "incomplete",
+        "untrainable",
+        "all_attempts",
+        "pack",
+    )
 )
 """The fields of a recipe that only some formats use."""
 
@@ -53,6 +67,12 @@ class Recipe:
     """Whether to take rollouts whose verifier gave a reason not to trust the reward."""
     all_attempts: bool = False
     """Whether `atif` includes attempts that later attempts replaced."""
+    pack: int | None = None
+    """Pack rows of token ids into sequences of at most this many tokens, see `Packing`; by default a row is a
+    sequence.
+    """
+    too_long: TooLong | None = None
+    """With `pack`, what becomes of a rollout with more tokens; by default it is an error."""
     mixed_models: bool = False
     """Whether text of several models may be in one data set."""
 
@@ -67,7 +87,11 @@ class Recipe:
             raise UnknownNameError("method of advantages", self.advantage, METHODS)
         if self.pairs is not None and self.pairs not in PAIRS:
             raise UnknownNameError("way to pair", self.pairs, PAIRS)
-        for name in ("best", "most_pairs"):
+        if self.too_long is not None and self.too_long not in TOO_LONG:
+            raise UnknownNameError("way with what is too long", self.too_long, TOO_LONG)
+        if self.too_long is not None and self.pack is None:
+            raise ConfigError("too_long is about packed sequences: say how long they may be with pack")
+        for name in ("best", "most_pairs", "pack"):
             if (count := getattr(self, name)) is not None and count < 1:
                 raise ConfigError(f"{name} = {count} leaves nothing; 1 is the least")
         for name in ("margin", "threshold"):

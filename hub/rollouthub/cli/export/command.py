@@ -15,6 +15,7 @@ from rollouthub.cli.find_run import RUNS, find_run
 from rollouthub.cli.settings_command import OptionsCommand, given_options
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.export.pairs import PairMethod
+from rollouthub.export.recipe import TooLong
 from rollouthub.settings import Option, settings_of
 from rollouthub.values import Frozen
 
@@ -81,6 +82,15 @@ class ChoiceOptions(Frozen):
         default=None, description="groups: how rewards are centred; mean_std by default."
     )
     incomplete: bool = Field(default=False, description="groups: also groups with missing members.")
+    pack: Annotated[int | None, Option(metavar="N")] = Field(
+        default=None,
+        ge=1,
+        description="sft --tokens, groups: pack rows into sequences of at most N tokens, with lengths and positions.",
+    )
+    too_long: Annotated[TooLong | None, Option("--too-long")] = Field(
+        default=None,
+        description="With --pack, what becomes of rollouts with a longer row: an error by default, or left out.",
+    )
     seat: str | None = Field(
         default=None, description="Export only this agent's conversation (default: the first agent)."
     )

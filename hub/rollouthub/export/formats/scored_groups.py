@@ -18,7 +18,7 @@ from rollouthub.values import Float32s
 class ScoredGroups:
     """One row per training segment: its token arrays, reward, and advantage within the group."""
 
-    options = frozenset({"best", "advantage", "incomplete"})
+    options = frozenset({"best", "advantage", "incomplete", "pack"})
     takes_whole_groups = True
     line_column = None
 

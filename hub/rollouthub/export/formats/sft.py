@@ -17,7 +17,7 @@ _NO_LOSS = -100
 class Sft(WordRows):
     """One row per rollout: its conversation."""
 
-    options = frozenset({"best"})
+    options = frozenset({"best", "pack"})
 
     def columns(self, recipe: Recipe, has_images: bool) -> Columns:
         """The columns of a row."""
