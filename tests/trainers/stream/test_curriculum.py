@@ -4,11 +4,15 @@ Of six tasks two are always solved, the others every other time. One group is un
 of a task when its next epoch comes.
 """
 
+import json
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 import pytest
 
 import rollouthub
@@ -79,6 +83,45 @@ async def test_an_endless_supply_goes_on_when_everything_rests(tmp_path: Path) -
     async with supplied(tmp_path, epochs=None, **rules) as supply:
         assert len(await supply.batch(12)) == 12
         assert supply.stats.resting >= 12
+
+
+def states_until_killed(folder: Path) -> list[dict[str, Any]]:
+    """Let a trainer take three batches, and kill it; what its checkpoints kept."""
+    command = [sys.executable, str(Path(__file__).with_name("curriculum_trainer.py")), str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        states = [json.loads(process.stdout.readline()) for _ in range(3)]
+        process.kill()
+    return states
+
+
+async def test_a_checkpoint_of_a_killed_trainer_goes_on_in_a_new_directory(tmp_path: Path) -> None:
+    """What rested when it was killed rests on: its directory is gone, and its checkpoint's state is all there is."""
+    states = await anyio.to_thread.run_sync(states_until_killed, tmp_path / "killed")
+    shutil.rmtree(tmp_path / "killed")
+    assert [task for _, _, task, *_ in states[0]["resting"]] == ["0"]
+    assert states[2] == {"policy_version": 3, "resting": [["world", "test", task, 0, 1.0] for task in "01"]}
+    async with supplied(tmp_path, epochs=4, state=states[2], **BAND) as supply:
+        assert supply.policy_version == 3
+        resting = [["world", "test", task, 1, 1.0] for task in "01"]
+        assert supply.state() == {"policy_version": 3, "resting": resting}
+        played = Counter(group.task.id for group in await all_of(supply))
+        assert supply.stats.resting == 4 + 2  # two epochs, and one more after they were played
+    assert played == {"0": 1, "1": 1, "2": 4, "3": 4, "4": 4, "5": 4}
+    async with supplied(tmp_path, epochs=4, resume=True, state=states[0], **BAND) as supply:
+        assert not await all_of(supply), "its own directory knows better"
+        assert supply.policy_version == 3
+
+
+@pytest.mark.parametrize(
+    "state",
+    [{}, {"policy_version": -1, "resting": []}, {"policy_version": 1, "resting": [["e", "s", "t", 0, 7.0]]}],
+    ids=["empty", "version", "rate"],
+)
+async def test_what_is_no_state_is_refused(state: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="state is none that"):
+        rollouthub.stream_rollouts(**settings(tmp_path, state=state, **BAND))
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

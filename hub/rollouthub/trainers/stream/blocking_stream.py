@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from typing import Generic, SupportsFloat
+from typing import Any, Generic, SupportsFloat
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -62,6 +62,10 @@ class BlockingSupply(Generic[Piece]):
     def log(self, figures: Mapping[str, SupportsFloat], *, step: int | None = None) -> None:
         """Log figures of the trainer's step, see `Supply.log`."""
         self._portal.call(partial(self._supply.log, figures, step=step))
+
+    def state(self) -> dict[str, Any]:
+        """What a trainer's checkpoint should keep of the supply, see `Supply.state`."""
+        return self._portal.call(self._supply.state)
 
     def pause(
         self, in_flight: InFlight = "finish", *, episodes: Episodes = "continue", patience_seconds: float = 60.0

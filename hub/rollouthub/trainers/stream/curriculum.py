@@ -7,13 +7,12 @@ from statistics import fmean
 from rollouthub.engine.task_band import rate_of
 from rollouthub.rollout import Rollout
 from rollouthub.store import open_run
-from rollouthub.trainers.stream.ledger import PassRate
+from rollouthub.trainers.stream.ledger import BEFORE, PassRate
 from rollouthub.trainers.stream.pending_group import TaskPass
+from rollouthub.trainers.stream.supply_state import RestingTask
 
 Task = tuple[str, str, str]
 """A task by environment name, split and task id."""
-BEFORE = -1
-"""Epoch and policy version of pass rates that an earlier run measured."""
 
 
 class Curriculum:
@@ -24,8 +23,8 @@ class Curriculum:
         of epochs that a task outside the band is left out.
         """
         self._band, self._rest = band, rest
-        self._outside: dict[Task, int] = {}
-        """The epoch in which a task's pass rate was last measured outside the band, by task."""
+        self._outside: dict[Task, PassRate] = {}
+        """The last pass rate of each task for which it is outside the band."""
 
     def learn(self, seen: PassRate) -> None:
         """Take a task's latest pass rate into account."""
@@ -35,7 +34,7 @@ class Curriculum:
         if self._band[0] <= seen.rate <= self._band[1]:
             self._outside.pop(task, None)
         else:
-            self._outside[task] = seen.epoch
+            self._outside[task] = seen
 
     def look_at(self, ticket: TaskPass, scored: Sequence[Rollout], version: int) -> PassRate | None:
         """Measure a finished group's pass rate and take it into account; None without scored rollouts or without a
@@ -49,8 +48,16 @@ class Curriculum:
 
     def rests(self, ticket: TaskPass) -> bool:
         """Whether a task is left out in the pass's epoch."""
-        epoch = self._outside.get(ticket.task)
-        return epoch is not None and 0 < ticket.epoch - epoch <= self._rest
+        seen = self._outside.get(ticket.task)
+        return seen is not None and 0 < ticket.epoch - seen.epoch <= self._rest
+
+    def resting(self, epoch: int) -> list[RestingTask]:
+        """The tasks that are left out in this epoch, or will be in the next."""
+        return [
+            RestingTask(*task, epoch - seen.epoch, seen.rate)
+            for task, seen in self._outside.items()
+            if 0 <= epoch - seen.epoch <= self._rest
+        ]
 
 
 def rates_of_run(directory: Path) -> list[PassRate]:

@@ -19,6 +19,8 @@ from rollouthub.store.writer import write_error
 
 SUPPLY = "supply.db"
 SCHEMA = 1
+BEFORE = -1
+"""Epoch and policy version of pass rates that an earlier run measured."""
 _GATHER_SECONDS = 0.05
 
 Fate = Literal["handed", "constant", "short", "stale", "filtered"]

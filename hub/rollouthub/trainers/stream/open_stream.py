@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from rollouthub.trainers.stream.generation_control import GenerationControl
 from rollouthub.trainers.stream.given_model import with_model
 from rollouthub.trainers.stream.group_filters import GroupFilter
 from rollouthub.trainers.stream.group_tracker import GroupTracker
-from rollouthub.trainers.stream.ledger import Ledger
+from rollouthub.trainers.stream.ledger import Ledger, PassRate
 from rollouthub.trainers.stream.opponents import Opponents
 from rollouthub.trainers.stream.policy_version import PolicyVersions
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
@@ -34,6 +34,7 @@ from rollouthub.trainers.stream.stream_player import Breaker, StampingSink, Stre
 from rollouthub.trainers.stream.stream_rules import Bounds, SupplyRules, bounds_of
 from rollouthub.trainers.stream.stream_source import Feeder, StreamSource
 from rollouthub.trainers.stream.supply import POLICY_VERSION, Supply
+from rollouthub.trainers.stream.supply_state import SupplyState, read_state
 from rollouthub.trainers.stream.trainer_log import TrainerLog
 from rollouthub.trainers.stream.weight_sync_gate import WeightSyncGate, with_gated_model
 
@@ -53,6 +54,7 @@ def stream_rollouts(
     control: GenerationControl | None = None,
     filters: Sequence[GroupFilter] = (),
     policy_version: int | None = None,
+    state: Mapping[str, Any] | None = None,
     resume: bool = False,
     credentials: Credentials | None = None,
     **settings: Any,
@@ -69,6 +71,7 @@ def stream_rollouts(
     control: GenerationControl | None = None,
     filters: Sequence[GroupFilter] = (),
     policy_version: int | None = None,
+    state: Mapping[str, Any] | None = None,
     resume: bool = False,
     credentials: Credentials | None = None,
     **settings: Any,
@@ -85,6 +88,7 @@ def stream_rollouts(
     control: GenerationControl | None = None,
     filters: Sequence[GroupFilter] = (),
     policy_version: int | None = None,
+    state: Mapping[str, Any] | None = None,
     resume: bool = False,
     credentials: Credentials | None = None,
     **settings: Any,
@@ -102,8 +106,9 @@ def stream_rollouts(
     `filters` returns whether a group is kept; drops are counted by the filter's name. `resume` continues the run in
     `directory`: finished groups that were not handed out come first. `policy_version` is the version of the weights
     that generate at the start. If a resumed supply is given a lower version than it had reached, such as a
-    checkpoint's, it hands out again all groups handed out since that version. `credentials` default to the process's
-    own. Episodes in flight when the block is left are cancelled.
+    checkpoint's, it hands out again all groups handed out since that version. `state` is what `Supply.state` returned
+    for a checkpoint: a supply in a new directory goes on with it; a resumed one knows it better. `credentials` default
+    to the process's own. Episodes in flight when the block is left are cancelled.
 
     Raises (on entry):
         UsageError: a setting is invalid, a model cannot be reached, the directory cannot be used.
@@ -120,6 +125,7 @@ def stream_rollouts(
         control,
         tuple(filters),
         policy_version,
+        None if state is None else read_state(state),
         resume,
         credentials or load_credentials(os.environ, Path.cwd()),
     )
@@ -159,6 +165,7 @@ async def _opened(
     control: GenerationControl | None,
     filters: Sequence[GroupFilter],
     policy_version: int | None,
+    state: SupplyState | None,
     resume: bool,
     credentials: Credentials,
 ) -> AsyncGenerator[Supply[Any]]:
@@ -175,11 +182,17 @@ async def _opened(
     ) as session:
         writer = session.writer
         async with Ledger.open(directory, resume=writer.resumed) as ledger:
+            if writer.resumed:
+                state = None
+            elif state is not None and policy_version is None:
+                policy_version = state.policy_version
             policy = PolicyVersions(await _version(ledger, directory, rules, policy_version))
             tracker = GroupTracker(rules, bounds, policy, ledger.note, filters)
             tracker.note_rate = ledger.note_rate
             if rules.band_from is not None and not writer.resumed:
-                await _learn_rates(Path(rules.band_from), ledger, tracker)
+                _learn_rates(await to_thread.run_sync(rates_of_run, Path(rules.band_from)), ledger, tracker)
+            if state is not None:
+                _learn_rates(state.rates(), ledger, tracker)
             session.on_commit.append(tracker.committed)
             opened = session.opened
             gate = WeightSyncGate(policy)
@@ -238,9 +251,9 @@ async def _exposed(address: str | None, session: Session, trainer_log: TrainerLo
         yield
 
 
-async def _learn_rates(earlier: Path, ledger: Ledger, tracker: GroupTracker) -> None:
-    """Begin the curriculum with the pass rates of an earlier run, and keep them in the ledger."""
-    for seen in await to_thread.run_sync(rates_of_run, earlier):
+def _learn_rates(rates: Iterable[PassRate], ledger: Ledger, tracker: GroupTracker) -> None:
+    """Begin the curriculum with pass rates measured before, and keep them in the ledger."""
+    for seen in rates:
         ledger.note_rate(seen)
         tracker.curriculum.learn(seen)
 

@@ -5,10 +5,11 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Generic, SupportsFloat, TypeVar, cast
+from typing import Any, Generic, SupportsFloat, TypeVar, cast
 
 import anyio
 import anyio.to_thread
+import msgspec
 
 from rollouthub.errors import UsageError
 from rollouthub.models.config import ModelConfig
@@ -21,6 +22,7 @@ from rollouthub.trainers.stream.replay_buffer import Strategy, replayed
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
 from rollouthub.trainers.stream.stream_source import Feeder
 from rollouthub.trainers.stream.stream_stats import SupplyStats
+from rollouthub.trainers.stream.supply_state import SupplyState
 from rollouthub.trainers.stream.suspect_scores import trusted_group
 from rollouthub.trainers.stream.trainer_log import TrainerLog
 from rollouthub.trainers.stream.weight_sync_gate import WeightSyncGate
@@ -162,6 +164,13 @@ class Supply(Generic[Piece]):
             StoreError: the file cannot be written.
         """
         await self._trainer_log.add(self.policy_version if step is None else step, figures)
+
+    def state(self) -> dict[str, Any]:
+        """What a trainer's checkpoint should keep of the supply, as plain JSON: the policy version, and the tasks that
+        the curriculum (`band`) leaves out. `stream_rollouts(state=…)` goes on with it in a new directory.
+        """
+        resting = self._tracker.curriculum.resting(self._tracker.stats.epoch)
+        return msgspec.to_builtins(SupplyState(self.policy_version, resting))
 
     # --- the exchange of weights ------------------------------------------------------------------------------------
 
