@@ -72,6 +72,24 @@ def test_hub_show_says_the_latest_step_in_words_and_as_json(tmp_path: Path) -> N
     assert json.loads(said.stdout)["trainer"] == {"step": 7, "loss": 0.5, "kl": None}
 
 
+def test_a_report_has_the_loss_as_a_chart_and_the_steps_as_a_table(tmp_path: Path) -> None:
+    with blocking(rollouthub.stream_rollouts(groups=True, **settings(tmp_path))) as supply:
+        supply.batch()
+        for step in range(300):
+            supply.log({"kl": 0.5, "loss": 4.0 - step / 100}, step=step)
+    made = {form: tmp_path / f"report.{form}" for form in ("html", "md", "json")}
+    for file in made.values():
+        command = [*HUB, "report", str(tmp_path / "run"), "-o", str(file)]
+        subprocess.run(command, capture_output=True, check=True, timeout=60)
+    html = made["html"].read_text()
+    assert "Loss by step. 4 at step 0, 1.01 at step 299" in html
+    assert "The trainer&#x27;s loss" in html or "The trainer's loss" in html
+    assert "| 299 | 1.01 | 0.5 |" in made["md"].read_text()
+    [run] = json.loads(made["json"].read_text())["runs"]
+    assert len(run["trainer"]) == 200
+    assert run["trainer"][-1]["figures"] == {"kl": 0.5, "loss": 4.0 - 299 / 100}
+
+
 async def test_prometheus_reads_the_latest_figures_and_the_rewards_of_a_stream(tmp_path: Path) -> None:
     port = free_port()
     async with supplied(tmp_path, metrics=str(port)) as supply, aiohttp.ClientSession() as session:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rollouthub.statistics.spacing import evenly_spaced
 from rollouthub.telemetry.trackers.trainer_curves import Beside, put_beside
 from rollouthub.telemetry.trackers.trainer_logs import read_trainer_logs
 
@@ -41,10 +42,7 @@ def _table(beside: Beside, limit: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("step", *(title for _, title in logged), "rollouts", "mean reward", "pass rate"):
         table.add_column(title, justify="right", no_wrap=True)
-    count = len(beside.rows)
-    shown = count if not limit else min(count, limit)
-    chosen = [round(place * (count - 1) / max(1, shown - 1)) for place in range(shown)]
-    for row in (beside.rows[place] for place in chosen):
+    for row in evenly_spaced(beside.rows, limit or len(beside.rows)):
         values = row.step.values
         table.add_row(
             f"{row.step.step:,}",

@@ -14,7 +14,9 @@ from rollouthub.errors import RunDirectoryError
 from rollouthub.gateway.sessions.external_agent import EXTERNAL_AGENT
 from rollouthub.plugins.lock import lock_in
 from rollouthub.statistics import Estimate
+from rollouthub.statistics.spacing import evenly_spaced
 from rollouthub.store import RunInfo, RunReader
+from rollouthub.store.trainer_steps import read_steps
 from rollouthub.views.report.embedded_pictures import EmbeddedPictures
 from rollouthub.views.report.phrases import KINDS
 from rollouthub.views.report.redacted_text import Plainness
@@ -23,6 +25,7 @@ from rollouthub.views.report.report_facts import (
     ComparisonReport,
     FaultClass,
     Figure,
+    LoggedFigures,
     Quantiles,
     Report,
     ReportedUsage,
@@ -44,6 +47,7 @@ SIZES = {
     "output_tokens": "output tokens",
 }
 MOST_FAULTS = 40
+MOST_TRAINER_STEPS = 200
 TRANSCRIPTS = 3
 """By default a report has this many of the worst rollouts, of the best, and of the unscored."""
 
@@ -132,6 +136,10 @@ def _gather_run(run: ReportedRun, plainness: Plainness, transcripts: int) -> Run
                     changes=tuple(plainness.ours(change) for change in each.changes),
                 )
                 for each in info.resumptions
+            ),
+            trainer=tuple(
+                LoggedFigures(step=each.step, at=each.time, figures=each.metrics)
+                for each in evenly_spaced(read_steps(run.directory), MOST_TRAINER_STEPS)
             ),
         )
 

@@ -15,6 +15,7 @@ from rollouthub.views.report.provenance import provenance, settings
 from rollouthub.views.report.report_facts import ComparedFigures, ComparisonReport, Report, ReportFigures, RunReport
 from rollouthub.views.report.sections import faults, groups, outcomes, reproducing, stages, usage
 from rollouthub.views.report.style import STYLE
+from rollouthub.views.report.trainer_section import trainer
 
 _STYLE_DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 POLICY = (
@@ -91,6 +92,7 @@ def _details(run: RunReport) -> Markup:
         _card("What made these numbers", provenance(run)),
         k_charts([run]),
         distribution_chart(run),
+        trainer(run),
         outcomes(run),
         _environments(run),
         stages(run),

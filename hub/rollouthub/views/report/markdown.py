@@ -11,6 +11,7 @@ from rollouthub.views.report import phrases
 from rollouthub.views.report.phrases import figure
 from rollouthub.views.report.provenance import facts
 from rollouthub.views.report.report_facts import ComparisonReport, Report, ReportFigures, RunReport
+from rollouthub.views.report.trainer_section import trainer_rows
 
 MOST_GROUPS = 10
 MOST_FAULTS = 10
@@ -76,6 +77,11 @@ def _run(run: RunReport) -> Iterator[str]:
     yield ""
     rows = ([term.strip(), ", ".join(map(code, said))] for term, said in facts(run))
     yield from _table(("", ""), rows, words=2)
+    if run.figures.played and run.trainer:
+        yield "### The trainer"
+        yield ""
+        titles, rows = trainer_rows(run.trainer)
+        yield from _table([code(title) for title in titles], rows, words=0)
     if run.figures.played:
         yield from _endings(run)
         yield from _tasks(run)

@@ -178,6 +178,16 @@ class Resumed(Frozen):
     changes: tuple[str, ...]
 
 
+class LoggedFigures(Frozen):
+    """What the trainer that learnt from the run logged of one step."""
+
+    step: int
+    at: float
+    """Seconds since the epoch."""
+    figures: dict[str, float | None]
+    """None where a figure was no finite number."""
+
+
 class RunReport(Frozen):
     """The report's facts about one run."""
 
@@ -217,6 +227,8 @@ class RunReport(Frozen):
     faults: tuple[FaultClass, ...]
     bad_rows: int
     resumptions: tuple[Resumed, ...]
+    trainer: tuple[LoggedFigures, ...] = ()
+    """Steps that a trainer logged, at most 200 of them, evenly spaced."""
 
 
 class ComparedFigures(Frozen):

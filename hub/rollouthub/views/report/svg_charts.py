@@ -64,6 +64,25 @@ def _line(line: Curve, places: dict[int, float], up: Callable[[float], float], c
         yield tag("circle", cx=x, cy=up(point.value), r="4.5", class_=f"dot c{colour}")
 
 
+def steps_chart(title: str, points: Sequence[tuple[int, float]]) -> Markup:
+    """A line through the values of steps, in order, each at its step."""
+    low, high = _range([value for _, value in points])
+    first, last = points[0][0], points[-1][0]
+
+    def along(step: int) -> float:
+        return LEFT + (step - first) / max(1, last - first) * (WIDTH - LEFT - RIGHT)
+
+    places = [
+        f"{along(step):.1f},{HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM):.1f}"
+        for step, value in points
+    ]
+    drawn = [*_grid(low, high), tag("polyline", points=" ".join(places), class_="line c0")]
+    ends = ((first, "start"), (last, "end"))
+    drawn += [_label(along(step), HEIGHT - BOTTOM + 19, f"{step:,}", anchor) for step, anchor in ends]
+    (begin, before), (end, after) = points[0], points[-1]
+    return _picture(title, f"{before:.4g} at step {begin:,}, {after:.4g} at step {end:,}", drawn)
+
+
 def histogram(title: str, bars: Sequence[Bar]) -> Markup:
     """A bar chart of the number of rollouts by reward."""
     most = _ceiling(max(bar.count for bar in bars))
