@@ -1,7 +1,7 @@
 """What a trainer logged of its steps, followed while the run plays."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rollouthub.store.trainer_steps import TRAINER_STEPS, LoggedStep, read_steps
@@ -15,6 +15,8 @@ class FollowedTrainer:
         self._directory = directory
         self._stamp: tuple[int, int] | None = None
         self.steps: list[LoggedStep] = []
+        self.losses: list[tuple[float, float]] = []
+        """When each loss was logged, in Unix seconds, and the loss, in order of time."""
 
     def refresh(self) -> bool:
         """Read the file if it has changed; return whether it had."""
@@ -28,20 +30,16 @@ class FollowedTrainer:
             return False
         self._stamp = stamp
         self.steps = [] if stamp is None else read_steps(self._directory)
+        self.losses = sorted(_losses(self.steps))
         return True
 
-    @property
-    def latest(self) -> Mapping[str, float | None]:
-        """The figures of the latest step, by name; empty without any."""
-        return self.steps[-1].metrics if self.steps else {}
 
-    @property
-    def losses(self) -> list[tuple[float, float]]:
-        """When each loss was logged, in Unix seconds, and the loss, in order of time."""
-        found = [
-            (step.time, value)
-            for step in self.steps
-            for name, value in step.metrics.items()
-            if value is not None and canonical_figure(name) == "loss"
-        ]
-        return sorted(found)
+def _losses(steps: Sequence[LoggedStep]) -> Iterator[tuple[float, float]]:
+    """When each loss was logged, and the loss."""
+    is_loss: dict[str, bool] = {}
+    for step in steps:
+        for name, value in step.metrics.items():
+            if name not in is_loss:
+                is_loss[name] = canonical_figure(name) == "loss"
+            if value is not None and is_loss[name]:
+                yield step.time, value
