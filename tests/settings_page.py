@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.settings import Setting, duration, settings_of
+from rollouthub.trainers.learn import LearnSettings
 from rollouthub.trainers.stream import SupplyRules
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
@@ -28,7 +29,13 @@ def settings_tables(request: type[BaseModel] = RunRequest) -> str:
         "| setting | type | default | meaning |\n| --- | --- | --- | --- |"
     )
     rows = (_row((f"`{one.key}`", _type(one), _default(one), one.help)) for one in settings_of(SupplyRules))
-    return "\n\n".join([*parts, "\n".join([stream, *rows])]) + "\n"
+    learner = (
+        "## The learner\n\nThe fields of `rollouthub.trainers.learn.LearnSettings` ([learner](trainers/learner.md))."
+        "\n\n"
+        "| setting | type | default | meaning |\n| --- | --- | --- | --- |"
+    )
+    learnt = (_row((f"`{one.key}`", _type(one), _default(one), one.help)) for one in settings_of(LearnSettings))
+    return "\n\n".join([*parts, "\n".join([stream, *rows]), "\n".join([learner, *learnt])]) + "\n"
 
 
 def written_tables() -> str:

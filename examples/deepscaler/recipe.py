@@ -65,6 +65,12 @@ class Training(_Table):
     max_grad_norm: float
     ratio_clip_min: float
     token_level_loss: bool
+    kl_form: Literal["k1", "k2", "k3"]
+    warmup_steps: int = Field(ge=0)
+    """Optimizer steps over which the learning rate rises from `warmup_from` of its value."""
+    warmup_from: float
+    dtype: str = "bfloat16"
+    """What the passes compute in; weights and optimizer state are in 32 bits."""
 
 
 class Validation(_Table):

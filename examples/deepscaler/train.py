@@ -1,7 +1,8 @@
 """DeepScaleR's recipe against any vLLM URL: 8K, 16K and 24K tokens, one policy, validated on AIME 2024.
 
-python examples/deepscaler/train.py --dry-run python examples/deepscaler/train.py -m hosted_vllm/NAME --base-url
-http://HOST:8000/v1 --trainer my_trainer:Trainer
+python examples/deepscaler/train.py --dry-run
+
+torchrun --nproc-per-node 4 examples/deepscaler/train.py -m hosted_vllm/policy --base-url http://HOST:8000/v1
 
 Every step plays 128 problems eight times, learns from them, and puts the checkpoint where it generates. A run that was
 interrupted goes on where it was when the same command is given again.
@@ -14,12 +15,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 import anyio
 import anyio.to_thread
 from recipe import HERE, Recipe, Stage
-from trainer import Trainer, make_trainer
+from trainer import LearnerTrainer, Trainer, make_trainer
 
 import rollouthub
 from rollouthub import RolloutGroup
@@ -39,6 +41,8 @@ class State:
     version: int = 0
     """Version of the weights: the number of finished steps in all stages."""
     checkpoint: str | None = None
+    reference: str | None = None
+    """The checkpoint that the stage began with; None is the recipe's initial policy."""
 
     @classmethod
     def read(cls, path: Path) -> "State":
@@ -66,12 +70,13 @@ class Run:
         """Play all stages that are left."""
         for number in range(self.state.stage, len(self.recipe.stages)):
             await self._play(self.recipe.stages[number])
-            self._keep(stage=number + 1, step=0)
+            self._keep(stage=number + 1, step=0, reference=self.state.checkpoint)
         _say(f"done: version {self.state.version}, {self.state.checkpoint}")
 
     async def _play(self, stage: Stage) -> None:
         checkpoint = None if self.state.checkpoint is None else Path(self.state.checkpoint)
-        await anyio.to_thread.run_sync(self.trainer.begin, stage, checkpoint)
+        reference = None if self.state.reference is None else Path(self.state.reference)
+        await anyio.to_thread.run_sync(self.trainer.begin, stage, checkpoint, reference)
         if checkpoint is not None:
             await self._load(checkpoint)
         folder, rollouts = self.folder / f"stage-{stage.name}", self.recipe.rollouts
@@ -119,8 +124,9 @@ class Run:
             await self.control.reload_weights(str(checkpoint))
 
     def _turn_over(self, latest: Path) -> None:
-        """Delete checkpoints, except the one in use, the one before, and those that were validated."""
-        measured = {figures["checkpoint"] for figures in self._measured()} | {self.state.checkpoint, str(latest)}
+        """Delete checkpoints but the one in use, the one before, the stage's first, and those that were validated."""
+        kept = {self.state.checkpoint, self.state.reference, str(latest)}
+        measured = {figures["checkpoint"] for figures in self._measured()} | kept
         for folder in latest.parent.iterdir():
             if str(folder) not in measured:
                 shutil.rmtree(folder)
@@ -130,9 +136,9 @@ class Run:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     async def _validate_if_due(self, stage: Stage) -> None:
-        """Validate after every so many steps and after the last one; once, even if interrupted."""
+        """Validate before the first step, after every so many and after the last one; once, even if interrupted."""
         step = self.state.step
-        is_due = step > 0 and (step % self.recipe.validation.every == 0 or step == stage.steps)
+        is_due = self.state.version == 0 or (step and (step % self.recipe.validation.every == 0 or step == stage.steps))
         if is_due and all(figures["version"] != self.state.version for figures in self._measured()):
             await self._validate(stage)
 
@@ -156,16 +162,19 @@ class Run:
             async for _ in supply:
                 pass
         with open_run(folder) as run:
-            overall = summarise_groups(run.group_counts(), ks=[validation.samples]).overall
+            counts = list(run.group_counts())
+        overall = summarise_groups(counts, ks=[validation.samples]).overall
         (at,) = overall.at_k
+        means = [each.reward_sum / each.scored for each in counts if each.scored]
         figures: dict[str, Any] = {
             "version": state.version,
             "stage": stage.name,
             "k": at.k,
-            "avg": at.avg_at_k.value,
-            "standard_error": at.avg_at_k.standard_error,
+            "avg": sum(means) / len(means) if means else None,
+            "standard_error": stdev(means) / len(means) ** 0.5 if len(means) > 1 else None,
             "pass": None if at.pass_at_k is None else at.pass_at_k.value,
-            "tasks": at.avg_at_k.tasks,
+            "tasks": len(means),
+            "broken": {each.task_id: each.scored for each in counts if each.scored < validation.samples},
             "checkpoint": state.checkpoint,
         }
         with (self.folder / "validation.jsonl").open("a") as file:
@@ -175,6 +184,9 @@ class Run:
             f"{_shown(figures['standard_error'])} (standard error), pass@{at.k} {_shown(figures['pass'])}, "
             f"{figures['tasks']} problems"
         )
+        if figures["broken"]:
+            listed = ", ".join(f"{task} ({scored} of {at.k})" for task, scored in figures["broken"].items())
+            _say(f"problems with samples that broke, which count with what was scored: {listed}")
 
     def _request(
         self, environment: str, samples: int, stage: Stage, data: str | None, split: str | None
@@ -236,7 +248,10 @@ def read_options(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--recipe", type=Path, default=HERE / "recipe.toml")
     parser.add_argument("-m", "--model", default="mock/solver?accuracy=0.4", help="as `hub run -m`")
     parser.add_argument("--base-url", action="append", default=[], help="of vLLM, VLLM_SERVER_DEV_MODE=1; repeatable")
-    parser.add_argument("--trainer", help="module:Class, made with the recipe; without it steps are only counted")
+    parser.add_argument("--policy", help="in place of the recipe's: what the learner starts from")
+    parser.add_argument("--trainer", help="module:Class, made with the recipe, in place of the hub's learner")
+    parser.add_argument("--rehearse", action="store_true", help="learn nothing: only count steps")
+    parser.add_argument("--stage", help="end after this stage, such as 8K; by default after the last")
     parser.add_argument("-o", "--directory", default="runs/deepscaler")
     parser.add_argument("--data", help="training problems: a file, a folder or hf:NAME in place of DeepScaleR's")
     parser.add_argument("--split", help="of the training problems")
@@ -254,16 +269,25 @@ def read_options(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def adapted(recipe: Recipe, options: argparse.Namespace) -> Recipe:
-    """The recipe scaled to the sizes in the options."""
+    """The recipe scaled to the sizes in the options, up to the stage that they name.
 
-    def other(**changes: int | None) -> dict[str, int]:
+    Raises:
+        SystemExit: there is no such stage.
+    """
+
+    def other(**changes: object) -> dict[str, object]:
         return {name: value for name, value in changes.items() if value is not None}
 
+    names = [stage.name for stage in recipe.stages]
+    if options.stage is not None and options.stage not in names:
+        raise SystemExit(f"there is no stage {options.stage!r}; the recipe has {', '.join(names)}")
+    count = len(names) if options.stage is None else names.index(options.stage) + 1
     return recipe.model_copy(
         update={
+            **other(policy=options.policy),
             "rollouts": recipe.rollouts.model_copy(update=other(prompts=options.prompts, samples=options.samples)),
             "validation": recipe.validation.model_copy(update=other(samples=options.validation_samples)),
-            "stages": tuple(stage.model_copy(update=other(steps=options.steps)) for stage in recipe.stages),
+            "stages": tuple(stage.model_copy(update=other(steps=options.steps)) for stage in recipe.stages[:count]),
         }
     )
 
@@ -275,7 +299,14 @@ def main() -> None:
     if options.dry_run:
         _say(plan(recipe))
         return
-    anyio.run(Run(recipe, make_trainer(options.trainer, recipe), options).play)
+    trainer = make_trainer(options.trainer, recipe, is_rehearsal=options.rehearse)
+    if isinstance(trainer, LearnerTrainer) and not trainer.ranks.is_leader:
+        trainer.follow()
+        return
+    try:
+        anyio.run(Run(recipe, trainer, options).play)
+    finally:
+        trainer.close()
 
 
 if __name__ == "__main__":

@@ -30,22 +30,23 @@ import rollouthub
 from rollouthub.export.conversation import chat_message, longest_chain, messages_of
 from rollouthub.hosting.local.toolbox import LOOP_TOOLS
 from rollouthub.models.tokens.hf_chat import template_tool
+from rollouthub.processes import PYTHON
 from rollouthub.store import open_run
 from rollouthub.trainers.learn import CheckpointTransfer, Learner, LearnSettings, train
 from rollouthub.trainers.learn.learn_row import LearnRow
-from rollouthub.trainers.learn.training_loop import latest_checkpoint
 from rollouthub.trainers.stream import VllmControl
 from rollouthub_servers.arithmetic import Arithmetic, ArithmeticConfig
 
-SUMS: dict[str, Any] = {"size": 20_000, "terms": 2, "digits": 2, "operators": "+-"}
+SUMS: dict[str, Any] = {"size": 1_500, "terms": 3, "digits": 1, "operators": "+-"}
 """The settings of `arithmetic`."""
-SHOWN = 1_600
+SHOWN = 700
 """Reference solutions that the warm start may see: the first of the training tasks."""
-READY = 0.12
+READY = 0.2
 """The warm start ends when an unseen reference solution is this probable."""
 KEPT_BACK, PART = 64, 128
 """Reference solutions that measure the warm start, and those that it imitates between two measurements."""
 HELD_OUT = 200
+LEARNING_RATE = 2e-3
 TASKS, SAMPLES = 16, 8
 """The tasks of a step, and the samples of each."""
 
@@ -96,7 +97,7 @@ def warm_start(learner: Learner, rows: Sequence[LearnRow]) -> int:
 @asynccontextmanager
 async def serving(folder: Path) -> AsyncGenerator[str]:
     """A policy server in a process of its own; yields its base URL."""
-    command = [sys.executable, "-m", "rollouthub.trainers.policy", str(folder)]
+    command = [*PYTHON, "-m", "rollouthub.trainers.policy", str(folder)]
     async with await anyio.open_process(command, stderr=None) as process:
         assert process.stdout is not None
         try:
@@ -133,13 +134,7 @@ async def learn(folder: Path, *, seed: int, steps: int, variant: str) -> Mapping
     torch: Any = import_module("torch")
     torch.set_num_threads(1)
     import_module("transformers").utils.logging.disable_progress_bar()
-    settings = LearnSettings.variant(
-        variant,
-        learning_rate=1e-3,
-        betas=(0.9, 0.99),
-        max_tokens=48,
-        seed=seed,
-    )
+    settings = LearnSettings.variant(variant, normalize="tokens", learning_rate=LEARNING_RATE, max_tokens=48, seed=seed)
     examples = await reference_solutions(folder / "reference")
     tokenizer = trained_tokenizer([written(messages, tools) for messages, tools in examples[:200]])
     tasks = held_out()
@@ -151,12 +146,14 @@ async def learn(folder: Path, *, seed: int, steps: int, variant: str) -> Mapping
         learner.save_weights(base)
         rows = [LearnRow(ids, mask, [0.0] * len(ids)) for ids, mask in _imitated(tokenizer, examples)]
         _say(f"warm start: {warm_start(learner, rows)} reference solutions")
-        learner.save_weights(start)
+        learner.save(start)
+    learner.restore(start)
+    learner.begin_stage(settings, keeps_moments=True)
     curve: list[dict[str, float]] = []
 
     def on_step(step: int, figures: Mapping[str, float]) -> None:
         curve.append({"step": step, **figures})
-        _say(f"step {step:3d}  reward {figures['reward']:.3f}  loss {figures['loss']:+.4f}  {'#' * round(40 * figures['reward'])}")
+        _say(f"step {step:3d}  reward {figures['reward']:.3f}  {'#' * round(40 * figures['reward'])}")
 
     async with serving(start) as url:
         control = VllmControl(url)
@@ -165,8 +162,6 @@ async def learn(folder: Path, *, seed: int, steps: int, variant: str) -> Mapping
         await control.reload_weights(str(start.absolute()))
         before = await pass_rate(url, folder / "pass-before", tasks)
         _say(f"pass@1 on {len(tasks)} held-out tasks: untrained {untrained:.3f}, before {before:.3f}")
-        policy = import_module("transformers").AutoModelForCausalLM.from_pretrained(start)
-        learner = Learner(policy, settings, tokenizer=tokenizer)
         await train(
             learner,
             directory=folder,
@@ -178,7 +173,6 @@ async def learn(folder: Path, *, seed: int, steps: int, variant: str) -> Mapping
             model="hosted_vllm/policy",
             base_url=url,
             set=SUMS,
-            skip=SHOWN,
             batch=TASKS,
             repeats=SAMPLES,
             drop_constant=variant == "dapo",
@@ -207,7 +201,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--directory", type=Path, default=Path("runs/calculator"))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--variant", default="grpo", help="grpo, dr_grpo, dapo, rloo or gspo")
     parser.add_argument("--figures", type=Path, help="where to write the figures as JSON")
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""A tiny policy for `arithmetic`: a tokenizer trained on reference solutions, and a random Granite of 0.4 M parameters."""
+"""A tiny policy for `arithmetic`: a tokenizer trained on reference solutions, and a random model of 0.4 M weights."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def trained_tokenizer(texts: Iterable[str]) -> Any:
         vocab_size=VOCABULARY,
         special_tokens=list(MARKS),
         initial_alphabet=pieces.ByteLevel.alphabet(),
-        max_token_length=32,
+        max_token_length=200,
         show_progress=False,
     )
     pieces_of = re.compile(r"<\|im_start\|>|<\|im_end\|>\n?|(?<=assistant\n)")  # a prompt ends where an answer begins

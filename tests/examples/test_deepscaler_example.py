@@ -73,7 +73,7 @@ async def test_three_stages_are_played_validated_and_gone_on_with(tmp_path: Path
     data = tmp_path / "sums.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     async with mock_server("mock/solver?accuracy=0.5") as url:
-        options = ["-m", "hosted_vllm/served", "--base-url", url, "-o", str(tmp_path / "out")]
+        options = ["--rehearse", "-m", "hosted_vllm/served", "--base-url", url, "-o", str(tmp_path / "out")]
         options += ["--data", str(data), "--validation-data", str(data), "--steps", "2", "--prompts", "2"]
         options += ["--validation-samples", "3", "-c", "8"]
         said = await anyio.to_thread.run_sync(lambda: train(*options))
@@ -82,10 +82,34 @@ async def test_three_stages_are_played_validated_and_gone_on_with(tmp_path: Path
     assert steps == [f"{stage} step {step}/2" for stage in ("8K", "16K", "24K") for step in (1, 2)]
     assert [line for line in again if " step " in line] == []
     measured = [json.loads(line) for line in (tmp_path / "out" / "validation.jsonl").read_text().splitlines()]
-    assert [(each["version"], each["k"], each["tasks"]) for each in measured] == [(2, 3, 4), (4, 3, 4), (6, 3, 4)]
+    assert [(each["version"], each["k"], each["tasks"]) for each in measured] == [
+        (0, 3, 4),
+        (2, 3, 4),
+        (4, 3, 4),
+        (6, 3, 4),
+    ]
     assert all(0 <= each["avg"] <= 1 and each["standard_error"] is not None for each in measured)
     state = json.loads((tmp_path / "out" / "state.json").read_text())
     assert (state["stage"], state["version"]) == (3, 6)
     assert json.loads((Path(state["checkpoint"]) / "counted.json").read_text())["steps"] == 6
     kept = {folder.name for folder in (tmp_path / "out" / "checkpoints").iterdir()}
     assert kept == {"version-000002", "version-000004", "version-000005", "version-000006"}
+
+
+def test_the_learner_gets_what_the_recipe_says_of_each_stage(example: Any) -> None:
+    recipe = example.Recipe.read()
+    made = [import_module("trainer").learn_settings(recipe, stage) for stage in recipe.stages]
+    assert [(each.learning_rate, each.kl, each.clip_low, each.clip_high) for each in made] == [
+        (2e-6, 0.0, 0.2, 0.2),
+        (2e-6, 0.001, 0.2, 0.28),
+        (5e-7, 0.0001, 0.2, 0.28),
+    ]
+    assert {(each.kl_form, each.warmup_steps, each.warmup_from, each.update_rows) for each in made} == {
+        ("k3", 50, 0.1, 64)
+    }
+    assert {each.normalize for each in made} == {"tokens"}
+
+
+def test_a_stage_that_the_recipe_has_not_is_refused(example: Any) -> None:
+    with pytest.raises(SystemExit, match="no stage '9K'; the recipe has 8K, 16K, 24K"):
+        example.adapted(example.Recipe.read(), example.read_options(["--stage", "9K"]))

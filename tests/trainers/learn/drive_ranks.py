@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.trainers.learn import Learner, LearnSettings, Ranks
-from rollouthub.trainers.learn.open_policy import prepared
+from rollouthub.trainers.learn.model_loading import prepared
 from tests.trainers.learn.tiny_learner import small_model, some_rows
 
 SETTINGS = LearnSettings(learning_rate=1e-3, max_tokens=24, update_rows=5, kl=0.01, micro_batch_tokens=60)

@@ -19,6 +19,7 @@ from tests.trainers.learn.tiny_learner import apart, small_model, some_rows, wei
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore")]
 DRIVE = Path(__file__).with_name("drive_ranks.py")
 FAST = {"learning_rate": 1e-3, "max_tokens": 24}
+LORA = {"r": 4, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +134,9 @@ def test_the_reference_stays_where_the_stage_began() -> None:
 
 def test_lora_learns_an_adapter_and_writes_it_merged(torch: Any, system: Callable[[str], Any], tmp_path: Path) -> None:
     peft: Any = system("peft")
-    adapted = peft.get_peft_model(small_model(), peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
+    adapted = peft.get_peft_model(
+        small_model(), peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
+    )
     made = learner({"kl": 0.1, "learning_rate": 1e-2}, adapted)
     rows = some_rows(6)
     for _ in range(3):
@@ -148,7 +151,7 @@ def test_lora_learns_an_adapter_and_writes_it_merged(torch: Any, system: Callabl
         assert torch.allclose(plain(input_ids=ids).logits, adapted(input_ids=ids).logits, atol=1e-4)
     again = learner(
         {"kl": 0.1, "learning_rate": 1e-2},
-        peft.get_peft_model(small_model(), peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")),
+        peft.get_peft_model(small_model(), peft.LoraConfig(**LORA)),
     )
     again.restore(tmp_path / "merged")
     assert apart(weights_of(again.model), weights_of(adapted)) == 0

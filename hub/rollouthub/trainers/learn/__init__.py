@@ -10,7 +10,7 @@ from rollouthub.trainers.learn.learn_settings import VARIANTS, LearnSettings
 
 if TYPE_CHECKING:
     from rollouthub.trainers.learn.learner import Learner
-    from rollouthub.trainers.learn.open_policy import open_policy
+    from rollouthub.trainers.learn.model_loading import open_policy
     from rollouthub.trainers.learn.ranks import Ranks
     from rollouthub.trainers.learn.training_loop import train
     from rollouthub.trainers.learn.weight_transfer import CheckpointTransfer, NoTransfer, VllmTransfer
@@ -21,7 +21,7 @@ _MODULES = {
     "NoTransfer": "weight_transfer",
     "Ranks": "ranks",
     "VllmTransfer": "weight_transfer",
-    "open_policy": "open_policy",
+    "open_policy": "model_loading",
     "train": "training_loop",
 }
 

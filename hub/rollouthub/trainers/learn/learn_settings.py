@@ -65,14 +65,14 @@ class LearnSettings(Frozen):
     )
     skip_truncated: bool = Field(default=False, description="Leave rollouts that a limit ended out of the loss.")
     temperature: float = Field(default=1.0, gt=0, description="The temperature that the engine sampled at.")
-    learning_rate: float = Field(default=1e-6, gt=0)
+    learning_rate: float = Field(default=1e-6, gt=0, description="AdamW's step size.")
     warmup_steps: int = Field(
         default=0, ge=0, description="Optimizer steps over which the learning rate rises to its value."
     )
     warmup_from: float = Field(default=0.1, ge=0, le=1, description="Share of the learning rate at the first step.")
-    weight_decay: float = Field(default=0.0, ge=0)
-    betas: tuple[float, float] = (0.9, 0.999)
-    max_grad_norm: float = Field(default=1.0, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0, description="AdamW's weight decay.")
+    betas: tuple[float, float] = Field(default=(0.9, 0.999), description="AdamW's decay of its two moments.")
+    max_grad_norm: float = Field(default=1.0, gt=0, description="The norm to which a gradient is clipped.")
     update_rows: int | None = Field(
         default=None, ge=1, description="Rows of an optimizer step; None takes a whole batch at once."
     )
@@ -80,7 +80,7 @@ class LearnSettings(Frozen):
     micro_batch_tokens: int = Field(
         default=16_384, ge=1, description="Padded tokens that pass through the model at a time."
     )
-    seed: int = 0
+    seed: int = Field(default=0, description="Of the order in which rows are learnt from.")
 
     @model_validator(mode="after")
     def _has_its_limits(self) -> "LearnSettings":

@@ -93,17 +93,20 @@ class Learner:
     def learn_from(self, rows: Sequence[LearnRow]) -> Mapping[str, float]:
         """Learn from a batch, in optimizer steps of `update_rows`; counts the version up.
 
-        Figures: `loss` and `grad_norm` (means of the optimizer steps), `learning_rate`, means over the tokens (`ratio`,
+        Figures: `loss` and `grad_norm` (means of the optimizer steps), `learning_rate`, and, where anything was learnt
+        from, means over its tokens (`ratio`,
         shares `clipped_low` and `clipped_high`, `importance`, `mismatch` between engine and learner as a KL divergence,
         `kl`, `entropy`), counts (`rows`, `tokens`, `updates`, `skipped` updates whose gradient was not finite), and
         `seconds`.
         """
         self.ranks.lead("learn_from", rows)
-        return self._learn(rows, self._compared(rows))
+        figures = self._learn(rows, self._compared(rows))
+        self.version += 1
+        return figures
 
     def imitate(self, rows: Sequence[LearnRow]) -> Mapping[str, float]:
         """Learn to write what the rows have (supervised fine-tuning), each weighted by its advantage; else as
-        `learn_from`. The rows' log-probabilities do not count.
+        `learn_from`, but for the version. The rows' log-probabilities do not count.
         """
         self.ranks.lead("imitate", rows)
         return self._learn(rows, None)
@@ -118,7 +121,6 @@ class Learner:
             sums.update(found)
             skipped += not math.isfinite(norm)
             norms.append(norm)
-        self.version += 1
         finite = [norm for norm in norms if math.isfinite(norm)]
         tokens = max(sums["tokens"], 1)
         return {
@@ -136,7 +138,7 @@ class Learner:
     def _updates(self, count: int, epoch: int) -> list[list[int]]:
         """The places of the rows of each optimizer step, in an order of the seed, version and epoch."""
         order, size = list(range(count)), self.settings.update_rows or max(count, 1)
-        random.Random(f"{self.settings.seed}/{self.version}/{epoch}").shuffle(order)
+        random.Random(f"{self.settings.seed}/{self.version}/{self.updates}/{epoch}").shuffle(order)
         return [order[begin : begin + size] for begin in range(0, count, size)]
 
     def _compared(self, rows: Sequence[LearnRow]) -> "_Compared":
@@ -261,14 +263,18 @@ class Learner:
         counts = read_state(Path(folder), self.model, self.optimizer)
         self.version, self.updates = counts["version"], counts["updates"]
 
-    def begin_stage(self, settings: LearnSettings, reference: Any = None) -> None:
-        """Go on under other settings, with a new optimizer; the KL divergence is measured from `reference`, by default
-        from the weights as they are now.
+    def begin_stage(self, settings: LearnSettings, reference: Any = None, *, keeps_moments: bool = False) -> None:
+        """Go on under other settings, with a new optimizer, or with the moments of the present one, which spare a small
+        model the rough first steps of a new one. The KL divergence is measured from `reference`, by default from the
+        weights as they are now.
         """
         self.ranks.lead("begin_stage", settings)
+        optimizer = self.optimizer
         self._logprobs.close()
         self.settings, self._reference, self.updates = settings, reference, 0
         self._set_out()
+        if keeps_moments:
+            self.optimizer = optimizer
 
     @contextmanager
     def ended(self) -> Iterator["Learner"]:

@@ -65,6 +65,7 @@ async def train(
             if not groups:
                 raise SupplyError(f"the stream ended after {learner.version} of {steps} batches")
             figures = await anyio.to_thread.run_sync(learn_from_groups, learner, groups)
+            await supply.log(figures, step=learner.version)
             await supply.publish_weights(learner.version, lambda: way.send(learner))
             if learner.version % save_every == 0 or learner.version == steps:
                 await anyio.to_thread.run_sync(_save, learner, checkpoints, keep)
