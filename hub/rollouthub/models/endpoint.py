@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -10,6 +11,9 @@ from yarl import URL
 
 from rollouthub.errors import ConfigError, CredentialError, UsageError
 from rollouthub.models.retry import TryFailed
+
+Dialect = Literal["vllm", "sglang", "openai"]
+"""Whose request fields a server takes beside the OpenAI API's own."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +25,15 @@ class Endpoint:
     key_name: str
     """The name of the variable that holds the key, for messages."""
     api_key: str | None = field(default=None, repr=False)
-    is_vllm: bool = True
-    """Whether to request token ids and log-probabilities and to send reasoning back; strict servers reject these
-    fields.
+    dialect: Dialect = "vllm"
+    """vLLM and SGLang are asked for token ids and log-probabilities, and get reasoning back; `openai` gets no further
+    fields, because strict servers reject them.
     """
+
+    @property
+    def gives_ids(self) -> bool:
+        """Whether the server takes request fields for token ids, log-probabilities and reasoning."""
+        return self.dialect != "openai"
 
     @property
     def is_openai(self) -> bool:
@@ -69,11 +78,21 @@ async def check_endpoint(
             "check the port, and that the base URL ends where /chat/completions begins"
         )
     served = _served(body) if status == 200 else ()
-    if served and endpoint.served_name not in served:
+    if served and not _is_served(endpoint, served):
         close = difflib.get_close_matches(endpoint.served_name, served, n=3, cutoff=0.4)
         meant = f"; did you mean {' or '.join(repr(name) for name in close)}?" if close else "."
         listing = f" It serves: {', '.join(sorted(served)[:12])}{' …' if len(served) > 12 else ''}."
         raise ConfigError(f"{endpoint.base_url} serves no model {endpoint.served_name!r}{meant}{listing}")
+
+
+def _is_served(endpoint: Endpoint, served: tuple[str, ...]) -> bool:
+    """Whether a model is on a server's list. SGLang lists an adapter by its own name, and takes `MODEL:ADAPTER` for it
+    (`OpenAIServingBase._parse_model_parameter` of SGLang 0.5.23, sglang/srt/entrypoints/openai/serving_base.py).
+    """
+    if endpoint.served_name in served:
+        return True
+    model, _, adapter = endpoint.served_name.rpartition(":")
+    return endpoint.dialect == "sglang" and model in served and adapter in served
 
 
 def _served(body: bytes) -> tuple[str, ...]:

@@ -11,18 +11,13 @@ from aiohttp import web
 from rollouthub.models.tokens.tool_text import hermes
 from tests.models.servers import serving
 from tests.models.tokens.chatml import ChatMl
+from tests.models.tokens.shown_pictures import MARK, picture_tokens, shown_text
 
 SWITCHED_OFF = "Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out to enable them."
 IMAGE, BREAK = 1001, 1002
 """Ids of a picture's own tokens, and of one that some models write between its rows."""
-_MARK = "\x01"
 Loses = Literal["nothing", "pictures", "tensors", "mask"]
 """What a server does not give back: a picture altogether, its tensors, or which tokens of its place are its own."""
-
-
-def picture_tokens(raw: bytes) -> int:
-    """How many tokens the server's model sees of a picture."""
-    return 2 + len(raw) % 5
 
 
 class VllmRoutes:
@@ -46,7 +41,7 @@ class VllmRoutes:
             return web.json_response({"error": {"message": "down"}}, status=503)
         shown: list[bytes] = []
         text = self.tokenizer.apply_chat_template(
-            [{**message, "content": _written(message.get("content"), shown)} for message in body["messages"]],
+            [{**message, "content": shown_text(message.get("content"), shown)} for message in body["messages"]],
             tools=body.get("tools"),
             add_generation_prompt=body.get("add_generation_prompt", True),
             tokenize=False,
@@ -60,7 +55,7 @@ class VllmRoutes:
         self, written: list[int], shown: list[bytes], *, gives_tensors: bool
     ) -> tuple[list[int], dict[str, Any] | None]:
         """The ids with each picture's own, and what the server says of them."""
-        (mark,) = self.tokenizer.encode(_MARK, add_special_tokens=False)
+        (mark,) = self.tokenizer.encode(MARK, add_special_tokens=False)
         ids, places, left = list[int](), list[dict[str, int]](), iter(shown)
         for token in written:
             if token != mark:
@@ -105,9 +100,8 @@ class VllmRoutes:
     async def _models(self, request: web.Request) -> web.Response:
         return web.json_response({"data": [{"id": "served"}]})
 
-    @asynccontextmanager
-    async def serve(self, offers: str = "all") -> AsyncGenerator[str]:
-        """Serve it; its base URL. `offers` is `all`, `none` as of an older vLLM, or `off` without the flag."""
+    def app(self, offers: str = "all") -> web.Application:
+        """Its routes. `offers` is `all`, `none` as of an older vLLM, or `off` without the flag."""
 
         async def refuse(request: web.Request) -> web.Response:
             return web.json_response({"error": {"message": SWITCHED_OFF, "code": 403}}, status=403)
@@ -119,17 +113,13 @@ class VllmRoutes:
             app.router.add_post("/v1/chat/completions/render", self._render if is_on else refuse)
             app.router.add_post("/inference/v1/generate", self._generate if is_on else refuse)
             app.router.add_post("/v1/chat/completions/derender", self._derender if is_on else refuse)
-        async with serving(app) as url:
+        return app
+
+    @asynccontextmanager
+    async def serve(self, offers: str = "all") -> AsyncGenerator[str]:
+        """Serve it; its base URL. `offers` is as for `app`."""
+        async with serving(self.app(offers)) as url:
             yield url
-
-
-def _written(content: str | list[dict[str, Any]] | None, shown: list[bytes]) -> str:
-    """A message's content as the template gets it: a mark in each picture's place."""
-    if not isinstance(content, list):
-        return content or ""
-    urls: list[str] = [part["image_url"]["url"] for part in content if part["type"] == "image_url"]
-    shown += [base64.b64decode(url.partition(",")[2]) for url in urls]
-    return "".join(f"[{_MARK}]" if part["type"] == "image_url" else part["text"] for part in content)
 
 
 def _seen(body: dict[str, Any]) -> list[bytes]:

@@ -1,0 +1,36 @@
+"""What vLLM and SGLang call the same things beside the OpenAI API: sessions, reasoning, and adapters."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rollouthub.errors import ModelError
+from rollouthub.models.direct.chat_wire import ReasoningField
+from rollouthub.models.endpoint import Dialect
+
+SESSION_HEADERS: Mapping[Dialect, str] = {"vllm": "X-Session-ID", "sglang": "X-SMG-Routing-Key", "openai": ""}
+"""Request header by which a router sends all calls of a session to the same server; SGLang's is read by its gateway and
+by the server (`extract_routing_key`, sglang/srt/entrypoints/openai/serving_base.py of 0.5.23).
+"""
+REASONING_FIELDS: Mapping[Dialect, ReasoningField] = {
+    "vllm": "reasoning",
+    # `ChatCompletionMessageGenericParam`, sglang/srt/entrypoints/openai/protocol.py of 0.5.23; others are ignored.
+    "sglang": "reasoning_content",
+    "openai": "reasoning",
+}
+"""Field of a message with the assistant's reasoning."""
+
+
+def adapter_fields(adapter: str, dialect: Dialect, owner: str) -> dict[str, Any]:
+    """Request fields that choose a loaded LoRA adapter: vLLM serves it as a model, SGLang beside the model.
+
+    Raises:
+        ModelError: the server takes no adapters.
+    """
+    if dialect == "vllm":
+        return {"model": adapter}
+    if dialect == "sglang":
+        return {"lora_path": adapter}
+    raise ModelError(
+        f"{owner}: adapter {adapter!r} cannot be asked for: adapters are taken by hosted_vllm/NAME and sglang/NAME",
+        retryable=False,
+    )
