@@ -37,6 +37,8 @@ class SglangShape:
     tool_call_parser: str | None = "hermes"
     retokenizes: bool = False
     """Whether it encodes prompts with pictures anew, as with SGLANG_MM_AVOID_RETOKENIZE=0."""
+    is_old: bool = False
+    """Whether it has no routes for tokens."""
     ignores_ids: bool = False
     """Whether its chat route knows no `input_ids`, as older ones."""
     mode: str | None = None
@@ -82,7 +84,8 @@ class SglangShape:
             "/unload_lora_adapter": self._unload_adapter,
         }
         for route, handler in posts.items():
-            app.router.add_post(route, handler)
+            if not (self.is_old and "tokenize" in route):
+                app.router.add_post(route, handler)
         app.router.add_get("/model_info", self._info)
         app.router.add_get("/health", self._health)
         app.router.add_get("/v1/models", self._models)
