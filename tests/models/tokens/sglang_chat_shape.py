@@ -45,7 +45,7 @@ def spelled(
 
 
 def _logprobs(meta: dict[str, Any]) -> dict[str, Any]:
-    content = [
+    content: list[dict[str, Any]] = [
         {"token": str(token), "bytes": [], "logprob": logprob, "top_logprobs": []}
         for logprob, token, _ in meta["output_token_logprobs"]
     ]
@@ -81,7 +81,12 @@ def chat_answer(
         choice |= {"prompt_token_ids": prompt, "response_token_ids": ids}
     metadata = {name: meta[name] for name in ("weight_version", "weight_versions") if name in meta}
     usage = {"prompt_tokens": len(prompt), "completion_tokens": len(ids), "total_tokens": len(prompt) + len(ids)}
-    answer = {"id": meta["id"] or "x", "object": "chat.completion", "choices": [choice], "metadata": metadata}
+    answer: dict[str, Any] = {
+        "id": meta["id"] or "x",
+        "object": "chat.completion",
+        "choices": [choice],
+        "metadata": metadata,
+    }
     return {**answer, "usage": usage, **_sglext(body, prompt, ids)}
 
 
@@ -102,7 +107,7 @@ async def chat_events(
     deltas += [{"tool_calls": [call]} for call in spoken.get("tool_calls", ())]
     chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
     chunks[-1]["choices"][0]["logprobs"] = _logprobs(meta)
-    last = {"index": 0, "delta": {}, "finish_reason": _reason(meta, spoken)}
+    last: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": _reason(meta, spoken)}
     chunks.append({"choices": [last]})
     if ext := _sglext(body, prompt, ids):
         chunks.append({"choices": [], **ext})

@@ -46,7 +46,7 @@ class SglangShape:
     seconds: float = 0.0
     """Between two pieces of an answer."""
     held: anyio.Event | None = None
-    """What every answer waits for, once it has its first piece."""
+    """What holds every answer, once it has its first piece, until it is taken away."""
     running: int = 0
     aborts: int = 0
     """Counts up with each order to abort all requests."""
@@ -170,7 +170,7 @@ class SglangShape:
             spans[-1]["end"] = len(ids)
             await anyio.sleep(self.seconds)
             if (held := self.held) is not None:
-                await self.until(lambda held=held: held.is_set() or not goes_on())
+                await self.until(lambda held=held: self.held is not held or not goes_on())
             if self.mode == "retract":
                 self._count(-1)
                 await self.until(lambda: self.mode is None)

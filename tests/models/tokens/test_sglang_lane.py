@@ -1,6 +1,6 @@
 """SGLang by its name, over real HTTP: what the lanes send, what they read, and what they refuse."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from mcp_types import Tool
 from rollouthub import Message, Model, Sampling, Text, picture, segments
 from rollouthub.engine.recorder import Recorder
 from rollouthub.errors import ConfigError, ModelError
+from rollouthub.generation import ModelReply
 from rollouthub.messages import Delta, ReplyStream, user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
@@ -41,6 +42,20 @@ async def played(shape: SglangShape, name: str = "sglang/served", **config: Any)
         credentials = Credentials({"SGLANG_API_BASE": url, "SGLANG_API_KEY": KEY})
         async with open_lane(ModelConfig(name=name, **config), None, credentials) as model:
             yield model
+
+
+async def during(meanwhile: Callable[[], Coroutine[Any, Any, None]], call: Awaitable[ModelReply]) -> ModelReply:
+    """The reply of a call, during which something else is done."""
+    replies = list[ModelReply]()
+
+    async def await_call() -> None:
+        replies.append(await call)
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(meanwhile)
+            tasks.start_soon(await_call)
+    return replies[0]
 
 
 async def test_a_conversation_with_calls_is_one_row_of_what_the_server_sampled() -> None:
@@ -108,19 +123,14 @@ async def test_thoughts_are_read_and_given_back_in_the_field_that_the_server_kno
 @pytest.mark.parametrize("lane", ["tokens", "direct"])
 async def test_weights_that_changed_in_mid_answer_are_told_by_token(lane: Any) -> None:
     shape = SglangShape(answers=[WORDS], api_key=KEY, version="7", held=anyio.Event())
-    assert shape.held is not None
-    async with played(shape, lane=lane) as model, anyio.create_task_group() as tasks:
-        with anyio.fail_after(10):
 
-            async def change() -> None:
-                await shape.until(lambda: shape.running == 1)
-                shape.version = "8"
-                assert shape.held is not None
-                shape.held.set()
-                shape.change()
+    async def change() -> None:
+        await shape.until(lambda: shape.running == 1)
+        shape.version, shape.held = "8", None
+        shape.change()
 
-            tasks.start_soon(change)
-            reply = await model.generate(ask(user("What?")))
+    async with played(shape, lane=lane) as model:
+        reply = await during(change, model.generate(ask(user("What?"))))
     assert reply.policy_version == 7
     assert reply.policy_versions == Int32s([7] * PIECES + [8] * (len(WORDS) - PIECES))
 
@@ -136,19 +146,18 @@ async def test_an_answer_that_was_broken_off_for_new_weights_goes_on_from_there(
         reasoning_parser="qwen3",
     )
     asked = [user("What?")]
-    async with played(shape, lane="tokens") as model, anyio.create_task_group() as tasks:
-        with anyio.fail_after(10):
 
-            async def exchange() -> None:
-                await shape.until(lambda: shape.running == 1)
-                shape.mode, shape.aborts = "abort", shape.aborts + 1
-                shape.change()
-                await shape.until(lambda: shape.running == 0)
-                shape.version, shape.mode, shape.held = "8", None, None
-                shape.change()
+    async def exchange() -> None:
+        await shape.until(lambda: shape.running == 1)
+        shape.mode, shape.aborts = "abort", shape.aborts + 1
+        shape.change()
+        await shape.until(lambda: shape.running == 0)
+        shape.version, shape.mode, shape.held = "8", None, None
+        shape.change()
 
-            tasks.start_soon(exchange)
-            reply = await model.generate(ask(*asked, tools=[ADD], sampling=Sampling(max_tokens=90, seed=3)))
+    async with played(shape, lane="tokens") as model:
+        sampling = Sampling(max_tokens=90, seed=3)
+        reply = await during(exchange, model.generate(ask(*asked, tools=[ADD], sampling=sampling)))
     assert [call.arguments for call in reply.message.tool_requests] == ['{"a": 1}']
     assert (reply.message.reasoning, reply.message.text) == ("So.", "")
     assert (reply.output_token_ids, reply.retries, reply.finish_reason) == (Int32s(thought), 1, "tool_calls")

@@ -33,6 +33,8 @@ class VllmRoutes:
         self.seen: list[list[bytes]] = []
         """The pictures of each prompt that was answered."""
         self.is_down = False
+        self.adapters: dict[str, str] = {}
+        """Loaded adapters, by name, and the folders that they came from."""
 
     async def _render(self, request: web.Request) -> web.Response:
         body = await request.json()
@@ -79,7 +81,9 @@ class VllmRoutes:
         body = await request.json()
         self.asked["generate"].append(body)
         self.seen.append(_seen(body))
-        choice = self.choices[len(self.asked["generate"]) - 1]
+        if body["model"] not in ("served", *self.adapters):
+            return _not_found(f"The model `{body['model']}` does not exist.")
+        choice = self.choices[min(len(self.asked["generate"]), len(self.choices)) - 1]
         if isinstance(choice, web.Response):
             return choice
         return web.json_response({"choices": [{"index": 0, "finish_reason": "stop", "stop_reason": None, **choice}]})
@@ -98,7 +102,27 @@ class VllmRoutes:
         return web.json_response({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
 
     async def _models(self, request: web.Request) -> web.Response:
-        return web.json_response({"data": [{"id": "served"}]})
+        return web.json_response({"data": [{"id": name} for name in ("served", *self.adapters)]})
+
+    async def _load_adapter(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        name, path = body["lora_name"], body["lora_path"]
+        if path == "/nowhere":
+            return _not_found(f"The lora adapter '{name}' is no adapter: /nowhere holds none.")
+        if name in self.adapters:
+            said = f"The lora adapter '{name}' has already been loaded."
+            return web.json_response({"error": {"message": said, "code": 400}}, status=400)
+        self.adapters[name] = path
+        return web.Response(text=f"Success: LoRA adapter '{name}' added successfully.")
+
+    async def _unload_adapter(self, request: web.Request) -> web.Response:
+        name = (await request.json())["lora_name"]
+        if self.adapters.pop(name, None) is None:
+            return _not_found(f"The lora adapter '{name}' cannot be found.")
+        return web.Response(text=f"Success: LoRA adapter '{name}' removed successfully.")
+
+    async def _health(self, request: web.Request) -> web.Response:
+        return web.Response(status=503 if self.is_down else 200)
 
     def app(self, offers: str = "all") -> web.Application:
         """Its routes. `offers` is `all`, `none` as of an older vLLM, or `off` without the flag."""
@@ -108,6 +132,10 @@ class VllmRoutes:
 
         app = web.Application(client_max_size=2**26)
         app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/health", self._health)
+        if offers != "none":
+            app.router.add_post("/v1/load_lora_adapter", self._load_adapter)
+            app.router.add_post("/v1/unload_lora_adapter", self._unload_adapter)
         if offers != "none":
             is_on = offers == "all"
             app.router.add_post("/v1/chat/completions/render", self._render if is_on else refuse)
@@ -120,6 +148,10 @@ class VllmRoutes:
         """Serve it; its base URL. `offers` is as for `app`."""
         async with serving(self.app(offers)) as url:
             yield url
+
+
+def _not_found(message: str) -> web.Response:
+    return web.json_response({"error": {"message": message, "type": "NotFoundError", "code": 404}}, status=404)
 
 
 def _seen(body: dict[str, Any]) -> list[bytes]:
