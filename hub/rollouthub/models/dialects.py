@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from rollouthub.errors import ModelError
-from rollouthub.models.direct.chat_wire import ReasoningField
+from rollouthub.messages import Message
+from rollouthub.models.direct.chat_wire import ReasoningField, WireMessage, to_wire
 from rollouthub.models.endpoint import Dialect
 
 SESSION_HEADERS: Mapping[Dialect, str] = {"vllm": "X-Session-ID", "sglang": "X-SMG-Routing-Key", "openai": ""}
@@ -18,6 +21,33 @@ REASONING_FIELDS: Mapping[Dialect, ReasoningField] = {
     "openai": "reasoning",
 }
 """Field of a message with the assistant's reasoning."""
+
+
+def dialect_wire(message: Message, media: Mapping[str, bytes], dialect: Dialect) -> WireMessage:
+    """A message in the API's format, as a server takes it.
+
+    SGLang refuses a conversation in which the arguments of a call are no JSON object (`parse_tool_call_arguments`,
+    sglang/srt/entrypoints/openai/serving_chat.py of 0.5.23). Such arguments are the model's fault:
+    it is shown them as the text of an object's only field.
+
+    Raises:
+        ModelError: as `to_wire`.
+    """
+    field = REASONING_FIELDS[dialect]
+    wire = to_wire(message, media, with_reasoning=dialect != "openai", reasoning_field=field)
+    if dialect == "sglang":
+        for call in wire.tool_calls or ():
+            call.function.arguments = _as_object(call.function.arguments)
+    return wire
+
+
+def _as_object(arguments: str) -> str:
+    try:
+        if isinstance(msgspec.json.decode(arguments), dict):
+            return arguments
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    return msgspec.json.encode({"malformed_arguments": arguments}).decode()
 
 
 def adapter_fields(adapter: str, dialect: Dialect, owner: str) -> dict[str, Any]:

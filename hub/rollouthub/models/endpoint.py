@@ -1,6 +1,7 @@
 """`Endpoint`: a model served over the OpenAI API, and the check that the server has it."""
 
 import difflib
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,6 +12,8 @@ from yarl import URL
 
 from rollouthub.errors import ConfigError, CredentialError, UsageError
 from rollouthub.models.retry import TryFailed
+
+logger = logging.getLogger(__name__)
 
 Dialect = Literal["vllm", "sglang", "openai"]
 """Whose request fields a server takes beside the OpenAI API's own."""
@@ -86,13 +89,22 @@ async def check_endpoint(
 
 
 def _is_served(endpoint: Endpoint, served: tuple[str, ...]) -> bool:
-    """Whether a model is on a server's list. SGLang lists an adapter by its own name, and takes `MODEL:ADAPTER` for it
-    (`OpenAIServingBase._parse_model_parameter` of SGLang 0.5.23, sglang/srt/entrypoints/openai/serving_base.py).
+    """Whether a model is on a server's list.
+
+    SGLang 0.5.23 lists an adapter by its own name, and takes `MODEL:ADAPTER` for it (`_parse_model_parameter`,
+    sglang/srt/entrypoints/openai/serving_base.py). Once weights were loaded from a folder, it lists that path as the
+    model (`_update_model_path_info`, sglang/srt/managers/tokenizer_manager.py), and answers under any name.
     """
-    if endpoint.served_name in served:
-        return True
-    model, _, adapter = endpoint.served_name.rpartition(":")
-    return endpoint.dialect == "sglang" and model in served and adapter in served
+    name = endpoint.served_name
+    if name in served or endpoint.dialect != "sglang":
+        return name in served
+    model, _, adapter = name.rpartition(":")
+    if model and adapter in served:
+        name = model
+    paths = [each for each in served if each.startswith("/")]
+    if name not in served and paths:
+        logger.warning("%s lists its model as %s, and is asked for it as %s", endpoint.base_url, paths[0], name)
+    return name in served or bool(paths)
 
 
 def _served(body: bytes) -> tuple[str, ...]:

@@ -15,6 +15,18 @@ def refusal(message: str, status: int = 400) -> web.Response:
     return web.json_response(body, status=status)
 
 
+def malformed_call(body: dict[str, Any]) -> str | None:
+    """What is wrong with the arguments of a call in the history, as `parse_tool_call_arguments` says it."""
+    for message in body["messages"]:
+        for call in message.get("tool_calls") or ():
+            try:
+                if not isinstance(json.loads(call["function"]["arguments"]), dict):
+                    return "Assistant tool call function.arguments must be a JSON object."
+            except ValueError:
+                return "Assistant tool call function.arguments must be valid JSON."
+    return None
+
+
 def spelled(
     tokenizer: ChatMl,
     ids: list[int],

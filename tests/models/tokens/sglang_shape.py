@@ -14,7 +14,7 @@ from aiohttp import web
 
 from rollouthub.models.tokens.tool_text import hermes
 from tests.models.tokens.chatml import ChatMl
-from tests.models.tokens.sglang_chat_shape import chat_answer, chat_events, refusal, spelled
+from tests.models.tokens.sglang_chat_shape import chat_answer, chat_events, malformed_call, refusal, spelled
 from tests.models.tokens.shown_pictures import MARK, shown_text, shown_tokens
 
 PIECES = 3
@@ -31,6 +31,7 @@ class SglangShape:
     api_key: str | None = None
     version: str = "default"
     weights: str = "first"
+    served: str = "served"
     context: int = 4096
     """Tokens that fit."""
     reasoning_parser: str | None = None
@@ -116,6 +117,8 @@ class SglangShape:
         body = await request.json()
         if body.get("stream") and body.get("return_token_ids"):
             return refusal("return_token_ids is not supported with streaming on /v1/chat/completions.")
+        if said := malformed_call(body):
+            return refusal(said)
         given = None if self.ignores_ids else body.get("input_ids")
         prompt = self.rendered(body) if given is None else given
         ids, meta = await self._sampled(body, prompt, request)
@@ -228,7 +231,8 @@ class SglangShape:
 
     async def _tokenize(self, request: web.Request) -> web.Response:
         body = await request.json()
-        self.told.append("tokenize")
+        if said := malformed_call(body):
+            return refusal(said)
         ids = self.rendered(body, add_generation_prompt=body.get("add_generation_prompt") is not False)
         return web.json_response({"tokens": ids, "count": len(ids), "max_model_len": self.context})
 
@@ -299,7 +303,7 @@ class SglangShape:
         path = (await request.json())["model_path"]
         if path == "/nowhere":
             return web.json_response({"success": False, "message": "no such model"}, status=400)
-        self.weights = path
+        self.weights = self.served = path  # as `_update_model_path_info` does
         return web.json_response({"success": True, "message": "", "num_paused_requests": 0})
 
     async def _memory(self, request: web.Request) -> web.Response:
@@ -332,4 +336,4 @@ class SglangShape:
         return web.Response(status=200 if self.weights != "none" else 503)
 
     async def _models(self, request: web.Request) -> web.Response:
-        return web.json_response({"data": [{"id": "served"}, *({"id": name} for name in self.adapters)]})
+        return web.json_response({"data": [{"id": self.served}, *({"id": name} for name in self.adapters)]})

@@ -1,5 +1,6 @@
 """SGLang by its name, over real HTTP: what the lanes send, what they read, and what they refuse."""
 
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,7 +9,7 @@ import anyio
 import pytest
 from mcp_types import Tool
 
-from rollouthub import Message, Model, Sampling, Text, picture, segments
+from rollouthub import Message, Model, Sampling, Text, ToolRequest, picture, segments
 from rollouthub.engine.recorder import Recorder
 from rollouthub.errors import ConfigError, ModelError
 from rollouthub.generation import ModelReply
@@ -230,6 +231,20 @@ def test_only_the_ids_of_pictures_may_be_more(sent: list[int], seen: list[int], 
     assert is_expansion(sent, seen, 1 + (sent.count(9) > 1 and holds)) is holds
 
 
+@pytest.mark.parametrize("lane", ["tokens", "direct"])
+@pytest.mark.parametrize("arguments", ['{"a": ', "Infinity", "[1]", ""])
+async def test_malformed_arguments_of_the_model_do_not_end_the_conversation(lane: Any, arguments: str) -> None:
+    shape = SglangShape(answers=[WORDS], api_key=KEY)
+    call = ToolRequest(id="c1", name="add", arguments=arguments)
+    called = Message(role="assistant", content="", tool_requests=(call,))
+    result = Message(role="tool", content="no JSON object", tool_call_id="c1")
+    async with played(shape, lane=lane) as model:
+        reply = await model.generate(ask(user("What?"), called, result, tools=[ADD]))
+    assert reply.message.text == "The answer is 17."
+    (sent,) = shape.asked[0]["messages"][1]["tool_calls"]
+    assert json.loads(sent["function"]["arguments"]) == {"malformed_arguments": arguments}
+
+
 async def test_an_older_server_that_ignores_the_ids_is_refused() -> None:
     shape = SglangShape(answers=[CALL, WORDS], api_key=KEY, ignores_ids=True)
     async with played(shape, lane="tokens") as model:
@@ -265,6 +280,16 @@ async def test_a_model_that_is_not_served_is_said_with_the_nearest() -> None:
     async with played(SglangShape(api_key=KEY), "sglang/serve") as model:
         with pytest.raises(ConfigError, match=r"serves no model 'serve'; did you mean 'served'"):
             await preflight(model)
+
+
+async def test_a_model_whose_weights_were_loaded_from_a_folder_is_found_by_its_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shape = SglangShape(api_key=KEY, served="/checkpoints/7", adapters={"step-3": "/adapters/3"})
+    for name in ("sglang/served", "sglang/served:step-3"):
+        async with played(shape, name) as model:
+            await preflight(model)
+    assert "lists its model as /checkpoints/7, and is asked for it as served" in caplog.text
 
 
 async def test_what_is_not_the_callers_is_refused_before_any_call() -> None:

@@ -19,8 +19,8 @@ from rollouthub.http.exchange import MAX_ANSWER_BYTES, HttpPool
 from rollouthub.http.no_answer import AnswerTooSlow, NoAnswer
 from rollouthub.http.server_events import is_event_stream
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.dialects import REASONING_FIELDS, SESSION_HEADERS, adapter_fields
-from rollouthub.models.direct.chat_wire import ToolSchemas, check_extra, to_wire, write_sampling
+from rollouthub.models.dialects import SESSION_HEADERS, adapter_fields, dialect_wire
+from rollouthub.models.direct.chat_wire import ToolSchemas, check_extra, write_sampling
 from rollouthub.models.direct.completion import Answer, BadAnswer, TooLong, as_reply, parse_answer
 from rollouthub.models.direct.http_pool import (
     MAX_REFUSAL_BYTES,
@@ -128,11 +128,10 @@ class DirectModel:
     def _body(self, request: ModelRequest) -> bytes:
         """The request's body as JSON."""
         endpoint, media = self.endpoint, request.media
-        wire = partial(to_wire, with_reasoning=endpoint.gives_ids, reasoning_field=REASONING_FIELDS[endpoint.dialect])
         body = dict(self._base)
         if request.adapter:
             body |= adapter_fields(request.adapter, endpoint.dialect, self._owner)
-        body["messages"] = [wire(message, media) for message in request.messages]
+        body["messages"] = [dialect_wire(message, media, endpoint.dialect) for message in request.messages]
         if request.tools:
             body["tools"] = self._tools.encoded(request.tools)
         if request.stream is not None:

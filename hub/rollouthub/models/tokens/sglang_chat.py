@@ -12,8 +12,8 @@ from mcp_types import Tool
 from msgspec import Struct
 
 from rollouthub.messages import Media, Message, Text, ToolRequest
-from rollouthub.models.dialects import REASONING_FIELDS
-from rollouthub.models.direct.chat_wire import ToolSchemas, WireMessage, to_wire
+from rollouthub.models.dialects import dialect_wire
+from rollouthub.models.direct.chat_wire import ToolSchemas, WireMessage
 from rollouthub.models.tokens.sglang_server import (
     DETOKENIZE,
     PARSE_CALLS,
@@ -126,10 +126,9 @@ class SglangChatFormat:
 
 def placed_wire(message: Message) -> WireMessage:
     """A message in the API's format, with an empty picture in each picture's place."""
-    field, content = REASONING_FIELDS["sglang"], message.content
+    content = message.content
     if isinstance(content, str) or not any(isinstance(part, Media) for part in content):
-        return to_wire(message, {}, with_reasoning=True, reasoning_field=field)
-    words = message.model_copy(update={"content": ""})
-    wire = to_wire(words, {}, with_reasoning=True, reasoning_field=field)
+        return dialect_wire(message, {}, "sglang")
+    wire = dialect_wire(message.model_copy(update={"content": ""}), {}, "sglang")
     wire.content = [{"type": "text", "text": part.text} if isinstance(part, Text) else _NO_PICTURE for part in content]
     return wire

@@ -63,7 +63,8 @@ class SglangControl:
         await self._servers.send("update_weight_version", body=body)
 
     async def update_weights_from_disk(self, path: str) -> None:
-        """Load a checkpoint's weights in place. Every server must be able to read `path`.
+        """Load a checkpoint's weights in place. Every server must be able to read `path`, and lists it as the model's
+        name from then on.
 
         Raises:
             SupplyError: a server refused.
