@@ -23,12 +23,17 @@ REASONING_FIELDS: Mapping[Dialect, ReasoningField] = {
 """Field of a message with the assistant's reasoning."""
 
 
+UNREADABLE = "INVALID_JSON"
+"""The only field of an object that stands for arguments that are not a JSON object, where only objects are accepted."""
+
+
 def dialect_wire(message: Message, media: Mapping[str, bytes], dialect: Dialect) -> WireMessage:
     """A message in the API's format, as a server takes it.
 
     SGLang refuses a conversation in which the arguments of a call are no JSON object (`parse_tool_call_arguments`,
     sglang/srt/entrypoints/openai/serving_chat.py of 0.5.23). Such arguments are the model's fault:
-    it is shown them as the text of an object's only field.
+    it is shown them as an object that holds
+    their text.
 
     Raises:
         ModelError: as `to_wire`.
@@ -47,7 +52,7 @@ def _as_object(arguments: str) -> str:
             return arguments
     except (msgspec.DecodeError, RecursionError):
         pass
-    return msgspec.json.encode({"malformed_arguments": arguments}).decode()
+    return msgspec.json.encode({UNREADABLE: arguments}).decode()
 
 
 def adapter_fields(adapter: str, dialect: Dialect, owner: str) -> dict[str, Any]:

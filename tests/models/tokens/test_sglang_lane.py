@@ -242,7 +242,7 @@ async def test_malformed_arguments_of_the_model_do_not_end_the_conversation(lane
         reply = await model.generate(ask(user("What?"), called, result, tools=[ADD]))
     assert reply.message.text == "The answer is 17."
     (sent,) = shape.asked[0]["messages"][1]["tool_calls"]
-    assert json.loads(sent["function"]["arguments"]) == {"malformed_arguments": arguments}
+    assert json.loads(sent["function"]["arguments"]) == {"INVALID_JSON": arguments}
 
 
 async def test_an_older_server_that_ignores_the_ids_is_refused() -> None:
