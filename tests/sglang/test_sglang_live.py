@@ -129,7 +129,7 @@ async def test_a_cancelled_call_ends_on_the_server(url: str, lane: Lane) -> None
             while not await running(url):  # noqa: ASYNC110 - the server tells nobody
                 await anyio.sleep(0.1)
             tasks.cancel_scope.cancel()
-            with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True), anyio.fail_after(10):
                 while await running(url):  # noqa: ASYNC110
                     await anyio.sleep(0.1)
 

@@ -57,7 +57,7 @@ async def test_a_cancelled_call_ends_on_the_server(subject: Subject) -> None:
             tasks.start_soon(model.generate, ask(user("What?")))
             await trouble.until(running=1)
             tasks.cancel_scope.cancel()
-            with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True), anyio.fail_after(10):
                 await trouble.until(running=0)
     assert trouble.tries == 1
 

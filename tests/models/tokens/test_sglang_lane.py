@@ -175,7 +175,7 @@ async def test_a_cancelled_call_is_ended_by_its_id() -> None:
             tasks.start_soon(model.generate, ask(user("What?")))
             await shape.until(lambda: shape.running == 1)
             tasks.cancel_scope.cancel()
-            with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True), anyio.fail_after(10):
                 await shape.until(lambda: shape.running == 0)
     assert shape.aborted == [shape.asked[0]["rid"]]
 
