@@ -85,11 +85,16 @@ async def test_each_version_is_answered_by_its_own_adapter(tmp_path: Path, engin
     assert all("token_versions" not in rollout.gaps for rollout in rollouts)
 
 
-async def test_a_call_in_flight_ends_with_the_adapter_and_version_it_began_with(tmp_path: Path) -> None:
-    server = SglangShape(held=anyio.Event())
+@pytest.mark.parametrize("version", ["default", "99"])
+@pytest.mark.parametrize("first", ["/first", None])
+async def test_a_call_in_flight_ends_with_the_adapter_and_version_it_began_with(
+    tmp_path: Path, first: str | None, version: str
+) -> None:
+    server = SglangShape(held=anyio.Event(), version=version)
     async with serving(server.app()) as url:
         adapters = LoraAdapters(SglangControl(url))
-        await adapters.start("/first")
+        if first is not None:
+            await adapters.start(first)
         more: dict[str, Any] = {"model": "sglang/served", "base_url": (url,), "control": adapters, "world": {"size": 1}}
         async with supplied(tmp_path, max_staleness=None, **more) as supply:
             await server.until(lambda: server.running == 4)
@@ -97,9 +102,10 @@ async def test_a_call_in_flight_ends_with_the_adapter_and_version_it_began_with(
             server.held = None
             server.change()
             (group,) = await all_of(supply)
-    assert set(server.adapters.values()) == {"/first", "/second"}
-    first = next(name for name, path in server.adapters.items() if path == "/first")
-    assert asked_adapters(server) == [first] * 4
+    assert set(server.adapters.values()) == {"/second", *([first] if first else [])}
+    names = {path: name for name, path in server.adapters.items()}
+    assert asked_adapters(server) == [names[first] if first else ""] * 4
+    assert not any("token_versions" in rollout.gaps for rollout in group.rollouts)
     assert {turn.policy_version for rollout in group.rollouts for turn in rollout.turns} == {0}
 
 

@@ -31,8 +31,8 @@ class WeightSyncGate:
 
     def __init__(self, policy: PolicyVersions) -> None:
         self.policy = policy
-        self.adapter = ""
-        """The LoRA adapter that calls ask for; empty for the model itself."""
+        self.adapter: str | None = None
+        """The LoRA adapter that calls ask for, empty for the model itself; None where versions are no adapters."""
         self.aborted = 0
         """How many calls were cancelled, to be repeated once the gate opens."""
         self._calls: set[_GatedCall] = set()
@@ -90,7 +90,7 @@ class WeightSyncGate:
         try:
             with call.scope:
                 reply = await model.generate(call.request)
-                if adapter and reply.model is None:
+                if adapter is not None and reply.model is None:
                     # An answer ends with the adapter that it began with, whatever the server says of its own weights.
                     return replace(reply, policy_version=version, policy_versions=None)
                 if reply.model is None and reply.policy_version is None:
