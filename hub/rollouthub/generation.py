@@ -53,6 +53,8 @@ class ModelRequest:
     """Receives the answer in pieces; a model that cannot stream ignores it and only returns its reply."""
     seat: str = ""
     """Name of the seat that asks."""
+    adapter: str = ""
+    """Name of a loaded LoRA adapter to answer with; empty for the model itself."""
     wants_text_ends: bool = False
     """Whether the reply should have `output_text_ends`: where each token ends in the text."""
 

@@ -52,6 +52,9 @@ def test_one_model_is_no_comparison_and_a_wrong_one_is_met_before_any_plays(hub:
     refused = hub("compare", "arithmetic", "-m", "mock/solver", *gone, "--limit", "2", "-o", "new").refused()
     assert "cannot be reached" in refused
     assert not (tmp_path / "new").exists()
+    shared = ("-m", "sglang/m", "--base-url", "http://127.0.0.1:9")
+    refused = hub("compare", "arithmetic", "-m", "mock/solver", *shared, "--limit", "2", "-o", "new").refused()
+    assert "'sglang/m' cannot be reached at http://127.0.0.1:9/v1" in refused
     other = hub("compare", "arithmetic", *TWO, "--base-url", "hosted_vllm/m=http://127.0.0.1:9/v1").refused()
     assert "is for no model here" in other
 

@@ -36,6 +36,18 @@ def test_the_walls_of_process_sandboxes_are_told(hub: Hub) -> None:
     assert "programs share the machine's kernel" in says or says == "programs without containers"
 
 
+def test_an_sglang_is_found_where_hub_serve_model_finds_it(hub: Hub, tmp_path: Path) -> None:
+    def told(**variables: str) -> tuple[str, str]:
+        (found,) = [each for each in json.loads(hub("doctor", "--json", **variables).out) if each["name"] == "sglang"]
+        return found["state"], found["says"]
+
+    assert told(PATH="/nowhere")[0] == "missing"
+    program = tmp_path / "sglang"
+    program.touch(mode=0o700)
+    state, says = told(PATH=str(tmp_path))
+    assert (state, says.startswith(str(program))) == ("ok", True)
+
+
 def test_what_nobody_would_look_at_is_refused(hub: Hub) -> None:
     assert "name it: hub doctor -m" in hub("doctor", "--base-url", "http://127.0.0.1:1/v1").refused()
     assert "name it: hub doctor -e" in hub("doctor", "--split", "train").refused()

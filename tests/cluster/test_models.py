@@ -56,6 +56,23 @@ def test_what_is_taken_down_leaves_nothing_behind(pool: Pool) -> None:
     assert _processes_of(pool.folder) == []
 
 
+def test_a_model_of_sglang_is_found_by_its_name(pool: Pool) -> None:
+    command = ("--command", stand_in(pool.folder, "sglang"), "--", "--mock", "mock/solver")
+    up = ("--name", "solver", "--engine", "sglang", "-n", "2", *command)
+    done = pool.hub("model", "up", pool.folder / "small", *up)
+    try:
+        assert done.code == 0, done.err
+        assert "hub run ENV -m sglang/solver" in done.out
+        assert "--tool-call-parser PARSER" in done.err
+        run = pool.folder / "played"
+        played = pool.hub("run", "arithmetic", "-m", "sglang/solver", "--limit", "12", "-o", run)
+        assert played.code == 0, played.err
+        check_complete(run, 12)
+        assert "did you mean 'sglang/solver'" in pool.hub("run", "arithmetic", "-m", "hosted_vllm/solver").refused()
+    finally:
+        assert pool.hub("model", "down", "solver").code == 0
+
+
 def _processes_of(folder: Path) -> list[str]:
     """What runs for the models of a state folder: servers, their guards, and the cluster's own process."""
     found: list[str] = []

@@ -158,7 +158,7 @@ async def direct(
     """A model of the direct lane at a base URL."""
     name = "hosted_vllm/served" if is_vllm else "openai/served"
     key_name = "HOSTED_VLLM_API_KEY" if is_vllm else "OPENAI_API_KEY"
-    endpoint = Endpoint("served", base_url, key_name, api_key, is_vllm)
+    endpoint = Endpoint("served", base_url, key_name, api_key, "vllm" if is_vllm else "openai")
     async with open_direct(ModelConfig(name=name, **config), endpoint, backoff=backoff, redact=redact) as model:
         yield model
 

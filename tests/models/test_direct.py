@@ -198,6 +198,8 @@ async def test_a_conversation_of_megabytes_is_sent() -> None:
         {"error": {"message": "This model's maximum context length is 2048 tokens. However, …", "code": 400}},
         {"error": {"message": "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)", "code": 400}},
         {"error": {"message": "Please reduce the length", "code": "context_length_exceeded"}},
+        {"message": "Input length (900 tokens) exceeds the maximum allowed length (512 tokens). Use a shorter input"},
+        {"message": "Request prompt exceeds the KV memory budget: input_len=900."},
         {"object": "error", "message": "The decoder prompt is longer than the maximum model length of 9."},
         {"detail": "irrelevant", "error": "prompt is too long: 9 tokens > 8 maximum"},
     ],

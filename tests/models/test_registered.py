@@ -10,6 +10,7 @@ from rollouthub.errors import ConfigError
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.registered import (
+    Engine,
     Registration,
     ServerRow,
     found_servers,
@@ -30,14 +31,13 @@ def credentials(home: Path, **more: str) -> Credentials:
     return Credentials({"XDG_STATE_HOME": str(home), **more})
 
 
-def register(home: Path, *rows: ServerRow, written: float | None = None) -> Path:
+def register(home: Path, *rows: ServerRow, written: float | None = None, engine: Engine = "vllm") -> Path:
     """Write a registration; its file."""
     folder = registry_folder(credentials(home).get)
     prepare_folder(folder)
     now = time.time() if written is None else written
-    write_registration(
-        folder, Registration(model="org/small", source="org/small", cluster="none", servers=rows, written=now)
-    )
+    kept = Registration(model="org/small", engine=engine, source="org/small", cluster="none", servers=rows, written=now)
+    write_registration(folder, kept)
     return registration_path(folder, "org/small")
 
 
@@ -51,6 +51,16 @@ def test_a_model_that_is_up_needs_no_address(tmp_path: Path) -> None:
     found = addressed(MODEL, credentials(tmp_path))
     assert found.base_url == UP.base_url
     assert found.replicas == (BACK_SOON.base_url,)
+
+
+def test_a_model_of_sglang_is_found_by_its_own_name_and_the_other_is_said(tmp_path: Path) -> None:
+    register(tmp_path, UP, engine="sglang")
+    mine = ModelConfig(name="sglang/org/small")
+    assert addressed(mine, credentials(tmp_path)).base_url == UP.base_url
+    elsewhere = "http://10.0.0.1:30000/v1"
+    assert addressed(mine, credentials(tmp_path, SGLANG_API_BASE=elsewhere)).base_url == elsewhere
+    with pytest.raises(ConfigError, match=r"--engine sglang`; did you mean 'sglang/org/small'"):
+        addressed(MODEL, credentials(tmp_path))
 
 
 def test_a_server_that_is_named_wins(tmp_path: Path) -> None:

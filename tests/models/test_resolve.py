@@ -40,7 +40,7 @@ async def test_a_served_model_is_reached_by_its_name() -> None:
 
 def test_hosted_vllm_takes_litellms_variables() -> None:
     found = endpoint("hosted_vllm/org/name", HOSTED_VLLM_API_BASE=URL, HOSTED_VLLM_API_KEY="k" * 8)
-    assert found == Endpoint("org/name", URL, "HOSTED_VLLM_API_KEY", "k" * 8, is_vllm=True)
+    assert found == Endpoint("org/name", URL, "HOSTED_VLLM_API_KEY", "k" * 8, dialect="vllm")
 
 
 def test_hosted_vllm_needs_no_key() -> None:
@@ -50,7 +50,7 @@ def test_hosted_vllm_needs_no_key() -> None:
 @pytest.mark.parametrize("variable", ["OPENAI_BASE_URL", "OPENAI_API_BASE"])
 def test_openai_takes_litellms_variables(variable: str) -> None:
     found = endpoint("openai/x", **{variable: URL, "OPENAI_API_KEY": "k" * 8})
-    assert found == Endpoint("x", URL, "OPENAI_API_KEY", "k" * 8, is_vllm=False)
+    assert found == Endpoint("x", URL, "OPENAI_API_KEY", "k" * 8, dialect="openai")
 
 
 def test_a_base_url_that_is_given_wins() -> None:
@@ -101,7 +101,9 @@ def test_a_lane_can_be_forced() -> None:
 
 @pytest.mark.parametrize("name", ["anthropic/claude-sonnet-4-5", "gpt-4o-mini", "azure/x"])
 async def test_what_the_direct_lane_cannot_carry_is_refused_with_the_reason(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"speaks to hosted_vllm/NAME, and to openai/NAME with a base URL, alone"):
+    with pytest.raises(
+        ConfigError, match=r"speaks to hosted_vllm/NAME, sglang/NAME, and openai/NAME with a base URL, alone"
+    ):
         async with open_model(ModelConfig(name=name, lane="direct"), NONE):
             pass
 

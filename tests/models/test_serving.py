@@ -49,7 +49,7 @@ async def over_the_wire(judge: Judge) -> AsyncGenerator[Model]:
     async with serve_roles({"judge": judge}) as endpoints:
         given = endpoints["judge"]
         assert given.api_key not in repr(given)
-        endpoint = Endpoint(given.served_name, given.base_url, "KEY", given.api_key, is_vllm=True)
+        endpoint = Endpoint(given.served_name, given.base_url, "KEY", given.api_key, dialect="vllm")
         async with open_direct(ModelConfig(name=given.model, max_tries=1), endpoint) as model:
             yield model
 

@@ -48,9 +48,9 @@ def agents(incomplete: str) -> list[str]:
 def models(incomplete: str) -> list[str]:
     """Mock models, and the models that `hub serve model` is serving; names of other models are not known here."""
     from rollouthub.models.mock.mock_name import KINDS
-    from rollouthub.models.registered import PROVIDER, registrations, registry_folder
+    from rollouthub.models.registered import registrations, registry_folder
 
-    kept = (f"{PROVIDER}/{found.model}" for found in registrations(registry_folder(os.environ.get)))
+    kept = (found.full_name for found in registrations(registry_folder(os.environ.get)))
     return _begun((*(f"mock/{kind}" for kind in KINDS), *kept), incomplete)
 
 

@@ -59,7 +59,7 @@ class RunRequest(Frozen):
     base_url: Annotated[tuple[str, ...], OnResume.HARMLESS] = Field(
         default=(),
         description="The model server's address; several are replicas of one model. "
-        "Else HOSTED_VLLM_API_BASE or OPENAI_BASE_URL.",
+        "Else HOSTED_VLLM_API_BASE, SGLANG_API_BASE or OPENAI_BASE_URL.",
     )
     roles: Annotated[dict[str, ModelConfig], Option("--role", metavar="ROLE=MODEL", read=roles_of)] = Field(
         default={}, description="A model that the environment itself calls, by its role: judge=gpt-4o."

@@ -38,7 +38,7 @@ async def ask_role(endpoint: RoleEndpoint) -> AsyncGenerator[Model]:
     from rollouthub.models.credentials import Credentials
     from rollouthub.models.direct.lane import Endpoint, open_direct  # aiohttp, as above
 
-    where = Endpoint(endpoint.served_name, endpoint.base_url, _ROLE_KEY, endpoint.api_key, is_vllm=True)
+    where = Endpoint(endpoint.served_name, endpoint.base_url, _ROLE_KEY, endpoint.api_key, dialect="vllm")
     redact = Credentials({_ROLE_KEY: endpoint.api_key}).redact
     async with open_direct(ModelConfig(name=endpoint.model, max_tries=1), where, redact=redact) as model:
         yield model

@@ -1,8 +1,10 @@
 """`Endpoint`: a model served over the OpenAI API, and the check that the server has it."""
 
 import difflib
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -10,6 +12,11 @@ from yarl import URL
 
 from rollouthub.errors import ConfigError, CredentialError, UsageError
 from rollouthub.models.retry import TryFailed
+
+logger = logging.getLogger(__name__)
+
+Dialect = Literal["vllm", "sglang", "openai"]
+"""Whose request fields a server takes beside the OpenAI API's own."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +28,15 @@ class Endpoint:
     key_name: str
     """The name of the variable that holds the key, for messages."""
     api_key: str | None = field(default=None, repr=False)
-    is_vllm: bool = True
-    """Whether to request token ids and log-probabilities and to send reasoning back; strict servers reject these
-    fields.
+    dialect: Dialect = "vllm"
+    """vLLM and SGLang are asked for token ids and log-probabilities, and get reasoning back; `openai` gets no further
+    fields, because strict servers reject them.
     """
+
+    @property
+    def gives_ids(self) -> bool:
+        """Whether the server takes request fields for token ids, log-probabilities and reasoning."""
+        return self.dialect != "openai"
 
     @property
     def is_openai(self) -> bool:
@@ -69,11 +81,30 @@ async def check_endpoint(
             "check the port, and that the base URL ends where /chat/completions begins"
         )
     served = _served(body) if status == 200 else ()
-    if served and endpoint.served_name not in served:
+    if served and not _is_served(endpoint, served):
         close = difflib.get_close_matches(endpoint.served_name, served, n=3, cutoff=0.4)
         meant = f"; did you mean {' or '.join(repr(name) for name in close)}?" if close else "."
         listing = f" It serves: {', '.join(sorted(served)[:12])}{' …' if len(served) > 12 else ''}."
         raise ConfigError(f"{endpoint.base_url} serves no model {endpoint.served_name!r}{meant}{listing}")
+
+
+def _is_served(endpoint: Endpoint, served: tuple[str, ...]) -> bool:
+    """Whether a model is on a server's list.
+
+    SGLang 0.5.23 lists an adapter by its own name, and takes `MODEL:ADAPTER` for it (`_parse_model_parameter`,
+    sglang/srt/entrypoints/openai/serving_base.py). Once weights were loaded from a folder, it lists that path as the
+    model (`_update_model_path_info`, sglang/srt/managers/tokenizer_manager.py), and answers under any name.
+    """
+    name = endpoint.served_name
+    if name in served or endpoint.dialect != "sglang":
+        return name in served
+    model, _, adapter = name.rpartition(":")
+    if model and adapter in served:
+        name = model
+    paths = [each for each in served if each.startswith("/")]
+    if name not in served and paths:
+        logger.warning("%s lists its model as %s, and is asked for it as %s", endpoint.base_url, paths[0], name)
+    return name in served or bool(paths)
 
 
 def _served(body: bytes) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Resolves model names in litellm's notation: the provider, the name there, and the credentials.
 
-The two providers of the direct lane are in a table here, so that they do not need litellm; for all others litellm is
+The providers of the direct lane are in a table here, so that they do not need litellm; for all others litellm is
 asked.
 """
 
@@ -26,11 +26,12 @@ class WireProvider:
 
 WIRE = {
     "hosted_vllm": WireProvider(("HOSTED_VLLM_API_BASE",), "HOSTED_VLLM_API_KEY"),
+    "sglang": WireProvider(("SGLANG_API_BASE",), "SGLANG_API_KEY"),
     "openai": WireProvider(("OPENAI_BASE_URL", "OPENAI_API_BASE"), "OPENAI_API_KEY"),
     "policy": WireProvider(("policy_base_url",), "policy_api_key"),
 }
-"""The providers that the direct lane supports, with the variables that litellm uses; `policy` is the model that NeMo
-Gym's `env.yaml` names.
+"""The providers that the direct lane supports, with the variables that litellm uses, which knows no SGLang; `policy` is
+the model that NeMo Gym's `env.yaml` names.
 """
 POLICY_NAME = "policy_model_name"
 """The variable with the name of that model."""
@@ -41,7 +42,7 @@ OPENAI_BASE_URL = "https://api.openai.com/v1"
 _OURS = (*WIRE, "mock")
 _FORMS = (
     "a model is named as litellm names it: hosted_vllm/NAME (vLLM and servers of its kind), openai/NAME with a base "
-    "URL (any server of the OpenAI wire), PROVIDER/NAME (anthropic/…, gemini/…, azure/…), or mock/KIND"
+    "URL (any server of the OpenAI wire), PROVIDER/NAME (anthropic/…, gemini/…, azure/…); or sglang/NAME, or mock/KIND"
 )
 # What litellm's arguments are called beside the environment variables it reads.
 _ARGUMENTS = {

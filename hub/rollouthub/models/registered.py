@@ -18,8 +18,10 @@ from rollouthub.models.provider_names import WIRE, split_name
 from rollouthub.store.atomic_files import replace_file
 from rollouthub.values import Frozen
 
-PROVIDER = "hosted_vllm"
-"""The provider prefix of registered models."""
+Engine = Literal["vllm", "sglang"]
+"""The program that serves a model."""
+PROVIDERS: dict[Engine, str] = {"vllm": "hosted_vllm", "sglang": "sglang"}
+"""Engine → the provider prefix of the models that it serves."""
 SILENT_SECONDS = 60.0
 """The process that runs the servers renews its file every few seconds; after this many seconds without it is
 considered gone.
@@ -63,6 +65,8 @@ class Registration(Frozen):
 
     model: str
     """The name under which the model is served."""
+    engine: Engine = "vllm"
+    """The program that serves it."""
     source: str
     """The model that the server loads, such as a path or a repository name."""
     cluster: str
@@ -74,6 +78,11 @@ class Registration(Frozen):
     servers: tuple[ServerRow, ...] = ()
     written: float = 0.0
     """Unix time at which the file was written."""
+
+    @property
+    def full_name(self) -> str:
+        """The model's name for a run: `hosted_vllm/NAME` or `sglang/NAME`."""
+        return f"{PROVIDERS[self.engine]}/{self.model}"
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -149,16 +158,21 @@ def find_registered(config: ModelConfig, variable: Callable[[str], str | None]) 
     registered.
 
     Raises:
-        ConfigError: the model is registered, and none of its servers takes calls.
+        ConfigError: the model is registered, and none of its servers takes calls, or another engine serves it.
     """
     provider, name = split_name(config.name)
-    if provider != PROVIDER or config.base_url or config.replicas:
+    if provider not in PROVIDERS.values() or config.base_url or config.replicas:
         return None
-    if any((variable(each) or "").strip() for each in WIRE[PROVIDER].base_urls):
+    if any((variable(each) or "").strip() for each in WIRE[provider].base_urls):
         return None
     found = read_registration(registration_path(registry_folder(variable), name))
     if found is None:
         return None
+    if found.full_name != config.name:
+        raise ConfigError(
+            f"{config.name!r} was brought up with `hub serve model --engine {found.engine}`; "
+            f"did you mean {found.full_name!r}? Else name a server (--base-url URL)"
+        )
     if found.silent_seconds > SILENT_SECONDS:
         raise ConfigError(
             f"{config.name!r} was brought up with `hub serve model`, and its keeper has not been heard of for "

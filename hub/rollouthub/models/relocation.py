@@ -13,7 +13,7 @@ from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.preflight import ParticularModel, preflight
 from rollouthub.models.provider_names import split_name
-from rollouthub.models.registered import PROVIDER, Registration, read_registration, registration_path, registry_folder
+from rollouthub.models.registered import Registration, read_registration, registration_path, registry_folder
 from rollouthub.models.router.open_router import OpenLane
 
 logger = logging.getLogger(__name__)
@@ -97,9 +97,9 @@ def relocating(open_lane: OpenLane) -> OpenLane:
     async def open_relocating(
         config: ModelConfig, base_url: str | None, credentials: Credentials
     ) -> AsyncGenerator[Model]:
-        provider, name = split_name(config.name)
-        path = registration_path(registry_folder(credentials.get), name)
-        found = read_registration(path) if provider == PROVIDER and base_url is not None else None
+        path = registration_path(registry_folder(credentials.get), split_name(config.name)[1])
+        found = read_registration(path) if base_url is not None else None
+        found = found if found is not None and found.full_name == config.name else None
         number = None if found is None or base_url is None else _number_at(found, base_url)
         if number is None or base_url is None:
             async with open_lane(config, base_url, credentials) as lane:

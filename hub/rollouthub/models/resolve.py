@@ -8,10 +8,12 @@ from rollouthub.generation import Model
 from rollouthub.models.address import is_loopback, normal_base_url
 from rollouthub.models.config import Lane, ModelConfig
 from rollouthub.models.credentials import Credentials
-from rollouthub.models.endpoint import Endpoint
+from rollouthub.models.endpoint import Dialect, Endpoint
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.provider_names import OPENAI_BASE_URL, WIRE, ProviderModel, identify, split_name
 from rollouthub.models.registered import at_registered, find_registered
+
+_DIALECTS: dict[str, Dialect] = {"hosted_vllm": "vllm", "sglang": "sglang"}
 
 
 @asynccontextmanager
@@ -80,7 +82,7 @@ async def open_lane(config: ModelConfig, base_url: str | None, credentials: Cred
         config = config.model_copy(update={"base_url": base_url})
     endpoint = find_endpoint(config, credentials)
     if endpoint is not None and choose_lane(config, endpoint) == "tokens":
-        from rollouthub.models.tokens.vllm_lane import open_tokens  # aiohttp, as below
+        from rollouthub.models.tokens.tokens_lane import open_tokens  # aiohttp, as below
 
         async with open_tokens(config, endpoint, redact=credentials.redact) as model:
             yield model
@@ -112,16 +114,21 @@ def choose_lane(config: ModelConfig, endpoint: Endpoint | None) -> Lane:
     Raises:
         ConfigError: the configured lane does not support the model.
     """
-    if config.lane == "tokens" and (endpoint is None or not endpoint.is_vllm):
+    if config.lane == "tokens" and (endpoint is None or not endpoint.gives_ids):
         raise ConfigError(
-            f"the tokens lane cannot carry {config.name!r}: it speaks to hosted_vllm/NAME alone; "
+            f"the tokens lane cannot carry {config.name!r}: it speaks to hosted_vllm/NAME and sglang/NAME alone; "
             "leave the lane out, or name the model so"
+        )
+    if config.lane == "litellm" and endpoint is not None and endpoint.dialect == "sglang":
+        raise ConfigError(
+            f"the litellm lane cannot carry {config.name!r}: litellm knows no SGLang; leave the lane out, or name the "
+            "model hosted_vllm/NAME, whose fields for token ids SGLang does not know"
         )
     if endpoint is None:
         if config.lane == "direct":
             raise ConfigError(
-                f"the direct lane cannot carry {config.name!r}: it speaks to hosted_vllm/NAME, and to openai/NAME "
-                "with a base URL, alone; leave the lane out, or take --lane litellm"
+                f"the direct lane cannot carry {config.name!r}: it speaks to hosted_vllm/NAME, sglang/NAME, and "
+                "openai/NAME with a base URL, alone; leave the lane out, or take --lane litellm"
             )
         return "litellm"
     if config.lane is not None:
@@ -131,7 +138,7 @@ def choose_lane(config: ModelConfig, endpoint: Endpoint | None) -> Lane:
 
 
 def find_endpoint(config: ModelConfig, credentials: Credentials) -> Endpoint | None:
-    """The server and key of a `hosted_vllm/…` or `openai/…` model; None for any other name.
+    """The server and key of a `hosted_vllm/…`, `sglang/…` or `openai/…` model; None for any other name.
 
     Raises:
         ConfigError: no base URL is given.
@@ -146,7 +153,8 @@ def find_endpoint(config: ModelConfig, credentials: Credentials) -> Endpoint | N
     if given is None and (not is_openai or config.lane == "direct"):
         openais = f" ({OPENAI_BASE_URL} is OpenAI's own)" if is_openai else ""
         raise ConfigError(
-            f"no server is known for {config.name!r}: give its base URL (--base-url http://127.0.0.1:8000/v1) "
+            f"no server is known for {config.name!r}: give its base URL "
+            f"(--base-url http://127.0.0.1:{30000 if provider == 'sglang' else 8000}/v1) "
             f"or set {' or '.join(wire.base_urls)}{openais}"
         )
     base_url = OPENAI_BASE_URL if given is None else normal_base_url(given)
@@ -157,7 +165,7 @@ def find_endpoint(config: ModelConfig, credentials: Credentials) -> Endpoint | N
             f"{config.name!r} at {base_url} needs a key: set the environment variable {wire.key}, "
             f"or put {wire.key} into an untracked env.yaml or .env in the working directory{other}"
         )
-    return Endpoint(served_name, base_url, wire.key, api_key, is_vllm=provider == "hosted_vllm")
+    return Endpoint(served_name, base_url, wire.key, api_key, _DIALECTS.get(provider, "openai"))
 
 
 def _bare_endpoint(config: ModelConfig, identity: ProviderModel, credentials: Credentials) -> Endpoint | None:

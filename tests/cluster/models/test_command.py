@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub.cluster.models.model_spec import ModelSpec, passed_on
-from rollouthub.cluster.models.server_command import build_command, check_arguments, find_program, is_cpu_build
+from rollouthub.cluster.models.model_spec import SERVER_KEY_VARIABLE, ModelSpec, passed_on
+from rollouthub.cluster.models.server_command import build_command, check_arguments, find_program, uses_cpus
+from rollouthub.cluster.models.vllm_line import is_cpu_build
 from rollouthub.errors import ConfigError, UsageError
+from rollouthub.models.registered import Engine
 
 SPEC = ModelSpec(name="small", source="org/small", folder="/nowhere", cluster="none")
 
@@ -67,17 +69,81 @@ def test_other_keys_stay_out_of_the_server(tmp_path: Path) -> None:
 
 
 def test_no_secret_is_passed_on_openly() -> None:
-    environ = {"VLLM_API_KEY": "a", "HF_TOKEN": "b", "VLLM_LOGGING_LEVEL": "DEBUG", "HOME": "c", "HF_OTHER_TOKEN": "d"}
-    assert passed_on(environ) == {"VLLM_LOGGING_LEVEL": "DEBUG"}
+    environ = {
+        "VLLM_API_KEY": "a",
+        "HF_TOKEN": "b",
+        "VLLM_LOGGING_LEVEL": "DEBUG",
+        "SGLANG_API_KEY": "e",
+        "SGLANG_USE_MODELSCOPE": "1",
+        "HOME": "c",
+        "HF_OTHER_TOKEN": "d",
+    }
+    assert passed_on(environ) == {"VLLM_LOGGING_LEVEL": "DEBUG", "SGLANG_USE_MODELSCOPE": "1"}
 
 
 @pytest.mark.parametrize("argument", ["--api-key=sk-1234", "--api_key", "--port", "-tp"])
 def test_arguments_that_are_ours_are_refused(argument: str) -> None:
     with pytest.raises(UsageError) as caught:
-        check_arguments([argument])
+        check_arguments("vllm", [argument])
     assert "sk-1234" not in str(caught.value)
+
+
+def test_sglang_is_started_with_its_own_arguments_and_its_key_in_a_file(tmp_path: Path) -> None:
+    program = installed(tmp_path, "sglang-0.5.23.dist-info")
+    spec = SPEC.model_copy(
+        update={"engine": "sglang", "command": str(program), "tensor_parallel": 2, "gpus": 2, "folder": str(tmp_path)}
+    )
+    command = build_command(spec, "127.0.0.1", 30000, {SERVER_KEY_VARIABLE: "hidden", "HF_TOKEN": "t"}, {})
+    assert " ".join(command.argv[1:]) == (
+        "serve --model-path org/small --served-model-name small --host 127.0.0.1 --port 30000 --enable-metrics "
+        f"--tp-size 2 --log-level-http warning --config {tmp_path}/keys/small-30000.yaml"
+    )
+    assert command.files == {f"{tmp_path}/keys/small-30000.yaml": '{"api-key": "hidden"}'}
+    assert command.environment["HF_TOKEN"] == "t"
+    assert "hidden" not in command.environment.values()
+    assert "hidden" not in repr(command)
+
+
+def test_sglang_without_gpus_or_key_computes_on_cpus_and_needs_no_file(tmp_path: Path) -> None:
+    program = installed(tmp_path, "sglang-0.5.23.dist-info")
+    spec = SPEC.model_copy(update={"engine": "sglang", "command": str(program)})
+    command = build_command(spec, "127.0.0.1", 30000, {}, {})
+    assert "--device cpu" in " ".join(command.argv)
+    assert not command.files
+    given = spec.model_copy(update={"arguments": ("--device", "xpu")})
+    assert "cpu" not in build_command(given, "127.0.0.1", 30000, {}, {}).argv
+
+
+@pytest.mark.parametrize(
+    ("engine", "arguments", "on_cpus"),
+    [
+        ("sglang", ("--device", "cpu"), True),
+        ("sglang", ("--device=cpu",), True),
+        ("sglang", ("--device", "cuda"), False),
+        ("vllm", ("--device", "cpu"), False),
+    ],
+)
+def test_sglangs_arguments_say_whether_it_leaves_gpus_alone(
+    engine: Engine, arguments: tuple[str, ...], on_cpus: bool
+) -> None:
+    assert uses_cpus(engine, None, arguments) is on_cpus
+
+
+@pytest.mark.parametrize(
+    "argument", ["--api-key=sk-1234", "--config", "--tp", "--tensor_parallel_size", "--model-path"]
+)
+def test_arguments_of_sglang_that_are_ours_are_refused(argument: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_arguments("sglang", [argument])
+    assert "sk-1234" not in str(caught.value)
+
+
+def test_an_engine_that_is_not_installed_is_said_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(ConfigError, match=r"no sglang is installed.*environment of its own.*--command"):
+        find_program("sglang", None)
 
 
 def test_a_program_that_is_not_there_is_told() -> None:
     with pytest.raises(ConfigError, match="/no/vllm"):
-        find_program("/no/vllm")
+        find_program("vllm", "/no/vllm")

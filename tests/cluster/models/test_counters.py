@@ -1,6 +1,6 @@
 """A server's own counters."""
 
-from rollouthub.cluster.models.vllm_counters import Rate, VllmCounts, read_counts
+from rollouthub.cluster.models.server_counters import Rate, ServerCounts, read_counts
 
 TEXT = """\
 # HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -14,8 +14,20 @@ vllm:generation_tokens_total_created{engine="0",model_name="tiny"} 5.0
 
 def test_counters_of_all_engines_are_added_up() -> None:
     counts = read_counts(TEXT)
-    assert counts == VllmCounts(running=4, waiting=2, generated=1000.0)
+    assert counts == ServerCounts(running=4, waiting=2, generated=1000.0)
     assert counts.in_flight == 6
+
+
+def test_sglangs_counters_have_other_names() -> None:
+    text = """\
+# TYPE sglang:num_running_reqs gauge
+sglang:num_running_reqs{model_name="tiny",tp_rank="0"} 3.0
+sglang:num_queue_reqs{model_name="tiny",tp_rank="0"} 2.0
+sglang:gen_throughput{model_name="tiny",tp_rank="0"} 70.5
+sglang:generation_tokens_total{is_streaming="false",model_name="tiny"} 900.0
+sglang:generation_tokens_total{is_streaming="true",model_name="tiny"} 100.0
+"""
+    assert read_counts(text) == ServerCounts(running=3, waiting=2, generated=1000.0)
 
 
 def test_a_server_without_counters_is_not_said_to_be_idle() -> None:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 from rollouthub.cluster.models.model_spec import SERVER_KEY_VARIABLE, ModelSpec, Secrets, ServerTimeouts
 from rollouthub.cluster.models.supervisor import ModelServerSupervisor
-from rollouthub.models.registered import ServerRow
+from rollouthub.models.registered import Engine, ServerRow
 from tests.cluster.standing_in import stand_in
 
 PATIENCE = ServerTimeouts(start=20, check=0.05, answer=5, unhealthy=0.3, pause=0.01, drain=5, leave=2)
@@ -121,6 +122,17 @@ async def test_a_key_is_in_neither_arguments_nor_words_nor_log(tmp_path: Path) -
     assert KEY not in repr(Secrets({SERVER_KEY_VARIABLE: KEY}))
 
 
+async def test_a_server_of_sglang_has_its_key_from_a_file_that_goes_with_it(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, engine="sglang", command=stand_in(tmp_path, "sglang"))
+    async with kept(spec) as each:
+        await each.until_is("healthy")
+        (started,) = startings(tmp_path)
+        assert started["config"] == {"read": {"api-key": KEY}, "mode": 0o600}
+        assert KEY not in str(started["arguments"])
+        assert KEY not in str(started["environment"])
+    assert list((tmp_path / "state" / "keys").iterdir()) == []
+
+
 async def test_a_server_that_keeps_dying_is_given_up(tmp_path: Path) -> None:
     async with kept(spec_of(tmp_path, restarts=1)) as each:
         for restarts in (0, 1):
@@ -154,9 +166,10 @@ async def test_a_blip_restarts_nothing(tmp_path: Path) -> None:
         assert (again.pid, again.restarts) == (first.pid, 0)
 
 
-async def test_requests_in_flight_are_finished_before_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+async def test_requests_in_flight_are_finished_before_the_end(tmp_path: Path, engine: Engine) -> None:
     (tmp_path / "running").write_text("2")
-    each = Kept(spec_of(tmp_path))
+    each = Kept(spec_of(tmp_path, engine=engine, command=stand_in(tmp_path, engine)))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(each.supervisor.run)
         row = await each.until_is("healthy")

@@ -18,13 +18,14 @@ from rollouthub.models.credentials import Credentials
 from rollouthub.models.endpoint import Endpoint
 from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import open_lane, open_model
-from rollouthub.models.tokens.vllm_lane import TokensLane, open_tokens
+from rollouthub.models.tokens.tokens_lane import TokensLane, open_tokens
 from rollouthub.values import Int32s
 from tests.engine.picture_world import png
 from tests.hub.test_rollout import rollout
 from tests.models.servers import AT_ONCE, ask
 from tests.models.tokens.chatml import ChatMl, odd_ids
-from tests.models.tokens.vllm_routes import IMAGE, Loses, VllmRoutes, picture_tokens, sampled
+from tests.models.tokens.shown_pictures import picture_tokens
+from tests.models.tokens.vllm_routes import IMAGE, Loses, VllmRoutes, sampled
 
 ADD = Tool(name="add", input_schema={"type": "object", "properties": {"a": {"type": "integer"}}})
 END = ChatMl().end

@@ -11,18 +11,13 @@ from aiohttp import web
 from rollouthub.models.tokens.tool_text import hermes
 from tests.models.servers import serving
 from tests.models.tokens.chatml import ChatMl
+from tests.models.tokens.shown_pictures import MARK, picture_tokens, shown_text
 
 SWITCHED_OFF = "Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out to enable them."
 IMAGE, BREAK = 1001, 1002
 """Ids of a picture's own tokens, and of one that some models write between its rows."""
-_MARK = "\x01"
 Loses = Literal["nothing", "pictures", "tensors", "mask"]
 """What a server does not give back: a picture altogether, its tensors, or which tokens of its place are its own."""
-
-
-def picture_tokens(raw: bytes) -> int:
-    """How many tokens the server's model sees of a picture."""
-    return 2 + len(raw) % 5
 
 
 class VllmRoutes:
@@ -38,6 +33,8 @@ class VllmRoutes:
         self.seen: list[list[bytes]] = []
         """The pictures of each prompt that was answered."""
         self.is_down = False
+        self.adapters: dict[str, str] = {}
+        """Loaded adapters, by name, and the folders that they came from."""
 
     async def _render(self, request: web.Request) -> web.Response:
         body = await request.json()
@@ -46,7 +43,7 @@ class VllmRoutes:
             return web.json_response({"error": {"message": "down"}}, status=503)
         shown: list[bytes] = []
         text = self.tokenizer.apply_chat_template(
-            [{**message, "content": _written(message.get("content"), shown)} for message in body["messages"]],
+            [{**message, "content": shown_text(message.get("content"), shown)} for message in body["messages"]],
             tools=body.get("tools"),
             add_generation_prompt=body.get("add_generation_prompt", True),
             tokenize=False,
@@ -60,7 +57,7 @@ class VllmRoutes:
         self, written: list[int], shown: list[bytes], *, gives_tensors: bool
     ) -> tuple[list[int], dict[str, Any] | None]:
         """The ids with each picture's own, and what the server says of them."""
-        (mark,) = self.tokenizer.encode(_MARK, add_special_tokens=False)
+        (mark,) = self.tokenizer.encode(MARK, add_special_tokens=False)
         ids, places, left = list[int](), list[dict[str, int]](), iter(shown)
         for token in written:
             if token != mark:
@@ -84,7 +81,9 @@ class VllmRoutes:
         body = await request.json()
         self.asked["generate"].append(body)
         self.seen.append(_seen(body))
-        choice = self.choices[len(self.asked["generate"]) - 1]
+        if body["model"] not in ("served", *self.adapters):
+            return _not_found(f"The model `{body['model']}` does not exist.")
+        choice = self.choices[min(len(self.asked["generate"]), len(self.choices)) - 1]
         if isinstance(choice, web.Response):
             return choice
         return web.json_response({"choices": [{"index": 0, "finish_reason": "stop", "stop_reason": None, **choice}]})
@@ -103,33 +102,56 @@ class VllmRoutes:
         return web.json_response({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
 
     async def _models(self, request: web.Request) -> web.Response:
-        return web.json_response({"data": [{"id": "served"}]})
+        return web.json_response({"data": [{"id": name} for name in ("served", *self.adapters)]})
 
-    @asynccontextmanager
-    async def serve(self, offers: str = "all") -> AsyncGenerator[str]:
-        """Serve it; its base URL. `offers` is `all`, `none` as of an older vLLM, or `off` without the flag."""
+    async def _load_adapter(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        name, path = body["lora_name"], body["lora_path"]
+        if path == "/nowhere":
+            return _not_found(f"The lora adapter '{name}' is no adapter: /nowhere holds none.")
+        if name in self.adapters:
+            said = f"The lora adapter '{name}' has already been loaded."
+            return web.json_response({"error": {"message": said, "code": 400}}, status=400)
+        self.adapters[name] = path
+        return web.Response(text=f"Success: LoRA adapter '{name}' added successfully.")
+
+    async def _unload_adapter(self, request: web.Request) -> web.Response:
+        name = (await request.json())["lora_name"]
+        if self.adapters.pop(name, None) is None:
+            return _not_found(f"The lora adapter '{name}' cannot be found.")
+        return web.Response(text=f"Success: LoRA adapter '{name}' removed successfully.")
+
+    async def _health(self, request: web.Request) -> web.Response:
+        return web.Response(status=503 if self.is_down else 200)
+
+    def app(self, offers: str = "all") -> web.Application:
+        """Its routes. `offers` is `all`, `none` as of an older vLLM, or `off` without the flag."""
 
         async def refuse(request: web.Request) -> web.Response:
             return web.json_response({"error": {"message": SWITCHED_OFF, "code": 403}}, status=403)
 
         app = web.Application(client_max_size=2**26)
         app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/health", self._health)
+        if offers != "none":
+            app.router.add_post("/v1/load_lora_adapter", self._load_adapter)
+            app.router.add_post("/v1/unload_lora_adapter", self._unload_adapter)
         if offers != "none":
             is_on = offers == "all"
             app.router.add_post("/v1/chat/completions/render", self._render if is_on else refuse)
             app.router.add_post("/inference/v1/generate", self._generate if is_on else refuse)
             app.router.add_post("/v1/chat/completions/derender", self._derender if is_on else refuse)
-        async with serving(app) as url:
+        return app
+
+    @asynccontextmanager
+    async def serve(self, offers: str = "all") -> AsyncGenerator[str]:
+        """Serve it; its base URL. `offers` is as for `app`."""
+        async with serving(self.app(offers)) as url:
             yield url
 
 
-def _written(content: str | list[dict[str, Any]] | None, shown: list[bytes]) -> str:
-    """A message's content as the template gets it: a mark in each picture's place."""
-    if not isinstance(content, list):
-        return content or ""
-    urls: list[str] = [part["image_url"]["url"] for part in content if part["type"] == "image_url"]
-    shown += [base64.b64decode(url.partition(",")[2]) for url in urls]
-    return "".join(f"[{_MARK}]" if part["type"] == "image_url" else part["text"] for part in content)
+def _not_found(message: str) -> web.Response:
+    return web.json_response({"error": {"message": message, "type": "NotFoundError", "code": 404}}, status=404)
 
 
 def _seen(body: dict[str, Any]) -> list[bytes]:

@@ -14,9 +14,9 @@ from rollouthub.trainers.stream import SglangControl
 from rollouthub.trainers.stream.generation_control import InFlight
 from tests.local_server import serving
 from tests.models.tokens.chatml import ChatMl
+from tests.models.tokens.sglang_shape import SglangShape
 
 from .conftest import all_of, supplied
-from .sglang_shape import SglangShape
 
 
 @asynccontextmanager

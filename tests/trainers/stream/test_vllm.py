@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ import pytest
 
 import rollouthub
 from rollouthub import Outcome, RolloutGroup, Supply, SupplyError
-from rollouthub.models.config import ModelConfig
+from rollouthub.models.config import Lane, ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.mock.mock_server import ModelServer, listening
 from rollouthub.store import open_run
-from rollouthub.trainers.stream import VllmControl
+from rollouthub.trainers.stream import LoraAdapters, VllmControl
 from rollouthub.trainers.stream.generation_control import InFlight
 
 from .conftest import WORLD, settings
@@ -185,3 +186,37 @@ async def test_a_real_servers_episodes_are_discarded_and_stragglers_broken_off(t
     assert all(rollout.policy_version_min == rollout.policy_version_max for rollout in rollouts)
     assert (stats.stale, stats.short) == (0, 0)
     assert stats.discarded > 0
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("lane", ["tokens", "direct"])
+async def test_a_real_server_loads_an_adapter_for_each_version(tmp_path: Path, vllm_url: str, lane: Lane) -> None:
+    adapter = os.environ.get("ROLLOUTHUB_VLLM_ADAPTER")
+    if not adapter:
+        pytest.skip("ROLLOUTHUB_VLLM_ADAPTER names no adapter for a vLLM with --enable-lora --max-loras 2")
+    adapters, groups = LoraAdapters(VllmControl(vllm_url), kept=2), list[RolloutGroup]()
+    with anyio.fail_after(200):
+        async with rollouthub.stream_rollouts(
+            groups=True,
+            environments=(str(WORLD),),
+            model="hosted_vllm/tiny",
+            base_url=(vllm_url,),
+            lane=lane,
+            sampling={"max_tokens": 24, "temperature": 1.0, "extra": {"ignore_eos": True}},
+            repeats=2,
+            batch=1,
+            concurrency=4,
+            max_staleness=2,
+            set={"size": 5},
+            directory=tmp_path / "run",
+            control=adapters,
+            credentials=Credentials({}),
+        ) as supply:
+            while batch := await supply.batch():
+                groups += batch
+                await supply.publish_weights(update=partial(adapters.load, adapter), in_flight="keep")
+    rollouts = [rollout for group in groups for rollout in group.rollouts]
+    assert len(rollouts) == 10
+    assert all(rollout.trainable for rollout in rollouts)
+    assert all(rollout.policy_version_min == rollout.policy_version_max for rollout in rollouts)
+    assert len({rollout.policy_version_min for rollout in rollouts}) > 1

@@ -26,7 +26,14 @@ EXTRAS = {
     "data": ("pyarrow", "Parquet and Hugging Face data sets"),
     "vllm": ("vllm", "serving models on this machine"),
 }
-KEYS = ("HOSTED_VLLM_API_BASE", "HOSTED_VLLM_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_KEY")
+KEYS = (
+    "HOSTED_VLLM_API_BASE",
+    "HOSTED_VLLM_API_KEY",
+    "SGLANG_API_BASE",
+    "SGLANG_API_KEY",
+    "OPENAI_BASE_URL",
+    "OPENAI_API_KEY",
+)
 DOCTORS = "rollouthub.doctors"
 """Entry-point group of functions without arguments that yield `Finding`s of their own."""
 LEAST_FREE_BYTES = 1 << 30
@@ -42,6 +49,7 @@ def examine() -> list[Finding]:
         _disk(),
         _open_files(),
         *_extras(),
+        _sglang(),
         *ray_findings(None),
         *_trackers(),
         *_plugins(),
@@ -90,6 +98,14 @@ def _extras() -> Iterator[Finding]:
             yield Finding(f"extra {extra}", "missing", purpose, pip_install(extra))
         else:
             yield Finding(f"extra {extra}", "ok", purpose)
+
+
+def _sglang() -> Finding:
+    purpose = "serving models on this machine (hub serve model --engine sglang)"
+    found = shutil.which("sglang", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))))
+    if found is None:
+        return Finding("sglang", "missing", purpose, "pip install sglang, in an environment of its own on PATH")
+    return Finding("sglang", "ok", f"{found}, {purpose}")
 
 
 def _trackers() -> Iterator[Finding]:

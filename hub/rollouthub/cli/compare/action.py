@@ -118,7 +118,7 @@ def _asked(given: dict[str, Any], models: list[str], base_urls: Sequence[str], c
         name, _, url = text.rpartition("=http") if "=http" in text else ("", "", "")
         if not name:
             for each in models:
-                if each.startswith(("hosted_vllm/", "openai/")) and not any(
+                if each.startswith(("hosted_vllm/", "sglang/", "openai/")) and not any(
                     other.startswith(f"{each}=http") for other in base_urls
                 ):
                     servers[each] += (text,)

@@ -18,7 +18,7 @@ from rollouthub.cluster.models.fleet import Fleet, RunningModel, find_source, is
 from rollouthub.cluster.models.local_head import find_head
 from rollouthub.cluster.models.model_spec import (
     HUB_TOKENS,
-    KEY_VARIABLE,
+    KEY_VARIABLES,
     SERVER_KEY_VARIABLE,
     ModelSpec,
     Secrets,
@@ -31,7 +31,7 @@ from rollouthub.models.address import is_loopback
 from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.models.provider_names import WIRE
 from rollouthub.models.registered import (
-    PROVIDER,
+    PROVIDERS,
     SILENT_SECONDS,
     Registration,
     ServerRow,
@@ -40,7 +40,7 @@ from rollouthub.models.registered import (
 )
 
 INTERRUPTED = 130
-_SPECIFIED = {"replicas", "tensor_parallel", "cpus", "command", "host", "port", "restarts"}
+_SPECIFIED = {"engine", "replicas", "tensor_parallel", "cpus", "command", "host", "port", "restarts"}
 _WATCH_SECONDS = 1.0
 _STYLES = {"healthy": "green", "failed": "bold red", "unhealthy": "yellow", "restarting": "yellow"}
 NOTHING = "No model is up. Bring one up (hub serve model MODEL)."
@@ -50,7 +50,7 @@ async def bring_up(source: str, arguments: tuple[str, ...], options: ServeModelO
     """Start a model's servers; returns the exit code."""
     credentials = load_credentials(os.environ, Path.cwd())
     folder = registry_folder(os.environ.get)
-    check_arguments(arguments)
+    check_arguments(options.engine, arguments)
     spec = ModelSpec(
         name=options.name or usual_name(source),
         source=find_source(source),
@@ -64,7 +64,7 @@ async def bring_up(source: str, arguments: tuple[str, ...], options: ServeModelO
     )
     if "#" in spec.name or not spec.name.strip("./"):
         raise UsageError(f"{spec.name!r} is no name to serve a model under; give --name one without #")
-    secrets = _secrets(credentials)
+    secrets = _secrets(credentials, KEY_VARIABLES[spec.engine])
     fleet = Fleet(folder, _note)
     work = _Bringing(fleet, spec, secrets, options)
     async with raise_first_error(), anyio.create_task_group() as tasks:
@@ -140,15 +140,25 @@ class _Bringing:
 
     def _explain(self, found: Registration) -> None:
         console = results()
-        console.print(f"Play with it:  hub run ENV -m {PROVIDER}/{found.model}", markup=False)
+        console.print(f"Play with it:  hub run ENV -m {found.full_name}", markup=False)
         console.print(f"Look at it:    hub model list    end it: hub model stop {found.model}", markup=False)
-        if TOOLS not in self._spec.arguments and TOOLS.replace("-", "_") not in self._spec.arguments:
-            _note(f"it refuses requests with tools: for those, add  -- {TOOLS} --tool-call-parser PARSER")
+        self._explain_tools()
         if not found.needs_key and not all(map(is_loopback, found.urls)):
-            _note(f"anyone who reaches its servers may use them: set {KEY_VARIABLE} before `hub serve model`")
-        taken = [variable for variable in WIRE[PROVIDER].base_urls if os.environ.get(variable)]
+            variable = KEY_VARIABLES[found.engine]
+            _note(f"anyone who reaches its servers may use them: set {variable} before `hub serve model`")
+        taken = [variable for variable in WIRE[PROVIDERS[found.engine]].base_urls if os.environ.get(variable)]
         if taken:
             _note(f"{taken[0]} is set and names another server: `hub run` goes there while it is")
+
+    def _explain_tools(self) -> None:
+        """Say what is missing for the model to call tools."""
+        option, given = TOOLS[self._spec.engine], self._spec.arguments
+        if any(argument.partition("=")[0].replace("_", "-") == option for argument in given):
+            return
+        if self._spec.engine == "vllm":
+            _note(f"it refuses requests with tools: for those, add  -- {option} --tool-call-parser PARSER")
+        else:
+            _note(f"calls of tools stay text: for those, add  -- {option} PARSER")
 
 
 def show_models(as_json: bool) -> None:
@@ -208,8 +218,8 @@ async def take_down(names: tuple[str, ...], every: bool, as_json: bool) -> None:
         _print_json({"stopped": stopped})
 
 
-def _secrets(credentials: Credentials) -> Secrets:
-    key = credentials.key(KEY_VARIABLE)
+def _secrets(credentials: Credentials, key_variable: str) -> Secrets:
+    key = credentials.key(key_variable)
     values = {} if key is None else {SERVER_KEY_VARIABLE: key}
     for variable in HUB_TOKENS:
         if token := credentials.key(variable):

@@ -149,6 +149,7 @@ class ModelKeeper:
     def _registration(self) -> Registration:
         return Registration(
             model=self._spec.name,
+            engine=self._spec.engine,
             source=self._spec.source,
             cluster=self._spec.cluster,
             is_ours=self._spec.is_ours,

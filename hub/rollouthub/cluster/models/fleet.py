@@ -11,7 +11,7 @@ import anyio
 
 from rollouthub.cluster.models.local_head import Head, changing, ensure_head, find_head, stop_head
 from rollouthub.cluster.models.model_spec import ModelSpec, Secrets
-from rollouthub.cluster.models.server_command import find_program, is_cpu_build
+from rollouthub.cluster.models.server_command import find_program, uses_cpus
 from rollouthub.cluster.open_cluster import check_cluster, open_cluster
 from rollouthub.engine.pool_options import RayOptions
 from rollouthub.errors import HubError, UsageError
@@ -85,7 +85,7 @@ class Fleet:
         prepare_folder(self.folder)
         is_ours = address is None
         if is_ours:
-            spec = spec.model_copy(update={"command": str(find_program(spec.command))})
+            spec = spec.model_copy(update={"command": str(find_program(spec.engine, spec.command))})
         model: RunningModel | None = None
         try:
             async with AsyncExitStack() as cluster:
@@ -124,7 +124,9 @@ class Fleet:
             spec.model_copy(update={"cluster": ray.get_runtime_context().gcs_address, "is_ours": is_ours}),
             {f"{node['NodeManagerAddress']} ({node['NodeID'][:6]})": node["Resources"] for node in nodes},
             ray.available_resources(),
-            may_use_gpus=not (is_ours and spec.command is not None and is_cpu_build(Path(spec.command))),
+            may_use_gpus=not uses_cpus(
+                spec.engine, Path(spec.command) if is_ours and spec.command is not None else None, spec.arguments
+            ),
         )
         from rollouthub.cluster.models import actors  # which imports Ray
 

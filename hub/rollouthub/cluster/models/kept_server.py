@@ -4,8 +4,8 @@ import logging
 import signal
 import subprocess
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -13,10 +13,11 @@ import anyio
 from anyio.abc import Process
 
 from rollouthub.cluster.models.server_command import Command
-from rollouthub.cluster.models.vllm_counters import VllmCounts, read_counts
+from rollouthub.cluster.models.server_counters import ServerCounts, read_counts
 from rollouthub.http.exchange import HttpPool, open_pool
 from rollouthub.http.no_answer import NoAnswer
 from rollouthub.processes import descendants, guarded
+from rollouthub.store.atomic_files import replace_file
 
 TAIL_LINES = 30
 """Number of last output lines that an error message quotes."""
@@ -71,13 +72,13 @@ class KeptServer:
         except NoAnswer:
             return False
 
-    async def counts(self, seconds: float) -> VllmCounts:
+    async def counts(self, seconds: float) -> ServerCounts:
         """The server's counters from `/metrics`; all None if they cannot be read."""
         try:
             answer = await self._pool.exchange("GET", self._at("/metrics"), seconds=seconds)
-            return read_counts(answer.body.decode()) if answer.status == 200 else VllmCounts()
+            return read_counts(answer.body.decode()) if answer.status == 200 else ServerCounts()
         except (NoAnswer, UnicodeDecodeError):
-            return VllmCounts()
+            return ServerCounts()
 
     def _at(self, path: str) -> str:
         return self.base_url.removesuffix("/v1") + path
@@ -136,6 +137,28 @@ async def open_server(
     command: Command, base_url: str, log: Path, grace_seconds: float, mask: Callable[[str], str]
 ) -> AsyncGenerator[KeptServer]:
     """Start a model server; at the end of the block it is ended with all processes it started."""
+    with _private_files(command.files):
+        async with _open_process(command, base_url, log, grace_seconds, mask) as server:
+            yield server
+
+
+@contextmanager
+def _private_files(files: Mapping[str, str]) -> Generator[None]:
+    """Write files that only this user can read, and remove them after the block."""
+    try:
+        for path, content in files.items():
+            Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_file(Path(path), content.encode(), is_private=True)
+        yield
+    finally:
+        for path in files:
+            Path(path).unlink(missing_ok=True)
+
+
+@asynccontextmanager
+async def _open_process(
+    command: Command, base_url: str, log: Path, grace_seconds: float, mask: Callable[[str], str]
+) -> AsyncGenerator[KeptServer]:
     process = await anyio.open_process(
         guarded(command.argv, grace_seconds),
         stdin=subprocess.PIPE,

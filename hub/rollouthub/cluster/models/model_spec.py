@@ -6,12 +6,15 @@ from typing import Any
 
 from pydantic import Field
 
+from rollouthub.models.registered import Engine
 from rollouthub.values import Frozen
 
-KEY_VARIABLE = "HOSTED_VLLM_API_KEY"
-"""Variable with the API key that servers require; `hub run` reads the same variable."""
+KEY_VARIABLES: dict[Engine, str] = {"vllm": "HOSTED_VLLM_API_KEY", "sglang": "SGLANG_API_KEY"}
+"""Engine → variable with the API key that servers require; `hub run` reads the same variable."""
 SERVER_KEY_VARIABLE = "VLLM_API_KEY"
-"""Variable that gives a server its key; an argument could be read by everyone on the machine."""
+"""Name of the servers' key among secrets. vLLM takes it as a variable of this name, SGLang from a file; an argument
+could be read by everyone on the machine.
+"""
 HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 """Variables with tokens that a server may need to download a model."""
 
@@ -44,6 +47,8 @@ class ModelSpec(Frozen):
     """The name under which the model is served."""
     source: str
     """The model to load: the absolute path of a folder, or a name on the model hub."""
+    engine: Engine = "vllm"
+    """The program that serves it."""
     replicas: int = Field(default=1, ge=1)
     tensor_parallel: int = Field(default=1, ge=1)
     """Number of GPUs that each replica is spread over, all on one node."""
@@ -52,7 +57,7 @@ class ModelSpec(Frozen):
     cpus: float = Field(default=1.0, ge=0)
     """CPUs of each replica, as Ray counts them."""
     command: str | None = None
-    """The server program; None looks for `vllm` on each node."""
+    """The server program; None looks for `vllm` or `sglang` on each node."""
     arguments: tuple[str, ...] = ()
     """Further arguments of the server program."""
     variables: dict[str, str] = {}
@@ -99,8 +104,8 @@ class Secrets:
 
 
 def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
-    """The caller's variables that configure a server (vLLM, Hugging Face, PyTorch), without secrets."""
-    beginnings = ("VLLM_", "HF_", "TRANSFORMERS_", "TORCH", "NCCL_", "OMP_")
+    """The caller's variables that configure a server (vLLM, SGLang, Hugging Face, PyTorch), without secrets."""
+    beginnings = ("VLLM_", "SGLANG_", "HF_", "TRANSFORMERS_", "TORCH", "NCCL_", "OMP_")
     hidden = {SERVER_KEY_VARIABLE, *HUB_TOKENS}
     return {
         name: value

@@ -12,7 +12,7 @@ import anyio
 from rollouthub.cluster.models.kept_server import KeptServer, open_server
 from rollouthub.cluster.models.model_spec import ModelSpec, Secrets, log_path
 from rollouthub.cluster.models.server_command import build_command
-from rollouthub.cluster.models.vllm_counters import Rate, VllmCounts
+from rollouthub.cluster.models.server_counters import Rate, ServerCounts
 from rollouthub.errors import HubError, said
 from rollouthub.models.registered import ServerRow, ServerState
 
@@ -44,7 +44,7 @@ class ModelServerSupervisor:
         self._port: int | None = None
         self._restarts = self._row_restarts = 0
         self._problem: str | None = None
-        self._counts = VllmCounts()
+        self._counts = ServerCounts()
         self._rate = Rate()
         self._tokens_per_second: float | None = None
         self._server: KeptServer | None = None
@@ -147,7 +147,7 @@ class ModelServerSupervisor:
                     return was_healthy, said
             finally:
                 self._server = None
-                self._counts, self._tokens_per_second = VllmCounts(), None
+                self._counts, self._tokens_per_second = ServerCounts(), None
         return True, ""  # it was asked to end
 
     async def _until_healthy(self, server: KeptServer) -> str:

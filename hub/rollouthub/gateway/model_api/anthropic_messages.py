@@ -9,10 +9,11 @@ from rollouthub.gateway.model_api.argument_aliases import ArgumentAliases
 from rollouthub.gateway.model_api.chat_dialect import finish_reason
 from rollouthub.gateway.model_api.chat_request import ChatReader
 from rollouthub.gateway.model_api.dialect import AnswerRequest, CallProblem
-from rollouthub.gateway.model_api.messages_request import UNREADABLE, estimated_tokens, read_messages
+from rollouthub.gateway.model_api.messages_request import estimated_tokens, read_messages
 from rollouthub.gateway.model_api.sse import encode, event
 from rollouthub.generation import ModelReply
 from rollouthub.messages import Delta
+from rollouthub.models.dialects import UNREADABLE
 from rollouthub.rollout import Usage
 
 _STOPS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}

@@ -13,8 +13,6 @@ from rollouthub.gateway.model_api.json_body import decoded
 from rollouthub.gateway.model_api.litellm_translation import chat_of_messages
 from rollouthub.gateway.model_api.request_bounds import Parts, check_max_tokens, check_messages, check_tools
 
-UNREADABLE = "INVALID_JSON"
-"""The field under which arguments that are not a JSON object are passed on, because this API accepts only objects."""
 _ROLES = ("user", "assistant", "system")
 _BILLING = "x-anthropic-billing-header:"
 _PICTURE_TOKENS = 1600

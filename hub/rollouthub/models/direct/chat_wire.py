@@ -7,7 +7,7 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping, Sequence, Set
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 from mcp_types import Tool
@@ -65,7 +65,17 @@ class WireTool(Struct):
     type: str = "function"
 
 
-def to_wire(message: Message, media: Mapping[str, bytes], *, with_reasoning: bool) -> WireMessage:
+ReasoningField = Literal["reasoning", "reasoning_content"]
+"""The field of an assistant's reasoning: vLLM reads the first, SGLang 0.5.23 the second."""
+
+
+def to_wire(
+    message: Message,
+    media: Mapping[str, bytes],
+    *,
+    with_reasoning: bool,
+    reasoning_field: ReasoningField = "reasoning",
+) -> WireMessage:
     """A message in the API's format; media become data URIs.
 
     `with_reasoning` includes the assistant's reasoning, which chat templates of reasoning models need and strict
@@ -86,7 +96,7 @@ def to_wire(message: Message, media: Mapping[str, bytes], *, with_reasoning: boo
     if message.tool_call_id is not None:
         wire.tool_call_id = message.tool_call_id
     if with_reasoning and message.reasoning is not None:
-        wire.reasoning = message.reasoning
+        setattr(wire, reasoning_field, message.reasoning)
     return wire
 
 

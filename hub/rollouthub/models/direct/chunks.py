@@ -19,6 +19,7 @@ from rollouthub.models.direct.completion import (
     Function,
     Logprobs,
     Said,
+    SglangIds,
     check_calls,
     check_crowding,
     error_words,
@@ -55,6 +56,7 @@ class Chunk(Struct, gc=False):
     usage: Counted | None = None
     prompt_token_ids: list[int] | None = None
     weight_version: int | str | None = None
+    sglext: SglangIds | None = None
     id: Any = None
     error: Any = None
     object: str | None = None
@@ -129,6 +131,9 @@ class Assembly:
             self._prompt_ids = chunk.prompt_token_ids
         if chunk.weight_version is not None:
             self._weight_version = chunk.weight_version
+        if chunk.sglext is not None:
+            self._prompt_ids = chunk.sglext.input_ids or self._prompt_ids
+            self._ids = chunk.sglext.output_ids[0] if chunk.sglext.output_ids else self._ids
         for choice in chunk.choices or ():
             if choice.index == 0:
                 return self._add_choice(choice)

@@ -14,6 +14,7 @@ from rollouthub.event_loop import MOST_VALUES, has_marks, is_crowded
 from rollouthub.generation import ModelReply
 from rollouthub.messages import Message, ToolRequest
 from rollouthub.models.text_ends import text_ends
+from rollouthub.models.weight_spans import WeightSpan, span_versions, version_number
 from rollouthub.rollout import Usage
 from rollouthub.values import Float32s, Int32s
 
@@ -21,7 +22,6 @@ Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 """Token count of one call, small enough that sums over many calls fit the store's columns."""
 MOST_CALLS = 1000
 """Most tool calls in one answer."""
-_MOST_VERSIONS = 10**9
 
 
 class Function(Struct, gc=False):
@@ -67,6 +67,25 @@ class Choice(Struct, gc=False):
     finish_reason: str | None = None
     logprobs: Logprobs | None = None
     token_ids: list[int] | None = None
+    prompt_token_ids: list[int] | None = None
+    """SGLang's place for the prompt's ids, and `response_token_ids` for the answer's, with `return_token_ids`."""
+    response_token_ids: list[int] | None = None
+    matched_stop: int | str | None = None
+    """SGLang's: the token id or text that ended the answer."""
+
+
+class SglangIds(Struct, gc=False):
+    """Token ids of an answer in SGLang's own part of a body or of a stream's last chunks."""
+
+    input_ids: list[int] | None = None
+    output_ids: list[list[int]] | None = None
+
+
+class WeightMetadata(Struct, gc=False):
+    """The weight version with which SGLang finished an answer, and the spans of all versions."""
+
+    weight_version: int | str | None = None
+    weight_versions: list[WeightSpan] | None = None
 
 
 class PromptDetails(Struct, gc=False):
@@ -100,6 +119,8 @@ class Answer(Struct, gc=False):
     usage: Counted | None = None
     prompt_token_ids: list[int] | None = None
     weight_version: int | str | None = None
+    metadata: WeightMetadata | None = None
+    sglext: SglangIds | None = None
     error: Any = None
     token_bytes: list[list[int]] | None = None
     """The bytes that each output token stands for; set by `parse_answer` where they are asked for."""
@@ -157,8 +178,10 @@ class TooLong(BadAnswer):
     """An answer in which the model wrote more values than the hub reads. It is the model's fault, not the server's."""
 
 
-def parse_answer(body: bytes, *, with_bytes: bool = False) -> Answer:
+def parse_answer(body: bytes, *, with_bytes: bool = False, takes_broken: bool = False) -> Answer:
     """Decode a body; with `with_bytes`, also the bytes of its output tokens, if the server gives them for all.
+
+    `takes_broken` also takes an answer that the server broke off.
 
     Raises:
         BadAnswer: the body is not JSON, not a chat completion, or has no choice.
@@ -171,7 +194,7 @@ def parse_answer(body: bytes, *, with_bytes: bool = False) -> Answer:
     if not answer.choices:
         detail = f": {error_words(answer.error)}" if answer.error is not None else ""
         raise BadAnswer(f"the answer has no choices{detail}", answer.error)
-    if answer.choices[0].finish_reason in ("abort", "error"):
+    if answer.choices[0].finish_reason in ("abort", "error") and not takes_broken:
         raise BadAnswer("the server broke off the answer")
     answer.token_bytes = _token_bytes(body) if with_bytes else None
     return answer
@@ -228,17 +251,17 @@ def as_reply(
     if not isinstance(content, str):
         content = words_of(content) if content else (said.refusal or "")
     logprobs = choice.logprobs.content if choice.logprobs is not None else None
-    ids = choice.token_ids
+    prompt, ids = _ids(answer)
     is_dropped = logprobs is not None and ids is not None and len(logprobs) != len(ids)
     try:
-        prompt_ids = None if answer.prompt_token_ids is None else Int32s(answer.prompt_token_ids)
+        prompt_ids = None if prompt is None else Int32s(prompt)
         output_ids = None if ids is None else Int32s(ids)
         output_logprobs = None if logprobs is None or is_dropped else Float32s([entry.logprob for entry in logprobs])
     except struct.error:
         raise BadAnswer("the answer has a token id that does not fit 32 bits") from None
     except OverflowError:
         raise BadAnswer("the answer has a logprob that does not fit 32 bits") from None
-    usage = _usage(answer)
+    usage = _usage(answer, prompt, ids)
     message = Message(
         role="assistant",
         content=content,
@@ -253,17 +276,39 @@ def as_reply(
         prompt_token_ids=prompt_ids,
         output_token_ids=output_ids,
         output_logprobs=output_logprobs,
-        output_text_ends=_text_ends(answer, message),
-        policy_version=_version(version_header if version_header is not None else answer.weight_version),
+        output_text_ends=_text_ends(answer, ids, message),
+        **_versions(answer, version_header, 0 if ids is None else len(ids)),
         retries=retries,
         response_id=answer.id if isinstance(answer.id, str) else None,
     )
     return reply, is_dropped
 
 
-def _text_ends(answer: Answer, message: Message) -> Int32s | None:
+def _ids(answer: Answer) -> tuple[list[int] | None, list[int] | None]:
+    """The ids of prompt and answer, from the places of vLLM and SGLang."""
+    choice, own = answer.choices[0], answer.sglext
+    prompt = answer.prompt_token_ids if answer.prompt_token_ids is not None else choice.prompt_token_ids
+    ids = choice.token_ids if choice.token_ids is not None else choice.response_token_ids
+    if own is not None:
+        prompt = own.input_ids if prompt is None else prompt
+        ids = own.output_ids[0] if ids is None and own.output_ids else ids
+    return prompt, ids
+
+
+def _versions(answer: Answer, header: str | None, count: int) -> dict[str, Any]:
+    """The policy version at the answer's start, and those of its tokens if they differ."""
+    told = answer.metadata
+    if header is not None or told is None:
+        return {"policy_version": version_number(header if header is not None else answer.weight_version)}
+    versions = span_versions(told.weight_versions or (), count)
+    if versions is not None and versions[0] != versions[-1]:
+        return {"policy_version": versions[0], "policy_versions": Int32s(versions)}
+    return {"policy_version": version_number(told.weight_version)}
+
+
+def _text_ends(answer: Answer, ids: list[int] | None, message: Message) -> Int32s | None:
     """Where the answer's tokens end in its text, if the bytes of each token are known."""
-    pieces, ids = answer.token_bytes, answer.choices[0].token_ids
+    pieces = answer.token_bytes
     if pieces is None or ids is None or len(pieces) != len(ids):
         return None
     try:
@@ -272,12 +317,11 @@ def _text_ends(answer: Answer, message: Message) -> Int32s | None:
         return None  # the server's numbers are no bytes
 
 
-def _usage(answer: Answer) -> Usage:
+def _usage(answer: Answer, prompt_ids: list[int] | None, ids: list[int] | None) -> Usage:
     """The server's token counts; without them, the number of token ids."""
     usage = answer.usage
     if usage is None:
-        ids = answer.choices[0].token_ids
-        return Usage(prompt_tokens=len(answer.prompt_token_ids or ()), output_tokens=len(ids or ()))
+        return Usage(prompt_tokens=len(prompt_ids or ()), output_tokens=len(ids or ()))
     prompt, output = usage.prompt_tokens_details, usage.completion_tokens_details
     return Usage(
         prompt_tokens=usage.prompt_tokens or 0,
@@ -313,10 +357,3 @@ def _request(call: CalledTool, turn: int, place: int) -> ToolRequest:
 def words_of(parts: list[dict[str, Any]]) -> str:
     """The text of a content that is a list of parts."""
     return "\n".join(str(part["text"]) for part in parts if "text" in part)
-
-
-def _version(given: int | str | None) -> int | None:
-    """A policy version if it is a number; other marks (`default`, a hash) cannot be compared and give None."""
-    if isinstance(given, str):
-        given = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else None
-    return given if given is not None and 0 <= given < _MOST_VERSIONS else None

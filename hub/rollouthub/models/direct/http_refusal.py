@@ -13,6 +13,8 @@ _RETRYABLE = frozenset({408, 409, 425, 429})
 _CONTEXT = re.compile(
     r"context_length_exceeded|maximum\s+context\s+length|maximum\s+model\s+length|longer than the model's context"
     r"|exceeds? the (available |maximum |model's )*context|context (window|size) exceeded|prompt is too long"
+    # SGLang's where a prompt is longer than its cache (validate_input_length and the scheduler of 0.5.23).
+    r"|exceeds the (maximum allowed length|KV memory budget)"
     # vLLM's arithmetic where a prompt fills the context to its last token; nobody here asks for none.
     r"|max_tokens must be at least 1, got",
     re.IGNORECASE,

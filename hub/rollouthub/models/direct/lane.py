@@ -4,7 +4,7 @@ The measured hot path: two calls a rollout, thousands in flight.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -19,7 +19,8 @@ from rollouthub.http.exchange import MAX_ANSWER_BYTES, HttpPool
 from rollouthub.http.no_answer import AnswerTooSlow, NoAnswer
 from rollouthub.http.server_events import is_event_stream
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.direct.chat_wire import ToolSchemas, check_extra, to_wire, write_sampling
+from rollouthub.models.dialects import SESSION_HEADERS, adapter_fields, dialect_wire
+from rollouthub.models.direct.chat_wire import ToolSchemas, check_extra, write_sampling
 from rollouthub.models.direct.completion import Answer, BadAnswer, TooLong, as_reply, parse_answer
 from rollouthub.models.direct.http_pool import (
     MAX_REFUSAL_BYTES,
@@ -29,7 +30,7 @@ from rollouthub.models.direct.http_pool import (
 )
 from rollouthub.models.direct.http_refusal import bad_answer, refusal
 from rollouthub.models.direct.stream import ListenerFailed, read_stream
-from rollouthub.models.endpoint import Endpoint, check_endpoint
+from rollouthub.models.endpoint import Dialect, Endpoint, check_endpoint
 from rollouthub.models.prices import Price, find_price
 from rollouthub.models.quota import Quota, parse_quota
 from rollouthub.models.retry import Backoff, TryFailed, final
@@ -44,6 +45,13 @@ POLICY_VERSION_HEADER = "X-Policy-Version"
 _TIMER_SECONDS = 0.002
 """By how much a timer of the event loop may be early."""
 _VERSION_KEY = POLICY_VERSION_HEADER.lower()
+_ASKED: Mapping[Dialect, Mapping[str, Any]] = {
+    "vllm": {"logprobs": True, "return_token_ids": True},
+    # `return_token_ids` is refused with a stream; these two are taken in both (serving_chat.py of SGLang 0.5.23).
+    "sglang": {"logprobs": True, "return_input_ids_in_sglext": True, "return_output_ids_in_sglext": True},
+    "openai": {},
+}
+"""Request fields for token ids and log-probabilities."""
 _OURS = frozenset({"model", "messages", "tools", "stream", "stream_options", "n"})
 
 
@@ -68,8 +76,8 @@ class DirectModel:
         self._encode = msgspec.json.Encoder().encode
         self._max_tokens_field = "max_completion_tokens" if endpoint.is_openai else "max_tokens"
         self._base: dict[str, Any] = {"model": endpoint.served_name}
-        if endpoint.is_vllm:
-            self._base |= {"logprobs": True, "return_token_ids": True}
+        self._base |= _ASKED[endpoint.dialect]
+        self._session_header = SESSION_HEADERS[endpoint.dialect]
         check_extra(config.sampling, _OURS)
         write_sampling(self._base, config.sampling, _OURS, self._max_tokens_field)
         self._logged: set[str] = set()
@@ -91,7 +99,7 @@ class DirectModel:
             ModelError: the server failed in every try, or refused.
         """
         body = self._body(request)
-        headers = {"X-Session-ID": request.session} if request.session and self.endpoint.is_vllm else {}
+        headers = {self._session_header: request.session} if request.session and self._session_header else {}
         if (parent := TRACEPARENT.get()) is not None:
             headers[TRACE_HEADER] = parent
         left = request.timeout_seconds
@@ -119,9 +127,11 @@ class DirectModel:
 
     def _body(self, request: ModelRequest) -> bytes:
         """The request's body as JSON."""
-        with_reasoning, media = self.endpoint.is_vllm, request.media
+        endpoint, media = self.endpoint, request.media
         body = dict(self._base)
-        body["messages"] = [to_wire(message, media, with_reasoning=with_reasoning) for message in request.messages]
+        if request.adapter:
+            body |= adapter_fields(request.adapter, endpoint.dialect, self._owner)
+        body["messages"] = [dialect_wire(message, media, endpoint.dialect) for message in request.messages]
         if request.tools:
             body["tools"] = self._tools.encoded(request.tools)
         if request.stream is not None:

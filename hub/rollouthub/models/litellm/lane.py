@@ -13,7 +13,7 @@ from typing import Any, cast
 import anyio
 import msgspec
 
-from rollouthub.errors import ConfigError, OverlongAnswer
+from rollouthub.errors import ConfigError, ModelError, OverlongAnswer
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.http.dialler import CONNECT_SECONDS
 from rollouthub.messages import user
@@ -75,7 +75,7 @@ class LitellmModel:
         self._owner = f"{config.name} at {base_url}" if base_url else config.name
         self.quota: Quota | None = None
         """The provider's rate limits as reported with the last answer."""
-        self._is_vllm = endpoint is not None and endpoint.is_vllm
+        self._is_vllm = endpoint is not None and endpoint.gives_ids
         self._price = find_price(config, base_url)
         has_prices = config.price_prompt is not None or config.price_output is not None
         self._trusts_cost = not has_prices and is_own_service(identity.provider, base_url)
@@ -138,6 +138,11 @@ class LitellmModel:
     def _asked(self, request: ModelRequest) -> dict[str, Any]:
         """The arguments of one litellm call. Built anew for each try, because litellm may modify them."""
         asked = dict(self._arguments)
+        if request.adapter:
+            raise ModelError(
+                f"{self._owner}: adapters such as {request.adapter!r} are asked for by the direct and tokens lanes",
+                retryable=False,
+            )
         wire = [to_wire(message, request.media, with_reasoning=self._is_vllm) for message in request.messages]
         asked["messages"] = msgspec.to_builtins(wire)
         if request.tools:

@@ -16,10 +16,10 @@ from rollouthub.http.exchange import HttpPool, open_pool
 from rollouthub.http.no_answer import NoAnswer
 from rollouthub.messages import data_url
 from rollouthub.models.address import normal_base_url
+from rollouthub.models.dialects import SESSION_HEADERS
 from rollouthub.models.tokens.token_engine import Sampled
+from rollouthub.models.weight_spans import WeightSpan, span_versions, version_number
 
-ROUTING_HEADER = "X-SMG-Routing-Key"
-"""Request header by which SGLang's hashing router sends all calls of a session to the same server."""
 _ASK_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -69,7 +69,7 @@ class SglangEngine:
         }
         if media:
             body["image_data"] = [data_url(raw) for raw in media.values()]
-        headers = {"Content-Type": "application/json", ROUTING_HEADER: session}
+        headers = {"Content-Type": "application/json", SESSION_HEADERS["sglang"]: session}
         url = self._urls[int.from_bytes(blake2b(session.encode(), digest_size=8).digest()) % len(self._urls)]
         try:
             answer = await self._pool.exchange("POST", url, msgspec.json.encode(body), headers, seconds=None)
@@ -95,7 +95,7 @@ def params_of(sampling: Sampling) -> dict[str, Any]:
     return {**sampling.extra, **{name: value for name, value in named.items() if value is not None}}
 
 
-def sampled_of(answer: object, origin: str) -> Sampled:
+def sampled_of(answer: object, origin: str, *, prompt_ids: Sequence[int] | None = None, retries: int = 0) -> Sampled:
     """The sampled tokens and log-probabilities in an answer of `/generate`, with a version for each token where weights
     changed in mid-answer.
 
@@ -107,25 +107,18 @@ def sampled_of(answer: object, origin: str) -> Sampled:
         reason = str(meta["finish_reason"]["type"])
         given = meta.get("output_token_logprobs") if reason == "abort" else meta["output_token_logprobs"]
         pairs = [(float(pair[0]), int(pair[1])) for pair in given or ()]
-        spans = [(str(each["version"]), int(each["end"])) for each in meta.get("weight_versions") or ()]
+        spans = msgspec.convert(meta.get("weight_versions") or [], list[WeightSpan])
         version = meta.get("weight_version")
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        matched = meta["finish_reason"].get("matched")
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, msgspec.ValidationError) as error:
         raise ModelError(f"{origin} gave no tokens with log-probabilities: {error!r}", retryable=False) from error
     ids, logprobs = [token for _, token in pairs], [logprob for logprob, _ in pairs]
-    return Sampled(ids, logprobs, reason, _versions(spans, len(ids)) if len(spans) > 1 else _number(version))
-
-
-def _versions(spans: Sequence[tuple[str, int]], count: int) -> list[int] | None:
-    """A version for each token; None if one is no number, or they do not cover all tokens."""
-    found: list[int] = []
-    for version, end in spans:
-        number = _number(version)
-        if number is None or not len(found) <= end <= count:
-            return None
-        found += [number] * (end - len(found))
-    return found if len(found) == count else None
-
-
-def _number(version: object) -> int | None:
-    text = "" if version is None else str(version)
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 11 else None
+    return Sampled(
+        ids,
+        logprobs,
+        reason,
+        span_versions(spans, len(ids)) if len(spans) > 1 else version_number(version),
+        ending=int(isinstance(matched, int)),
+        retries=retries,
+        prompt_ids=prompt_ids,
+    )

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar, runtime_checkable
 
-from rollouthub.generation import Sampling
+from rollouthub.generation import ModelRequest, Sampling
+from rollouthub.messages import Message
 from rollouthub.models.tokens.placed_media import PlacedMedia
 
 _T = TypeVar("_T")
@@ -30,6 +31,10 @@ class Sampled:
     """
     retries: int = 0
     """Failed tries before this answer."""
+    message: Message | None = None
+    """The message in the token ids, where the engine parsed it itself."""
+    prompt_ids: Sequence[int] | None = None
+    """The prompt as the model saw it, if the engine put in more ids than it was sent, such as those of pictures."""
 
     @property
     def is_broken_off(self) -> bool:
@@ -37,12 +42,25 @@ class Sampled:
         return self.finish_reason in ("abort", "aborted", "error")
 
     def and_then(self, more: "Sampled") -> "Sampled":
-        """This answer continued by `more`, as one answer; without values of which a piece has not one for each id."""
+        """This answer continued by `more`, as one answer; without values of which a piece has not one for each id, and
+        without a message, as `more` has only the last piece's.
+        """
         ids = [*self.token_ids, *more.token_ids]
         logprobs = _joined(_logprobs(self), _logprobs(more))
         versions = _joined(_versions(self), _versions(more))
         retries = self.retries + more.retries + 1
-        return replace(more, token_ids=ids, logprobs=logprobs, versions=versions, retries=retries)
+        prompt = self.prompt_ids
+        if prompt is None and more.prompt_ids is not None:
+            prompt = more.prompt_ids[: len(more.prompt_ids) - len(self.token_ids)]
+        return replace(
+            more,
+            token_ids=ids,
+            logprobs=logprobs,
+            versions=versions,
+            retries=retries,
+            message=None,
+            prompt_ids=prompt,
+        )
 
 
 def _logprobs(sampled: Sampled) -> Sequence[float] | None:
@@ -87,7 +105,26 @@ class PlacingTokenEngine(TokenEngine, Protocol):
     """An engine that takes media as a `PlacingChatFormat` rendered them."""
 
     async def sample_placed(
-        self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str, placed: Sequence[PlacedMedia]
+        self,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        session: str,
+        placed: Sequence[PlacedMedia],
+        adapter: str = "",
     ) -> Sampled:
-        """Sample an answer after a prompt with media; `placed` are in the prompt's order. Otherwise as `sample`."""
+        """Sample an answer after a prompt with media; `placed` are in the prompt's order, `adapter` is the request's.
+        Otherwise as `sample`.
+        """
+        ...
+
+
+@runtime_checkable
+class AnsweringTokenEngine(TokenEngine, Protocol):
+    """An engine that parses what it samples, for which it takes the request beside the prompt."""
+
+    async def answer(
+        self, prompt_ids: Sequence[int], sampling: Sampling, request: ModelRequest, media: Mapping[str, bytes]
+    ) -> Sampled:
+        """Sample an answer to a request after its prompt; `media` as in `sample`, which this is otherwise like."""
         ...

@@ -22,7 +22,7 @@ from rollouthub.models.tokens.chat_format import (
 from rollouthub.models.tokens.engine_messages import cut, named, shown_media
 from rollouthub.models.tokens.placed_media import PlacedMedia, place_media
 from rollouthub.models.tokens.session_tokens import Sessions, TokenizedConversation
-from rollouthub.models.tokens.token_engine import PlacingTokenEngine, Sampled, TokenEngine
+from rollouthub.models.tokens.token_engine import AnsweringTokenEngine, PlacingTokenEngine, Sampled, TokenEngine
 from rollouthub.rollout import Usage
 from rollouthub.values import Float32s, Int32s
 
@@ -156,12 +156,19 @@ class TokenModel:
     async def _ask_engine(
         self, ids: Sequence[int], placed: Sequence[PlacedMedia], sampling: Sampling, request: ModelRequest
     ) -> Sampled:
-        engine, session = self._engine, request.session
-        if placed and isinstance(engine, PlacingTokenEngine):
-            return await engine.sample_placed(ids, sampling, session=session, placed=placed)
-        return await engine.sample(ids, sampling, session=session, media=shown_media(request.messages, request.media))
+        engine, session, adapter = self._engine, request.session, request.adapter
+        if isinstance(engine, PlacingTokenEngine) and (placed or adapter):
+            return await engine.sample_placed(ids, sampling, session=session, placed=placed, adapter=adapter)
+        media = shown_media(request.messages, request.media)
+        if isinstance(engine, AnsweringTokenEngine):
+            return await engine.answer(ids, sampling, request, media)
+        if adapter:
+            raise ModelError(f"{self._name}: the engine takes no adapter, such as {adapter!r}", retryable=False)
+        return await engine.sample(ids, sampling, session=session, media=media)
 
     async def _parse(self, prompt: Int32s, sampled: Sampled, tools: Sequence[Tool]) -> Message:
+        if sampled.message is not None:
+            return sampled.message
         words = sampled.token_ids[: len(sampled.token_ids) - sampled.ending]
         if not len(words):
             return Message(role="assistant")
@@ -281,6 +288,8 @@ class TokenModel:
         packed = None if logprobs is None else _packed_logprobs(logprobs)
         if logprobs is not None and packed is None:
             self._warn_once("gives logprobs that are no numbers; they are dropped")
+        if sampled.prompt_ids is not None:
+            prompt = _packed(sampled.prompt_ids)
         version, versions = self._versions(sampled)
         is_call = bool(message.tool_requests) and sampled.finish_reason == "stop"
         return ModelReply(

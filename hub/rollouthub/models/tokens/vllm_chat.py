@@ -10,8 +10,9 @@ from rollouthub.messages import Message
 from rollouthub.models.direct.chat_wire import ToolSchemas, to_wire
 from rollouthub.models.direct.completion import BadAnswer, as_reply, parse_answer
 from rollouthub.models.tokens.placed_media import PlacedMedia
+from rollouthub.models.tokens.token_server import PROBE
 from rollouthub.models.tokens.vllm_features import Rendered, placed_media
-from rollouthub.models.tokens.vllm_server import DERENDER, MOST_FEATURES_BYTES, PROBE, RENDER, VllmServer
+from rollouthub.models.tokens.vllm_server import DERENDER, MOST_FEATURES_BYTES, RENDER, VllmServer
 
 _decoder = msgspec.json.Decoder(Rendered)
 _SEED = 8

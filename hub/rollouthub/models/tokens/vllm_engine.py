@@ -8,13 +8,16 @@ from msgspec import Struct
 
 from rollouthub.errors import ModelError
 from rollouthub.generation import Sampling
+from rollouthub.models.dialects import adapter_fields
 from rollouthub.models.direct.chat_wire import write_sampling
 from rollouthub.models.tokens.placed_media import PlacedMedia
 from rollouthub.models.tokens.token_engine import Sampled
+from rollouthub.models.tokens.token_server import PROBE
 from rollouthub.models.tokens.vllm_features import written_features
-from rollouthub.models.tokens.vllm_server import GENERATE, PROBE, RENDER, VllmServer
+from rollouthub.models.tokens.vllm_server import GENERATE, RENDER, VllmServer
+from rollouthub.models.weight_spans import WeightSpan, span_versions
 
-RESERVED = frozenset(
+TAKEN = frozenset(
     {
         *("model", "messages", "tools", "stream", "stream_options", "n", "logprobs", "top_logprobs", "prompt_logprobs"),
         *("return_token_ids", "echo", "tool_choice", "add_generation_prompt", "continue_final_message"),
@@ -34,18 +37,12 @@ class _Logprobs(Struct, gc=False):
     content: list[_Logprob] | None = None
 
 
-class _Span(Struct, gc=False):
-    version: str
-    start: int
-    end: int
-
-
 class _Choice(Struct, gc=False):
     token_ids: list[int] | None = None
     finish_reason: str | None = None
     stop_reason: int | str | None = None
     logprobs: _Logprobs | None = None
-    weight_versions: list[_Span] | None = None
+    weight_versions: list[WeightSpan] | None = None
 
 
 class _Generated(Struct, gc=False):
@@ -84,7 +81,13 @@ class VllmTokenEngine:
         return await self.sample_placed(prompt_ids, sampling, session=session, placed=())
 
     async def sample_placed(
-        self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str, placed: Sequence[PlacedMedia]
+        self,
+        prompt_ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        session: str,
+        placed: Sequence[PlacedMedia],
+        adapter: str = "",
     ) -> Sampled:
         """Sample an answer after a prompt of token ids, in which media are at these places.
 
@@ -99,6 +102,8 @@ class VllmTokenEngine:
         if sampling.seed is not None:
             parameters["seed"] = sampling.seed
         body: dict[str, Any] = {"token_ids": prompt_ids, "sampling_params": parameters}
+        if adapter:
+            body |= adapter_fields(adapter, "vllm", self._server.owner)
         if placed:
             body["features"] = written_features(placed, self._server.name)
         answer, failures = await self._server.call(GENERATE, body, session=session)
@@ -112,7 +117,7 @@ class VllmTokenEngine:
             token_ids=ids,
             logprobs=None if content is None else [entry.logprob for entry in content],
             finish_reason=choice.finish_reason or "stop",
-            versions=versions_of(choice.weight_versions or (), len(ids)),
+            versions=span_versions(choice.weight_versions or (), len(ids)),
             # The chat route's words leave the token out that ended them; a string that did is cut off as text.
             ending=int(choice.finish_reason == "stop" and not isinstance(choice.stop_reason, str)),
             retries=failures,
@@ -126,7 +131,7 @@ class VllmTokenEngine:
         """
         asked = sampling.model_copy(update={"max_tokens": None, "seed": None})
         fields: dict[str, Any] = {}
-        write_sampling(fields, asked, RESERVED)
+        write_sampling(fields, asked, TAKEN)
         key = msgspec.json.encode(fields, order="deterministic")
         known = self._parameters.get(key)
         if known is None:
@@ -140,16 +145,3 @@ class VllmTokenEngine:
                 self._parameters.clear()
             self._parameters[key] = known
         return known
-
-
-def versions_of(spans: Sequence[_Span], count: int) -> list[int] | None:
-    """The policy version of each token; None if a span's version is not a number, or the spans do not cover all
-    tokens.
-    """
-    versions: list[int] = []
-    for span in spans:
-        mark = span.version
-        if not (mark.isascii() and mark.isdigit() and len(mark) < 10) or span.start != len(versions):
-            return None
-        versions += [int(mark)] * (span.end - span.start)
-    return versions if versions and len(versions) == count else None

@@ -6,6 +6,7 @@ from rollouthub.trainers.stream.blocking_stream import BlockingSupply, blocking
 from rollouthub.trainers.stream.blocking_worker import BlockingWorker, blocking_worker
 from rollouthub.trainers.stream.generation_control import Episodes, GenerationControl, InFlight
 from rollouthub.trainers.stream.group_filters import GroupFilter, RewardBand, RewardSpread
+from rollouthub.trainers.stream.lora_adapters import LoraAdapters
 from rollouthub.trainers.stream.open_stream import stream_rollouts
 from rollouthub.trainers.stream.open_worker import RolloutWorker, SampleRequest, rollout_worker
 from rollouthub.trainers.stream.rank_directory import rank_directory
@@ -27,6 +28,7 @@ __all__ = [
     "GenerationControl",
     "GroupFilter",
     "InFlight",
+    "LoraAdapters",
     "RewardBand",
     "RewardSpread",
     "RolloutGroup",

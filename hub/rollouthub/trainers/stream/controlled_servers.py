@@ -1,6 +1,7 @@
 """Calls all inference servers of one model at once: the wire of `VllmControl` and `SglangControl`."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -42,9 +43,10 @@ class ControlledServers:
         body: Mapping[str, Any] | None = None,
         verb: str = "POST",
         answers_json: bool = True,
+        missing: str | None = None,
     ) -> list[JsonValue]:
         """Call every server at once; problems are raised after all have answered. Returns each server's answer, or None
-        where it has none in JSON.
+        where it has none in JSON. `missing` says what to do where this route is missing.
 
         Raises:
             SupplyError: a server refused, or did not answer.
@@ -57,8 +59,8 @@ class ControlledServers:
             try:
                 url = URL(f"{root}/{route}").with_query(query or None)
                 answer = await pool.exchange(verb, url, sent, self._headers, seconds=self._seconds)
-                if answer.status == _NOT_FOUND:
-                    problems.append(f"{root} has no /{route}: {self._missing}")
+                if answer.status == _NOT_FOUND and _is_no_route(answer.body):
+                    problems.append(f"{root} has no /{route}: {missing or self._missing}")
                 elif answer.status >= 400:
                     problems.append(f"{root}/{route} answered {answer.words}")
                 elif answer.body and answers_json:
@@ -72,3 +74,22 @@ class ControlledServers:
         if problems:
             raise SupplyError(f"could not steer {self._system}: {'; '.join(problems)}")
         return answers
+
+    async def are_healthy(self) -> list[bool]:
+        """Whether each server answers its health check."""
+        healthy = [False] * len(self.roots)
+
+        async def look(place: int, root: str) -> None:
+            with suppress(NoAnswer):
+                answer = await pool.exchange("GET", URL(f"{root}/health"), b"", self._headers, seconds=self._seconds)
+                healthy[place] = answer.status == 200
+
+        async with open_pool() as pool, anyio.create_task_group() as calls:
+            for place, root in enumerate(self.roots):
+                calls.start_soon(look, place, root)
+        return healthy
+
+
+def _is_no_route(body: bytes) -> bool:
+    """Whether a 404 means that there is no route, as FastAPI and aiohttp say it; others say what else is not found."""
+    return not body or b'"detail":"Not Found"' in body.replace(b" :", b":").replace(b": ", b":") or body[:4] == b"404:"

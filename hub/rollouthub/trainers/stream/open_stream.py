@@ -27,6 +27,7 @@ from rollouthub.trainers.stream.given_model import with_model
 from rollouthub.trainers.stream.group_filters import GroupFilter
 from rollouthub.trainers.stream.group_tracker import GroupTracker
 from rollouthub.trainers.stream.ledger import Ledger, PassRate
+from rollouthub.trainers.stream.lora_adapters import check_adapters
 from rollouthub.trainers.stream.opponents import Opponents
 from rollouthub.trainers.stream.policy_version import PolicyVersions
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
@@ -170,6 +171,7 @@ async def _opened(
     credentials: Credentials,
 ) -> AsyncGenerator[Supply[Any]]:
     problem: Exception | None = None
+    check_adapters(control, plan.request.pool)
     async with open_session(
         plan,
         directory,

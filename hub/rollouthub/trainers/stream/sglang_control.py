@@ -63,7 +63,8 @@ class SglangControl:
         await self._servers.send("update_weight_version", body=body)
 
     async def update_weights_from_disk(self, path: str) -> None:
-        """Load a checkpoint's weights in place. Every server must be able to read `path`.
+        """Load a checkpoint's weights in place. Every server must be able to read `path`, and lists it as the model's
+        name from then on.
 
         Raises:
             SupplyError: a server refused.
@@ -113,6 +114,30 @@ class SglangControl:
             SupplyError: a server refused.
         """
         await self._servers.send("resume_memory_occupation", body={"tags": list(tags) or None})
+
+    async def load_adapter(self, name: str, path: str) -> None:
+        """Load a LoRA adapter from a folder that every server can read.
+
+        `/load_lora_adapter` of SGLang 0.5.23 (`LoadLoRAAdapterReqInput`, `sglang/srt/managers/io_struct.py`) needs
+        `--enable-lora`, or `--lora-paths` at the start, and no data parallelism in the server.
+
+        Raises:
+            SupplyError: a server refused, for example because it has an adapter of this name.
+        """
+        await self._servers.send("load_lora_adapter", body={"lora_name": name, "lora_path": path})
+
+    async def unload_adapter(self, name: str) -> None:
+        """Unload an adapter. SGLang takes no new requests for it, and waits until those in flight are answered
+        (`_unload_lora_adapter_locked`, `sglang/srt/managers/tokenizer_control_mixin.py` of 0.5.23).
+
+        Raises:
+            SupplyError: a server refused, has no adapter of this name, or was not done in time.
+        """
+        await self._servers.send("unload_lora_adapter", body={"lora_name": name})
+
+    async def are_healthy(self) -> list[bool]:
+        """Whether each server answers `/health` well, for which an idle one generates a token."""
+        return await self._servers.are_healthy()
 
     async def versions(self) -> list[str]:
         """Each server's weight version, as text; `default` if none was set.

@@ -17,6 +17,7 @@ from rollouthub.rollout import Rollout
 from rollouthub.trainers.stream.generation_control import Episodes, GenerationControl, InFlight
 from rollouthub.trainers.stream.group_tracker import GroupTracker
 from rollouthub.trainers.stream.ledger import Ledger
+from rollouthub.trainers.stream.lora_adapters import AdapterServing
 from rollouthub.trainers.stream.opponents import Opponents
 from rollouthub.trainers.stream.replay_buffer import Strategy, replayed
 from rollouthub.trainers.stream.rollout_group import RolloutGroup
@@ -55,6 +56,7 @@ class Supply(Generic[Piece]):
         self._discard, self._opponents = discard, opponents
         self._tracker, self._feeder, self._gate, self._ledger = tracker, feeder, gate, ledger
         self._control, self._trainer_log = control, trainer_log
+        self._show_adapter()
         self._exchange = anyio.Lock()
         self._is_half_done = False
         """Whether generation is paused because a weight update failed half-way."""
@@ -214,6 +216,10 @@ class Supply(Generic[Piece]):
         self._feeder.is_held = self._tracker.is_held = self._is_half_done = False
         self._tracker.change()
 
+    def _show_adapter(self) -> None:
+        if isinstance(self._control, AdapterServing):
+            self._gate.adapter = self._control.adapter
+
     @asynccontextmanager
     async def updating(
         self,
@@ -246,6 +252,7 @@ class Supply(Generic[Piece]):
             yield version
             if self._control is not None:
                 await self._control.updated(version)
+                self._show_adapter()
             self._is_half_done = False
             self._tracker.acknowledge()
             self._tracker.policy.advance(version)

@@ -15,6 +15,7 @@ from rollouthub.trainers.stream.controlled_servers import ControlledServers
 from rollouthub.trainers.stream.generation_control import InFlight
 
 _MODES: Mapping[InFlight, str] = {"finish": "wait", "abort": "abort", "keep": "keep"}
+_NO_LORA = "start vLLM with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"
 
 
 class VllmControl:
@@ -122,6 +123,36 @@ class VllmControl:
             root for root, answer in zip(self._servers.roots, answers, strict=True) if answer != {"success": True}
         ]:
             raise SupplyError(f"vLLM at {', '.join(refused)} did not forget its prefixes; pause it first")
+
+    # --- LoRA adapters ----------------------------------------------------------------------------------------------
+
+    async def load_adapter(self, name: str, path: str) -> None:
+        """Load a LoRA adapter from a folder that every server can read; it is then served as a model of this name.
+
+        `/v1/load_lora_adapter` of vLLM 0.32 (`vllm/entrypoints/serve/lora/api_router.py`) needs `--enable-lora` and
+        VLLM_ALLOW_RUNTIME_LORA_UPDATING=1.
+
+        Raises:
+            SupplyError: a server refused, for example because it has an adapter of this name.
+        """
+        body = {"lora_name": name, "lora_path": path}
+        await self._servers.send("v1/load_lora_adapter", body=body, answers_json=False, missing=_NO_LORA)
+
+    async def unload_adapter(self, name: str) -> None:
+        """Serve an adapter no longer; requests in flight end with it.
+
+        Raises:
+            SupplyError: a server refused, or has no adapter of this name.
+        """
+        await self._servers.send(
+            "v1/unload_lora_adapter", body={"lora_name": name}, answers_json=False, missing=_NO_LORA
+        )
+
+    # --- states -----------------------------------------------------------------------------------------------------
+
+    async def are_healthy(self) -> list[bool]:
+        """Whether each server answers `/health` well."""
+        return await self._servers.are_healthy()
 
     async def are_paused(self) -> list[bool]:
         """Whether each server is paused.

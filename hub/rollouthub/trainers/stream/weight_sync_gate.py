@@ -31,6 +31,8 @@ class WeightSyncGate:
 
     def __init__(self, policy: PolicyVersions) -> None:
         self.policy = policy
+        self.adapter: str | None = None
+        """The LoRA adapter that calls ask for, empty for the model itself; None where versions are no adapters."""
         self.aborted = 0
         """How many calls were cancelled, to be repeated once the gate opens."""
         self._calls: set[_GatedCall] = set()
@@ -82,11 +84,15 @@ class WeightSyncGate:
             self.aborted += 1
 
     async def _ask(self, model: Model, request: ModelRequest) -> ModelReply | None:
-        call, version = _GatedCall(request), self.policy.version
+        version, adapter = self.policy.version, self.adapter
+        call = _GatedCall(replace(request, adapter=adapter) if adapter else request)
         self._calls.add(call)
         try:
             with call.scope:
-                reply = await model.generate(request)
+                reply = await model.generate(call.request)
+                if adapter is not None and reply.model is None:
+                    # An answer ends with the adapter that it began with, whatever the server says of its own weights.
+                    return replace(reply, policy_version=version, policy_versions=None)
                 if reply.model is None and reply.policy_version is None:
                     if self.policy.version != version and request.session:
                         self._spans[request.session] = self.policy.version

@@ -1,1 +1,1 @@
-"""`hub serve model`: starts vLLM servers of a model."""
+"""`hub serve model`: starts vLLM or SGLang servers of a model."""

@@ -22,13 +22,13 @@ def serve_model(
         list[str] | None, typer.Argument(metavar="[-- ARGUMENT…]", help="Arguments for the server, after --.")
     ] = None,
 ) -> None:
-    """Start vLLM servers of a model, on this machine or a cluster.
+    """Start vLLM or SGLang servers of a model, on this machine or a cluster.
 
     The command waits until they are healthy; `hub model stop` ends them. Runs find them by the model's name: hub run
-    arithmetic -m hosted_vllm/NAME
+    arithmetic -m hosted_vllm/NAME, or sglang/NAME
 
-    Servers ask for the key in HOSTED_VLLM_API_KEY where that is set. Exit codes: 0 up, 1 a server did not come up,
-    2 usage, 130 interrupted.
+    Servers ask for the key in HOSTED_VLLM_API_KEY or SGLANG_API_KEY where that is set. Exit codes: 0 up, 1 a server did
+    not come up, 2 usage, 130 interrupted.
     """
     from rollouthub.cli.model.action import bring_up
     from rollouthub.event_loop import run_async

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from rollouthub.models.registered import Engine
 from rollouthub.settings import Option, time_option
 from rollouthub.values import Frozen
 
@@ -14,6 +15,7 @@ class ServeModelOptions(Frozen):
     name: str | None = Field(
         default=None, description="Name to serve it as; the folder's name, or MODEL itself, by default."
     )
+    engine: Engine = Field(default="vllm", description="The program that serves it: vllm or sglang.")
     replicas: int = Field(default=1, ge=1, description="Number of servers of this model.")
     tensor_parallel: int = Field(default=1, ge=1, description="Number of GPUs that each server is spread over.")
     cpus: float = Field(
@@ -25,7 +27,7 @@ class ServeModelOptions(Frozen):
         default=None, description="A Ray cluster: auto or HOST:PORT. By default a new one is started on this machine."
     )
     command: str | None = Field(
-        default=None, description="The vllm executable; beside this Python or on PATH by default."
+        default=None, description="The vllm or sglang executable; beside this Python or on PATH by default."
     )
     host: str | None = Field(
         default=None,

@@ -1,16 +1,23 @@
-"""Reads the counters of a vLLM server from its `/metrics`."""
+"""Reads the counters of a vLLM or SGLang server from its `/metrics`."""
 
 from dataclasses import dataclass
 
-_GENERATED = "vllm:generation_tokens_total"
-_RUNNING = "vllm:num_requests_running"
-_WAITING = "vllm:num_requests_waiting"
+_NAMES = {
+    "vllm:generation_tokens_total": "generated",
+    "vllm:num_requests_running": "running",
+    "vllm:num_requests_waiting": "waiting",
+    # `sglang/srt/observability/metrics_collector.py` of SGLang 0.5.23; with --enable-metrics.
+    "sglang:generation_tokens_total": "generated",
+    "sglang:num_running_reqs": "running",
+    "sglang:num_queue_reqs": "waiting",
+}
+"""Counter → field of `ServerCounts`."""
 WINDOW_SECONDS = 10.0
 """Seconds over which the token rate is measured."""
 
 
 @dataclass(frozen=True)
-class VllmCounts:
+class ServerCounts:
     """One reading of requests running and waiting and of tokens generated; None where a counter is missing."""
 
     running: int | None = None
@@ -23,24 +30,22 @@ class VllmCounts:
         return None if self.running is None else self.running + (self.waiting or 0)
 
 
-def read_counts(text: str) -> VllmCounts:
+def read_counts(text: str) -> ServerCounts:
     """Parse counters from Prometheus text; the values of several engines are added up."""
     found: dict[str, float] = {}
     for line in text.splitlines():
-        if not line.startswith("vllm:"):
-            continue
         series, _, value = line.rpartition(" ")
-        name = series.partition("{")[0]
-        if name in (_GENERATED, _RUNNING, _WAITING):
+        name = _NAMES.get(series.partition("{")[0])
+        if name is not None:
             try:
                 found[name] = found.get(name, 0.0) + float(value)
             except ValueError:
                 continue
-    running, waiting = found.get(_RUNNING), found.get(_WAITING)
-    return VllmCounts(
+    running, waiting = found.get("running"), found.get("waiting")
+    return ServerCounts(
         running=None if running is None else int(running),
         waiting=None if waiting is None else int(waiting),
-        generated=found.get(_GENERATED),
+        generated=found.get("generated"),
     )
 
 
