@@ -41,9 +41,9 @@ SUMS: dict[str, Any] = {"size": 1_500, "terms": 3, "digits": 1, "operators": "+-
 """The settings of `arithmetic`."""
 SHOWN = 700
 """Reference solutions that the warm start may see: the first of the training tasks."""
-READY = 0.2
+READY = 0.12
 """The warm start ends when an unseen reference solution is this probable."""
-KEPT_BACK, PART = 64, 128
+KEPT_BACK, PART = 64, 64
 """Reference solutions that measure the warm start, and those that it imitates between two measurements."""
 HELD_OUT = 200
 LEARNING_RATE = 2e-3
@@ -174,6 +174,7 @@ async def learn(folder: Path, *, seed: int, steps: int, variant: str) -> Mapping
             base_url=url,
             set=SUMS,
             batch=TASKS,
+            max_staleness=0,
             repeats=SAMPLES,
             drop_constant=variant == "dapo",
             sampling={"temperature": 1.0, "max_tokens": 48},
