@@ -48,7 +48,7 @@ class ModelConfig(Frozen):
     """A model by its litellm name. The key comes from `Credentials` when the model is opened."""
 
     name: str
-    """litellm's name (`hosted_vllm/NAME`, `openai/NAME`, `anthropic/NAME` …), `sglang/NAME` or `mock/KIND?key=value`."""
+    """litellm's name (`hosted_vllm/NAME`, `openai/NAME`, `anthropic/NAME` …), `sglang/NAME`, `mock/KIND?key=value`."""
     base_url: Annotated[str | None, OnResume.HARMLESS] = None
     """The server's base URL; None takes it from the provider's environment variable."""
     replicas: Annotated[tuple[str, ...], OnResume.HARMLESS] = ()

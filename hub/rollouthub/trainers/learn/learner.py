@@ -4,7 +4,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
@@ -277,7 +277,7 @@ class Learner:
             self.optimizer = optimizer
 
     @contextmanager
-    def ended(self) -> Iterator["Learner"]:
+    def ended(self) -> Generator["Learner"]:
         """Release the other ranks when the block is left."""
         try:
             yield self

@@ -72,7 +72,7 @@ def _sharded(model: Any, ranks: Ranks, kind: Any) -> Any:
     fsdp: Any = import_module("torch.distributed.fsdp")
     mesh = import_module("torch.distributed.device_mesh").init_device_mesh(ranks.device.type, (ranks.count,))
     policy = fsdp.MixedPrecisionPolicy(param_dtype=kind, reduce_dtype=torch.float32)
-    blocks = set(getattr(model, "_no_split_modules", None) or ())
+    blocks: set[str] = set(getattr(model, "_no_split_modules", None) or ())
     model.to(ranks.device)
     for module in list(model.modules()):
         if type(module).__name__ in blocks:

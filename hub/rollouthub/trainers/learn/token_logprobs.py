@@ -30,7 +30,11 @@ class TokenLogprobs:
 
     def _check(self) -> None:
         seen: list[Any] = []
-        hook = self._head.register_forward_hook(lambda layer, given, logits: seen.append(logits))
+
+        def see(layer: Any, given: Any, logits: Any) -> None:
+            seen.append(logits)
+
+        hook = self._head.register_forward_hook(see)
         try:
             with torch.no_grad():
                 ids = torch.zeros(1, 2, dtype=torch.long, device=next(self._model.parameters()).device)

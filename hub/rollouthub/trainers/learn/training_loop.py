@@ -53,8 +53,10 @@ async def train(
         return
     if learner.version:
         await way.send(learner)  # nothing generates yet
+    settings: dict[str, Any] = {"epochs": None, "max_staleness": 1, **stream}
     async with stream_rollouts(
-        **{"epochs": None, "max_staleness": 1, **stream},
+        **settings,
+        groups=True,
         directory=folder / "rollouts",
         resume=(folder / "rollouts" / "run.db").exists(),
         policy_version=learner.version,
