@@ -55,6 +55,8 @@ class ModelRequest:
     """Name of the seat that asks."""
     adapter: str = ""
     """Name of a loaded LoRA adapter to answer with; empty for the model itself."""
+    answer_schema: Mapping[str, JsonValue] | None = None
+    """JSON schema of the answer's text, for a backend that can hold the model to it; others ignore it."""
     wants_text_ends: bool = False
     """Whether the reply should have `output_text_ends`: where each token ends in the text."""
 

@@ -171,6 +171,10 @@ class ToolRequest(Frozen):
     arguments: str
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class Message(Frozen):
     """One message of a conversation."""
 
@@ -181,6 +185,10 @@ class Message(Frozen):
     tool_requests: tuple[ToolRequest, ...] = ()
     tool_call_id: str | None = None
     """On a `tool` message: the id of the request that it answers."""
+    items: str | None = Field(default=None, exclude_if=_is_none)
+    """The answer as JSON of the backend's own items, where these hold more than the other fields, such as encrypted
+    reasoning. They are sent back to the backend unchanged as long as the other fields are what the items say.
+    """
 
     @property
     def text(self) -> str:

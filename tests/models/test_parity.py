@@ -20,7 +20,7 @@ from rollouthub.models.resolve import open_lane
 from rollouthub.values import Float32s, Int32s
 from tests.models.servers import Script, ask, body, mock_server, raw_server, say, text
 
-LANES: tuple[Lane, ...] = ("direct", "litellm")
+LANES: tuple[Lane, ...] = ("direct", "litellm", "openai")
 NAMES = ("hosted_vllm/served", "openai/served")
 KEYS = Credentials({"OPENAI_API_KEY": "hush-hush-hush", "HOSTED_VLLM_API_KEY": "hush-hush-hush"})
 CALCULATE = Tool(
@@ -53,22 +53,23 @@ async def replies(serve: Serve, name: str, request: ModelRequest, **config: Any)
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_conversation_with_tools_is_the_same(name: str) -> None:
     calls = ask(user("What is 12 * (3 + 4)?"), tools=[CALCULATE])
-    first, same = await replies(mock_server, name, calls)
-    assert first == same
+    first, *others = await replies(mock_server, name, calls)
+    assert all(same == first for same in others)
     (request,) = first.message.tool_requests
     answer = Message(role="tool", content="84", tool_call_id=request.id)
-    first, same = await replies(mock_server, name, ask(*calls.messages, first.message, answer, tools=[CALCULATE]))
-    assert first == same
+    first, *others = await replies(mock_server, name, ask(*calls.messages, first.message, answer, tools=[CALCULATE]))
+    assert all(same == first for same in others)
     assert (first.message.text, first.finish_reason) == ("84", "stop")
 
 
 async def test_token_ids_and_logprobs_are_the_same() -> None:
-    direct, litellm = await replies(mock_server, "hosted_vllm/served", ask())
-    assert litellm.output_token_ids is not None
-    assert litellm.output_logprobs is not None
-    assert litellm.prompt_token_ids == direct.prompt_token_ids
-    assert (litellm.output_token_ids, litellm.output_logprobs) == (direct.output_token_ids, direct.output_logprobs)
-    assert len(litellm.output_token_ids) == len(litellm.output_logprobs) == litellm.usage.output_tokens
+    direct, *others = await replies(mock_server, "hosted_vllm/served", ask())
+    for other in others:
+        assert other.output_token_ids is not None
+        assert other.output_logprobs is not None
+        assert other.prompt_token_ids == direct.prompt_token_ids
+        assert (other.output_token_ids, other.output_logprobs) == (direct.output_token_ids, direct.output_logprobs)
+        assert len(other.output_token_ids) == len(other.output_logprobs) == other.usage.output_tokens
 
 
 def choice(**more: Any) -> dict[str, Any]:
@@ -114,20 +115,23 @@ ANSWERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=list(ANSWERS))
 async def test_answers_are_read_the_same(name: str, answer: dict[str, Any]) -> None:
-    direct, litellm = await replies(Script(body(answer)).serve, name, ask())
+    direct, litellm, openai = await replies(Script(body(answer)).serve, name, ask())
     assert litellm == direct
+    assert openai == direct
 
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_what_litellm_reads_its_own_way_stays_known(name: str) -> None:
     """The list in docs/models.md: whoever finds one of these gone may shorten it."""
     answer = {"choices": [choice(message={"role": "assistant", "content": "<think>hm</think>hi"})]}
-    direct, litellm = await replies(Script(body(answer)).serve, name, ask())
+    direct, litellm, openai = await replies(Script(body(answer)).serve, name, ask())
+    assert openai == direct
     assert (direct.message.text, direct.message.reasoning) == ("<think>hm</think>hi", None)
     assert (litellm.message.text, litellm.message.reasoning) == ("hi", "hm")
     nameless = called("{}")["choices"][0] | {"finish_reason": "stop"}
     del nameless["message"]["tool_calls"][0]["id"]
-    direct, litellm = await replies(Script(body({"choices": [nameless]})).serve, name, ask())
+    direct, litellm, openai = await replies(Script(body({"choices": [nameless]})).serve, name, ask())
+    assert openai == direct
     assert (direct.message.tool_requests[0].id, direct.finish_reason) == ("call-1-0", "stop")
     assert litellm.message.tool_requests[0].id != ""
     assert litellm.finish_reason == "tool_calls"
@@ -136,7 +140,7 @@ async def test_what_litellm_reads_its_own_way_stays_known(name: str) -> None:
 async def test_the_policy_version_of_the_header_wins() -> None:
     answer = body(ANSWERS["policy version"], headers={"X-Policy-Version": "5"})
     versions = [reply.policy_version for reply in await replies(Script(answer).serve, "hosted_vllm/served", ask())]
-    assert versions == [5, 5]
+    assert versions == [5, 5, 5]
 
 
 SAMPLINGS: dict[str, Sampling] = {
@@ -171,10 +175,11 @@ async def test_requests_are_sent_the_same(name: str, sampling: Sampling) -> None
     for asked in script.asked:
         # Absent and null are the same to a server; litellm leaves it out.
         assert asked["messages"][2].pop("content", None) is None
-    direct, litellm = script.asked
+    direct, litellm, openai = script.asked
     assert litellm == direct
+    assert openai == direct
     sessions = [CIMultiDict(headers).get("X-Session-ID") for headers in script.headers]
-    assert sessions == (["r1", "r1"] if name.startswith("hosted_vllm") else [None, None])
+    assert sessions == (["r1" if name.startswith("hosted_vllm") else None] * len(LANES))
     assert {CIMultiDict(headers)["Authorization"] for headers in script.headers} == {"Bearer hush-hush-hush"}
 
 
@@ -267,7 +272,7 @@ async def test_a_refusal_is_told_in_the_same_words(name: str) -> None:
                 with pytest.raises(ModelError) as caught:
                     await model.generate(ask())
                 told.append(str(caught.value))
-    assert told[0] == told[1]
+    assert len(set(told)) == 1
     assert "[redacted]" in told[0]
 
 

@@ -109,7 +109,7 @@ def same_words(one: Message, other: Message) -> bool:
 
 def _without_ids(message: Message) -> Message:
     requests = tuple(ToolRequest(id="", name=call.name, arguments=call.arguments) for call in message.tool_requests)
-    return message.model_copy(update={"tool_requests": requests, "tool_call_id": None})
+    return message.model_copy(update={"tool_requests": requests, "tool_call_id": None, "items": None})
 
 
 def _content(message: Message) -> str | list[dict[str, str]]:

@@ -13,7 +13,8 @@ from rollouthub.models.provider_names import WIRE, split_name
 from rollouthub.settings import OnResume
 from rollouthub.values import Frozen
 
-Lane = Literal["direct", "litellm", "tokens"]
+Lane = Literal["direct", "litellm", "openai", "tokens"]
+Api = Literal["chat", "responses"]
 
 
 def by_name(models: Any) -> Any:
@@ -55,6 +56,12 @@ class ModelConfig(Frozen):
     """Further servers of the same model, beside `base_url`."""
     lane: Annotated[Lane | None, OnResume.HARMLESS] = None
     """The client that carries the calls; None takes the direct lane where the model allows it, else litellm."""
+    api: Annotated[Api | None, OnResume.HARMLESS] = None
+    """Which API the openai lane calls; None takes Responses at OpenAI's own service, and Chat Completions elsewhere and
+    for calls with a seed or stop texts.
+    """
+    batch: Annotated[bool, OnResume.HARMLESS] = False
+    """Whether calls are collected and sent by the Batch API."""
     fallbacks: tuple["ModelConfig", ...] = ()
     """Models to try, in order, when this one fails for good."""
     sampling: Sampling = Sampling()

@@ -98,6 +98,11 @@ def split_name(name: str) -> tuple[str, str]:
     return (provider, rest) if slash else ("", name)
 
 
+def speaks_responses_alone(served_name: str) -> bool:
+    """Whether litellm's list says that a model of OpenAI's has the Responses API and no Chat Completions."""
+    return price_map(find_litellm()).get(served_name, {}).get("mode") == "responses"
+
+
 async def identify(name: str, credentials: Credentials, base_url: str | None = None) -> ProviderModel:
     """Ask litellm which provider serves a model, and which credentials a call needs.
 

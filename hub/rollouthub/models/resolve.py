@@ -10,7 +10,14 @@ from rollouthub.models.config import Lane, ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.endpoint import Dialect, Endpoint
 from rollouthub.models.mock.mock_model import MockModel
-from rollouthub.models.provider_names import OPENAI_BASE_URL, WIRE, ProviderModel, identify, split_name
+from rollouthub.models.provider_names import (
+    OPENAI_BASE_URL,
+    WIRE,
+    ProviderModel,
+    identify,
+    speaks_responses_alone,
+    split_name,
+)
 from rollouthub.models.registered import at_registered, find_registered
 
 _DIALECTS: dict[str, Dialect] = {"hosted_vllm": "vllm", "sglang": "sglang"}
@@ -93,11 +100,22 @@ async def open_lane(config: ModelConfig, base_url: str | None, credentials: Cred
         async with open_direct(config, endpoint, redact=credentials.redact) as model:
             yield model
         return
+    identity: ProviderModel | None = None
     if endpoint is None:
         choose_lane(config, None)
         identity = await identify(config.name, credentials, config.base_url)
         endpoint = _bare_endpoint(config, identity, credentials)
-    else:
+    if endpoint is not None and choose_lane(config, endpoint) == "openai":
+        from rollouthub.models.openai.package import load_openai
+
+        await load_openai(f"model {config.name!r}, on the openai lane,")
+        from rollouthub.models.openai.lane import open_openai
+
+        async with open_openai(config, endpoint, redact=credentials.redact) as model:
+            yield model
+        return
+    if identity is None:
+        assert endpoint is not None, "who has no endpoint is asked for above"
         provider = split_name(config.name)[0]
         known = "openai" if provider == "policy" else provider  # as litellm knows it
         identity = ProviderModel(known, endpoint.served_name, key_name=endpoint.key_name)
@@ -124,15 +142,23 @@ def choose_lane(config: ModelConfig, endpoint: Endpoint | None) -> Lane:
             f"the litellm lane cannot carry {config.name!r}: litellm knows no SGLang; leave the lane out, or name the "
             "model hosted_vllm/NAME, whose fields for token ids SGLang does not know"
         )
+    if config.api is not None and config.lane not in (None, "openai"):
+        raise ConfigError(
+            f"api = {config.api!r} is the openai lane's to choose, and {config.name!r} is called on the {config.lane} "
+            "lane; leave one of them out"
+        )
     if endpoint is None:
-        if config.lane == "direct":
+        if config.lane in ("direct", "openai"):
+            where = " with a base URL" if config.lane == "direct" else ""
             raise ConfigError(
-                f"the direct lane cannot carry {config.name!r}: it speaks to hosted_vllm/NAME, sglang/NAME, and "
-                "openai/NAME with a base URL, alone; leave the lane out, or take --lane litellm"
+                f"the {config.lane} lane cannot carry {config.name!r}: it speaks to hosted_vllm/NAME, sglang/NAME, and "
+                f"openai/NAME{where}, alone; leave the lane out, or take --lane litellm"
             )
         return "litellm"
     if config.lane is not None:
         return config.lane
+    if config.api is not None or (endpoint.is_openai and speaks_responses_alone(endpoint.served_name)):
+        return "openai"
     # OpenAI's own service has quirks by model, which litellm knows.
     return "litellm" if endpoint.is_openai else "direct"
 
@@ -145,6 +171,8 @@ def find_endpoint(config: ModelConfig, credentials: Credentials) -> Endpoint | N
         CredentialError: the key is missing.
     """
     provider, served_name = split_name(config.name)
+    if not provider and config.lane == "openai":
+        provider = "openai"
     wire = WIRE.get(provider)
     if wire is None:
         return None

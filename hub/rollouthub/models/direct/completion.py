@@ -5,6 +5,7 @@ Structs rather than pydantic models: this is the measured hot path.
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -13,6 +14,7 @@ from msgspec import Meta, Raw, Struct
 from rollouthub.event_loop import MOST_VALUES, has_marks, is_crowded
 from rollouthub.generation import ModelReply
 from rollouthub.messages import Message, ToolRequest
+from rollouthub.models.prices import Price
 from rollouthub.models.text_ends import text_ends
 from rollouthub.models.weight_spans import WeightSpan, span_versions, version_number
 from rollouthub.rollout import Usage
@@ -334,6 +336,18 @@ def _usage(answer: Answer, prompt_ids: list[int] | None, ids: list[int] | None) 
 def _cost(answer: Answer, priced: float | None) -> float | None:
     """The cost at the caller's prices; without them, the cost that the server reports."""
     return priced if priced is not None or answer.usage is None else answer.usage.cost
+
+
+def pricing(price: Price | None, answer: Answer) -> Callable[[int, int], float | None]:
+    """A function from prompt and output tokens of the answer to US dollars."""
+    if price is None:
+        return _unknown_cost
+    details = answer.usage.prompt_tokens_details if answer.usage is not None else None
+    return partial(price.cost, cached_tokens=(details.cached_tokens or 0) if details is not None else 0)
+
+
+def _unknown_cost(prompt_tokens: int, output_tokens: int) -> float | None:
+    return None
 
 
 def error_words(error: object) -> str:

@@ -6,7 +6,6 @@ The measured hot path: two calls a rollout, thousands in flight.
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import anyio
@@ -21,7 +20,7 @@ from rollouthub.http.server_events import is_event_stream
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.dialects import SESSION_HEADERS, adapter_fields, dialect_wire
 from rollouthub.models.direct.chat_wire import ToolSchemas, check_extra, write_sampling
-from rollouthub.models.direct.completion import Answer, BadAnswer, TooLong, as_reply, parse_answer
+from rollouthub.models.direct.completion import Answer, BadAnswer, TooLong, as_reply, parse_answer, pricing
 from rollouthub.models.direct.http_pool import (
     MAX_REFUSAL_BYTES,
     failed_try,
@@ -31,7 +30,7 @@ from rollouthub.models.direct.http_pool import (
 from rollouthub.models.direct.http_refusal import bad_answer, refusal
 from rollouthub.models.direct.stream import ListenerFailed, read_stream
 from rollouthub.models.endpoint import Dialect, Endpoint, check_endpoint
-from rollouthub.models.prices import Price, find_price
+from rollouthub.models.prices import find_price
 from rollouthub.models.quota import Quota, parse_quota
 from rollouthub.models.retry import Backoff, TryFailed, final
 from rollouthub.tracing import HEADER as TRACE_HEADER
@@ -45,7 +44,7 @@ POLICY_VERSION_HEADER = "X-Policy-Version"
 _TIMER_SECONDS = 0.002
 """By how much a timer of the event loop may be early."""
 _VERSION_KEY = POLICY_VERSION_HEADER.lower()
-_ASKED: Mapping[Dialect, Mapping[str, Any]] = {
+ASKED: Mapping[Dialect, Mapping[str, Any]] = {
     "vllm": {"logprobs": True, "return_token_ids": True},
     # `return_token_ids` is refused with a stream; these two are taken in both (serving_chat.py of SGLang 0.5.23).
     "sglang": {"logprobs": True, "return_input_ids_in_sglext": True, "return_output_ids_in_sglext": True},
@@ -76,7 +75,7 @@ class DirectModel:
         self._encode = msgspec.json.Encoder().encode
         self._max_tokens_field = "max_completion_tokens" if endpoint.is_openai else "max_tokens"
         self._base: dict[str, Any] = {"model": endpoint.served_name}
-        self._base |= _ASKED[endpoint.dialect]
+        self._base |= ASKED[endpoint.dialect]
         self._session_header = SESSION_HEADERS[endpoint.dialect]
         check_extra(config.sampling, _OURS)
         write_sampling(self._base, config.sampling, _OURS, self._max_tokens_field)
@@ -181,7 +180,7 @@ class DirectModel:
     def _reply(self, answer: Answer, version: str | None, turn: int, failures: int) -> ModelReply:
         try:
             reply, is_dropped = as_reply(
-                answer, turn=turn, version_header=version, price=_pricing(self._price, answer), retries=failures
+                answer, turn=turn, version_header=version, price=pricing(self._price, answer), retries=failures
             )
         except TooLong as error:
             raise OverlongAnswer(str(error)) from None
@@ -221,18 +220,6 @@ class DirectModel:
             TryFailed: there was no answer.
         """
         return await list_models(self._pool, self.endpoint.base_url, timeout_seconds, self._redact)
-
-
-def _pricing(price: Price | None, answer: Answer) -> Callable[[int, int], float | None]:
-    """A function from prompt and output tokens of the answer to US dollars."""
-    if price is None:
-        return _unknown_cost
-    details = answer.usage.prompt_tokens_details if answer.usage is not None else None
-    return partial(price.cost, cached_tokens=(details.cached_tokens or 0) if details is not None else 0)
-
-
-def _unknown_cost(prompt_tokens: int, output_tokens: int) -> float | None:
-    return None
 
 
 @asynccontextmanager
