@@ -5,7 +5,15 @@ from typing import Any, cast
 
 from pydantic import Field, JsonValue
 
-from rollouthub.authoring.rewards.judge_verdict import REASONING, JudgedObject, read_object, shown_value, storable
+from rollouthub.authoring.rewards.judge_verdict import (
+    REASONING,
+    JudgedObject,
+    object_schema,
+    read_object,
+    shown_value,
+    storable,
+    verdict_schema,
+)
 from rollouthub.authoring.rewards.pairwise_judge import filled
 from rollouthub.authoring.rewards.reward_function import finite
 from rollouthub.authoring.rewards.shown_parts import (
@@ -121,7 +129,9 @@ class CreditJudge:
         marked = Material.of(pieces, _TEMPLATE, 2 * self._most)
         form = self._form(turns)
         messages = marked.asked(_DUTY, filled(_TEMPLATE, {**marked.blocks, "criterion": self._criterion}), form)
-        verdict = await self._question.ask(messages, lambda text: self._read(text, turns), form, self._sampling)
+        verdict = await self._question.ask(
+            messages, lambda text: self._read(text, turns), form, self._sampling, self._schema(turns)
+        )
         return _scored(verdict)
 
     def _shown(self, turns: Sequence[SubmittedTurn]) -> Parts:
@@ -139,6 +149,21 @@ class CreditJudge:
         by_turn = f'a list of {{"turn": its number, {credit}}} for each of the {len(turns)} turns'
         by_seat = f'a list of {{"seat": its name, {credit}}} for each of {seats}'
         return f'{{"{REASONING}": a few sentences, "team": {{{credit}}}, "turns": {by_turn}, "seats": {by_seat}}}'
+
+    def _schema(self, turns: Sequence[SubmittedTurn]) -> dict[str, JsonValue]:
+        number: JsonValue = {"type": "number", "minimum": self._lowest, "maximum": self._highest}
+        credit: dict[str, JsonValue] = {"credit": number, "words": {"type": "string"}}
+        indices: list[JsonValue] = [turn.index for turn in turns]
+        seats: list[JsonValue] = [*_seats(turns)]
+        by_turn = object_schema({"turn": {"type": "integer", "enum": indices}, **credit})
+        by_seat = object_schema({"seat": {"type": "string", "enum": seats}, **credit})
+        return verdict_schema(
+            {
+                "team": object_schema(credit),
+                "turns": {"type": "array", "items": by_turn},
+                "seats": {"type": "array", "items": by_seat},
+            }
+        )
 
     def _read(self, text: str, turns: Sequence[SubmittedTurn]) -> CreditVerdict:
         values = read_object(text, ["team", "turns", "seats"])

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
 import anyio
 
 from rollouthub.authoring.rewards.composite import composite
-from rollouthub.authoring.rewards.judge_verdict import Criterion, JudgeVerdict, form_of, read_verdict
+from rollouthub.authoring.rewards.judge_verdict import Criterion, JudgeVerdict, form_of, read_verdict, verdict_schema
 from rollouthub.authoring.rewards.reward_function import finite
 from rollouthub.authoring.rewards.shown_parts import Shown, answer_of, question_of, reference_of
 from rollouthub.authoring.rewards.verdict_question import Material, VerdictQuestion
@@ -141,7 +142,9 @@ class Judge:
         """
         sampling = self._sampling.model_copy(update={"seed": place}) if self._has_own_seeds else self._sampling
         form = form_of(self._criteria)
-        return await self._question.ask(messages, lambda text: read_verdict(text, self._criteria), form, sampling)
+        schema = verdict_schema({each.name: each.grade_schema for each in self._criteria})
+        read = partial(read_verdict, criteria=self._criteria)
+        return await self._question.ask(messages, read, form, sampling, schema)
 
     def _score(self, verdicts: Sequence[JudgeVerdict]) -> Score:
         grades = {each.name: float(median(v.grades[each.name] for v in verdicts)) for each in self._criteria}

@@ -2,10 +2,10 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from pydantic import Field, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from rollouthub.score import FiniteFloat
 from rollouthub.values import Frozen
@@ -55,6 +55,13 @@ class Criterion(Frozen):
             return "true or false"
         return f"a {'whole ' if self.is_whole else ''}number from {self.lowest:g} to {self.highest:g}"
 
+    @property
+    def grade_schema(self) -> dict[str, JsonValue]:
+        """The form of the verdict as a JSON schema."""
+        if self.highest is None:
+            return {"type": "boolean"}
+        return {"type": "integer" if self.is_whole else "number", "minimum": self.lowest, "maximum": self.highest}
+
     def grade(self, value: object) -> float:
         """A verdict as a share of the scale: 0 to 1.
 
@@ -83,6 +90,21 @@ def form_of(criteria: Sequence[Criterion]) -> str:
     """The JSON object that the judge is to answer with, described for the judge."""
     keys = [f'"{REASONING}": a few sentences', *(f'"{each.name}": {each.form}' for each in criteria)]
     return "{" + ", ".join(keys) + "}"
+
+
+def object_schema(properties: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The JSON schema of an object with exactly these keys, in the form that strict structured outputs need."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def verdict_schema(properties: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The JSON schema of a judge's answer: its explanation, and then these keys."""
+    return object_schema({REASONING: {"type": "string"}, **properties})
 
 
 def read_verdict(text: str, criteria: Sequence[Criterion]) -> JudgeVerdict:

@@ -5,7 +5,7 @@ from typing import Literal
 
 import anyio
 
-from rollouthub.authoring.rewards.judge_verdict import REASONING, read_object, shown_value
+from rollouthub.authoring.rewards.judge_verdict import REASONING, read_object, shown_value, verdict_schema
 from rollouthub.authoring.rewards.shown_parts import Shown, parts_of
 from rollouthub.authoring.rewards.verdict_question import Material, VerdictQuestion
 from rollouthub.errors import VerifierError
@@ -17,6 +17,7 @@ _DUTY = """\
 You are an impartial judge. You are shown a task and what two candidates, A and B, handed in, and say which of them is \
 better by the criterion you are given, and by nothing else. Which of them is shown first says nothing about them."""
 _FORM = f'{{"{REASONING}": a few sentences, "winner": "A", "B" or "tie"}}'
+_SCHEMA = verdict_schema({"winner": {"type": "string", "enum": ["A", "B", "tie"]}})
 _TEMPLATE = """\
 The task that was given:
 {question}
@@ -104,7 +105,7 @@ class PairwiseJudge:
         pieces: dict[str, Shown | None] = {"question": question, "reference": reference, "A": one, "B": other}
         marked = Material.of({key: each for key, each in pieces.items() if each is not None}, _TEMPLATE, self._most)
         body = filled(_TEMPLATE, {**marked.blocks, "criterion": self._criterion})
-        return await self._question.ask(marked.asked(_DUTY, body, _FORM), _read, _FORM, self._sampling)
+        return await self._question.ask(marked.asked(_DUTY, body, _FORM), _read, _FORM, self._sampling, _SCHEMA)
 
 
 def filled(template: str, blocks: dict[str, str]) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from pydantic import JsonValue
+
 from rollouthub.authoring.rewards.judge_verdict import storable
 from rollouthub.authoring.rewards.shown_parts import Shown, shortened
 from rollouthub.errors import ModelError, VerifierError
@@ -94,9 +96,16 @@ class VerdictQuestion:
             raise ValueError(f"retries={self.retries}: 0 asks once")
 
     async def ask(
-        self, messages: Sequence[Message], read: Callable[[str], Verdict], form: str, sampling: Sampling
+        self,
+        messages: Sequence[Message],
+        read: Callable[[str], Verdict],
+        form: str,
+        sampling: Sampling,
+        schema: Mapping[str, JsonValue] | None = None,
     ) -> Verdict:
         """Ask until `read` accepts the answer; the message of its `ValueError` is sent back to the judge.
+
+        `schema` is the answer's form as a JSON schema, for backends that hold the model to it.
 
         Raises:
             VerifierError: the model failed, or gave no valid answer.
@@ -106,7 +115,12 @@ class VerdictQuestion:
         for _ in range(1 + self.retries):
             try:
                 reply = await self.model.generate(
-                    ModelRequest(conversation, sampling=sampling, timeout_seconds=self.timeout_seconds)
+                    ModelRequest(
+                        conversation,
+                        sampling=sampling,
+                        timeout_seconds=self.timeout_seconds,
+                        answer_schema=schema,
+                    )
                 )
             except ModelError as error:
                 raise VerifierError(

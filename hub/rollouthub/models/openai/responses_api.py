@@ -41,6 +41,9 @@ _NEW_THOUGHTS = ("response.reasoning_summary_part.added", "response.reasoning_pa
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 
+_NOTHING = Raw(b"null")
+
+
 class _InputDetails(Struct, gc=False):
     cached_tokens: Count | None = None
 
@@ -64,9 +67,9 @@ class _Incomplete(Struct, gc=False):
 class _Response(Struct, gc=False):
     id: Any = None
     status: str | None = None
-    output: Raw | None = None
+    output: Raw = _NOTHING
     usage: _Usage | None = None
-    error: Raw | None = None
+    error: Raw = _NOTHING
     incomplete_details: _Incomplete | None = None
 
 
@@ -80,8 +83,8 @@ class _Event(Struct, gc=False):
     type: str = ""
     delta: str | None = None
     output_index: int | None = None
-    item: Raw | None = None
-    response: Raw | None = None
+    item: Raw = _NOTHING
+    response: Raw = _NOTHING
     code: Any = None
     message: Any = None
 
@@ -156,8 +159,8 @@ class ResponsesAssembly:
             if kind == "error":
                 raise _broken({"code": event.code, "message": event.message})
             if kind in _ENDS:
-                self._whole = bytes(event.response or b"{}")
-            elif kind == "response.output_item.added" and event.item is not None:
+                self._whole = bytes(event.response)
+            elif kind == "response.output_item.added" and bytes(event.item) != b"null":
                 item = _new_item(event.item)
                 if item.type == "function_call":
                     check_calls(len(self._calls) + 1)
@@ -190,9 +193,9 @@ class ResponsesAssembly:
 def _reply(body: bytes, turn: int, price: Price | None, version_header: str | None, retries: int) -> ModelReply:
     try:
         response = _response(body)
-        if response.error is not None and bytes(response.error) != b"null":
-            raise _broken(None if is_crowded(bytes(response.error)) else msgspec.json.decode(response.error))
-        if response.output is None or response.status in ("failed", "cancelled", "queued", "in_progress"):
+        if (error := bytes(response.error)) != b"null":
+            raise _broken("too much to read" if is_crowded(error) else msgspec.json.decode(error))
+        if bytes(response.output) == b"null" or response.status in ("failed", "cancelled", "queued", "in_progress"):
             raise BadAnswer(f"the answer is no response that is over (status {str(response.status)[:40]!r})")
         if is_crowded(bytes(response.output)):
             raise TooLong(f"the answer holds more than {MOST_VALUES:,} values")
