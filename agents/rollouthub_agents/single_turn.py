@@ -11,6 +11,7 @@ class SingleTurn:
     name = "single_turn"
     version = "1"
     needs_model = True
+    asks_once = True
     config: dict[str, JsonValue] = {}
 
     async def play(self, seat: Seat) -> Stop:

@@ -96,6 +96,14 @@ class Agent(Protocol):
 
 
 @runtime_checkable
+class OneAnswerAgent(Protocol):
+    """An agent that declares whether it asks the model once and stops, so that its calls can wait for a batch."""
+
+    @property
+    def asks_once(self) -> bool: ...
+
+
+@runtime_checkable
 class ModelAgent(Protocol):
     """An agent that declares whether it needs a model. Other agents play with or without one."""
 

@@ -21,6 +21,7 @@ from rollouthub.errors import (
     VerifierError,
 )
 from rollouthub.limits import Limits, charged
+from rollouthub.models.batch_run import CALLER, Caller
 from rollouthub.protocols import Episode
 from rollouthub.rollout import (
     UNKEPT,
@@ -165,6 +166,7 @@ class Attempt:
         sample = self.sample
         context = sample.context
         self._on_state("setup")
+        CALLER.set(Caller(sample.rollout_id, self.number, is_episode=True))
         if self._trace is not None:
             TRACEPARENT.set(self._trace.parent)
         clock = _Clock(self._stages)

@@ -23,6 +23,7 @@ from rollouthub.engine.session import Session
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import EpisodeError, StoreError, VerifierError
 from rollouthub.hosting.local.submitted_contents import contents_in, judged_media, submissions_of
+from rollouthub.models.batch_run import CALLER, Caller
 from rollouthub.rollout import Outcome, Rollout
 from rollouthub.score import LostMember, ModelCall, SampleGroup, Score
 from rollouthub.store import RunWriter, open_run
@@ -143,6 +144,7 @@ class GroupScoring:
         sample, tries = group.sample, 0
         host, deadlines = sample.context.host, sample.context.deadlines
         while True:
+            CALLER.set(Caller(sample.group_id, tries))
             try:
                 return await group_verdict(
                     host, sample.task, group.members, asked, seed=sample.seed, deadlines=deadlines

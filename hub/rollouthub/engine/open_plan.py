@@ -22,6 +22,7 @@ from rollouthub.engine.setting_files import setting_files
 from rollouthub.engine.task_selection import chosen_tasks
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.generation import Model, Sampling
+from rollouthub.models.batch_run import BatchRun
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.key_protection import erase_shown_secrets
@@ -296,10 +297,12 @@ class OpenPlan:
 
 
 @asynccontextmanager
-async def open_plan(plan: Plan, credentials: Credentials, model: Model | None = None) -> AsyncGenerator[OpenPlan]:
+async def open_plan(
+    plan: Plan, credentials: Credentials, model: Model | None = None, batches: BatchRun | None = None
+) -> AsyncGenerator[OpenPlan]:
     """Open a plan's models, which are checked, and its environments; all are closed at the end of the context.
 
-    `model` is the model object that the plan was made with, if any.
+    `model` is the model object that the plan was made with, if any; `batches` keeps what batched models ask.
 
     Raises:
         UsageError: a model cannot be reached, an environment cannot be hosted, or a split or limit is not valid.
@@ -312,11 +315,11 @@ async def open_plan(plan: Plan, credentials: Credentials, model: Model | None = 
         check_run_cost(plan, credentials)
         is_given = model is not None
         if plan.model is not None:
-            model = await stack.enter_async_context(open_model(plan.model, credentials))
+            model = await stack.enter_async_context(open_model(plan.model, credentials, batches))
             await preflight(model, sampling=_asked_for(plan.request))
         roles: dict[str, Model] = {}
         for role, config in plan.request.roles.items():
-            roles[role] = await stack.enter_async_context(open_model(config, credentials))
+            roles[role] = await stack.enter_async_context(open_model(config, credentials, batches))
             await preflight(roles[role], sampling=Sampling())
         environments = [
             await stack.enter_async_context(hosted(planned, plan, roles, credentials)) for planned in plan.environments

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from rollouthub.engine.agent_kind import is_loop, needs_model
+from rollouthub.engine.batch_rules import check_batches, with_batched_roles
 from rollouthub.engine.lock_check import check_installed, held_lock, locked_target
 from rollouthub.engine.mixture import check_weights
 from rollouthub.engine.planned_seat import PlannedSeat, check_seats, planned_seat, with_earlier_players
@@ -121,6 +122,7 @@ def make_plan(request: RunRequest, model: Model | None = None, *, external_agent
     environments = _planned_environments(request, lock)
     check_weights(request.weights, [planned.name for planned in environments])
     request = _checked_request(request, environments, model, external_agents=external_agents)
+    request = with_batched_roles(request)
     has_model = request.model is not None or model is not None
     default = _default_agent(environments)
     seats = {seat: planned_seat(seat, config, request, default, has_model) for seat, config in request.seats.items()}
@@ -128,6 +130,10 @@ def make_plan(request: RunRequest, model: Model | None = None, *, external_agent
     for attended in (agent, *(seat.agent for seat in seats.values())):
         if request.pool == "ray" and isinstance(attended, AttendedAgent):
             raise ConfigError(f"agent {attended.name!r} plays at this terminal, not on a cluster; leave --pool ray out")
+    hosts = {each.name: each.local for each in environments if not each.is_served}
+    found = [each.name for each in environments if hosts.get(each.name) is None]
+    most_seats = max((len(host[0].environment.seats) for host in hosts.values() if host is not None), default=1)
+    check_batches(request, found, most_seats, agent)
     asks_for_agent = request.agent is None and has_model and any(planned.local is None for planned in environments)
     policy = policy_model(request)
     return Plan(

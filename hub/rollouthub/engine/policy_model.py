@@ -9,6 +9,7 @@ from rollouthub.models.provider_names import POLICY_NAME
 _OF_THE_MODEL = (
     "base_url",
     "lane",
+    "api",
     "fallbacks",
     "requests_per_minute",
     "tokens_per_minute",
@@ -27,6 +28,8 @@ def policy_model(request: RunRequest) -> ModelConfig | None:
         base_url=next(iter(request.base_url), None),
         replicas=request.base_url[1:],
         lane=request.lane,
+        api=request.api,
+        batch=request.batch,
         fallbacks=request.fallbacks,
         requests_per_minute=request.requests_per_minute,
         tokens_per_minute=request.tokens_per_minute,

@@ -44,7 +44,7 @@ class Sink(Protocol):
         ...
 
     def forget(self, attempt: InFlight) -> None:
-        """Remove an attempt that was handed to a player and never started."""
+        """Remove an attempt that leaves no record: it was never started, or is put off."""
         ...
 
     def settled(self, sample: Sample) -> None:
@@ -71,6 +71,11 @@ class Pool(Protocol):
 
     def hold(self, is_held: bool) -> None:
         """Pause or resume: start no attempt from now on, or start them again; attempts in flight go on."""
+        ...
+
+    @property
+    def in_flight(self) -> int:
+        """Number of attempts in flight."""
         ...
 
     @property
@@ -114,6 +119,11 @@ class QueuedPool:
     def is_held(self) -> bool:
         """Whether the pool is paused: no attempt is started."""
         return self._is_held
+
+    @property
+    def in_flight(self) -> int:
+        """Number of attempts in flight."""
+        return 0 if self._queue is None else self._queue.schedule.in_flight
 
     def hold(self, is_held: bool) -> None:
         """Pause or resume: start no attempt from now on, or start them again; attempts in flight go on."""
@@ -200,6 +210,9 @@ class LocalPool(QueuedPool):
             rollout = await attempt.play()
             await sink.add(rollout, attempt.media)
         except anyio.get_cancelled_exc_class():
+            if self._stop.is_put_off and rollout is None:
+                sink.forget(attempt)
+                raise
             # Also what was finished and waited for a slow disk is kept.
             with (
                 anyio.CancelScope(shield=True, deadline=anyio.current_time() + LAST_RECORD_SECONDS),

@@ -1,6 +1,8 @@
 """One run, from plan to committed rollouts: the core of `hub run`."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import logging
+import shlex
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Protocol
@@ -19,9 +21,12 @@ from rollouthub.engine.run_limits import RunBounds
 from rollouthub.engine.sample import Sample
 from rollouthub.engine.session import open_session
 from rollouthub.engine.stop_signal import StopSignal
+from rollouthub.models.batch_run import BATCHES, BatchRun
 from rollouthub.models.credentials import Credentials
 from rollouthub.rollout import Rollout
 from rollouthub.store import RunWriter, open_run
+
+logger = logging.getLogger(__name__)
 
 
 class Observer(Protocol):
@@ -97,15 +102,17 @@ async def play_run(
     observer: Observer,
     stop: StopSignal,
     live: LiveRun | None = None,
+    note: Callable[[str], None] = logger.info,
 ) -> None:
     """Play what is planned and not yet done; each finished rollout is committed, even if the run fails later.
 
-    Through `live` other code can watch and control the attempts in flight.
+    Through `live` other code can watch and control the attempts in flight. `note` shows how batches are.
 
     Raises:
         UsageError: a bad row, an unreachable model, a run directory that cannot be used.
         StoreError: the store failed during the run; what it had committed stays.
     """
+    batches = _batches(plan, directory, stop, note)
     async with open_session(
         plan,
         directory,
@@ -116,6 +123,7 @@ async def play_run(
         stop=stop,
         tasks="planned",
         scores_groups=True,
+        batches=batches,
     ) as session:
         writer, planned = session.writer, session.planned or 0
         session.on_commit.append(observer.committed)
@@ -124,13 +132,23 @@ async def play_run(
         # Members that wait for their group's verdict are done when they have it.
         done = writer.done_count - len(writer.waiting_members)
         observer.started(writer.run_id, planned, done, session.bad_rows)
+        batches.in_flight = lambda: pool.in_flight
         async with session.bounded(), anyio.create_task_group() as verdicts:
+            stop.on_put_off(verdicts.cancel_scope.cancel)
             groups = group_scoring(session, verdicts)
             sink = RunSink(writer, session.live, session.bounds, Refusals(stop), groups)
             async with aclosing(_remaining(session.opened, writer, directory, groups)) as items:
                 await pool.play(items, sink)
         await _say_how_it_ended(directory, writer, stop, planned, observer)
         session.ending = "interrupted" if stop.is_set else "finished"
+
+
+def _batches(plan: Plan, directory: Path, stop: StopSignal, note: Callable[[str], None]) -> BatchRun:
+    """What the run's batched models share; after the stop signal nothing but what is in flight is waited for."""
+    resume = f"hub run --resume -o {shlex.quote(str(directory))}"
+    batches = BatchRun(directory / BATCHES, note, stop.put_off, resume, plan.request.wait)
+    stop.on_set(batches.stop_waiting)
+    return batches
 
 
 async def _say_how_it_ended(

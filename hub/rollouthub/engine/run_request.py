@@ -16,7 +16,7 @@ from rollouthub.engine.task_names import read_names
 from rollouthub.errors import ConfigError
 from rollouthub.generation import Sampling
 from rollouthub.limits import Deadlines, Limits
-from rollouthub.models.config import Lane, ModelConfig, by_name, roles_of
+from rollouthub.models.config import Api, Lane, ModelConfig, by_name, roles_of
 from rollouthub.settings import FILE_ONLY, OnResume, Option, check_settings
 from rollouthub.values import Frozen
 
@@ -123,6 +123,18 @@ class RunRequest(Frozen):
     )
     lane: Annotated[Lane | None, Option(panel=MODELS), OnResume.HARMLESS] = Field(
         default=None, description="The client that makes model calls; chosen by the model's name by default."
+    )
+    api: Annotated[Api | None, Option(panel=MODELS), OnResume.HARMLESS] = Field(
+        default=None,
+        description="The openai lane's API; by default Responses at OpenAI's own service, but for calls with a seed.",
+    )
+    batch: Annotated[bool, Option(panel=MODELS), OnResume.HARMLESS] = Field(
+        default=False,
+        description="Ask OpenAI's models by the Batch API: at half the price, with answers within 24 hours.",
+    )
+    wait: Annotated[bool, Option("--wait/--no-wait", panel=MODELS), OnResume.HARMLESS] = Field(
+        default=True,
+        description="Wait for batches; else the command ends when they are sent, and --resume collects them.",
     )
     fallbacks: Annotated[tuple[ModelConfig, ...], Option("--fallback", metavar="MODEL", panel=MODELS)] = Field(
         default=(), description="A model to call when the first fails for good; several are tried in order."

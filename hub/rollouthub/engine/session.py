@@ -19,6 +19,7 @@ from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ConfigError, raise_first_error
 from rollouthub.generation import Model
+from rollouthub.models.batch_run import BatchRun
 from rollouthub.models.credentials import Credentials
 from rollouthub.plugins.components import component
 from rollouthub.plugins.lock import FILE_NAME as LOCK
@@ -110,6 +111,7 @@ async def open_session(
     model: Model | None = None,
     tasks: TaskCount = "unread",
     scores_groups: bool = False,
+    batches: BatchRun | None = None,
 ) -> AsyncGenerator[Session]:
     """Open a run: its environments and models, then its store; a resumed run must match its stored settings.
 
@@ -119,6 +121,7 @@ async def open_session(
         tasks: Whether every task is read first.
         scores_groups: Whether the caller scores groups (`group_scoring`); if not, environments that score groups are
             refused.
+        batches: Keeps what batched models ask; without it they are refused.
 
     Raises:
         UsageError: a bad row, an unreachable model, a run directory that cannot be used.
@@ -130,7 +133,7 @@ async def open_session(
     stop = stop or StopSignal()
     live = live or LiveRun(stop)
     async with raise_first_error():
-        async with open_plan(plan, credentials, model) as opened:
+        async with open_plan(plan, credentials, model, batches) as opened:
             if not scores_groups:
                 _refuse_groups(opened)
             counted, bad_rows = (0, 0) if tasks == "unread" else await opened.count()

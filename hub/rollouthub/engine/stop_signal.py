@@ -12,8 +12,11 @@ class StopSignal:
         self.is_set = False
         self.reason: str | None = None
         """Why the run stops, if the run itself decided to; else None."""
+        self.is_put_off = False
+        """Whether what is in flight is cut off without a record, because it is taken up again where it was."""
         self._event: anyio.Event | None = None
         self._callbacks: list[Callable[[], None]] = []
+        self._cut_off: list[Callable[[], None]] = []
 
     def set(self, reason: str | None = None) -> None:
         """Set the signal; the first call's reason stays."""
@@ -24,6 +27,17 @@ class StopSignal:
             self._event.set()
         for callback in self._callbacks:
             callback()
+
+    def put_off(self) -> None:
+        """Set the signal, and cut off what is in flight: it is taken up again when the run is resumed."""
+        self.set()
+        self.is_put_off = True
+        for callback in self._cut_off:
+            callback()
+
+    def on_put_off(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the run is put off."""
+        self._cut_off.append(callback)
 
     def on_set(self, callback: Callable[[], None]) -> None:
         """Call `told` when the signal is set."""

@@ -38,6 +38,13 @@ class Price:
     tiers: tuple[tuple[int, "Price"], ...] = field(default=())
     """(tokens, price) pairs: the price of calls with more prompt tokens than that, highest first."""
 
+    @property
+    def halved(self) -> "Price":
+        """Half of it: the price of batched calls."""
+        cached = None if self.cached is None else self.cached / 2
+        tiers = tuple((above, price.halved) for above, price in self.tiers)
+        return Price(self.prompt / 2, self.output / 2, cached, tiers)
+
     def cost(self, prompt_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
         """Cost of a call in US dollars; `prompt_tokens` includes `cached_tokens`."""
         for above, price in self.tiers:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from rollouthub.errors import ConfigError, CredentialError
 from rollouthub.generation import Model
 from rollouthub.models.address import is_loopback, normal_base_url
+from rollouthub.models.batch_run import BatchRun, check_batched
 from rollouthub.models.config import Lane, ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.endpoint import Dialect, Endpoint
@@ -24,13 +25,31 @@ _DIALECTS: dict[str, Dialect] = {"hosted_vllm": "vllm", "sglang": "sglang"}
 
 
 @asynccontextmanager
-async def open_model(config: ModelConfig, credentials: Credentials) -> AsyncGenerator[Model]:
+async def open_model(
+    config: ModelConfig, credentials: Credentials, batches: BatchRun | None = None
+) -> AsyncGenerator[Model]:
     """Open a configured model with its replicas, limits and fallbacks; closed with the context.
+
+    `batches` keeps the batches of a batched model.
 
     Raises:
         ConfigError: no provider serves the model, its server is unknown, or the chosen lane does not support it.
         CredentialError: its credentials are missing.
     """
+    if config.batch:
+        config = addressed(config, credentials)
+        endpoint = find_endpoint(config.model_copy(update={"lane": config.lane or "openai"}), credentials)
+        check_batched(config, endpoint, batches)
+        assert endpoint is not None, "a model without one is refused"
+        assert batches is not None, "as above"
+        from rollouthub.models.openai.package import load_openai
+
+        await load_openai(f"model {config.name!r}, in batches,")
+        from rollouthub.models.openai.batch_model import open_batched
+
+        async with open_batched(config, endpoint, batches, redact=credentials.redact) as model:
+            yield model
+        return
     if not needs_router(config):
         async with open_lane(config, None, credentials) as model:
             yield model

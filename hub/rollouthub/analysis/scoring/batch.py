@@ -16,6 +16,7 @@ from rollouthub.engine.attribution import OUTCOMES, fault_of
 from rollouthub.engine.episode_seed import episode_seed
 from rollouthub.errors import DataError, EpisodeError, UnknownNameError
 from rollouthub.limits import Deadlines
+from rollouthub.models.batch_run import CALLER, Caller
 from rollouthub.protocols import EnvironmentHost, TaskCard
 from rollouthub.rollout import Outcome
 from rollouthub.score import Score
@@ -75,6 +76,8 @@ class BatchScorer:
         self._waiting_bytes = 0
         self._moved = anyio.Event()
         self._failure: DataError | None = None
+        self.in_flight = 0
+        """Number of lines that are being scored."""
 
     async def score(self, writer: LineWriter) -> None:
         """Score every remaining line of the source, and write each with its score.
@@ -154,13 +157,18 @@ class BatchScorer:
                 card = await index.find(entry.task_id)
             except UnknownNameError as error:
                 return self._bad(entry, str(error))
-        return await self._judged(entry, card, split)
+        self.in_flight += 1
+        try:
+            return await self._judged(entry, card, split)
+        finally:
+            self.in_flight -= 1
 
     async def _judged(self, entry: CompletionLine, card: TaskCard, split: str) -> _Ready:
         seed = entry.seed
         if seed is None:
             seed = episode_seed(self._settings.seed, self._host.info.name, split, entry.task_id)
         for left in reversed(range(_TRIES)):
+            CALLER.set(Caller(f"line-{entry.number}", _TRIES - 1 - left, is_episode=True))
             try:
                 score = await self._host.score(card, entry.submission, seed=seed, deadlines=self._settings.deadlines)
             except EpisodeError as error:

@@ -19,6 +19,7 @@ from rollouthub.engine.open_environment import OpenEnvironment
 from rollouthub.errors import AgentError, EpisodeError, RunDirectoryError, UnknownNameError, VerifierError
 from rollouthub.hosting.local.submitted_contents import judged_media, with_contents
 from rollouthub.messages import media_of
+from rollouthub.models.batch_run import CALLER, Caller
 from rollouthub.protocols import EnvironmentHost, TaskCard
 from rollouthub.rollout import UNKEPT, Outcome, Rollout, submission_of
 from rollouthub.score import STATE, Score
@@ -54,6 +55,8 @@ class Rescorer:
         self._is_stopped = False
         self.changed_tasks = 0
         """Number of rollouts whose tasks have changed since they were played."""
+        self.in_flight = 0
+        """Number of rollouts and groups that are being scored."""
 
     def stop(self) -> None:
         """Start no more scoring; rollouts in progress are finished and stored."""
@@ -123,13 +126,23 @@ class Rescorer:
 
     async def _work(self, units: Iterator[Sequence[Rollout]], writer: RunWriter) -> None:
         for unit in units:
-            if self._environments[unit[0].environment.name].host.info.scores_groups:
-                await self._rescore_group(unit, writer)
-            else:
-                for rollout in unit:
-                    scored = await self._rescored(rollout) if rollout.outcome in _RESCORED else rollout
-                    await self._add(scored, rollout, writer)
+            self.in_flight += 1
+            try:
+                await self._rescore_unit(unit, writer)
+            finally:
+                self.in_flight -= 1
             await checkpoint()
+
+    async def _rescore_unit(self, unit: Sequence[Rollout], writer: RunWriter) -> None:
+        if self._environments[unit[0].environment.name].host.info.scores_groups:
+            CALLER.set(Caller(unit[0].group_id, is_episode=True))
+            await self._rescore_group(unit, writer)
+            return
+        for rollout in unit:
+            attempt = writer.attempts(rollout.rollout_id)
+            CALLER.set(Caller(rollout.rollout_id, attempt, is_episode=True))
+            scored = await self._rescored(rollout) if rollout.outcome in _RESCORED else rollout
+            await self._add(scored.model_copy(update={"attempt": max(rollout.attempt, attempt)}), rollout, writer)
 
     async def _add(self, scored: Rollout, rollout: Rollout, writer: RunWriter) -> None:
         media = self._media(rollout) | judged_media([scored.score] if scored.score is not None else [])
@@ -260,6 +273,8 @@ def _is_open(unit: Sequence[Rollout], writer: RunWriter) -> bool:
     ids = [rollout.rollout_id for rollout in unit]
     if writer.is_judged(unit[0].group_id):
         return False
+    if len(unit) == 1 and unit[0].outcome in _RESCORED and not unit[0].awaits_group:
+        return not writer.is_done(ids[0])  # a verifier that failed is asked again
     return not all(map(writer.is_kept, ids)) or any(each in writer.waiting_members for each in ids)
 
 

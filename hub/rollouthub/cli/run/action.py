@@ -31,7 +31,9 @@ from rollouthub.event_loop import run_async
 from rollouthub.hosting.launch import is_address
 from rollouthub.live.control.live_server import open_live_server
 from rollouthub.live.control.observers import observed
+from rollouthub.models.batch_run import BATCHES
 from rollouthub.models.credentials import Credentials, load_credentials
+from rollouthub.models.openai.batch_journal import batch_facts
 from rollouthub.models.registered import found_servers
 from rollouthub.protocols import AttendedAgent
 from rollouthub.store import open_run
@@ -79,7 +81,7 @@ def run_command(
             cpu_seconds=cpu_seconds() - cpu,
             is_interrupted=run.is_interrupted,
         )
-    _show(summary, as_json, quiet, failure)
+    _show(summary, as_json, quiet, failure, batch_facts(directory / BATCHES))
     if request.model is None and request.agent is None and summary.scored and not quiet:
         (remarks() if as_json else results()).print(NO_MODEL)
     code = _exit_code(summary, failure, run.is_interrupted)
@@ -144,6 +146,7 @@ class TerminalRun:
                         observer=observer,
                         stop=self._stop,
                         live=live,
+                        note=self._view.note,
                     )
                 watchers.cancel_scope.cancel()
             if self._patience is not None:
@@ -239,9 +242,9 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _show(summary: RunSummary, as_json: bool, quiet: bool, failure: StoreError | None) -> None:
+def _show(summary: RunSummary, as_json: bool, quiet: bool, failure: StoreError | None, batches: dict[str, Any]) -> None:
     if as_json:
-        sys.stdout.write(json.dumps(summary.as_json()) + os.linesep)
+        sys.stdout.write(json.dumps({**summary.as_json(), **batches}) + os.linesep)
     elif quiet:
         warn_of_unscored(summary)
     else:

@@ -5,11 +5,13 @@ import os
 import stat
 import sys
 import time
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
 import anyio.to_thread
 from rich.text import Text
 
@@ -27,9 +29,12 @@ from rollouthub.cli.signals import INTERRUPTED, Interruptible
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import build_request
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ConfigError, DataError, HubError
 from rollouthub.event_loop import run_async, watched_loop
+from rollouthub.models.batch_run import BATCH_CONCURRENCY, BATCHES, BatchRun
 from rollouthub.models.credentials import load_credentials
+from rollouthub.models.openai.batch_journal import batch_facts
 from rollouthub.protocols import IDLE_AGENT, EnvironmentHost
 from rollouthub.telemetry.cpu import cpu_seconds
 
@@ -48,6 +53,21 @@ class ScoreOrder:
         """The settings of the environment that scores."""
         return self.given.get("set", {})
 
+    @property
+    def concurrency(self) -> int:
+        """How much is scored at once: unless a number is given, what waits for batches shares them."""
+        is_free = self.given.get("batch") and "concurrency" not in self.options.model_fields_set
+        return BATCH_CONCURRENCY if is_free else self.options.concurrency
+
+    def batches(self, directory: Path, note: Callable[[str], None], stop: StopSignal) -> BatchRun:
+        """What its batched judges share, kept in a folder; after the stop signal only what is in flight is waited
+        for.
+        """
+        resume = f"hub score {self.source} … --batch --resume"
+        batches = BatchRun(directory, note, stop.put_off, resume, self.given.get("wait", True))
+        stop.on_set(batches.stop_waiting)
+        return batches
+
 
 def score_file(order: ScoreOrder) -> int:
     """Score the lines of a file; returns the exit code."""
@@ -60,11 +80,32 @@ def score_file(order: ScoreOrder) -> int:
         raise ConfigError("--resume reads input and output again, which stdin and stdout do not allow; name files")
     if order.options.as_json and output == STDIO:
         raise ConfigError("--json prints its figures on stdout, where the scored lines go; name a file with -o")
+    if order.given.get("batch"):
+        _check_batches(order, output)
     if output != STDIO and Path(output).exists() and order.source != STDIO and Path(output).samefile(order.source):
         raise ConfigError(f"{output} is the input itself; name another file with -o")
     check_output_file(output, resume=order.options.resume)
     batch = _Batch(order, output)
     return batch.run()
+
+
+def batches_of(output: str) -> Path:
+    """The folder that keeps the batches of an output file."""
+    return Path(f"{output}.{BATCHES}")
+
+
+def _check_batches(order: ScoreOrder, output: str) -> None:
+    """Refuse batches that could not be found again, or are left of another command.
+
+    Raises:
+        ConfigError: says why, and what to do.
+    """
+    if STDIO in (output, order.source):
+        raise ConfigError("--batch keeps its batches beside the output, to collect them later; name files")
+    if batches_of(output).exists() and not order.options.resume:
+        raise ConfigError(
+            f"{batches_of(output)} holds batches that were sent before; add --resume to collect them, or remove it"
+        )
 
 
 def default_output(source: str) -> str:
@@ -84,10 +125,12 @@ class _Batch:
         self._tally = BatchTally(order.options.environment or "")
         self._view = ScoreView(remarks(), order.source, self._tally.means, is_quiet=order.options.quiet)
         self._sources: list[LineSource] = []
+        self._halt = StopSignal()
         self._interruptible = Interruptible(self._stop, self._view.note)
         self._seconds = self._cpu = 0.0
 
     def _stop(self) -> None:
+        self._halt.set()
         for source in self._sources:
             source.stop()
 
@@ -111,20 +154,21 @@ class _Batch:
             if STDIO not in (self._output, self._order.source):
                 remarks().print(Text(f"Go on with: hub score {self._order.source} … --resume", style="yellow"))
             return INTERRUPTED
-        return 0 if self._tally.is_complete else 1
+        return 0 if self._tally.is_complete and not self._halt.is_put_off else 1
 
     async def _score(self) -> None:
         order = self._order
         reader = EntryReader(order.options.answer_field)
         total = await anyio.to_thread.run_sync(self._survey, reader)
-        async with open_scorer(order, (str(order.options.environment),)) as opened:
+        batches = order.batches(batches_of(self._output), self._view.note, self._halt)
+        async with open_scorer(order, (str(order.options.environment),), batches) as opened:
             host, split = opened.environments[0].host, opened.environments[0].split
             require_transcripts(host)
             self._tally.environment = host.info.name
             settings = BatchSettings(
                 split=split,
                 seed=order.options.seed or 0,
-                concurrency=order.options.concurrency,
+                concurrency=order.concurrency,
                 skip_bad=order.options.skip_bad,
                 answer_field=order.options.answer_field,
                 deadlines=opened.environments[0].deadlines,
@@ -138,8 +182,11 @@ class _Batch:
                 self._view.begin(total, done)
                 started, writer = time.perf_counter(), LineWriter(file, self._output)
                 try:
-                    with watched_loop(self._view.note):
-                        await BatchScorer(host, settings, source, order.source, self._tally).score(writer)
+                    scorer = BatchScorer(host, settings, source, order.source, self._tally)
+                    batches.in_flight = lambda: scorer.in_flight
+                    with watched_loop(self._view.note), anyio.CancelScope() as scoring:
+                        self._halt.on_put_off(scoring.cancel)
+                        await scorer.score(writer)
                 finally:
                     self._seconds = time.perf_counter() - started
                     writer.sync()
@@ -159,6 +206,7 @@ class _Batch:
                 **self._tally.as_json(),
                 "seconds": round(self._seconds, 4),
                 "cpu_seconds": round(self._cpu, 4),
+                **batch_facts(batches_of(self._output)),
             }
             sys.stdout.write(json.dumps(facts) + os.linesep)
         elif self._order.options.quiet:
@@ -188,7 +236,9 @@ def require_transcripts(host: EnvironmentHost) -> None:
         )
 
 
-def open_scorer(order: ScoreOrder, environments: tuple[str, ...], **more: Any) -> AbstractAsyncContextManager[OpenPlan]:
+def open_scorer(
+    order: ScoreOrder, environments: tuple[str, ...], batches: BatchRun, **more: Any
+) -> AbstractAsyncContextManager[OpenPlan]:
     """Open the environments that score, hosted as in `hub run`; no agent plays in them."""
     asked: dict[str, Any] = {
         **order.given,
@@ -198,5 +248,6 @@ def open_scorer(order: ScoreOrder, environments: tuple[str, ...], **more: Any) -
         "agent": IDLE_AGENT,  # nothing is played, so that no reference is needed
         **more,
     }
-    request = build_request({key: value for key, value in asked.items() if value}, "command line")
-    return open_plan(make_plan(request), load_credentials(os.environ, Path.cwd()))
+    given = {key: value for key, value in asked.items() if value or key == "wait"}
+    request = build_request(given, "command line")
+    return open_plan(make_plan(request), load_credentials(os.environ, Path.cwd()), batches=batches)

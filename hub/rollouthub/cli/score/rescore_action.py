@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import anyio
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -21,8 +22,11 @@ from rollouthub.cli.score.score_view import ScoreView
 from rollouthub.cli.signals import INTERRUPTED, Interruptible
 from rollouthub.engine.foreign_run import refuse_named_code, refuse_named_servers
 from rollouthub.engine.run_request import build_request
+from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ConfigError
 from rollouthub.event_loop import run_async
+from rollouthub.models.batch_run import BATCHES, BatchRun
+from rollouthub.models.openai.batch_journal import batch_facts
 from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
 from rollouthub.plugins.environments import find_environment
 from rollouthub.plugins.installed import find_installation
@@ -60,6 +64,7 @@ def rescore_run(order: ScoreOrder) -> int:
     seconds = time.perf_counter() - started
     if order.options.as_json:
         facts = {"run": str(directory), **comparison.as_json(), "changed_tasks": rescoring.changed_tasks}
+        facts |= batch_facts(directory / BATCHES)
         sys.stdout.write(json.dumps({**facts, "seconds": round(seconds, 4)}) + os.linesep)
     elif not order.options.quiet:
         _print(results(), comparison, rescoring, directory, seconds)
@@ -67,7 +72,7 @@ def rescore_run(order: ScoreOrder) -> int:
         warn(f"{unscored:,} of {comparison.after.finished:,} rollouts have no score; hub show {directory}")
     if rescoring.is_interrupted:
         return INTERRUPTED
-    return 0 if comparison.after.scored == comparison.after.finished else 1
+    return 0 if comparison.after.scored == comparison.after.finished and not rescoring.is_put_off else 1
 
 
 class _Rescoring:
@@ -79,13 +84,18 @@ class _Rescoring:
         self._view = ScoreView(remarks(), order.source, self._means, is_quiet=order.options.quiet)
         self._interruptible = Interruptible(self._stop, self._view.note)
         self._rescorer: Rescorer | None = None
-        self._is_stopped = False
+        self._halt = StopSignal()
         self.is_same_verifier = False
 
     @property
     def is_interrupted(self) -> bool:
         """Whether rescoring was interrupted."""
         return self._interruptible.is_interrupted
+
+    @property
+    def is_put_off(self) -> bool:
+        """Whether rollouts are left that wait for batches."""
+        return self._halt.is_put_off
 
     @property
     def changed_tasks(self) -> int:
@@ -98,7 +108,7 @@ class _Rescoring:
             run_async(self._interruptible.run, self._rescore, self._view.refresh)
 
     def _stop(self) -> None:
-        self._is_stopped = True
+        self._halt.set()
         if self._rescorer is not None:
             self._rescorer.stop()
 
@@ -120,25 +130,37 @@ class _Rescoring:
         given = order.given.get("roles", {})
         kept = [model for role, model in named.items() if role not in given]
         refuse_named_servers(kept, self._reader.directory, "name the model yourself with --role ROLE=MODEL")
-        roles: dict[str, Any] = {**named, **given}
+        # Whether a model's calls wait for a batch is this command's to say.
+        roles: dict[str, Any] = {
+            **{role: model.model_copy(update={"batch": False}) for role, model in named.items()},
+            **given,
+        }
         seed = order.options.seed if order.options.seed is not None else int(request.get("seed") or 0)
         more = {"set": {**stored, **order.settings}, "roles": roles, "seed": seed}
-        async with open_scorer(order, targets, **more) as opened:
+        batches = order.batches(self._directory / BATCHES, self._view.note, self._halt)
+        async with open_scorer(order, targets, batches, **more) as opened:
             hosts = [environment.host for environment in opened.environments]
             for host in hosts:
                 _require_again(self._reader, host)
-            settings = RescoreSettings(seed, order.options.concurrency, order.options.skip_bad)
+            settings = RescoreSettings(seed, order.concurrency, order.options.skip_bad)
             by_name = dict(zip(played, opened.environments, strict=True))
             self.is_same_verifier = _versions(resolved) == {
                 name: environment.host.info.digest for name, environment in by_name.items()
             }
-            self._rescorer = Rescorer(self._reader, by_name, settings, self._origin(hosts))
-            if self._is_stopped:
-                self._rescorer.stop()
-            await self._rescorer.run(
-                self._directory, resume=order.options.resume, begin=self._view.begin, on_commit=self._committed
-            )
+            await self._run(Rescorer(self._reader, by_name, settings, self._origin(hosts)), batches)
             write_lock(opened.lock, self._directory / LOCK, 0o600)
+
+    async def _run(self, rescorer: Rescorer, batches: BatchRun) -> None:
+        """Rescore until done, or until nothing is left but what waits for batches that are not waited for."""
+        self._rescorer = rescorer
+        batches.in_flight = lambda: rescorer.in_flight
+        if self._halt.is_set:
+            rescorer.stop()
+        with anyio.CancelScope() as scoring:
+            self._halt.on_put_off(scoring.cancel)
+            await rescorer.run(
+                self._directory, resume=self._order.options.resume, begin=self._view.begin, on_commit=self._committed
+            )
 
     def _origin(self, hosts: Sequence[EnvironmentHost]) -> dict[str, Any]:
         """What the new run records of its origin: the old run, and the environments that scored."""

@@ -32,7 +32,7 @@ from rollouthub.tracing import TRACEPARENT
 logger = logging.getLogger(__name__)
 
 _VERSION_KEY = POLICY_VERSION_HEADER.lower()
-_LEFT_OUT: dict[OptionalField, str] = {
+LEFT_OUT: dict[OptionalField, str] = {
     "answer_schema": "takes no JSON schema for its answers; it is asked in words alone",
     "encrypted_reasoning": "gives no encrypted reasoning; what it thought is not sent back in later turns",
 }
@@ -105,7 +105,7 @@ class OpenAIModel:
         if option is None:
             return False
         if option not in self._without:
-            logger.warning("%s %s (%s)", self.name, _LEFT_OUT[option], self._redact(str(failed))[:200])
+            logger.warning("%s %s (%s)", self.name, LEFT_OUT[option], self._redact(str(failed))[:200])
             self._without = self._without.union((option,))
         return True
 

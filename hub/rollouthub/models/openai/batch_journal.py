@@ -1,0 +1,188 @@
+"""The batches of a run on disk: what was asked, under which id, and who got which answer. It survives a kill."""
+
+import json
+import logging
+import os
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from rollouthub.errors import StoreError
+
+logger = logging.getLogger(__name__)
+
+FILE_NAME = "journal.jsonl"
+Status = Literal["new", "sent", "over", "void"]
+"""`void`: the server took none of its requests, so they are asked anew."""
+
+
+@dataclass(eq=False)
+class StoredBatch:
+    """One batch."""
+
+    mark: str
+    """Its mark in the batch's metadata, by which it is found where its id was not stored."""
+    path: str
+    """The API's path, which all its requests have."""
+    custom_ids: Sequence[str]
+    created: float
+    """Seconds since the epoch."""
+    input_file: str | None = None
+    id: str | None = None
+    status: Status = "new"
+    ended_as: str | None = None
+    """The server's word for its end."""
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    """Requests in all (`total`), `completed` and `failed`, as the server counted them last."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Its facts for `--json`."""
+        return {
+            "id": self.id,
+            "status": self.ended_as or self.status,
+            "total": len(self.custom_ids),
+            "completed": self.counts.get("completed", 0),
+            "failed": self.counts.get("failed", 0),
+            "age_seconds": round(max(0.0, time.time() - self.created), 1),
+        }
+
+
+class BatchJournal:
+    """Appends what happens to batches, and reads it again. Blocking; called in threads."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.batches: dict[str, StoredBatch] = {}
+        self.used: dict[str, int] = {}
+        """Custom id → attempt that got its answer."""
+        self._file: int | None = None
+
+    def open(self) -> None:
+        """Read what is there.
+
+        Raises:
+            StoreError: the folder cannot be read or written.
+        """
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self.read()
+            self._file = os.open(self.directory / FILE_NAME, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            size = os.fstat(self._file).st_size
+            if size and os.pread(self._file, 1, size - 1) != b"\n":
+                os.write(self._file, b"\n")  # a kill tore the last line, which is no event
+        except OSError as error:
+            raise StoreError(f"the batches in {self.directory} cannot be opened: {error}") from error
+
+    def read(self) -> None:
+        """Read what happened so far."""
+        for event in _events(self.directory / FILE_NAME):
+            self._take(event)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def begin(self, path: str, lines: Mapping[str, bytes]) -> StoredBatch:
+        """Store a batch that is about to be sent, with its requests by custom id."""
+        batch = StoredBatch(secrets.token_hex(8), path, tuple(lines), time.time())
+        with self.requests(batch).open("xb") as file:
+            for line in lines.values():
+                file.write(line + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self._write({"batch": batch.mark, "path": path, "created": batch.created, "custom_ids": list(batch.custom_ids)})
+        self.batches[batch.mark] = batch
+        return batch
+
+    def uploaded(self, batch: StoredBatch, file_id: str) -> None:
+        """Store the id of a batch's input file."""
+        self._note(batch, input_file=file_id)
+
+    def sent(self, batch: StoredBatch, batch_id: str) -> None:
+        """Store a batch's id."""
+        self._note(batch, id=batch_id, status="sent")
+
+    def ended(self, batch: StoredBatch, ended_as: str, *, is_void: bool = False) -> None:
+        """Store a batch's end; its requests are not needed any more."""
+        status = "void" if is_void else "over"
+        self._note(batch, status=status, ended_as=ended_as, counts=batch.counts)
+        self.requests(batch).unlink(missing_ok=True)
+
+    def use(self, custom_id: str, attempt: int) -> None:
+        """Store that an attempt got an answer; no other attempt gets it."""
+        self.used[custom_id] = attempt
+        self._write({"used": custom_id, "attempt": attempt}, is_durable=False)
+
+    def requests(self, batch: StoredBatch) -> Path:
+        """The file of a batch's requests."""
+        return self.directory / f"{batch.mark}-requests.jsonl"
+
+    def lines(self, batch: StoredBatch) -> dict[str, bytes]:
+        """A batch's requests by custom id."""
+        lines = self.requests(batch).read_bytes().splitlines()
+        return dict(zip(batch.custom_ids, lines, strict=True))
+
+    def answers(self, batch: StoredBatch) -> tuple[Path, Path]:
+        """The files of a batch's answers and of its errors."""
+        return self.directory / f"{batch.mark}-output.jsonl", self.directory / f"{batch.mark}-errors.jsonl"
+
+    def _note(self, batch: StoredBatch, **facts: Any) -> None:
+        self._write({"batch": batch.mark, **facts})
+        for name, value in facts.items():
+            setattr(batch, name, value)
+
+    def _write(self, event: Mapping[str, Any], *, is_durable: bool = True) -> None:
+        assert self._file is not None, "an open journal is written"
+        try:
+            os.write(self._file, json.dumps(event).encode() + b"\n")
+            if is_durable:
+                os.fsync(self._file)
+        except OSError as error:
+            raise StoreError(f"the batches in {self.directory} cannot be written: {error}") from error
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if "used" in event:
+            self.used[str(event["used"])] = int(event["attempt"])
+        elif (batch := self.batches.get(event["batch"])) is not None:
+            for name in ("input_file", "id", "status", "ended_as", "counts"):
+                if name in event:
+                    setattr(batch, name, event[name])
+        else:
+            self.batches[event["batch"]] = StoredBatch(
+                event["batch"], event["path"], tuple(event["custom_ids"]), event["created"]
+            )
+
+
+def read_batches(directory: Path) -> list[StoredBatch]:
+    """The batches below a run's folder of batches, oldest first."""
+    found: list[StoredBatch] = []
+    for file in directory.glob(f"*/{FILE_NAME}"):
+        journal = BatchJournal(file.parent)
+        journal.read()
+        found += journal.batches.values()
+    return sorted(found, key=lambda batch: batch.created)
+
+
+def batch_facts(directory: Path) -> dict[str, Any]:
+    """The field of `--json` that lists a run's batches; none if it has none."""
+    found = read_batches(directory)
+    return {"batches": [batch.as_json() for batch in found]} if found else {}
+
+
+def _events(file: Path) -> Iterator[dict[str, Any]]:
+    if not file.exists():
+        return
+    with file.open("rb") as lines:
+        for line in lines:
+            try:
+                event: Any = json.loads(line)
+            except ValueError:
+                logger.debug("%s: a line was torn by a kill", file)
+                continue
+            if isinstance(event, dict):
+                yield cast(dict[str, Any], event)
