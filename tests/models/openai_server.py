@@ -162,6 +162,8 @@ class OpenAIServer:
         """Status and error of a batched request that fails."""
         self.loses_creation = False
         """Whether the connection breaks in place of the answer to the next creation of a batch."""
+        self.is_down = False
+        """Whether everything is answered with HTTP 503."""
         self.drops: set[str] = set()
         """Custom ids that a batch leaves without an answer."""
 
@@ -183,6 +185,8 @@ class OpenAIServer:
     @web.middleware
     async def _note(self, request: web.Request, handler: Any) -> web.StreamResponse:
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
+        if self.is_down:
+            return web.json_response({"error": {"message": "down"}}, status=503)
         answer: web.StreamResponse = await handler(request)
         return answer
 
@@ -279,10 +283,11 @@ class OpenAIServer:
         for line in self.files[batch["input_file_id"]].splitlines():
             asked = json.loads(line)
             custom_id, body = asked["custom_id"], asked["body"]
+            refused = self.refuses_line(custom_id, body)
             if custom_id in self.drops:
                 continue
             entry: dict[str, Any] = {"id": f"batch_req_{len(good)}", "custom_id": custom_id, "error": None}
-            if (refused := self.refuses_line(custom_id, body)) is not None:
+            if refused is not None:
                 status, error = refused
                 entry["response"] = {"status_code": status, "request_id": "r", "body": {"error": error}}
                 bad.append(entry)

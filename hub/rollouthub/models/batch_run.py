@@ -64,8 +64,8 @@ class BatchRun:
     """Whether the run waits for its batches, or is put off once all that is left is at the server."""
     in_flight: Callable[[], int] = _nobody
     """The number of episodes in flight."""
-    waiting: Counter[str] = field(default_factory=Counter[str])
-    """Episodes that wait for a batched call, by name."""
+    waiting: Counter[Caller] = field(default_factory=Counter[Caller])
+    """Those who wait for batched calls, with the number of calls."""
     queues: dict[tuple[str, str], Any] = field(default_factory=dict[tuple[str, str], Any])
     """Open queues by model and address; models of one name and address share one."""
 
@@ -75,22 +75,21 @@ class BatchRun:
 
     @contextmanager
     def counted(self, caller: Caller) -> Generator[None]:
-        """Count an episode among those that wait."""
-        if caller.is_episode:
-            self.waiting[caller.name] += 1
+        """Count a caller among those that wait."""
+        self.waiting[caller] += 1
         try:
             yield
         finally:
-            if caller.is_episode:
-                self.waiting[caller.name] -= 1
-                if not self.waiting[caller.name]:
-                    del self.waiting[caller.name]
+            self.waiting[caller] -= 1
+            if not self.waiting[caller]:
+                del self.waiting[caller]
 
     def put_off_if_idle(self) -> bool:
         """Put the run off if it does not wait, and all that is in flight waits for batches at the server."""
         tended: list[Tended] = list(self.queues.values())
-        is_idle = all(queue.is_settled for queue in tended) and len(self.waiting) >= self.in_flight()
-        if self.is_waiting or not is_idle:
+        if self.is_waiting or not self.waiting or not all(queue.is_settled for queue in tended):
+            return False
+        if sum(caller.is_episode for caller in self.waiting) < self.in_flight():
             return False
         self.note(f"batches are at the server and are not waited for; collect them with: {self.resume_command}")
         self.put_off()

@@ -42,7 +42,7 @@ async def open_model(
         check_batched(config, endpoint, batches)
         assert endpoint is not None, "a model without one is refused"
         assert batches is not None, "as above"
-        from rollouthub.models.openai.package import load_openai
+        from rollouthub.models.openai.openai_package import load_openai
 
         await load_openai(f"model {config.name!r}, in batches,")
         from rollouthub.models.openai.batch_model import open_batched
@@ -125,7 +125,7 @@ async def open_lane(config: ModelConfig, base_url: str | None, credentials: Cred
         identity = await identify(config.name, credentials, config.base_url)
         endpoint = _bare_endpoint(config, identity, credentials)
     if endpoint is not None and choose_lane(config, endpoint) == "openai":
-        from rollouthub.models.openai.package import load_openai
+        from rollouthub.models.openai.openai_package import load_openai
 
         await load_openai(f"model {config.name!r}, on the openai lane,")
         from rollouthub.models.openai.lane import open_openai

@@ -23,13 +23,13 @@ class _Answered(Struct, gc=False):
     body: Raw = _NULL
 
 
-class _Line(Struct, gc=False):
+class _OutputLine(Struct, gc=False):
     response: _Answered | None = None
     error: Raw = _NULL
 
 
 _name = msgspec.json.Decoder(_Name).decode
-_line = msgspec.json.Decoder(_Line).decode
+_line = msgspec.json.Decoder(_OutputLine).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def _custom_id(line: bytes) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchAnswer:
+class BatchedAnswer:
     """One answer: an HTTP status and a body, or the batch's own error."""
 
     status: int
@@ -98,7 +98,7 @@ class BatchAnswer:
     """The code of the batch's own error, such as `batch_expired`."""
 
 
-def read_answer(place: AnswerPlace) -> BatchAnswer:
+def read_answer(place: AnswerPlace) -> BatchedAnswer:
     """Read one answer. Blocking.
 
     Raises:
@@ -113,6 +113,6 @@ def read_answer(place: AnswerPlace) -> BatchAnswer:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise ValueError(f"its line of the batch's output is not one of the API ({problem})") from None
     if line.response is not None:
-        return BatchAnswer(line.response.status_code, bytes(line.response.body))
+        return BatchedAnswer(line.response.status_code, bytes(line.response.body))
     fields = cast(dict[str, Any], error) if isinstance(error, dict) else {}
-    return BatchAnswer(0, bytes(line.error), str(fields.get("code")))
+    return BatchedAnswer(0, bytes(line.error), str(fields.get("code")))

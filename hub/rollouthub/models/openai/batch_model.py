@@ -17,7 +17,7 @@ from rollouthub.models.direct.http_refusal import bad_answer, refusal
 from rollouthub.models.endpoint import Endpoint, check_endpoint
 from rollouthub.models.openai.api_wire import ApiWire, OptionalField, refused_option
 from rollouthub.models.openai.apis import Apis
-from rollouthub.models.openai.batch_answers import BatchAnswer
+from rollouthub.models.openai.batch_answers import BatchedAnswer
 from rollouthub.models.openai.batch_queue import BatchQueue, open_batch_queue
 from rollouthub.models.openai.batch_server import BatchServer
 from rollouthub.models.openai.lane import LEFT_OUT, list_models
@@ -76,7 +76,7 @@ class BatchModel:
                     logger.warning("%s %s (%s)", self.name, LEFT_OUT[option], self._redact(str(failed))[:200])
                     self._without = self._without.union((option,))
 
-    def _reply(self, api: ApiWire, request: ModelRequest, answer: BatchAnswer) -> ModelReply:
+    def _reply(self, api: ApiWire, request: ModelRequest, answer: BatchedAnswer) -> ModelReply:
         key_name = self._endpoint.key_name
         if answer.code is not None:
             words = answer.body[:300].decode(errors="replace")

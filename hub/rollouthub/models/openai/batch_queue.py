@@ -20,7 +20,7 @@ import msgspec
 from rollouthub.errors import raise_first_error
 from rollouthub.limits import uncharged
 from rollouthub.models.batch_run import CALLER, NAMELESS, BatchRun, Caller
-from rollouthub.models.openai.batch_answers import AnswerPlace, BatchAnswer, find_answers, read_answer
+from rollouthub.models.openai.batch_answers import AnswerPlace, BatchedAnswer, find_answers, read_answer
 from rollouthub.models.openai.batch_journal import BatchJournal, StoredBatch
 from rollouthub.models.openai.batch_server import ENDS, BatchServer, BatchState
 from rollouthub.models.retry import TryFailed
@@ -42,7 +42,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 
 
 @dataclass(eq=False)
-class _Call:
+class _BatchedCall:
     """One request: it waits to be sent, is in a batch, or has its answer."""
 
     custom_id: str
@@ -69,8 +69,8 @@ class BatchQueue:
 
     def __init__(self, server: BatchServer, journal: BatchJournal, run: BatchRun, tasks: anyio.abc.TaskGroup) -> None:
         self._server, self._journal, self._run, self._tasks = server, journal, run, tasks
-        self._calls: dict[str, _Call] = {}
-        self._parked: dict[str, list[_Call]] = {}
+        self._calls: dict[str, _BatchedCall] = {}
+        self._parked: dict[str, list[_BatchedCall]] = {}
         """Path → calls that wait to be sent."""
         self._bytes: dict[str, int] = {}
         self._followed: set[str] = set()
@@ -86,7 +86,7 @@ class BatchQueue:
         """Whether all that waits is at the server, which was asked about it."""
         return not any(self._parked.values()) and not self._unseen
 
-    async def ask(self, path: str, body: dict[str, Any]) -> BatchAnswer:
+    async def ask(self, path: str, body: dict[str, Any]) -> BatchedAnswer:
         """The answer to a request; waits for its batch, for which no deadline of the episode runs.
 
         Raises:
@@ -122,11 +122,11 @@ class BatchQueue:
             await anyio.to_thread.run_sync(self._journal.open)
             for batch in self._journal.batches.values():
                 if batch.status != "void":
-                    self._calls |= {name: _Call(name, batch.path, batch=batch) for name in batch.custom_ids}
+                    self._calls |= {name: _BatchedCall(name, batch.path, batch=batch) for name in batch.custom_ids}
             self._is_open = True
             self._tasks.start_soon(self._tend)
 
-    def _claim(self, caller: Caller, path: str, body: dict[str, Any]) -> _Call:
+    def _claim(self, caller: Caller, path: str, body: dict[str, Any]) -> _BatchedCall:
         """The call that asks this, of this caller: one that was asked before and whose answer no other attempt got,
         or a new one.
         """
@@ -146,13 +146,13 @@ class BatchQueue:
             return call
         raise AssertionError("numbers do not end")
 
-    def _park(self, custom_id: str, path: str, body: dict[str, Any]) -> _Call:
+    def _park(self, custom_id: str, path: str, body: dict[str, Any]) -> _BatchedCall:
         line = msgspec.json.encode({"custom_id": custom_id, "method": "POST", "url": f"/v1{path}", "body": body})
         if len(line) >= MOST_BYTES:
             raise TryFailed(
                 f"the request has {len(line):,} bytes, and a batch takes {MOST_BYTES:,}", is_retryable=False
             )
-        call = _Call(custom_id, path, line)
+        call = _BatchedCall(custom_id, path, line)
         parked = self._parked.setdefault(path, [])
         if len(parked) >= MOST_REQUESTS or self._bytes.get(path, 0) + len(line) + 1 > MOST_BYTES:
             self._send(path)
@@ -161,7 +161,7 @@ class BatchQueue:
         self._bytes[path] = self._bytes.get(path, 0) + len(line) + 1
         return call
 
-    def _withdraw(self, call: _Call) -> None:
+    def _withdraw(self, call: _BatchedCall) -> None:
         """Nobody waits for a call any more; one that was sent may be claimed again."""
         call.is_taken = False
         parked = self._parked.get(call.path, [])
@@ -189,7 +189,7 @@ class BatchQueue:
         self._unseen += 1
         self._tasks.start_soon(self._begin, path, calls)
 
-    async def _begin(self, path: str, calls: list[_Call]) -> None:
+    async def _begin(self, path: str, calls: list[_BatchedCall]) -> None:
         lines = {call.custom_id: call.line for call in calls}
         batch = await anyio.to_thread.run_sync(self._journal.begin, path, lines)
         for call in calls:
@@ -277,7 +277,7 @@ class BatchQueue:
         await anyio.sleep(min(LONGEST_POLL_SECONDS, max(FIRST_POLL_SECONDS, age / 10)))
         state = await self._server.look(before.id, self._patience)
         batch.counts = state.counts
-        if (state.status, state.counts) != (before.status, before.counts):
+        if state.status not in ENDS and (state.status, state.counts) != (before.status, before.counts):
             self._run.note(_progress(batch, state))
         return state
 
@@ -303,7 +303,7 @@ class BatchQueue:
                 call.failure = _without_answer(batch)
             call.done.set()
 
-    def _waiting(self, batch: StoredBatch) -> Iterable[_Call]:
+    def _waiting(self, batch: StoredBatch) -> Iterable[_BatchedCall]:
         return (call for name in batch.custom_ids if not (call := self._calls[name]).done.is_set())
 
     def _patience(self) -> float:

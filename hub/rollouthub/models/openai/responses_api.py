@@ -64,7 +64,7 @@ class _Incomplete(Struct, gc=False):
     reason: str | None = None
 
 
-class _Response(Struct, gc=False):
+class _ResponseBody(Struct, gc=False):
     id: Any = None
     status: str | None = None
     output: Raw = _NOTHING
@@ -89,7 +89,7 @@ class _Event(Struct, gc=False):
     message: Any = None
 
 
-_response = msgspec.json.Decoder(_Response).decode
+_response = msgspec.json.Decoder(_ResponseBody).decode
 _event = msgspec.json.Decoder(_Event).decode
 _new_item = msgspec.json.Decoder(_NewItem).decode
 

@@ -23,21 +23,21 @@ class _Kind(Struct, gc=False):
     phase: Any = None
 
 
-class _Part(Struct, gc=False):
+class _TextPart(Struct, gc=False):
     text: str | None = None
     refusal: str | None = None
 
 
 class _Words(Struct, gc=False):
-    content: list[_Part] = []
+    content: list[_TextPart] = []
 
 
 class _Thought(Struct, gc=False):
-    summary: list[_Part] | None = None
-    content: list[_Part] | None = None
+    summary: list[_TextPart] | None = None
+    content: list[_TextPart] | None = None
 
 
-class _Call(Struct, gc=False):
+class _FunctionCall(Struct, gc=False):
     name: str = ""
     arguments: str = ""
     call_id: str | None = None
@@ -47,7 +47,7 @@ _raws = msgspec.json.Decoder(list[Raw]).decode
 _kind = msgspec.json.Decoder(_Kind).decode
 _words = msgspec.json.Decoder(_Words).decode
 _thought = msgspec.json.Decoder(_Thought).decode
-_call = msgspec.json.Decoder(_Call).decode
+_call = msgspec.json.Decoder(_FunctionCall).decode
 
 
 def input_of(messages: Sequence[Message], media: Mapping[str, bytes]) -> list[Item]:
