@@ -200,7 +200,7 @@ async def test_no_wait_ends_when_all_is_sent_and_resume_collects(
     assert_asked_once(server, 8)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 async def test_a_run_is_interrupted_while_it_waits_and_taken_up_again(
     server: OpenAIServer, hubs: Hubs, tmp_path: Path, number: signal.Signals
 ) -> None:
