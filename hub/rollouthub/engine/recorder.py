@@ -108,6 +108,8 @@ class Recorder:
         self.tool_seconds = 0.0
         self.output_tokens = 0
         self.cost = 0.0
+        self._with_items: dict[Message, Message] = {}
+        """Answers that came with the backend's own items, by what they are without these."""
         self._zero = time.perf_counter()
 
     def now(self) -> float:
@@ -160,10 +162,20 @@ class Recorder:
                 tools=tools,
             )
         )
+        if response.items is not None:
+            self._with_items[response.model_copy(update={"items": None})] = response
         if reply is not None:
             self.output_tokens += reply.usage.output_tokens
             self.cost += reply.cost or 0.0
         return self.turns[-1]
+
+    def with_items(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """The messages of an agent outside, whose API does not carry the items of a backend's answers, with these
+        items.
+        """
+        if not self._with_items:
+            return messages
+        return [self._with_items.get(message, message) for message in messages]
 
     def keep_media(self, messages: Iterable[Message]) -> None:
         """Store the bytes of the media in messages, if the messages have them.
