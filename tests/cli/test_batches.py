@@ -194,7 +194,7 @@ async def test_no_wait_ends_when_all_is_sent_and_resume_collects(
     again = await hubs("run", "--resume", "-o", "run", "--json")
     assert (again.code, again.json["scored"]) == (1, 0)
     server.is_held = False
-    done = await hubs("run", "--resume", "-o", "run", "--json")
+    done = await hubs("run", "--resume", "--wait", "-o", "run", "--json")
     assert (done.code, done.json["scored"]) == (0, 8)
     assert [rollout.attempt for rollout in records(tmp_path / "run")] == [0] * 8
     assert_asked_once(server, 8)

@@ -37,7 +37,7 @@ SETTINGS = tuple(settings_of(RunRequest))
 def test_a_setting_has_a_meaning_and_an_option_that_says_the_same(setting: Setting) -> None:
     assert setting.help.endswith((".", "…"))
     if setting.option.is_offered:
-        flag = f"--no-{setting.flag[2:]}" if setting.default is True else setting.flag
+        flag = f"--no-{setting.flag[2:]}" if setting.default is True else setting.flag.partition("/")[0]
         assert options_of("run")[flag].help.replace("\\[", "[").startswith(setting.help)
 
 
@@ -162,7 +162,7 @@ def test_one_more_setting_is_one_field() -> None:
         (("--run-seconds", "soon"), "--run-seconds 'soon' is no time above 0; say it as 90s, 15m or 2h"),
         (("--track", "wandb", "--no-track"), "--track wandb and --no-track contradict each other"),
         (("--build-network", "wifi"), "--build-network 'wifi' is no network of a build; say none or bridge"),
-        (("--lane", "tram"), "command line: lane = 'tram': Input should be 'direct', 'litellm' or 'tokens'"),
+        (("--lane", "tram"), "command line: lane = 'tram': Input should be 'direct', 'litellm', 'openai' or 'tokens'"),
         (("--limit", "0"), "'--limit': Input should be greater than or equal to 1"),
         (("--max-cost", "0"), "limits.max_cost = 0.0: Input should be greater than 0"),
         (("--locked",), "there is no hub.lock here or in a folder above"),

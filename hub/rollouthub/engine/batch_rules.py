@@ -21,7 +21,7 @@ def with_batched_roles(request: RunRequest) -> RunRequest:
         roles = {role: config.model_copy(update={"batch": True}) for role, config in request.roles.items()}
         request = request.model_copy(update={"roles": roles})
     if not has_batches(request):
-        if not request.wait:
+        if request.wait is False:
             raise ConfigError("--no-wait is given, but nothing is batched; add --batch, or leave it out")
         return request
     if "concurrency" not in request.model_fields_set:

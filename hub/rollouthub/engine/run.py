@@ -146,7 +146,7 @@ async def play_run(
 def _batches(plan: Plan, directory: Path, stop: StopSignal, note: Callable[[str], None]) -> BatchRun:
     """What the run's batched models share; after the stop signal nothing but what is in flight is waited for."""
     resume = f"hub run --resume -o {shlex.quote(str(directory))}"
-    batches = BatchRun(directory / BATCHES, note, stop.put_off, resume, plan.request.wait)
+    batches = BatchRun(directory / BATCHES, note, stop.put_off, resume, plan.request.wait is not False)
     stop.on_set(batches.stop_waiting)
     return batches
 

@@ -132,9 +132,9 @@ class RunRequest(Frozen):
         default=False,
         description="Ask OpenAI's models by the Batch API: at half the price, with answers within 24 hours.",
     )
-    wait: Annotated[bool, Option("--wait/--no-wait", panel=MODELS), OnResume.HARMLESS] = Field(
-        default=True,
-        description="Wait for batches; else the command ends when they are sent, and --resume collects them.",
+    wait: Annotated[bool | None, Option("--wait/--no-wait", panel=MODELS), OnResume.HARMLESS] = Field(
+        default=None,
+        description="Wait for batches, as by default, or end when they are sent: --resume collects them.",
     )
     fallbacks: Annotated[tuple[ModelConfig, ...], Option("--fallback", metavar="MODEL", panel=MODELS)] = Field(
         default=(), description="A model to call when the first fails for good; several are tried in order."

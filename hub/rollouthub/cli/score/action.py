@@ -64,7 +64,7 @@ class ScoreOrder:
         for.
         """
         resume = f"hub score {self.source} … --batch --resume"
-        batches = BatchRun(directory, note, stop.put_off, resume, self.given.get("wait", True))
+        batches = BatchRun(directory, note, stop.put_off, resume, self.given.get("wait") is not False)
         stop.on_set(batches.stop_waiting)
         return batches
 
