@@ -19,15 +19,21 @@ from rollouthub.authoring.users import Cue, ScriptedUser, Stage, UserScript
 from rollouthub.engine.tool_arguments import arguments_of
 from rollouthub.errors import HubError
 from rollouthub.gateway.model_api.dialects import PATHS, dialect_of
+from rollouthub.generation import ModelRequest
 from rollouthub.http.server_events import EventReader
 from rollouthub.messages import assistant
+from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.direct.chunks import parse_chunk
 from rollouthub.models.direct.completion import BadAnswer, parse_answer
 from rollouthub.models.direct.http_refusal import refusal
+from rollouthub.models.endpoint import Endpoint
 from rollouthub.models.litellm.failure import unsupported
 from rollouthub.models.mock.behaviours import expression
+from rollouthub.models.openai.api_wire import refused_option
+from rollouthub.models.openai.responses_api import ResponsesApi
 from rollouthub.models.quota import parse_quota
+from rollouthub.models.retry import TryFailed
 from rollouthub.models.tokens.tool_text import TOOL_PARSERS, hermes, llama3_json, qwen3_xml
 from rollouthub.text import one_line
 from rollouthub.trainers.policy_answer import without_end_marks
@@ -57,6 +63,9 @@ AT_ONCE = 16_384
 ROOT = Path(__file__).parents[2]
 
 Parser = Callable[[str], object]
+
+RESPONSES = ResponsesApi(ModelConfig(name="openai/x"), Endpoint("x", "http://127.0.0.1:1/v1", "KEY"), None)
+ASKED = ModelRequest(())
 
 
 def judged(text: str) -> object:
@@ -145,6 +154,14 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
     ),
     "models.parse_answer": (lambda text: parse_answer(text.encode()), ("{", "[", '{"choices":[')),
     "models.parse_chunk": (lambda text: parse_chunk(text.encode()), ("{", "[", '{"choices":[')),
+    "models.openai.parse": (
+        lambda text: RESPONSES.parse(text.encode(), ASKED, None, 0),
+        ("{", "[", '{"output":[', '{"output":[{"type":"message","content":[{"text":"'),
+    ),
+    "models.openai.refused_option": (
+        lambda text: refused_option(TryFailed(text, status=400), {"include": ["x"], "response_format": {}}),
+        ("structured ", "json_", "text.", "encrypt "),
+    ),
     "models.refusal": (
         lambda text: refusal(400, {}, text.encode(), "KEY", sent_key=True),
         ("exceeds the ", "maximum ", "maximum context ", "{", '{"error":', '{"error":{"message":"'),
@@ -260,6 +277,9 @@ WITH_PATTERNS = {
     "hub/rollouthub/models/media_tokens.py": _OURS,
     "hub/rollouthub/models/mock/behaviours.py": "models.mock.expression",
     "hub/rollouthub/models/mock/pieces.py": "what a mock model says",
+    "hub/rollouthub/models/openai/api_wire.py": "models.openai.refused_option",
+    "hub/rollouthub/models/openai/batch_queue.py": _OURS,
+    "hub/rollouthub/models/openai/batch_server.py": "a server's id, matched from its beginning",
     "hub/rollouthub/models/prices.py": _OURS,
     "hub/rollouthub/models/quota.py": "models.parse_quota",
     "hub/rollouthub/models/tokens/tool_text.py": "tool_text.*",
