@@ -16,6 +16,8 @@ SCHEMA_NAME = "answer"
 """The name under which an answer's schema is sent."""
 OptionalField = Literal["answer_schema", "encrypted_reasoning"]
 """What a request asks for if the endpoint has it."""
+_MOST_CHARACTERS = 5000
+"""Most characters of a refusal that are looked through."""
 _REFUSALS: dict[OptionalField, re.Pattern[str]] = {
     "answer_schema": re.compile(r"response_format|text\.format|json_?schema|structured.output", re.IGNORECASE),
     "encrypted_reasoning": re.compile(r"encrypted|\binclude\b", re.IGNORECASE),
@@ -92,7 +94,7 @@ def refused_option(failed: TryFailed, body: Mapping[str, Any]) -> OptionalField 
         "encrypted_reasoning": "include" in body,
     }
     for option, words in _REFUSALS.items():
-        if asked[option] and words.search(str(failed)):
+        if asked[option] and words.search(str(failed)[:_MOST_CHARACTERS]):
             return option
     return None
 

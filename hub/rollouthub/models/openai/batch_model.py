@@ -13,6 +13,7 @@ from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.models.batch_run import BatchRun
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.direct.completion import BadAnswer, TooLong
+from rollouthub.models.direct.http_pool import MAX_REFUSAL_BYTES
 from rollouthub.models.direct.http_refusal import bad_answer, refusal
 from rollouthub.models.endpoint import Endpoint, check_endpoint
 from rollouthub.models.openai.api_wire import ApiWire, OptionalField, refused_option
@@ -82,7 +83,7 @@ class BatchModel:
             words = answer.body[:300].decode(errors="replace")
             raise TryFailed(f"its batch did not answer it: {words}", is_retryable=answer.code != "batch_cancelled")
         if answer.status != 200:
-            raise refusal(answer.status, {}, answer.body, key_name, sent_key=True)
+            raise refusal(answer.status, {}, answer.body[:MAX_REFUSAL_BYTES], key_name, sent_key=True)
         try:
             return api.parse(answer.body, request, None, 0)
         except TooLong as error:
