@@ -71,6 +71,8 @@ class WorkQueue:
         # Tasks may come over a wire, and one reader at a time may wait for them.
         self._turn = anyio.Lock(fast_acquire=True)
         self._changed: anyio.Event | None = None
+        self._watchers = 0
+        """Number of those who wait in `until`."""
         stop.on_set(self.wake)
         if self._on_demand is not None:
             self._on_demand.on_change(self.wake)
@@ -122,9 +124,13 @@ class WorkQueue:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition holds; it is checked after each change of the queue."""
-        while not condition():
-            changed = self._changed = self._changed or anyio.Event()
-            await changed.wait()
+        self._watchers += 1
+        try:
+            while not condition():
+                changed = self._changed = self._changed or anyio.Event()
+                await changed.wait()
+        finally:
+            self._watchers -= 1
 
     def ended(self, work: QueuedAttempt, rollout: Rollout) -> None:
         """Note the end of an attempt."""
@@ -132,9 +138,12 @@ class WorkQueue:
         reason = self.schedule.ended(work, rollout, anyio.current_time())
         if reason is not None and not self._stop.is_set:
             self._stop.set(reason)
-        if self.schedule.retried == retried:
+        is_retried = self.schedule.retried != retried
+        if not is_retried:
             self._no_more_of(work.sample)
-        self.wake()
+        # Once all is read, another's end means nothing to thousands who wait, but for a retry and the last one.
+        if not self._is_exhausted or is_retried or self.is_over or self._watchers:
+            self.wake()
 
     def lost(self, work: QueuedAttempt) -> bool:
         """Note that the worker which played an attempt died; True if the sample is retried."""

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
 """Most requests, and bytes, of one batch's file."""
-QUIET_SECONDS = 1.0
+QUIET_SECONDS = 2.0
 """Seconds without a new call after which a batch is sent."""
 FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 1.0, 60.0
 LONGEST_AGE_SECONDS = 72 * 3600.0
