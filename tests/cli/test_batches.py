@@ -416,3 +416,20 @@ async def test_player_and_judge_share_their_batches(
     assert (done.code, len(done.json["batches"])) == (0, 2), done.err
     assert plain(tmp_path / "run") == plain(tmp_path / "alone")
     assert_asked_once(server, 12)
+
+
+async def test_scoring_that_does_not_wait_is_collected_later(
+    server: OpenAIServer, hubs: Hubs, tmp_path: Path, lines: Path
+) -> None:
+    server.is_held = True
+    done = await hubs(*SCORE, "--batch", "--no-wait", "-o", "out.jsonl", "--json")
+    assert (done.code, done.json["lines"], done.json["batches"][0]["status"]) == (1, 0, "sent"), done.err
+    assert await hubs.ended_by(server, signal.SIGINT, *SCORE, "--batch", "-o", "out.jsonl", "--resume") == 130
+    server.is_held = False
+    done = await hubs(*SCORE, "--batch", "-o", "out.jsonl", "--resume", "--json")
+    assert (done.code, done.json["scored"]) == (0, 10), done.err
+    assert_asked_once(server, 10)
+
+
+async def test_batches_of_a_stream_are_refused(hubs: Hubs, lines: Path) -> None:
+    assert "name files" in (await hubs(*SCORE, "--batch", "-o", "-")).refused()

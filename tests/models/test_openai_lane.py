@@ -30,7 +30,7 @@ from tests.models.openai_server import (
     reasoning_item,
     response,
 )
-from tests.models.servers import Script, ask, body, raw_server, serving
+from tests.models.servers import DONE, Script, ask, body, chunk, hangs_up, raw_server, serving, streaming
 
 KEYS = Credentials({"OPENAI_API_KEY": "hush-hush-hush"})
 ADD = Tool(name="add", description="Add.", input_schema={"type": "object", "properties": {"a": {"type": "integer"}}})
@@ -448,3 +448,66 @@ async def test_the_servers_models_are_checked_before_a_run() -> None:
         async with open_lane(ModelConfig(name="openai/gpt-other", lane="openai"), url, KEYS) as model:
             with pytest.raises(ConfigError, match="gpt-test"):
                 await preflight(model)
+
+
+def call_piece(**function: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"index": 0, "id": function.pop("id", None), "function": function}]}
+
+
+STREAMS: dict[str, Any] = {
+    "words": streaming(chunk({"content": "he"}), chunk({"content": "llo"}, "stop"), DONE),
+    "a call": streaming(
+        chunk(call_piece(id="c", name="add", arguments="")),
+        chunk(call_piece(arguments='{"a": 1}'), "tool_calls"),
+        DONE,
+    ),
+    "no end": streaming(chunk({"content": "he"}, "stop")),
+    "an error": streaming(chunk({"content": "he"}), {"error": {"message": "boom", "code": 500}}),
+    "a hang-up": hangs_up,
+    "not streamed": body({"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}),
+}
+
+
+@pytest.mark.parametrize("handler", STREAMS.values(), ids=list(STREAMS))
+async def test_streamed_chat_is_what_the_direct_lane_makes_of_it(handler: Any) -> None:
+    found: list[Any] = []
+    for lane in ("direct", "openai"):
+        async with Script(handler).serve() as url:
+            config = ModelConfig.model_validate({"name": f"openai/{MODEL}", "lane": lane, "max_tries": 2})
+            async with open_lane(config, url, KEYS) as model:
+                try:
+                    found.append(await streamed(model))
+                except ModelError as error:
+                    found.append((type(error), error.status, error.retryable))
+    direct, openai = found
+    assert openai == direct
+
+
+async def test_a_listener_that_fails_is_told_apart_from_the_model() -> None:
+    async def write(delta: Delta) -> None:
+        raise LookupError("mine")
+
+    server = OpenAIServer()
+    async with server.serve() as url, lane_to(url, api="responses") as model:
+        with pytest.raises(LookupError, match="mine"):
+            await model.generate(ask(stream=ReplyStream(write)))
+    assert len(server.asked) == 1
+
+
+async def test_a_silent_server_and_a_cancelled_call_end_in_time() -> None:
+    asked = anyio.Event()
+
+    async def silent(request: web.Request) -> web.StreamResponse:
+        asked.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async with responding(silent) as url, lane_to(url, api="responses", max_tries=1) as model:
+        with anyio.fail_after(5), pytest.raises(ModelError, match="no answer within"):
+            await model.generate(ask(timeout_seconds=0.2))
+        asked = anyio.Event()
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as calls:
+                calls.start_soon(model.generate, ask())
+                await asked.wait()
+                calls.cancel_scope.cancel()
