@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from rollouthub import ModelError
-from rollouthub.errors import ConfigError, ContextLimitError
+from rollouthub.errors import ConfigError, ContextLimitError, StoreError
 from rollouthub.generation import Model, ModelReply
 from rollouthub.limits import charged
 from rollouthub.messages import user
@@ -17,7 +17,7 @@ from rollouthub.models.batch_run import CALLER, BatchRun, Caller
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.openai import batch_queue
-from rollouthub.models.openai.batch_journal import read_batches
+from rollouthub.models.openai.batch_journal import BatchJournal, read_batches
 from rollouthub.models.resolve import open_model
 from tests.models.openai_server import MODEL, OpenAIServer
 from tests.models.servers import ask
@@ -274,3 +274,26 @@ async def test_a_batched_model_is_opened_by_those_who_can_wait_for_it() -> None:
     with pytest.raises(ConfigError, match="leave batch out"):
         async with open_model(CONFIG.model_copy(update={"base_url": "http://127.0.0.1:1/v1"}), KEYS):
             pass
+
+
+DAMAGED: dict[str, bytes] = {
+    "a mark that is a path": b'{"batch": "../../../../tmp/x", "path": "/responses", "custom_ids": ["a"], "created": 1}',
+    "another API": b'{"batch": "0123456789abcdef", "path": "/v1/files", "custom_ids": ["a"], "created": 1}',
+    "numbers for ids": b'{"batch": "0123456789abcdef", "path": "/responses", "custom_ids": [7], "created": 1}',
+    "a list": b"[]",
+}
+
+
+@pytest.mark.parametrize("line", DAMAGED.values(), ids=list(DAMAGED))
+def test_a_journal_that_others_wrote_is_refused_by_its_line(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "journal.jsonl").write_bytes(b'{"torn": \n' + line + b"\n")
+    with pytest.raises(StoreError, match=r"journal\.jsonl:2 is damaged"):
+        read_batches(tmp_path)
+
+
+def test_a_journal_that_is_a_link_is_not_written(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("")
+    (tmp_path / "journal.jsonl").symlink_to(tmp_path / "mine")
+    with pytest.raises(StoreError):
+        BatchJournal(tmp_path).open()

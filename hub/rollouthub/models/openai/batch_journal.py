@@ -8,13 +8,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
 
 from rollouthub.errors import StoreError
 
 logger = logging.getLogger(__name__)
 
 FILE_NAME = "journal.jsonl"
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 Status = Literal["new", "sent", "over", "void"]
 """`void`: the server took none of its requests, so they are asked anew."""
 
@@ -69,7 +73,7 @@ class BatchJournal:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             self.read()
-            self._file = os.open(self.directory / FILE_NAME, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._file = os.open(self.directory / FILE_NAME, _FLAGS, 0o600)
             size = os.fstat(self._file).st_size
             if size and os.pread(self._file, 1, size - 1) != b"\n":
                 os.write(self._file, b"\n")  # a kill tore the last line, which is no event
@@ -145,17 +149,36 @@ class BatchJournal:
         except OSError as error:
             raise StoreError(f"the batches in {self.directory} cannot be written: {error}") from error
 
-    def _take(self, event: dict[str, Any]) -> None:
-        if "used" in event:
-            self.used[str(event["used"])] = int(event["attempt"])
-        elif (batch := self.batches.get(event["batch"])) is not None:
+    def _take(self, event: "_Event") -> None:
+        if event.used is not None:
+            self.used[event.used] = event.attempt
+        elif event.batch is None:
+            return
+        elif (batch := self.batches.get(event.batch)) is not None:
             for name in ("input_file", "id", "status", "ended_as", "counts"):
-                if name in event:
-                    setattr(batch, name, event[name])
-        else:
-            self.batches[event["batch"]] = StoredBatch(
-                event["batch"], event["path"], tuple(event["custom_ids"]), event["created"]
-            )
+                if (value := getattr(event, name)) is not None:
+                    setattr(batch, name, value)
+        elif event.path is not None:
+            self.batches[event.batch] = StoredBatch(event.batch, event.path, event.custom_ids, event.created)
+
+
+class _Event(Struct, gc=False):
+    """One line of a journal. It may be another user's: a mark is part of file names."""
+
+    batch: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$")] | None = None
+    path: Literal["/chat/completions", "/responses"] | None = None
+    created: float = 0.0
+    custom_ids: tuple[str, ...] = ()
+    input_file: str | None = None
+    id: str | None = None
+    status: Status | None = None
+    ended_as: str | None = None
+    counts: dict[str, int] | None = None
+    used: str | None = None
+    attempt: int = 0
+
+
+_decode = msgspec.json.Decoder(_Event).decode
 
 
 def read_batches(directory: Path) -> list[StoredBatch]:
@@ -174,15 +197,14 @@ def batch_facts(directory: Path) -> dict[str, Any]:
     return {"batches": [batch.as_json() for batch in found]} if found else {}
 
 
-def _events(file: Path) -> Iterator[dict[str, Any]]:
+def _events(file: Path) -> Iterator[_Event]:
     if not file.exists():
         return
     with file.open("rb") as lines:
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             try:
-                event: Any = json.loads(line)
-            except ValueError:
-                logger.debug("%s: a line was torn by a kill", file)
-                continue
-            if isinstance(event, dict):
-                yield cast(dict[str, Any], event)
+                yield _decode(line)
+            except msgspec.ValidationError as error:
+                raise StoreError(f"{file}:{number} is damaged: {error}") from None
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                logger.debug("%s:%d was torn by a kill", file, number)

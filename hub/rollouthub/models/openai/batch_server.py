@@ -110,7 +110,8 @@ class BatchServer:
         async def download() -> None:
             size = 0
             content = self._client.files.with_streaming_response.content(_checked_id(file_id))
-            async with content as response, await anyio.open_file(partial, "wb") as file:
+            await anyio.Path(partial).unlink(missing_ok=True)
+            async with content as response, await anyio.open_file(partial, "xb") as file:
                 async for piece in response.iter_bytes(_CONTENT_PIECE):
                     size += len(piece)
                     if size > MOST_OUTPUT_BYTES:
