@@ -149,7 +149,7 @@ class BatchJournal:
         except OSError as error:
             raise StoreError(f"the batches in {self.directory} cannot be written: {error}") from error
 
-    def _take(self, event: "_Event") -> None:
+    def _take(self, event: "_JournalLine") -> None:
         if event.used is not None:
             self.used[event.used] = event.attempt
         elif event.batch is None:
@@ -162,7 +162,7 @@ class BatchJournal:
             self.batches[event.batch] = StoredBatch(event.batch, event.path, event.custom_ids, event.created)
 
 
-class _Event(Struct, gc=False):
+class _JournalLine(Struct, gc=False):
     """One line of a journal. It may be another user's: a mark is part of file names."""
 
     batch: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$")] | None = None
@@ -178,7 +178,7 @@ class _Event(Struct, gc=False):
     attempt: int = 0
 
 
-_decode = msgspec.json.Decoder(_Event).decode
+_decode = msgspec.json.Decoder(_JournalLine).decode
 
 
 def read_batches(directory: Path) -> list[StoredBatch]:
@@ -197,7 +197,7 @@ def batch_facts(directory: Path) -> dict[str, Any]:
     return {"batches": [batch.as_json() for batch in found]} if found else {}
 
 
-def _events(file: Path) -> Iterator[_Event]:
+def _events(file: Path) -> Iterator[_JournalLine]:
     if not file.exists():
         return
     with file.open("rb") as lines:
