@@ -106,7 +106,7 @@ def check_batched(config: ModelConfig, endpoint: Endpoint | None, run: BatchRun 
         raise ConfigError(
             f"{config.name!r} is batched, which `hub run`, evaluate() and `hub score` can do; leave batch out here"
         )
-    if endpoint is None or endpoint.is_vllm or config.lane not in (None, "openai"):
+    if endpoint is None or endpoint.gives_ids or config.lane not in (None, "openai"):
         lane = f" on the {config.lane} lane" if config.lane not in (None, "openai") else ""
         raise ConfigError(
             f"{config.name!r}{lane} has no Batch API, which is OpenAI's (openai/NAME, on the openai lane): leave "

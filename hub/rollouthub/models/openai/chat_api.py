@@ -27,7 +27,7 @@ class ChatApi:
     path = "/chat/completions"
 
     def __init__(self, config: ModelConfig, endpoint: Endpoint, price: Price | None) -> None:
-        self._price, self._dialect, self._owner = price, endpoint.dialect, f"{config.name} at {endpoint.base_url}"
+        self._price, self._endpoint, self._owner = price, endpoint, f"{config.name} at {endpoint.base_url}"
         self._tools = ToolSchemas()
         self._max_tokens_field = "max_completion_tokens" if endpoint.is_openai else "max_tokens"
         self._base: dict[str, Any] = {"model": endpoint.served_name}
@@ -39,8 +39,8 @@ class ChatApi:
         """A request's body."""
         body = dict(self._base)
         if request.adapter:
-            body |= adapter_fields(request.adapter, self._dialect, self._owner)
-        wire = [dialect_wire(message, request.media, self._dialect) for message in request.messages]
+            body |= adapter_fields(request.adapter, self._endpoint.dialect, self._owner)
+        wire = [dialect_wire(message, request.media, self._endpoint.dialect) for message in request.messages]
         body["messages"] = msgspec.to_builtins(wire)
         if request.tools:
             body["tools"] = msgspec.json.decode(self._tools.encoded(request.tools))

@@ -10,6 +10,7 @@ from rollouthub.event_loop import MOST_VALUES, is_crowded
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.messages import Delta, ToolPiece
 from rollouthub.models.config import Api, ModelConfig
+from rollouthub.models.dialects import adapter_fields
 from rollouthub.models.direct.chat_wire import check_extra, write_sampling
 from rollouthub.models.direct.completion import (
     Answer,
@@ -101,7 +102,7 @@ class ResponsesApi:
     path = "/responses"
 
     def __init__(self, config: ModelConfig, endpoint: Endpoint, price: Price | None) -> None:
-        self._price = price
+        self._price, self._endpoint, self._owner = price, endpoint, f"{config.name} at {endpoint.base_url}"
         self._base: dict[str, Any] = {"model": endpoint.served_name, "store": False}
         self.check_sampling(config.sampling)
         write_sampling(self._base, config.sampling, _OURS, "max_output_tokens")
@@ -109,6 +110,8 @@ class ResponsesApi:
     def body(self, request: ModelRequest, without: frozenset[OptionalField] = frozenset()) -> dict[str, Any]:
         """A request's body."""
         body = dict(self._base)
+        if request.adapter:
+            body |= adapter_fields(request.adapter, self._endpoint.dialect, self._owner)
         body["input"] = input_of(request.messages, request.media)
         if request.tools:
             body["tools"] = tool_params(request.tools)
