@@ -20,7 +20,7 @@ class Crew:
     """A pool of which one worker of two lives, and has sent word."""
 
     concurrency, workers, workers_alive = 8, 2, 1
-    is_held, undecided = False, ()
+    is_held, in_flight, undecided = False, 0, ()
 
     def hold(self, is_held: bool) -> None:
         """Not here."""
