@@ -115,3 +115,16 @@ def test_what_is_far_outside_every_clip_stays_finite(torch: Any, extreme: float)
     loss.backward()
     assert math.isfinite(float(loss.detach()))
     assert bool(torch.isfinite(zeros.grad).all())
+
+
+def test_the_mismatch_is_the_divergence_of_the_engine_from_the_learner(torch: Any) -> None:
+    engine, ours = [0.6, 0.3, 0.1], [0.2, 0.3, 0.5]
+    objective: Any = import_module("rollouthub.trainers.learn.objective")
+    mean = 0.0
+    for chance, theirs in zip(engine, ours, strict=True):  # the expectation over what the engine samples
+        one = torch.ones(1, 1)
+        learnt, sampled = one * math.log(theirs), one * math.log(chance)
+        _, sums = objective.loss_of(objective.TokenColumns(learnt, learnt, sampled, one, one, one), LearnSettings())
+        mean += chance * float(sums["mismatch"])
+    divergence = sum(chance * math.log(chance / theirs) for chance, theirs in zip(engine, ours, strict=True))
+    assert mean == pytest.approx(divergence, rel=1e-5)

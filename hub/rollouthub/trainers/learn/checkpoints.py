@@ -32,7 +32,7 @@ def write_checkpoint(
     weights = _whole_weights(model)
     if not ranks.is_leader:
         return
-    draft = folder.with_name(folder.name + ".draft")
+    draft = folder.with_name("draft-" + folder.name)  # a name that no search for checkpoints finds
     shutil.rmtree(draft, ignore_errors=True)
     _write(draft, model, weights, tokenizer)
     learnt = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
@@ -52,7 +52,7 @@ def read_state(folder: Path, model: Any, optimizer: Any) -> dict[str, int]:
     """Load a checkpoint into a model and its optimizer; returns its counts.
 
     Raises:
-        UsageError: the folder has no checkpoint of a learner.
+        UsageError: the folder has no checkpoint of a learner of this kind.
     """
     if not (folder / STATE).is_file():
         raise UsageError(f"{folder} has no {STATE}: it is no checkpoint of a learner")
@@ -60,12 +60,17 @@ def read_state(folder: Path, model: Any, optimizer: Any) -> dict[str, int]:
     options = state.StateDictOptions(full_state_dict=True, cpu_offload=True, strict=False)
     kept = torch.load(folder / STATE, map_location="cpu", weights_only=False)
     weights = kept["adapter"] or _read_weights(folder)
+    shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    if others := [name for name, tensor in weights.items() if shapes.get(name) != tensor.shape]:
+        raise UsageError(
+            f"{folder} is of another kind of model: it has {others[0]}, of another shape or not there here"
+        )
     state.set_model_state_dict(model, weights, options=options)
     state.set_optimizer_state_dict(model, optimizer, kept["optimizer"], options=options)
     random.setstate(kept["random"]["python"])
     torch.set_rng_state(kept["random"]["torch"])
     if kept["random"]["cuda"] and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(kept["random"]["cuda"])
+        torch.cuda.set_rng_state_all(kept["random"]["cuda"][: torch.cuda.device_count()])
     return kept["counts"]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rollouthub.errors import ConfigError
 from rollouthub.export.training_row import TrainingRow
 from rollouthub.trainers.learn.checkpoints import read_state, write_checkpoint, write_weights
 from rollouthub.trainers.learn.learn_row import LearnRow, learn_row
@@ -48,7 +49,8 @@ class Learner:
         the model without its adapter. The tokenizer is written beside the weights.
 
         Raises:
-            ConfigError: the model is of a kind that is not supported.
+            ConfigError: the model is of a kind that is not supported, or a sharded one lacks a reference for its KL
+                divergence.
         """
         self.model, self.tokenizer, self.ranks = model, tokenizer, ranks or Ranks()
         self.settings = settings or LearnSettings()
@@ -58,13 +60,15 @@ class Learner:
 
     def _set_out(self) -> None:
         settings = self.settings
+        if settings.kl and self._reference is None and self.ranks.count > 1:
+            raise ConfigError("a KL divergence on several ranks needs a reference, which every rank opens: give one")
         learnt = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimizer = torch.optim.AdamW(
             learnt, lr=settings.learning_rate, betas=settings.betas, weight_decay=settings.weight_decay
         )
         self._logprobs = TokenLogprobs(self.model, settings.temperature)
         self._reference_logprobs: TokenLogprobs | None = None
-        if settings.kl and not self._is_lora:
+        if settings.kl and (self._reference is not None or not self._is_lora):
             if self._reference is None:
                 self._reference = self._frozen_copy()
             self._reference_logprobs = TokenLogprobs(self._reference, settings.temperature)
@@ -263,26 +267,34 @@ class Learner:
         counts = read_state(Path(folder), self.model, self.optimizer)
         self.version, self.updates = counts["version"], counts["updates"]
 
-    def begin_stage(self, settings: LearnSettings, reference: Any = None, *, keeps_moments: bool = False) -> None:
+    def begin_stage(self, settings: LearnSettings, reference: Any = None, keeps_moments: bool = False) -> None:
         """Go on under other settings, with a new optimizer, or with the moments of the present one, which spare a small
         model the rough first steps of a new one. The KL divergence is measured from `reference`, by default from the
-        weights as they are now.
+        weights as they are now; of a LoRA model, from the model without its adapter.
+
+        Raises:
+            ConfigError: a KL divergence is asked of several ranks, which cannot be sent a reference.
         """
-        self.ranks.lead("begin_stage", settings)
+        if settings.kl and self.ranks.count > 1:
+            raise ConfigError(
+                "begin_stage has no KL divergence on several ranks: make a new Learner with its reference"
+            )
+        self.ranks.lead("begin_stage", settings, None, keeps_moments)
         optimizer = self.optimizer
         self._logprobs.close()
         self.settings, self._reference, self.updates = settings, reference, 0
         self._set_out()
         if keeps_moments:
+            optimizer.param_groups[0].update(betas=settings.betas, weight_decay=settings.weight_decay)
             self.optimizer = optimizer
 
     @contextmanager
     def ended(self) -> Generator["Learner"]:
-        """Release the other ranks when the block is left."""
-        try:
-            yield self
-        finally:
-            self.ranks.end()
+        """Release the other ranks when the block is left. `torchrun` ends them if it fails: they may wait in the middle
+        of a step, where no call reaches them.
+        """
+        yield self
+        self.ranks.end()
 
 
 @dataclass(frozen=True, slots=True)

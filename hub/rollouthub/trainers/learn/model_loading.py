@@ -1,6 +1,7 @@
 """Opens a policy for the learner: a causal language model and its tokenizer, with LoRA or sharded where asked for."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,8 @@ def open_policy(
     activations again in the backward pass. With several ranks the model is sharded layer by layer (FSDP2).
 
     Raises:
-        ConfigError: the dtype is unknown, the model cannot be loaded, or LoRA is asked of several ranks.
+        ConfigError: the dtype is unknown, the model cannot be loaded, LoRA is asked of several ranks, or its settings
+            are invalid.
     """
     ranks = ranks or Ranks()
     kind = getattr(torch, dtype, None)
@@ -45,9 +47,18 @@ def open_policy(
     if checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     if lora is not None:
-        peft: Any = import_module("peft")
-        model = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **lora))
+        model = _adapted(model, lora)
     return prepared(model, ranks, kind), tokenizer
+
+
+def _adapted(model: Any, lora: Mapping[str, Any]) -> Any:
+    if unsupported := sorted(name for name in ("use_dora", "modules_to_save") if lora.get(name)):
+        raise ConfigError(f"lora: {', '.join(unsupported)} cannot be merged into the weights that engines load")
+    peft: Any = import_module("peft")
+    try:
+        return peft.get_peft_model(model, peft.LoraConfig(**{"task_type": "CAUSAL_LM", **lora}))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"lora: {error}") from error
 
 
 def prepared(model: Any, ranks: Ranks, kind: Any = None) -> Any:
@@ -57,14 +68,14 @@ def prepared(model: Any, ranks: Ranks, kind: Any = None) -> Any:
         return _sharded(model, ranks, kind)
     model.to(ranks.device)
     if kind is not torch.float32:
-        plain = model.forward
-
-        def forward(*given: Any, **named: Any) -> Any:
-            with torch.autocast(ranks.device.type, kind):
-                return plain(*given, **named)
-
-        model.forward = forward
+        # A partial, because a copy of the model (the reference) must call its own method, not this model's.
+        model.forward = partial(_cast, model.forward, ranks.device.type, kind)
     return model
+
+
+def _cast(forward: Callable[..., Any], device: str, kind: Any, *given: Any, **named: Any) -> Any:
+    with torch.autocast(device, kind):
+        return forward(*given, **named)
 
 
 def _sharded(model: Any, ranks: Ranks, kind: Any) -> Any:

@@ -45,7 +45,7 @@ def loss_of(columns: TokenColumns, settings: LearnSettings) -> tuple[Any, dict[s
         "clipped_low": ((ratio < 1 - settings.clip_low) & (columns.advantages < 0)).mul(mask).sum(),
         "clipped_high": ((ratio > 1 + settings.clip_high) & (columns.advantages > 0)).mul(mask).sum(),
         "importance": (importance * mask).sum(),
-        "mismatch": (kl_estimate(columns.proximal.detach(), columns.sampled, "k3") * mask).sum(),
+        "mismatch": (kl_estimate(columns.sampled, columns.proximal.detach(), "k3") * mask).sum(),
         "tokens": mask.sum(),
     }
     if columns.reference is not None:

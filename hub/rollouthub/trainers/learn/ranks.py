@@ -2,9 +2,13 @@
 
 import os
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from rollouthub.trainers.learn.pytorch import torch
+
+_PATIENCE = timedelta(days=30)
+"""How long a rank waits for the others: the leader plays meanwhile, far longer than torch's ten minutes."""
 
 
 class Ranks:
@@ -23,7 +27,7 @@ class Ranks:
             self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
             torch.cuda.set_device(self.device)
         if self.count > 1 and not torch.distributed.is_initialized():
-            torch.distributed.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
+            torch.distributed.init_process_group("nccl" if self.device.type == "cuda" else "gloo", timeout=_PATIENCE)
 
     @property
     def is_leader(self) -> bool:

@@ -49,14 +49,17 @@ class CheckpointTransfer:
         """`load` has the engines load the folder that it is given."""
         self.control = control
         self._folder, self._load = Path(folder).absolute(), load
+        self._before: Path | None = None
 
     async def send(self, learner: Learner) -> None:
         """Write the weights of this version, and keep the version before, which an engine may still read."""
         target = self._folder / f"version-{learner.version:06d}"
         await anyio.to_thread.run_sync(learner.save_weights, target)
         await self._load(str(target))
-        for old in sorted(self._folder.glob("version-*"))[:-2]:
-            await anyio.to_thread.run_sync(shutil.rmtree, old)
+        for other in self._folder.glob("version-*"):
+            if other not in (target, self._before):  # later ones, too: a run that was taken up again counts anew
+                await anyio.to_thread.run_sync(shutil.rmtree, other)
+        self._before = target
 
 
 class VllmTransfer:
