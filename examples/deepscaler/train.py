@@ -79,6 +79,8 @@ class Run:
         await anyio.to_thread.run_sync(self.trainer.begin, stage, checkpoint, reference)
         if checkpoint is not None:
             await self._load(checkpoint)
+            if self.control is not None:  # servers that outlived the last run have its version and prefixes
+                await self.control.updated(self.state.version)
         folder, rollouts = self.folder / f"stage-{stage.name}", self.recipe.rollouts
         async with rollouthub.stream_rollouts(
             **self._request(stage.environment, rollouts.samples, stage, self.options.data, self.options.split),
@@ -303,10 +305,8 @@ def main() -> None:
     if isinstance(trainer, LearnerTrainer) and not trainer.ranks.is_leader:
         trainer.follow()
         return
-    try:
-        anyio.run(Run(recipe, trainer, options).play)
-    finally:
-        trainer.close()
+    anyio.run(Run(recipe, trainer, options).play)
+    trainer.close()  # if it fails, torchrun ends the other ranks
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The interface of trainers, the learner of the hub behind it, and one that only counts."""
 
+import gc
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -54,6 +55,8 @@ class LearnerTrainer:
         from rollouthub.trainers.learn import Learner, open_policy
 
         self.ranks.lead("begin", stage, checkpoint, reference)
+        self._learner = None
+        gc.collect()  # the stage before, whose parts hold each other, must not share memory with this one
         kind = self.recipe.training.dtype
         start = str(reference or self.recipe.policy)
         model, tokenizer = open_policy(start, ranks=self.ranks, dtype=kind)

@@ -103,3 +103,34 @@ async def test_answers_carry_the_ids_and_logprobs_of_the_weights_in_memory(
         logits = model(torch.tensor([prompt + sampled])).logits[0, len(prompt) - 1 : -1] / 0.5
     expected = torch.log_softmax(logits, -1).gather(1, torch.tensor(sampled)[:, None])[:, 0].tolist()
     assert [entry["logprob"] for entry in choice["logprobs"]["content"]] == pytest.approx(expected, abs=1e-5)
+
+
+async def test_the_routes_of_a_trainer_need_the_key_and_refuse_what_they_cannot_read() -> None:
+    loaded = list[str]()
+    bodies: list[tuple[str, bytes]] = [
+        *[("collective_rpc", body) for body in (b"", b"{", b"[]", b"1", b'{"method":"sleep"}')],
+        ("collective_rpc", b'{"method":"reload_weights","kwargs":null}'),
+        ("collective_rpc", b'{"method":"reload_weights","kwargs":{"weights_path":1}}'),
+        *[("update_weight_version", body) for body in (b"[]", b"{}", b'{"new_version":"1\\r\\nX: y"}')],
+    ]
+    reload = b'{"method":"reload_weights","kwargs":{"weights_path":"/weights"}}'
+    key = {"Authorization": "Bearer secret"}
+    async with (
+        serve_policy(MODEL, TOKENIZER, api_key="secret", load=loaded.append) as url,
+        aiohttp.ClientSession(url.removesuffix("v1")) as session,
+    ):
+        for path in ("pause", "resume", "reset_prefix_cache", "collective_rpc", "update_weight_version"):
+            async with session.post(path, data=reload) as response:
+                assert response.status == 401
+        for path in ("is_paused", "weight_info"):
+            async with session.get(path) as response:
+                assert response.status == 401
+        assert loaded == []
+        for path, body in bodies:
+            async with session.post(path, data=body, headers=key) as response:
+                assert (response.status, "error" in await response.json()) == (400, True), body
+        async with session.post("collective_rpc", data=reload, headers=key) as response:
+            assert response.status == 200
+        async with session.get("health") as response:
+            assert response.status == 200
+    assert loaded == ["/weights"]

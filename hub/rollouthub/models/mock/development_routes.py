@@ -91,12 +91,13 @@ class DevelopmentRoutes:
         return _json({"success": True})
 
     async def _call_workers(self, request: web.Request) -> web.Response:
-        asked: dict[str, Any] = await request.json()
+        asked = await _fields(request)
         if "method" not in asked:
             return _json({"error": "Missing 'method' in request body"}, 400)
         self.calls.append(str(asked["method"]))
         if self._load is not None:
-            path = asked.get("kwargs", {}).get("weights_path")
+            named = asked.get("kwargs")
+            path = named.get("weights_path") if isinstance(named, dict) else None
             if asked["method"] != "reload_weights" or not isinstance(path, str):
                 return _json({"error": "only reload_weights with a weights_path is known here"}, 400)
             try:
@@ -106,12 +107,22 @@ class DevelopmentRoutes:
         return _json({"results": [None]})
 
     async def _update_version(self, request: web.Request) -> web.Response:
-        asked: dict[str, Any] = await request.json()
+        asked = await _fields(request)
+        if not str(asked.get("new_version", "")).isprintable() or "new_version" not in asked:
+            return _json({"error": "Missing or unprintable 'new_version' in request body"}, 400)
         self.weight_version = str(asked["new_version"])
         return _json({"success": True, "new_version": self.weight_version})
 
     async def _weight_info(self, request: web.Request) -> web.Response:
         return _json({"weight_version": self.weight_version})
+
+
+async def _fields(request: web.Request) -> dict[str, Any]:
+    """The body's fields; none if it is no JSON object."""
+    try:
+        return msgspec.json.decode(await request.read(), type=dict[str, Any])
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+        return {}
 
 
 def _json(value: dict[str, Any], status: int = 200) -> web.Response:

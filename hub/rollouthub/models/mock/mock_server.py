@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from mcp_types import Tool
 from msgspec import Raw, Struct
 from pydantic import ValidationError
@@ -130,7 +131,8 @@ class ModelServer:
 
     def application(self, guard: Guard | None = None) -> web.Application:
         """The server as an aiohttp application; `guard` decides which requests are admitted, None admits all."""
-        middlewares = () if guard is None else (guarded(guard),)
+        guards = () if guard is None else (guarded(guard),)
+        middlewares = (*guards, self._authorized)
         app = web.Application(client_max_size=self._max_request_bytes, middlewares=middlewares)
         app.router.add_post("/v1/chat/completions", self.chat)
         app.router.add_get("/v1/models", self.models)
@@ -145,8 +147,6 @@ class ModelServer:
 
     async def models(self, request: web.Request) -> web.Response:
         """The list of served names."""
-        if not self._is_allowed(request):
-            return _refusal(401, "Unauthorized", "Unauthorized")
         listed = [
             {"id": name, "object": "model", "created": self._started, "owned_by": "rollouthub", "root": name}
             for name in self._served
@@ -155,8 +155,6 @@ class ModelServer:
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
         """Answer a conversation."""
-        if not self._is_allowed(request):
-            return _refusal(401, "Unauthorized", "Unauthorized")
         try:
             asked, ours = self._parse(await self._body(request))
             if asked.stream and not self._is_mock:
@@ -242,6 +240,12 @@ class ModelServer:
             raise MockRefused(
                 408, "RequestTimeout", f"The body did not arrive within {BODY_SECONDS:g} seconds."
             ) from None
+
+    @web.middleware
+    async def _authorized(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path != "/health" and not self._is_allowed(request):
+            return _refusal(401, "Unauthorized", "Unauthorized")
+        return await handler(request)
 
     def _is_allowed(self, request: web.Request) -> bool:
         if self._authorization is None:

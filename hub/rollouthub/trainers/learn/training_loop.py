@@ -53,6 +53,8 @@ async def train(
         return
     if learner.version:
         await way.send(learner)  # nothing generates yet
+        if way.control is not None:
+            await way.control.updated(learner.version)  # engines may have a later version, and prefixes
     settings: dict[str, Any] = {"epochs": None, "max_staleness": 1, **stream}
     async with stream_rollouts(
         **settings,

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from rollouthub.errors import ConfigError, UsageError
+from rollouthub.errors import ConfigError, UsageError, describe
 from rollouthub.trainers.policy.policy_server import serve_policy
 
 
@@ -25,16 +25,20 @@ def load_weights(model: Any, folder: str) -> None:
     files = sorted(Path(folder).glob("*.safetensors"))
     if not files:
         raise UsageError(f"{folder} has no *.safetensors")
-    weights = {name: tensor for file in files for name, tensor in load(file).items()}
     try:
-        missing, unknown = model.load_state_dict(weights, strict=False)
-    except RuntimeError as error:
-        raise UsageError(f"the weights in {folder} are not the policy's: {error}") from error
-    tied = set(model._tied_weights_keys or ())
-    if unknown or set(missing) - tied:
+        weights = {name: tensor for file in files for name, tensor in load(file).items()}
+    except Exception as error:  # safetensors' own is no OSError, and its module is imported late
+        raise UsageError(f"the weights in {folder} cannot be read: {describe(error)}") from error
+    own = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    tied = set(model._tied_weights_keys or ()) if model.config.tie_word_embeddings else set[str]()
+    missing = own.keys() - weights.keys() - tied
+    unknown = [name for name, tensor in weights.items() if own.get(name) != tensor.shape]
+    if unknown or missing:  # before any is loaded, so that the policy stays whole
         raise UsageError(
-            f"the weights in {folder} are not the policy's: {len(missing)} missing, {len(unknown)} unknown"
+            f"the weights in {folder} are not the policy's: {len(missing)} missing, {len(unknown)} unknown or of "
+            "another shape"
         )
+    model.load_state_dict(weights, strict=False)
     model.tie_weights()
 
 
