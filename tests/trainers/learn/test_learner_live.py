@@ -15,6 +15,8 @@ import pytest
 
 from rollouthub.errors import ConfigError, UsageError
 from rollouthub.trainers.learn import VARIANTS, LearnSettings
+from rollouthub.trainers.stream import VllmControl
+from tests.models.servers import mock_server
 from tests.trainers.learn.tiny_learner import apart, small_model, some_rows, weights_of
 from tests.trainers.tiny import tiny_model
 
@@ -291,3 +293,32 @@ def test_the_policys_weights_are_loaded_whole_or_not_at_all(tmp_path: Path) -> N
     small_model(3).save_pretrained(tmp_path / "good")
     load_weights(served, str(tmp_path / "good"))
     assert apart(weights_of(small_model(3)), weights_of(served)) == 0
+
+
+async def test_a_run_taken_up_again_tells_servers_that_have_a_later_version(tmp_path: Path) -> None:
+    from rollouthub.trainers.learn import CheckpointTransfer, train
+
+    def made() -> Any:
+        return learner({"normalize": "tokens"}, small_model(vocabulary=300))
+
+    first, second, steps = made(), made(), list[int]()
+    first.version = 1
+    first.save(tmp_path / "run" / "checkpoints" / "version-000001")
+    async with mock_server() as url:
+        control = VllmControl(url)
+        await control.updated(9)  # by the run that was interrupted
+        with anyio.fail_after(60):  # else it waits for ever: rollouts of a later policy are dropped
+            await train(
+                second,
+                directory=tmp_path / "run",
+                steps=2,
+                transfer=CheckpointTransfer(tmp_path / "weights", control.reload_weights, control),
+                on_step=lambda step, figures: steps.append(step),
+                environments=("arithmetic",),
+                model="hosted_vllm/served",
+                base_url=url,
+                batch=1,
+                repeats=2,
+            )
+        assert await control.versions() == ["2"]
+    assert steps == [2]

@@ -7,14 +7,14 @@ from typing import Any
 from rollouthub.trainers.learn.learn_row import LearnRow
 
 
-def small_model(seed: int = 0, layers: int = 2) -> Any:
+def small_model(seed: int = 0, layers: int = 2, vocabulary: int = 50) -> Any:
     """A random Llama of some 20,000 parameters."""
     torch: Any = import_module("torch")
     transformers: Any = import_module("transformers")
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     config = transformers.LlamaConfig(
-        vocab_size=50,
+        vocab_size=vocabulary,
         hidden_size=32,
         intermediate_size=64,
         num_hidden_layers=layers,
