@@ -110,6 +110,7 @@ async def test_the_routes_of_a_trainer_need_the_key_and_refuse_what_they_cannot_
     bodies: list[tuple[str, bytes]] = [
         *[("collective_rpc", body) for body in (b"", b"{", b"[]", b"1", b'{"method":"sleep"}')],
         ("collective_rpc", b'{"method":"reload_weights","kwargs":null}'),
+        ("collective_rpc", b'{"method":"reload_weights","kwargs":[1]}'),
         ("collective_rpc", b'{"method":"reload_weights","kwargs":{"weights_path":1}}'),
         *[("update_weight_version", body) for body in (b"[]", b"{}", b'{"new_version":"1\\r\\nX: y"}')],
     ]

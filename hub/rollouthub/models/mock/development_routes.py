@@ -94,10 +94,12 @@ class DevelopmentRoutes:
         asked = await _fields(request)
         if "method" not in asked:
             return _json({"error": "Missing 'method' in request body"}, 400)
+        if not isinstance(asked.get("kwargs") or {}, dict):
+            return _json({"error": "'kwargs' in request body is no object"}, 400)
         self.calls.append(str(asked["method"]))
         if self._load is not None:
-            named = asked.get("kwargs")
-            path = named.get("weights_path") if isinstance(named, dict) else None
+            named: dict[str, Any] = asked.get("kwargs") or {}
+            path = named.get("weights_path")
             if asked["method"] != "reload_weights" or not isinstance(path, str):
                 return _json({"error": "only reload_weights with a weights_path is known here"}, 400)
             try:
