@@ -4,9 +4,12 @@ import json
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -60,3 +63,29 @@ def test_the_learner_goes_through_all_stages_with_a_policy_of_its_own(system: Sy
     assert [(each["version"], each["tasks"], each["broken"]) for each in measured] == [
         (version, 4, {}) for version in (0, 2, 4, 6)
     ]
+
+
+@pytest.mark.live
+def test_a_stage_frees_the_one_before_it_and_opens_its_reference(
+    system: System, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system("torch")
+    transformers: Any = system("transformers")
+    monkeypatch.setattr(sys, "path", [str(EXAMPLE), *sys.path])
+    recipe = import_module("recipe").Recipe.read().model_copy(update={"policy": str(tiny_model(tmp_path / "policy"))})
+    made = import_module("trainer").LearnerTrainer(recipe)
+    first, second, _ = recipe.stages
+    made.begin(first, None, None)
+    made.save(tmp_path / "version-000001")
+    before, plain = weakref.ref(made._learner.model), transformers.AutoModelForCausalLM.from_pretrained
+    lived: list[bool] = []
+
+    def opened(*given: Any, **named: Any) -> Any:
+        lived.append(before() is not None)
+        return plain(*given, **named)
+
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", opened)
+    made.begin(second, tmp_path / "version-000001", tmp_path / "version-000001")
+    assert lived == [False, False]  # the policy, and what its KL divergence is measured from
+    for name in ("trainer", "recipe"):
+        del sys.modules[name]

@@ -12,7 +12,11 @@ import anyio
 import pytest
 
 from rollouthub.errors import ConfigError
+from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock import mock_server
+from rollouthub.models.mock.development_routes import DevelopmentRoutes
+from rollouthub.models.mock.mock_model import MockModel
+from rollouthub.models.mock.mock_server import ModelServer
 from rollouthub.trainers.policy.policy_server import MAX_REQUEST_BYTES, serve_policy
 
 LEARNING = Path(__file__).parents[3] / "examples" / "learning"
@@ -135,3 +139,19 @@ async def test_the_routes_of_a_trainer_need_the_key_and_refuse_what_they_cannot_
         async with session.get("health") as response:
             assert response.status == 200
     assert loaded == ["/weights"]
+
+
+async def test_a_paused_policy_streams_nothing_until_it_is_resumed() -> None:
+    model = MockModel(ModelConfig(name="mock/say?text=done"))
+    server = ModelServer(model, ["policy"], is_mock=False, control=DevelopmentRoutes())
+    async with (
+        mock_server.listening(server, "127.0.0.1", 0) as port,
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}/") as session,
+    ):
+        (await session.post("pause")).close()
+        with anyio.move_on_after(0.2) as waiting:
+            await session.post("v1/chat/completions", json={**ASKED, "stream": True})
+        assert waiting.cancelled_caught
+        (await session.post("resume")).close()
+        async with session.post("v1/chat/completions", json={**ASKED, "stream": True}) as response:
+            assert "done" in await response.text()

@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 from pydantic import ValidationError
 
 from rollouthub.errors import ContextLimitError, ModelError
-from rollouthub.generation import Model, ModelRequest, Sampling
+from rollouthub.generation import Model, ModelReply, ModelRequest, Sampling
 from rollouthub.http.aiohttp_guard import guarded
 from rollouthub.http.asgi import Guard
 from rollouthub.http.loopback import local_guard
@@ -161,10 +161,7 @@ class ModelServer:
                 return await self._pass_on(request, asked, ours)
             if self._shows_tokens and not self._is_mock:
                 ours = replace(ours, session=request.headers.get("X-Session-ID", ""))
-            if self.control is not None:
-                reply = await self.control.generate(self._model, ours)
-            else:
-                reply = await self._model.generate(ours)
+            reply = await self._generate(ours)
         except MockRefused as error:
             return _refusal(error.status, error.kind, str(error))
         except ContextLimitError as error:
@@ -190,6 +187,9 @@ class ModelServer:
         await response.write_eof()
         return response
 
+    async def _generate(self, ours: ModelRequest) -> ModelReply:
+        return await (self.control.generate(self._model, ours) if self.control else self._model.generate(ours))
+
     async def _pass_on(self, request: web.Request, asked: MockChatRequest, ours: ModelRequest) -> web.StreamResponse:
         """Answer with a stream, sending each piece when the model yields it.
 
@@ -207,7 +207,7 @@ class ModelServer:
 
         stream = ReplyStream(write)
         try:
-            reply = await self._model.generate(replace(ours, stream=stream))
+            reply = await self._generate(replace(ours, stream=stream))
         except ModelError as error:
             if not stream.has_begun:
                 raise
