@@ -15,11 +15,10 @@ from pydantic import ValidationError
 from rollouthub.errors import ConfigError
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.provider_names import WIRE, split_name
+from rollouthub.models.serving_engine import Engine
 from rollouthub.store.atomic_files import replace_file
 from rollouthub.values import Frozen
 
-Engine = Literal["vllm", "sglang"]
-"""The program that serves a model."""
 PROVIDERS: dict[Engine, str] = {"vllm": "hosted_vllm", "sglang": "sglang"}
 """Engine → the provider prefix of the models that it serves."""
 SILENT_SECONDS = 60.0

@@ -8,7 +8,7 @@ from rollouthub.cluster.models.model_spec import SERVER_KEY_VARIABLE, ModelSpec,
 from rollouthub.cluster.models.server_command import build_command, check_arguments, find_program, uses_cpus
 from rollouthub.cluster.models.vllm_line import is_cpu_build
 from rollouthub.errors import ConfigError, UsageError
-from rollouthub.models.registered import Engine
+from rollouthub.models.serving_engine import Engine
 
 SPEC = ModelSpec(name="small", source="org/small", folder="/nowhere", cluster="none")
 

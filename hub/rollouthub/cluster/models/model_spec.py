@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from rollouthub.models.registered import Engine
+from rollouthub.models.serving_engine import Engine
 from rollouthub.values import Frozen
 
 KEY_VARIABLES: dict[Engine, str] = {"vllm": "HOSTED_VLLM_API_KEY", "sglang": "SGLANG_API_KEY"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from rollouthub.cluster.models import sglang_line, vllm_line
 from rollouthub.cluster.models.model_spec import SERVER_KEY_VARIABLE, ModelSpec
 from rollouthub.errors import ConfigError, UsageError
-from rollouthub.models.registered import Engine
+from rollouthub.models.serving_engine import Engine
 from rollouthub.plugins.extras import pip_install
 from rollouthub.processes import clean_environment
 

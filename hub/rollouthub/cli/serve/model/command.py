@@ -22,7 +22,7 @@ def serve_model(
         list[str] | None, typer.Argument(metavar="[-- ARGUMENT…]", help="Arguments for the server, after --.")
     ] = None,
 ) -> None:
-    """Start vLLM or SGLang servers of a model, on this machine or a cluster.
+    """Start vLLM or SGLang servers, here or on a cluster.
 
     The command waits until they are healthy; `hub model stop` ends them. Runs find them by the model's name: hub run
     arithmetic -m hosted_vllm/NAME, or sglang/NAME

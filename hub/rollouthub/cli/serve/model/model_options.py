@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rollouthub.models.registered import Engine
+from rollouthub.models.serving_engine import Engine
 from rollouthub.settings import Option, time_option
 from rollouthub.values import Frozen
 
