@@ -128,3 +128,14 @@ def test_the_mismatch_is_the_divergence_of_the_engine_from_the_learner(torch: An
         mean += chance * float(sums["mismatch"])
     divergence = sum(chance * math.log(chance / theirs) for chance, theirs in zip(engine, ours, strict=True))
     assert mean == pytest.approx(divergence, rel=1e-5)
+
+
+def test_the_mismatch_is_the_learners_own_where_the_ratio_compares_with_the_engine(torch: Any) -> None:
+    objective: Any = import_module("rollouthub.trainers.learn.objective")
+    sampled, mask = torch.tensor(SAMPLED), torch.tensor(MASK, dtype=torch.float32)
+    columns = objective.TokenColumns(
+        torch.tensor(LOGS), sampled, sampled, mask, torch.tensor(SHARES), torch.tensor(ADVANTAGES)[:, None]
+    )
+    _, sums = objective.loss_of(columns, LearnSettings(proximal="sampler"))
+    logs = [LOGS[row][token] - SAMPLED[row][token] for row, token in places()]
+    assert float(sums["mismatch"]) == pytest.approx(sum(math.exp(log) - 1 - log for log in logs), abs=1e-5)

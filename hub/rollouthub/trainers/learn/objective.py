@@ -40,12 +40,13 @@ def loss_of(columns: TokenColumns, settings: LearnSettings) -> tuple[Any, dict[s
     gains = torch.minimum(ratio * columns.advantages, clipped * columns.advantages)
     importance = importance_weights(columns.proximal, columns.sampled, settings)
     losses = -gains * importance
+    own = columns.logprobs if settings.proximal == "sampler" else columns.proximal
     sums = {
         "ratio": (ratio * mask).sum(),
         "clipped_low": ((ratio < 1 - settings.clip_low) & (columns.advantages < 0)).mul(mask).sum(),
         "clipped_high": ((ratio > 1 + settings.clip_high) & (columns.advantages > 0)).mul(mask).sum(),
         "importance": (importance * mask).sum(),
-        "mismatch": (kl_estimate(columns.sampled, columns.proximal.detach(), "k3") * mask).sum(),
+        "mismatch": (kl_estimate(columns.sampled, own.detach(), "k3") * mask).sum(),
         "tokens": mask.sum(),
     }
     if columns.reference is not None:
