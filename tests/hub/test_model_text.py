@@ -30,7 +30,7 @@ from rollouthub.models.direct.http_refusal import refusal
 from rollouthub.models.endpoint import Endpoint
 from rollouthub.models.litellm.failure import unsupported
 from rollouthub.models.mock.behaviours import expression
-from rollouthub.models.openai.api_wire import refused_option
+from rollouthub.models.openai.optional_fields import refused_option
 from rollouthub.models.openai.responses_api import ResponsesApi
 from rollouthub.models.quota import parse_quota
 from rollouthub.models.retry import TryFailed
@@ -277,7 +277,7 @@ WITH_PATTERNS = {
     "hub/rollouthub/models/media_tokens.py": _OURS,
     "hub/rollouthub/models/mock/behaviours.py": "models.mock.expression",
     "hub/rollouthub/models/mock/pieces.py": "what a mock model says",
-    "hub/rollouthub/models/openai/api_wire.py": "models.openai.refused_option",
+    "hub/rollouthub/models/openai/optional_fields.py": "models.openai.refused_option",
     "hub/rollouthub/models/openai/batch_queue.py": _OURS,
     "hub/rollouthub/models/openai/batch_server.py": "a server's id, matched from its beginning",
     "hub/rollouthub/models/prices.py": _OURS,

@@ -1,16 +1,23 @@
 """Retries of model calls: classifies failed tries, back-off with jitter, and `Retry-After`."""
 
+import logging
 import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
+import anyio
+
 from rollouthub.errors import ContextLimitError, ModelError
 from rollouthub.messages import ReplyStream
 from rollouthub.text import one_line
 
+logger = logging.getLogger(__name__)
+
 _MAX_MESSAGE = 500
+_TIMER_SECONDS = 0.002
+"""By how much a timer of the event loop may be early."""
 
 
 class StreamCut(ModelError):
@@ -80,6 +87,39 @@ class Backoff:
             # A little apart from everyone else who was told the same.
             return retry_after_seconds + self.jitter() * self.base_seconds
         return self.jitter() * min(self.cap_seconds, self.base_seconds * 2 ** (failures - 1))
+
+
+@dataclass(frozen=True)
+class CallRetries:
+    """What follows a failed try of a call, in every lane that makes its own tries."""
+
+    owner: str
+    """The model and its address, for messages."""
+    max_tries: int
+    backoff: Backoff
+    redact: Callable[[str], str]
+    """Masks secrets in a server's words."""
+    keeps_cause: bool = True
+    """Whether an error names what it was made of; not where that holds the request, and perhaps its key."""
+
+    async def wait(self, failed: TryFailed, failures: int, deadline: float, stream: ReplyStream | None = None) -> None:
+        """Wait before the next try, `failures` tries having failed; `deadline` is a time of the event loop.
+
+        Raises:
+            ContextLimitError: the conversation is too long.
+            ModelError: it is not worth another try, there are none left, or no time; or its answer had begun.
+        """
+        cause = failed.__cause__ if self.keeps_cause else None
+        error = failed.as_error(self.owner, failures, self.redact)
+        if (last := final(error, stream)) is not None:
+            raise last from cause
+        if not failed.is_retryable or failures >= self.max_tries:
+            raise error from cause
+        seconds = self.backoff.wait_seconds(failures, failed.retry_after_seconds)
+        if anyio.current_time() + seconds + _TIMER_SECONDS >= deadline:
+            raise error from cause
+        logger.debug("%s; trying again in %.2f s", error, seconds)
+        await anyio.sleep(seconds)
 
 
 def parse_retry_after(value: str | None, now: Callable[[], float] = time.time) -> float | None:

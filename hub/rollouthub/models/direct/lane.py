@@ -32,7 +32,7 @@ from rollouthub.models.direct.stream import ListenerFailed, read_stream
 from rollouthub.models.endpoint import Dialect, Endpoint, check_endpoint
 from rollouthub.models.prices import find_price
 from rollouthub.models.quota import Quota, parse_quota
-from rollouthub.models.retry import Backoff, TryFailed, final
+from rollouthub.models.retry import Backoff, CallRetries, TryFailed
 from rollouthub.tracing import HEADER as TRACE_HEADER
 from rollouthub.tracing import TRACEPARENT
 
@@ -41,8 +41,6 @@ logger = logging.getLogger(__name__)
 POLICY_VERSION_HEADER = "X-Policy-Version"
 """Response header with the policy version; without it, the body's `weight_version` is used."""
 
-_TIMER_SECONDS = 0.002
-"""By how much a timer of the event loop may be early."""
 _VERSION_KEY = POLICY_VERSION_HEADER.lower()
 ASKED: Mapping[Dialect, Mapping[str, Any]] = {
     "vllm": {"logprobs": True, "return_token_ids": True},
@@ -67,9 +65,10 @@ class DirectModel:
     ) -> None:
         self.name = config.name
         self.endpoint = endpoint
-        self._config, self._pool, self._backoff, self._redact = config, pool, backoff, redact
+        self._config, self._pool, self._redact = config, pool, redact
         self._price = find_price(config, endpoint.base_url)
         self._owner = f"{config.name} at {endpoint.base_url}"
+        self._retries = CallRetries(self._owner, config.max_tries, backoff, redact)
         self._url = URL(endpoint.base_url + "/chat/completions")
         self._tools = ToolSchemas()
         self._encode = msgspec.json.Encoder().encode
@@ -112,16 +111,7 @@ class DirectModel:
                 raise failed.error from failed.error.__cause__
             except TryFailed as failed:
                 failures += 1
-                error = failed.as_error(self._owner, failures, self._redact)
-                if (last := final(error, request.stream)) is not None:
-                    raise last from failed.__cause__
-                if not failed.is_retryable or failures >= self._config.max_tries:
-                    raise error from failed.__cause__
-                wait = self._backoff.wait_seconds(failures, failed.retry_after_seconds)
-                if anyio.current_time() + wait + _TIMER_SECONDS >= deadline:
-                    raise error from failed.__cause__
-            logger.debug("%s; trying again in %.2f s", error, wait)
-            await anyio.sleep(wait)
+                await self._retries.wait(failed, failures, deadline, request.stream)
             left = deadline - anyio.current_time()
 
     def _body(self, request: ModelRequest) -> bytes:

@@ -27,7 +27,7 @@ from rollouthub.models.litellm.package import NOBODY, load_litellm, own_paramete
 from rollouthub.models.prices import find_price, is_own_service
 from rollouthub.models.provider_names import ProviderModel
 from rollouthub.models.quota import Quota, parse_quota
-from rollouthub.models.retry import Backoff, TryFailed
+from rollouthub.models.retry import Backoff, CallRetries, TryFailed
 from rollouthub.tracing import HEADER as TRACE_HEADER
 from rollouthub.tracing import TRACEPARENT
 
@@ -71,8 +71,9 @@ class LitellmModel:
 
         self.name = config.name
         self._litellm, self._config, self._identity, self._endpoint = litellm, config, identity, endpoint
-        self._backoff, self._redact, self._failed_try, self._unsupported = backoff, redact, failed_try, unsupported
+        self._redact, self._failed_try, self._unsupported = redact, failed_try, unsupported
         self._owner = f"{config.name} at {base_url}" if base_url else config.name
+        self._retries = CallRetries(self._owner, config.max_tries, backoff, redact, keeps_cause=False)
         self.quota: Quota | None = None
         """The provider's rate limits as reported with the last answer."""
         self._is_vllm = endpoint is not None and endpoint.gives_ids
@@ -126,14 +127,7 @@ class LitellmModel:
                 return self._reply(response, len(request.messages), failures)
             except TryFailed as failed:
                 failures += 1
-                error = failed.as_error(self._owner, failures, self._redact)
-                if not failed.is_retryable or failures >= self._config.max_tries:
-                    raise error from None  # what it was made of holds the request, and perhaps the key
-                wait = self._backoff.wait_seconds(failures, failed.retry_after_seconds)
-                if anyio.current_time() + wait >= deadline:
-                    raise error from None
-            logger.debug("%s; trying again in %.2f s", error, wait)
-            await anyio.sleep(wait)
+                await self._retries.wait(failed, failures, deadline)
 
     def _asked(self, request: ModelRequest) -> dict[str, Any]:
         """The arguments of one litellm call. Built anew for each try, because litellm may modify them."""

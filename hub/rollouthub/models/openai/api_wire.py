@@ -1,8 +1,7 @@
 """The interface of the two APIs of the openai lane: what a request's body is, and how its answer is read."""
 
-import re
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from pydantic import JsonValue
 
@@ -10,18 +9,10 @@ from rollouthub.errors import ConfigError
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.messages import Delta
 from rollouthub.models.config import Api
-from rollouthub.models.retry import TryFailed
+from rollouthub.models.openai.optional_fields import OptionalField
 
 SCHEMA_NAME = "answer"
 """The name under which an answer's schema is sent."""
-OptionalField = Literal["answer_schema", "encrypted_reasoning"]
-"""What a request asks for if the endpoint has it."""
-_MOST_CHARACTERS = 5000
-"""Most characters of a refusal that are looked through."""
-_REFUSALS: dict[OptionalField, re.Pattern[str]] = {
-    "answer_schema": re.compile(r"response_format|text\.format|json_?schema|structured.output", re.IGNORECASE),
-    "encrypted_reasoning": re.compile(r"encrypted|\binclude\b", re.IGNORECASE),
-}
 
 
 class AnswerAssembly(Protocol):
@@ -83,20 +74,6 @@ class ApiWire(Protocol):
     def assembly(self, request: ModelRequest) -> AnswerAssembly:
         """An assembly for a streamed answer to the request."""
         ...
-
-
-def refused_option(failed: TryFailed, body: Mapping[str, Any]) -> OptionalField | None:
-    """What an endpoint refused of a request that it may take without; None if it refused something else."""
-    if failed.status not in (400, 422) or failed.is_context_limit:
-        return None
-    asked: dict[OptionalField, bool] = {
-        "answer_schema": "response_format" in body or "format" in (body.get("text") or {}),
-        "encrypted_reasoning": "include" in body,
-    }
-    for option, words in _REFUSALS.items():
-        if asked[option] and words.search(str(failed)[:_MOST_CHARACTERS]):
-            return option
-    return None
 
 
 def schema_format(schema: Mapping[str, JsonValue]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """`BatchModel`: a model whose calls wait for a batch, at half the price, as the openai lane writes and reads them."""
 
 import hashlib
-import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -16,17 +15,16 @@ from rollouthub.models.direct.completion import BadAnswer, TooLong
 from rollouthub.models.direct.http_pool import MAX_REFUSAL_BYTES
 from rollouthub.models.direct.http_refusal import bad_answer, refusal
 from rollouthub.models.endpoint import Endpoint, check_endpoint
-from rollouthub.models.openai.api_wire import ApiWire, OptionalField, refused_option
+from rollouthub.models.openai.api_wire import ApiWire
 from rollouthub.models.openai.apis import Apis
 from rollouthub.models.openai.batch_answers import BatchedAnswer
 from rollouthub.models.openai.batch_queue import BatchQueue, open_batch_queue
 from rollouthub.models.openai.batch_server import BatchServer
-from rollouthub.models.openai.lane import LEFT_OUT, list_models
+from rollouthub.models.openai.lane import list_models
+from rollouthub.models.openai.optional_fields import OptionalFields
 from rollouthub.models.openai.sdk_client import open_client
 from rollouthub.models.prices import find_price
 from rollouthub.models.retry import TryFailed
-
-logger = logging.getLogger(__name__)
 
 
 class BatchModel:
@@ -47,7 +45,7 @@ class BatchModel:
         self._apis = Apis(config, endpoint, self._price)
         self._owner = f"{config.name} at {endpoint.base_url}, in batches"
         # Nothing is sent back in a later turn.
-        self._without: frozenset[OptionalField] = frozenset(("encrypted_reasoning",))
+        self._optional = OptionalFields(config.name, redact, ("encrypted_reasoning",))
 
     def __repr__(self) -> str:
         return f"BatchModel({self._owner!r})"
@@ -66,16 +64,12 @@ class BatchModel:
         api = self._apis.of_request(request)
         request = replace(request, stream=None)
         while True:
-            body = api.body(request, self._without)
+            body = api.body(request, self._optional.refused)
             try:
                 return self._reply(api, request, await self._queue.ask(api.path, body))
             except TryFailed as failed:
-                option = refused_option(failed, body)
-                if option is None:
+                if not self._optional.leave_out(failed, body):
                     raise failed.as_error(self._owner, 1, self._redact) from None
-                if option not in self._without:
-                    logger.warning("%s %s (%s)", self.name, LEFT_OUT[option], self._redact(str(failed))[:200])
-                    self._without = self._without.union((option,))
 
     def _reply(self, api: ApiWire, request: ModelRequest, answer: BatchedAnswer) -> ModelReply:
         key_name = self._endpoint.key_name

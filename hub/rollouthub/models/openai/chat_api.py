@@ -14,7 +14,8 @@ from rollouthub.models.direct.chunks import Assembly, parse_chunk
 from rollouthub.models.direct.completion import Answer, as_reply, parse_answer, pricing
 from rollouthub.models.direct.lane import ASKED
 from rollouthub.models.endpoint import Endpoint
-from rollouthub.models.openai.api_wire import OptionalField, schema_format
+from rollouthub.models.openai.api_wire import schema_format
+from rollouthub.models.openai.optional_fields import OptionalField
 from rollouthub.models.prices import Price
 
 _OURS = frozenset({"model", "messages", "tools", "stream", "stream_options", "n"})

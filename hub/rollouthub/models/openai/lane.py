@@ -1,6 +1,5 @@
 """The openai lane: OpenAI's own client, with the direct lane's results, errors and retries."""
 
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -20,22 +19,17 @@ from rollouthub.models.direct.http_refusal import bad_answer
 from rollouthub.models.direct.lane import POLICY_VERSION_HEADER
 from rollouthub.models.direct.stream import ListenerFailed, hand_on
 from rollouthub.models.endpoint import Endpoint, check_endpoint
-from rollouthub.models.openai.api_wire import ApiWire, OptionalField, refused_option
+from rollouthub.models.openai.api_wire import ApiWire
 from rollouthub.models.openai.apis import Apis
+from rollouthub.models.openai.optional_fields import OptionalFields
 from rollouthub.models.openai.sdk_client import OverlongBody, failed_try, open_client
 from rollouthub.models.prices import find_price
 from rollouthub.models.quota import Quota, parse_quota
-from rollouthub.models.retry import Backoff, TryFailed, final
+from rollouthub.models.retry import Backoff, CallRetries, TryFailed
 from rollouthub.tracing import HEADER as TRACE_HEADER
 from rollouthub.tracing import TRACEPARENT
 
-logger = logging.getLogger(__name__)
-
 _VERSION_KEY = POLICY_VERSION_HEADER.lower()
-LEFT_OUT: dict[OptionalField, str] = {
-    "answer_schema": "takes no JSON schema for its answers; it is asked in words alone",
-    "encrypted_reasoning": "gives no encrypted reasoning; what it thought is not sent back in later turns",
-}
 
 
 class OpenAIModel:
@@ -51,12 +45,13 @@ class OpenAIModel:
     ) -> None:
         self.name = config.name
         self.endpoint = endpoint
-        self._config, self._client, self._backoff, self._redact = config, client, backoff, redact
+        self._client, self._redact = client, redact
         self._price = find_price(config, endpoint.base_url)
         self._apis = Apis(config, endpoint, self._price)
         self._owner = f"{config.name} at {endpoint.base_url}"
+        self._retries = CallRetries(self._owner, config.max_tries, backoff, redact, keeps_cause=False)
         self._places = anyio.Semaphore(config.max_connections, fast_acquire=True)
-        self._without: frozenset[OptionalField] = frozenset()
+        self._optional = OptionalFields(config.name, redact)
         self.quota: Quota | None = None
         """The provider's rate limits as reported with the last answer."""
 
@@ -78,36 +73,17 @@ class OpenAIModel:
         deadline = anyio.current_time() + request.timeout_seconds
         failures = 0
         while True:
-            body = api.body(request, self._without)
+            body = api.body(request, self._optional.refused)
             try:
                 async with self._places:
                     return await self._try(api, body, request, deadline, failures)
             except ListenerFailed as failed:
                 raise failed.error from failed.error.__cause__
             except TryFailed as failed:
-                if self._has_left_out(failed, body):
+                if self._optional.leave_out(failed, body):
                     continue
                 failures += 1
-                error = failed.as_error(self._owner, failures, self._redact)
-                if (last := final(error, request.stream)) is not None:
-                    raise last from None
-                if not failed.is_retryable or failures >= self._config.max_tries:
-                    raise error from None  # what it was made of holds the request
-                wait = self._backoff.wait_seconds(failures, failed.retry_after_seconds)
-                if anyio.current_time() + wait >= deadline:
-                    raise error from None
-            logger.debug("%s; trying again in %.2f s", error, wait)
-            await anyio.sleep(wait)
-
-    def _has_left_out(self, failed: TryFailed, body: dict[str, Any]) -> bool:
-        """Whether the endpoint refused only something that is left out from now on."""
-        option = refused_option(failed, body)
-        if option is None:
-            return False
-        if option not in self._without:
-            logger.warning("%s %s (%s)", self.name, LEFT_OUT[option], self._redact(str(failed))[:200])
-            self._without = self._without.union((option,))
-        return True
+                await self._retries.wait(failed, failures, deadline, request.stream)
 
     async def _try(
         self, api: ApiWire, body: dict[str, Any], request: ModelRequest, deadline: float, failures: int

@@ -27,7 +27,8 @@ from rollouthub.models.direct.completion import (
     pricing,
 )
 from rollouthub.models.endpoint import Endpoint
-from rollouthub.models.openai.api_wire import OptionalField, refuse_settings, schema_format
+from rollouthub.models.openai.api_wire import refuse_settings, schema_format
+from rollouthub.models.openai.optional_fields import OptionalField
 from rollouthub.models.openai.responses_items import input_of, read_output
 from rollouthub.models.prices import Price
 from rollouthub.models.response_items import tool_params

@@ -1,6 +1,7 @@
 """`TokenServer`: calls the routes of an inference server for token ids, with the retries of the direct lane."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from rollouthub.models.dialects import SESSION_HEADERS
 from rollouthub.models.direct.http_pool import MAX_REFUSAL_BYTES, failed_try, list_models
 from rollouthub.models.direct.http_refusal import refusal
 from rollouthub.models.endpoint import Endpoint
-from rollouthub.models.retry import Backoff, TryFailed
+from rollouthub.models.retry import Backoff, CallRetries, TryFailed
 from rollouthub.tracing import HEADER as TRACE_HEADER
 from rollouthub.tracing import TRACEPARENT
 
@@ -40,7 +41,7 @@ class RouteMissing(TryFailed):
         )
 
 
-class TokenServer:
+class TokenServer(ABC):
     """One server of a model; a subclass knows its routes."""
 
     def __init__(
@@ -56,8 +57,9 @@ class TokenServer:
         """`name` is the model's name, for messages; `pool` comes from `open_model_pool`."""
         self.name, self.endpoint = name, endpoint
         self.pool, self.root = pool, endpoint.base_url.removesuffix("/v1")
-        self._max_tries, self._backoff, self._redact = max_tries, backoff or Backoff(), redact
+        self._redact = redact
         self.owner = f"{name} at {endpoint.base_url}"
+        self._retries = CallRetries(self.owner, max_tries, backoff or Backoff(), redact)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.owner!r})"
@@ -81,14 +83,7 @@ class TokenServer:
                 return await self.answer(route, sent, headers, most_bytes), failures
             except TryFailed as failed:
                 failures += 1
-                error = failed.as_error(self.owner, failures, self._redact)
-                if not failed.is_retryable or failures >= self._max_tries:
-                    raise error from failed.__cause__
-                wait = self._backoff.wait_seconds(failures, failed.retry_after_seconds)
-                if anyio.current_time() + wait >= anyio.current_effective_deadline():
-                    raise error from failed.__cause__
-            logger.debug("%s; trying again in %.2f s", error, wait)
-            await anyio.sleep(wait)
+                await self._retries.wait(failed, failures, anyio.current_effective_deadline())
 
     async def answer(
         self,
@@ -120,9 +115,9 @@ class TokenServer:
         """Whether requests to a route have the model's name."""
         return True
 
+    @abstractmethod
     def missing(self, route: str, status: int, body: bytes) -> RouteMissing | None:
         """The error if a refusal means that the server does not have the route."""
-        raise NotImplementedError
 
     def bad_answer(self, route: str, problem: object) -> ModelError:
         """The error for an answer in an unexpected format."""
