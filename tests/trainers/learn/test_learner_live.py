@@ -127,6 +127,29 @@ def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
         learner().restore(tmp_path)
 
 
+class Evil:
+    """A pickle that makes a folder where it is loaded."""
+
+    def __init__(self, witness: Path) -> None:
+        self.witness = witness
+
+    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+        return os.mkdir, (str(self.witness),)
+
+
+@pytest.mark.parametrize("kind", ["runs code", "other keys", "no pickle"])
+def test_a_state_that_is_none_runs_nothing_and_is_refused(torch: Any, tmp_path: Path, kind: str) -> None:
+    folder, witness = tmp_path / "version-1", tmp_path / "witness"
+    folder.mkdir()
+    if kind == "no pickle":
+        (folder / "learner.pt").write_bytes(b"x" * 100)
+    else:
+        torch.save({"counts": Evil(witness)} if kind == "runs code" else {"counts": 1}, folder / "learner.pt")
+    with pytest.raises(UsageError, match=r"learner\.pt is no state of a learner"):
+        learner().restore(folder)
+    assert not witness.exists()
+
+
 def test_the_reference_stays_where_the_stage_began() -> None:
     made = learner({"kl": 0.5})
     rows = some_rows(4)

@@ -5,11 +5,12 @@ import shutil
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from rollouthub.errors import UsageError
+from rollouthub.errors import UsageError, describe
 from rollouthub.trainers.learn.pytorch import torch
 from rollouthub.trainers.learn.ranks import Ranks
+from rollouthub.trainers.policy.weight_files import read_weights
 
 STATE = "learner.pt"
 """The file with the optimizer's state, the counts and the random state, and a LoRA model's own weights."""
@@ -58,8 +59,8 @@ def read_state(folder: Path, model: Any, optimizer: Any) -> dict[str, int]:
         raise UsageError(f"{folder} has no {STATE}: it is no checkpoint of a learner")
     state = import_module("torch.distributed.checkpoint.state_dict")
     options = state.StateDictOptions(full_state_dict=True, cpu_offload=True, strict=False)
-    kept = torch.load(folder / STATE, map_location="cpu", weights_only=False)
-    weights = kept["adapter"] or _read_weights(folder)
+    kept = _read_state_file(folder / STATE)
+    weights = kept["adapter"] or read_weights(folder)
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
     if others := [name for name, tensor in weights.items() if shapes.get(name) != tensor.shape]:
         raise UsageError(
@@ -104,9 +105,12 @@ def _merged(base: Any) -> dict[str, Any]:
     return {name.replace(".base_layer", ""): tensor.detach().cpu() for name, tensor in found.items()}
 
 
-def _read_weights(folder: Path) -> dict[str, Any]:
-    load = import_module("safetensors.torch").load_file
-    found: dict[str, Any] = {}
-    for file in sorted(folder.glob("*.safetensors")):
-        found.update(load(file))
-    return found
+def _read_state_file(file: Path) -> dict[str, Any]:
+    """What `write_checkpoint` kept. Tensors and plain values alone are read: a pickle may name any code to run."""
+    try:
+        kept: Any = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:  # of a pickle that asks for more, and of a file that is damaged in any way
+        raise UsageError(f"{file} is no state of a learner, or damaged: {describe(error)}") from None
+    if not isinstance(kept, dict) or set(cast(Any, kept)) != {"counts", "optimizer", "adapter", "random"}:
+        raise UsageError(f"{file} is no state of a learner")
+    return cast(dict[str, Any], kept)

@@ -11,8 +11,9 @@ from typing import Any
 
 import anyio
 
-from rollouthub.errors import ConfigError, UsageError, describe
+from rollouthub.errors import ConfigError, UsageError
 from rollouthub.trainers.policy.policy_server import serve_policy
+from rollouthub.trainers.policy.weight_files import read_weights
 
 
 def load_weights(model: Any, folder: str) -> None:
@@ -21,14 +22,7 @@ def load_weights(model: Any, folder: str) -> None:
     Raises:
         UsageError: the folder has no weights, or others than the model's.
     """
-    load: Any = import_module("safetensors.torch").load_file
-    files = sorted(Path(folder).glob("*.safetensors"))
-    if not files:
-        raise UsageError(f"{folder} has no *.safetensors")
-    try:
-        weights = {name: tensor for file in files for name, tensor in load(file).items()}
-    except Exception as error:  # safetensors' own is no OSError, and its module is imported late
-        raise UsageError(f"the weights in {folder} cannot be read: {describe(error)}") from error
+    weights = read_weights(folder)
     own = {name: tensor.shape for name, tensor in model.state_dict().items()}
     tied = set(model._tied_weights_keys or ()) if model.config.tie_word_embeddings else set[str]()
     missing = own.keys() - weights.keys() - tied

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -184,20 +184,13 @@ async def _opened(
     ) as session:
         writer = session.writer
         async with Ledger.open(directory, resume=writer.resumed) as ledger:
-            if writer.resumed:
-                state = None
-            elif state is not None and policy_version is None:
-                policy_version = state.policy_version
-            policy = PolicyVersions(await _version(ledger, directory, rules, policy_version))
-            tracker = GroupTracker(rules, bounds, policy, ledger.note, filters)
-            tracker.note_rate = ledger.note_rate
-            if rules.band_from is not None and not writer.resumed:
-                _learn_rates(await to_thread.run_sync(rates_of_run, Path(rules.band_from)), ledger, tracker)
-            if state is not None:
-                _learn_rates(state.rates(), ledger, tracker)
+            begun_with = None if writer.resumed else state
+            tracker = await _tracker(ledger, directory, rules, bounds, filters, policy_version, begun_with)
+            if not writer.resumed:
+                await _begin_curriculum(tracker, ledger, rules, state)
             session.on_commit.append(tracker.committed)
             opened = session.opened
-            gate = WeightSyncGate(policy)
+            gate = WeightSyncGate(tracker.policy)
             gated = with_gated_model(opened, gate)
             source = StreamSource(tracker, session.stop)
             breaker = Breaker(session.live, source)
@@ -253,8 +246,33 @@ async def _exposed(address: str | None, session: Session, trainer_log: TrainerLo
         yield
 
 
-def _learn_rates(rates: Iterable[PassRate], ledger: Ledger, tracker: GroupTracker) -> None:
-    """Begin the curriculum with pass rates measured before, and keep them in the ledger."""
+async def _tracker(
+    ledger: Ledger,
+    directory: Path,
+    rules: SupplyRules,
+    bounds: Bounds,
+    filters: Sequence[GroupFilter],
+    policy_version: int | None,
+    state: SupplyState | None,
+) -> GroupTracker:
+    """The tracker of groups, at the version that is given, or a state's, or as stored."""
+    if state is not None and policy_version is None:
+        policy_version = state.policy_version
+    policy = PolicyVersions(await _version(ledger, directory, rules, policy_version))
+    tracker = GroupTracker(rules, bounds, policy, ledger.note, filters)
+    tracker.note_rate = ledger.note_rate
+    return tracker
+
+
+async def _begin_curriculum(
+    tracker: GroupTracker, ledger: Ledger, rules: SupplyRules, state: SupplyState | None
+) -> None:
+    """Begin the curriculum with pass rates of an earlier run, then with a state's, and keep them in the ledger."""
+    rates: list[PassRate] = []
+    if rules.band_from is not None:
+        rates += await to_thread.run_sync(rates_of_run, Path(rules.band_from))
+    if state is not None:
+        rates += state.rates()
     for seen in rates:
         ledger.note_rate(seen)
         tracker.curriculum.learn(seen)
