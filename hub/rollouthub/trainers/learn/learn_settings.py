@@ -39,10 +39,10 @@ class LearnSettings(Frozen):
     normalize: Literal["sequences", "tokens", "constant"] = Field(
         default="sequences",
         description="What the loss is a mean of: sequences' means (GRPO), all tokens (DAPO), or sums of tokens over "
-        "`max_tokens` for each sequence (Dr. GRPO).",
+        "`max_tokens` for each sequence (Dr. GRPO). The rows of a rollout that forked count as one sequence.",
     )
     max_tokens: int | None = Field(
-        default=None, ge=1, description="Most sampled tokens of a row; `constant` and `overlong_tokens` need it."
+        default=None, ge=1, description="Most tokens that a rollout samples; `constant` and `overlong_tokens` need it."
     )
     kl: float = Field(default=0.0, ge=0, description="Weight of the KL divergence from the reference policy.")
     kl_form: KlForm = Field(default="k3", description="How the KL divergence is estimated.")
@@ -61,7 +61,7 @@ class LearnSettings(Frozen):
     overlong_tokens: int = Field(
         default=0,
         ge=0,
-        description="DAPO's overlong penalty: a row's reward falls by up to 1 over the last so many of `max_tokens`.",
+        description="DAPO's overlong penalty: a rollout's reward falls by up to 1 over the last so many of `max_tokens`.",
     )
     skip_truncated: bool = Field(default=False, description="Leave rollouts that a limit ended out of the loss.")
     temperature: float = Field(default=1.0, gt=0, description="The temperature that the engine sampled at.")

@@ -97,11 +97,10 @@ class Learner:
     def learn_from(self, rows: Sequence[LearnRow]) -> Mapping[str, float]:
         """Learn from a batch, in optimizer steps of `update_rows`; counts the version up.
 
-        Figures: `loss` and `grad_norm` (means of the optimizer steps), `learning_rate`, and, where anything was learnt
-        from, means over its tokens (`ratio`,
-        shares `clipped_low` and `clipped_high`, `importance`, `mismatch` between engine and learner as a KL divergence,
-        `kl`, `entropy`), counts (`rows`, `tokens`, `updates`, `skipped` updates whose gradient was not finite), and
-        `seconds`.
+        Returns figures: `loss` and `grad_norm` (means of the optimizer steps), `learning_rate`, counts (`rows`,
+        `tokens`, `updates`, `skipped` updates whose gradient was not finite) and `seconds`. Where anything was learnt
+        from, there are means over its tokens, too: `ratio`, the shares `clipped_low` and `clipped_high`, `importance`,
+        `mismatch` (the KL divergence between engine and learner), `kl`, `entropy`.
         """
         self.ranks.lead("learn_from", rows)
         figures = self._learn(rows, self._compared(rows))

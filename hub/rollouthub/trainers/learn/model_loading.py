@@ -32,8 +32,8 @@ def open_policy(
     """
     ranks = ranks or Ranks()
     kind = getattr(torch, dtype, None)
-    if dtype not in ("bfloat16", "float16", "float32"):
-        raise ConfigError(f"dtype {dtype!r} is none of bfloat16, float16, float32")
+    if dtype not in ("bfloat16", "float32"):
+        raise ConfigError(f"dtype {dtype!r} is neither bfloat16 nor float32")
     if lora is not None and ranks.count > 1:
         raise ConfigError("LoRA is for one rank: start the learner without torchrun, or leave lora out")
     transformers: Any = import_module("transformers")
