@@ -61,7 +61,7 @@ class LearnSettings(Frozen):
     overlong_tokens: int = Field(
         default=0,
         ge=0,
-        description="DAPO's overlong penalty: a rollout's reward falls by up to 1 over the last so many of `max_tokens`.",
+        description="DAPO's overlong penalty: a reward falls by up to 1 over the last so many of `max_tokens`.",
     )
     skip_truncated: bool = Field(default=False, description="Leave rollouts that a limit ended out of the loss.")
     temperature: float = Field(default=1.0, gt=0, description="The temperature that the engine sampled at.")
