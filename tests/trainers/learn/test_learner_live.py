@@ -160,6 +160,8 @@ def test_the_reference_stays_where_the_stage_began() -> None:
 
 
 def test_lora_learns_an_adapter_and_writes_it_merged(torch: Any, system: Callable[[str], Any], tmp_path: Path) -> None:
+    from rollouthub.trainers.learn import VllmTransfer
+
     peft: Any = system("peft")
     adapted = peft.get_peft_model(
         small_model(), peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
@@ -175,6 +177,8 @@ def test_lora_learns_an_adapter_and_writes_it_merged(torch: Any, system: Callabl
     ids = torch.tensor([rows[0].token_ids])
     with torch.no_grad():
         assert torch.allclose(plain(input_ids=ids).logits, adapted(input_ids=ids).logits, atol=1e-4)
+    with pytest.raises(ConfigError, match="cannot send an adapter's weights: take a CheckpointTransfer"):
+        anyio.run(VllmTransfer("http://127.0.0.1:1/v1", VllmControl("http://127.0.0.1:1/v1")).send, made)
     again = learner(
         {"kl": 0.1, "learning_rate": 1e-2},
         peft.get_peft_model(small_model(), peft.LoraConfig(**LORA)),

@@ -68,7 +68,7 @@ class Learner:
         )
         self._logprobs = TokenLogprobs(self.model, settings.temperature)
         self._reference_logprobs: TokenLogprobs | None = None
-        if settings.kl and (self._reference is not None or not self._is_lora):
+        if settings.kl and (self._reference is not None or not self.is_lora):
             if self._reference is None:
                 self._reference = self._frozen_copy()
             self._reference_logprobs = TokenLogprobs(self._reference, settings.temperature)
@@ -81,7 +81,8 @@ class Learner:
             self._logprobs = TokenLogprobs(self.model, self.settings.temperature)
 
     @property
-    def _is_lora(self) -> bool:
+    def is_lora(self) -> bool:
+        """Whether an adapter is learnt, and not the model's own weights."""
         return any("lora_" in name for name, _ in self.model.named_parameters())
 
     def follow(self) -> None:
@@ -150,7 +151,7 @@ class Learner:
         proximal = nothing if is_one or settings.proximal == "sampler" else self._found(rows, self._logprobs)
         if not settings.kl:
             return _Compared(proximal, nothing)
-        with self.model.disable_adapter() if self._is_lora else nullcontext():
+        with self.model.disable_adapter() if self.is_lora else nullcontext():
             return _Compared(proximal, self._found(rows, self._reference_logprobs or self._logprobs))
 
     def logprobs(self, rows: Sequence[LearnRow]) -> list[list[float]]:

@@ -94,7 +94,14 @@ class VllmTransfer:
         self._engine: Any = None
 
     async def send(self, learner: Learner) -> None:
-        """Send all weights; the first time, meet the server's workers before."""
+        """Send all weights; the first time, meet the server's workers before.
+
+        Raises:
+            ConfigError: the learner is sharded, or learns an adapter: take a `CheckpointTransfer`.
+        """
+        if learner.ranks.count > 1 or learner.is_lora:
+            kind = "an adapter's" if learner.is_lora else "a sharded learner's"
+            raise ConfigError(f"vLLM's own transfer cannot send {kind} weights: take a CheckpointTransfer")
         await anyio.to_thread.run_sync(self._send, learner)
 
     def _send(self, learner: Learner) -> None:
