@@ -189,6 +189,13 @@ class Message(Frozen):
     """The answer as JSON of the backend's own items, where these hold more than the other fields, such as encrypted
     reasoning. They are sent back to the backend unchanged as long as the other fields are what the items say.
     """
+    items_from: str | None = Field(default=None, exclude_if=_is_none)
+    """Mark of the model and server that wrote the items; no other is sent them."""
+
+    @property
+    def without_items(self) -> "Message":
+        """The message as the fields that every backend has."""
+        return self.model_copy(update={"items": None, "items_from": None})
 
     @property
     def text(self) -> str:

@@ -44,3 +44,27 @@ async def test_reasoning_is_sent_back_for_an_agent_that_never_saw_it(edits: bool
     else:
         assert sent[1:3] == THOUGHT
         assert second.parent_turn == first.index
+
+
+async def test_answers_that_are_alike_get_each_its_own_items_back() -> None:
+    def say(body: dict[str, Any]) -> list[dict[str, Any]]:
+        number = sum(item.get("role") == "user" for item in body["input"])
+        return [reasoning_item(f"thought {number}", number=number), message_item("ok", number)]
+
+    async def thrice(made: GatewayHarness, address: SeatAddress) -> None:
+        messages: list[dict[str, Any]] = []
+        for _ in range(3):
+            messages.append({"role": "user", "content": "go on"})
+            await made.chat(address, messages)
+            messages.append({"role": "assistant", "content": "ok"})
+
+    server = OpenAIServer(say)
+    config = ModelConfig(name=f"openai/{MODEL}", lane="openai", api="responses")
+    async with (
+        server.serve() as url,
+        open_lane(config, url, Credentials({"OPENAI_API_KEY": "hush-hush"})) as model,
+        harness() as made,
+    ):
+        await made.play(lambda address: thrice(made, address), model=model)
+    sent = server.asked[-1][1]["input"]
+    assert [item["encrypted_content"] for item in sent if item["type"] == "reasoning"] == ["thought 1", "thought 2"]

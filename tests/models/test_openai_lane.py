@@ -1,8 +1,5 @@
 """The openai lane: the Responses API and Chat Completions, as OpenAI's own types describe them."""
 
-import json
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,15 +10,15 @@ from mcp_types import Tool
 
 from rollouthub import Message, ModelError, Sampling
 from rollouthub.errors import ConfigError, ContextLimitError, OverlongAnswer
-from rollouthub.generation import Model, ModelReply
-from rollouthub.messages import Delta, Media, ReplyStream, assistant, system, user
+from rollouthub.messages import Delta, Media, ReplyStream, system
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.openai.apis import Apis
 from rollouthub.models.preflight import ParticularModel, preflight
 from rollouthub.models.quota import MeteredModel
 from rollouthub.models.resolve import choose_lane, find_endpoint, open_lane
-from rollouthub.rollout import Turn, Usage
+from rollouthub.rollout import Usage
+from tests.models.openai_calls import KEYS, lane_to, responding, streamed
 from tests.models.openai_server import (
     MODEL,
     OpenAIServer,
@@ -30,22 +27,9 @@ from tests.models.openai_server import (
     reasoning_item,
     response,
 )
-from tests.models.servers import DONE, Script, ask, body, chunk, hangs_up, raw_server, serving, streaming
+from tests.models.servers import DONE, Script, ask, body, chunk, hangs_up, raw_server, streaming
 
-KEYS = Credentials({"OPENAI_API_KEY": "hush-hush-hush"})
 ADD = Tool(name="add", description="Add.", input_schema={"type": "object", "properties": {"a": {"type": "integer"}}})
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"right": {"type": "boolean"}},
-    "required": ["right"],
-    "additionalProperties": False,
-}
-
-
-@asynccontextmanager
-async def lane_to(url: str, **config: Any) -> AsyncGenerator[Model]:
-    async with open_lane(ModelConfig(name=f"openai/{MODEL}", lane="openai", **config), url, KEYS) as model:
-        yield model
 
 
 async def test_a_conversation_of_the_responses_api() -> None:
@@ -89,68 +73,6 @@ INTERLEAVED = [
     call_item("add", '{"a":2}', 2),
     message_item("done", 3),
 ]
-
-
-async def again(server: OpenAIServer, url: str, message: Message) -> list[Any]:
-    """What is sent of an answer in the next turn."""
-    async with lane_to(url, api="responses") as model:
-        await model.generate(ask(user("go"), message, user("on")))
-    return server.asked[-1][1]["input"][1:-1]
-
-
-async def test_reasoning_goes_back_unchanged_and_in_its_place_also_from_a_record() -> None:
-    server = OpenAIServer(lambda body: INTERLEAVED)
-    async with server.serve() as url, lane_to(url, api="responses") as model:
-        reply = await model.generate(ask())
-        sent = await again(server, url, reply.message)
-        record = Turn(index=0, messages=(user("hi"),), response=reply.message).model_dump_json()
-        restored = await again(server, url, Turn.model_validate_json(record).response)
-    assert sent == INTERLEAVED
-    assert restored == sent
-
-
-@pytest.mark.parametrize(
-    "items",
-    [
-        "nonsense",
-        "[1]",
-        "[" * 100_000,
-        '[{"type":"message","content":"x"}]',
-        '"text"',
-        json.dumps([message_item("other")]),
-    ],
-    ids=["no JSON", "numbers", "deep", "another shape", "a text", "other words"],
-)
-async def test_items_that_say_something_else_are_not_sent(items: str) -> None:
-    server = OpenAIServer()
-    async with server.serve() as url:
-        sent = await again(server, url, assistant("done").model_copy(update={"items": items}))
-    assert sent == [{"type": "message", "role": "assistant", "content": "done"}]
-
-
-async def test_an_edited_answer_goes_without_its_reasoning() -> None:
-    server = OpenAIServer(lambda body: [reasoning_item("sealed"), message_item("wrong")])
-    async with server.serve() as url, lane_to(url, api="responses") as model:
-        reply = await model.generate(ask())
-        assert reply.message.items is not None
-        sent = await again(server, url, reply.message.model_copy(update={"content": "right"}))
-    assert sent == [{"type": "message", "role": "assistant", "content": "right"}]
-
-
-async def test_a_summary_without_its_reasoning_is_kept_for_reading_alone() -> None:
-    whole = {**reasoning_item("", "hm"), "encrypted_content": None}
-    server = OpenAIServer(lambda body: [whole, message_item("done")])
-    async with server.serve() as url, lane_to(url, api="responses") as model:
-        reply = await model.generate(ask())
-    assert (reply.message.reasoning, reply.message.items) == ("hm", None)
-
-
-async def streamed(model: Model, **more: Any) -> tuple[ModelReply, list[Delta]]:
-    async def write(delta: Delta) -> None:
-        pass
-
-    stream = ReplyStream(write)
-    return await model.generate(ask(stream=stream, **more)), stream.said
 
 
 @pytest.mark.parametrize("output", [[message_item("hello")], INTERLEAVED], ids=["words", "reasoning and calls"])
@@ -230,15 +152,6 @@ async def test_what_is_no_answer_fails_as_on_other_lanes(
             await (streamed(model) if is_streamed else model.generate(ask()))
     assert (type(caught.value), caught.value.status, caught.value.retryable) == (kind, status, retryable)
     assert "hush" not in str(caught.value)
-
-
-@asynccontextmanager
-async def responding(handler: Any) -> AsyncGenerator[str]:
-    """A server whose Responses API answers this."""
-    app = web.Application()
-    app.router.add_post("/v1/responses", handler)
-    async with serving(app) as url:
-        yield url
 
 
 async def test_an_answer_without_an_end_is_not_read_for_ever() -> None:
@@ -329,49 +242,6 @@ async def test_rate_limits_are_read_from_answers_and_refusals() -> None:
         with pytest.raises(ModelError):
             await model.generate(ask())
         assert model.quota is not None
-
-
-async def test_a_schema_holds_the_answer_on_both_apis() -> None:
-    server = OpenAIServer()
-    async with server.serve() as url:
-        for api in ("responses", "chat"):
-            async with lane_to(url, api=api) as model:
-                await model.generate(ask(answer_schema=SCHEMA, sampling=Sampling(extra={})))
-    responses, chat = (asked for _, asked in server.asked)
-    assert responses["text"] == {"format": {"type": "json_schema", "name": "answer", "schema": SCHEMA, "strict": True}}
-    assert chat["response_format"]["json_schema"] == {"name": "answer", "schema": SCHEMA, "strict": True}
-
-
-@pytest.mark.parametrize("api", ["responses", "chat"])
-async def test_an_endpoint_that_takes_no_schema_is_asked_without_and_it_is_said(
-    api: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    def say(asked: dict[str, Any]) -> Any:
-        if "response_format" in asked or "text" in asked:
-            return {"error": {"message": "Invalid parameter: 'json_schema' is not supported with this model."}}
-        return "yes"
-
-    server = OpenAIServer(say)
-    async with server.serve() as url, lane_to(url, api=api) as model:
-        replies = [await model.generate(ask(answer_schema=SCHEMA)) for _ in range(2)]
-    assert [(reply.message.text, reply.retries) for reply in replies] == [("yes", 0), ("yes", 0)]
-    assert len(server.asked) == 3
-    assert caplog.text.count("takes no JSON schema") == 1
-
-
-async def test_an_endpoint_without_encrypted_reasoning_is_asked_without() -> None:
-    def say(asked: dict[str, Any]) -> Any:
-        return (
-            {"error": {"message": "Encrypted content is not supported with this model."}}
-            if "include" in asked
-            else "hi"
-        )
-
-    server = OpenAIServer(say)
-    async with server.serve() as url, lane_to(url, api="responses") as model:
-        for _ in range(2):
-            await model.generate(ask())
-    assert ["include" in asked for _, asked in server.asked] == [True, False, False]
 
 
 CHOICES: dict[str, tuple[dict[str, Any], str]] = {

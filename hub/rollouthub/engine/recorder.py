@@ -108,8 +108,8 @@ class Recorder:
         self.tool_seconds = 0.0
         self.output_tokens = 0
         self.cost = 0.0
-        self._with_items: dict[Message, Message] = {}
-        """Answers that came with the backend's own items, by what they are without these."""
+        self._with_items: dict[tuple[str, Message], list[Message]] = {}
+        """Answers that came with the backend's own items, by their seat and by what they are without these."""
         self._zero = time.perf_counter()
 
     def now(self) -> float:
@@ -163,19 +163,20 @@ class Recorder:
             )
         )
         if response.items is not None:
-            self._with_items[response.model_copy(update={"items": None})] = response
+            self._with_items.setdefault((seat, response.without_items), []).append(response)
         if reply is not None:
             self.output_tokens += reply.usage.output_tokens
             self.cost += reply.cost or 0.0
         return self.turns[-1]
 
-    def with_items(self, messages: Sequence[Message]) -> Sequence[Message]:
+    def with_items(self, seat: str, messages: Sequence[Message]) -> Sequence[Message]:
         """The messages of an agent outside, whose API does not carry the items of a backend's answers, with these
-        items.
+        items: those of the seat's own answers, and of answers that are alike each its own.
         """
         if not self._with_items:
             return messages
-        return [self._with_items.get(message, message) for message in messages]
+        known = {key: iter(answers) for key, answers in self._with_items.items()}
+        return [next(known.get((seat, message), iter(())), message) for message in messages]
 
     def keep_media(self, messages: Iterable[Message]) -> None:
         """Store the bytes of the media in messages, if the messages have them.

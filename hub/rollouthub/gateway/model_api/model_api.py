@@ -190,7 +190,7 @@ class _ApiCall:
         out = self._out = _Stream(self._dialect, asked, self._number(), self._send) if asked.is_stream else None
         try:
             reply = pending.reply = await exposed.seat.ask(
-                exposed.seat.recorder.with_items(asked.messages),
+                exposed.seat.recorder.with_items(exposed.seat.name, asked.messages),
                 asked.tools,
                 asked_for=_asked_for(asked),
                 stream=None if out is None else out.stream,

@@ -62,13 +62,15 @@ class BatchModel:
             ModelError: the server refused, or the batch has no answer.
         """
         api = self._apis.of_request(request)
-        request = replace(request, stream=None)
+        request, optional = replace(request, stream=None), self._optional.of_call()
         while True:
-            body = api.body(request, self._optional.refused)
+            body = api.body(request, optional.left_out)
             try:
-                return self._reply(api, request, await self._queue.ask(api.path, body))
+                reply = self._reply(api, request, await self._queue.ask(api.path, body))
+                optional.answered()
+                return reply
             except TryFailed as failed:
-                if not self._optional.leave_out(failed, body):
+                if not optional.leave_out(failed, body):
                     raise failed.as_error(self._owner, 1, self._redact) from None
 
     def _reply(self, api: ApiWire, request: ModelRequest, answer: BatchedAnswer) -> ModelReply:

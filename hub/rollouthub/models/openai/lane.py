@@ -71,16 +71,18 @@ class OpenAIModel:
         """
         api = self._apis.of_request(request)
         deadline = anyio.current_time() + request.timeout_seconds
-        failures = 0
+        failures, optional = 0, self._optional.of_call()
         while True:
-            body = api.body(request, self._optional.refused)
+            body = api.body(request, optional.left_out)
             try:
                 async with self._places:
-                    return await self._try(api, body, request, deadline, failures)
+                    reply = await self._try(api, body, request, deadline, failures)
+                optional.answered()
+                return reply
             except ListenerFailed as failed:
                 raise failed.error from failed.error.__cause__
             except TryFailed as failed:
-                if self._optional.leave_out(failed, body):
+                if optional.leave_out(failed, body):
                     continue
                 failures += 1
                 await self._retries.wait(failed, failures, deadline, request.stream)

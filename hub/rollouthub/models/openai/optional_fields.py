@@ -1,4 +1,4 @@
-"""What the openai lane asks for if the endpoint has it, and leaves out from the first refusal on."""
+"""What the openai lane asks for if the endpoint has it, and leaves out for good where it was answered only without."""
 
 import logging
 import re
@@ -25,23 +25,48 @@ _MOST_SHOWN = 200
 
 
 class OptionalFields:
-    """The optional fields that one endpoint has refused."""
+    """The optional fields that one endpoint does not take."""
 
     def __init__(self, name: str, redact: Callable[[str], str], refused: Collection[OptionalField] = ()) -> None:
         """`name` is the model's, for a warning; `refused` are left out from the beginning."""
         self._name, self._redact = name, redact
         self.refused: frozenset[OptionalField] = frozenset(refused)
 
+    def of_call(self) -> "CallFields":
+        """The optional fields of one call."""
+        return CallFields(self)
+
+    def leave_out(self, field: OptionalField, refusal: TryFailed) -> None:
+        """Leave a field out of all later calls."""
+        if field not in self.refused:
+            said = self._redact(str(refusal))[:_MOST_SHOWN]
+            logger.warning("%s %s (%s)", self._name, _LEFT_OUT[field], said)
+            self.refused = self.refused.union((field,))
+
+
+class CallFields:
+    """What one call leaves out. A refusal may name a field and be about another thing, or about everything: the
+    endpoint is known not to take a field only once it answered a request that was refused with it.
+    """
+
+    def __init__(self, known: OptionalFields) -> None:
+        self._known = known
+        self._last: tuple[OptionalField, TryFailed] | None = None
+        self.left_out = known.refused
+
     def leave_out(self, failed: TryFailed, body: Mapping[str, Any]) -> bool:
-        """Whether the endpoint refused only an optional field of a request, which is left out from now on."""
+        """Whether the endpoint refused an optional field of the request, which the next try leaves out."""
         field = refused_option(failed, body)
         if field is None:
             return False
-        if field not in self.refused:
-            said = self._redact(str(failed))[:_MOST_SHOWN]
-            logger.warning("%s %s (%s)", self._name, _LEFT_OUT[field], said)
-            self.refused = self.refused.union((field,))
+        self._last = field, failed
+        self.left_out = self.left_out.union((field,))
         return True
+
+    def answered(self) -> None:
+        """Note that the endpoint answered: of what was left out, the last field is what it did not take."""
+        if self._last is not None:
+            self._known.leave_out(*self._last)
 
 
 def refused_option(failed: TryFailed, body: Mapping[str, Any]) -> OptionalField | None:

@@ -1,5 +1,6 @@
 """The Responses API as the openai lane calls it: stateless, with reasoning that goes back to the model as it came."""
 
+import hashlib
 from dataclasses import replace
 from typing import Any, cast
 
@@ -104,6 +105,7 @@ class ResponsesApi:
 
     def __init__(self, config: ModelConfig, endpoint: Endpoint, price: Price | None) -> None:
         self._price, self._endpoint, self._owner = price, endpoint, f"{config.name} at {endpoint.base_url}"
+        self._mark = mark_of(endpoint)
         self._base: dict[str, Any] = {"model": endpoint.served_name, "store": False}
         self.check_sampling(config.sampling)
         write_sampling(self._base, config.sampling, _OURS, "max_output_tokens")
@@ -113,7 +115,7 @@ class ResponsesApi:
         body = dict(self._base)
         if request.adapter:
             body |= adapter_fields(request.adapter, self._endpoint.dialect, self._owner)
-        body["input"] = input_of(request.messages, request.media)
+        body["input"] = input_of(request.messages, request.media, self._mark)
         if request.tools:
             body["tools"] = tool_params(request.tools)
         if "encrypted_reasoning" not in without:
@@ -134,18 +136,18 @@ class ResponsesApi:
 
     def parse(self, body: bytes, request: ModelRequest, version_header: str | None, retries: int) -> ModelReply:
         """The reply in an answer's body."""
-        return _reply(body, len(request.messages), self._price, version_header, retries)
+        return _reply(body, self._mark, len(request.messages), self._price, version_header, retries)
 
     def assembly(self, request: ModelRequest) -> "ResponsesAssembly":
         """An assembly for a streamed answer."""
-        return ResponsesAssembly(len(request.messages), self._price)
+        return ResponsesAssembly(self._mark, len(request.messages), self._price)
 
 
 class ResponsesAssembly:
     """Assembles a streamed response: its last event holds the whole, the others are for the listener."""
 
-    def __init__(self, turn: int, price: Price | None) -> None:
-        self._turn, self._price = turn, price
+    def __init__(self, mark: str, turn: int, price: Price | None) -> None:
+        self._mark, self._turn, self._price = mark, turn, price
         self._whole: bytes | None = None
         self._calls: dict[int, int] = {}
         self._has_thought = False
@@ -191,10 +193,12 @@ class ResponsesAssembly:
 
     def reply(self, version_header: str | None, retries: int) -> ModelReply:
         """The whole answer."""
-        return _reply(self._whole or b"{}", self._turn, self._price, version_header, retries)
+        return _reply(self._whole or b"{}", self._mark, self._turn, self._price, version_header, retries)
 
 
-def _reply(body: bytes, turn: int, price: Price | None, version_header: str | None, retries: int) -> ModelReply:
+def _reply(
+    body: bytes, mark: str, turn: int, price: Price | None, version_header: str | None, retries: int
+) -> ModelReply:
     try:
         response = _response(body)
         if (error := bytes(response.error)) != b"null":
@@ -215,7 +219,12 @@ def _reply(body: bytes, turn: int, price: Price | None, version_header: str | No
     reply, _ = as_reply(answer, turn=turn, version_header=version_header, price=cost, retries=retries)
     if items is None:
         return reply
-    return replace(reply, message=reply.message.model_copy(update={"items": items}))
+    return replace(reply, message=reply.message.model_copy(update={"items": items, "items_from": mark}))
+
+
+def mark_of(endpoint: Endpoint) -> str:
+    """The mark of a model at a server, by which items go back to who wrote them."""
+    return hashlib.sha256(f"{endpoint.served_name}\n{endpoint.base_url}".encode()).hexdigest()[:16]
 
 
 def _counted(usage: _Usage | None) -> Counted | None:

@@ -50,8 +50,9 @@ _thought = msgspec.json.Decoder(_Thought).decode
 _call = msgspec.json.Decoder(_FunctionCall).decode
 
 
-def input_of(messages: Sequence[Message], media: Mapping[str, bytes]) -> list[Item]:
-    """A conversation as a request's `input`. An answer that came as items goes back as those.
+def input_of(messages: Sequence[Message], media: Mapping[str, bytes], asked: str) -> list[Item]:
+    """A conversation as a request's `input`. An answer that came as items goes back as those to the model that wrote
+    them; `asked` is the mark of the model that is asked.
 
     Raises:
         ModelError: the bytes of a medium are missing, or the API cannot carry media of its type.
@@ -59,7 +60,7 @@ def input_of(messages: Sequence[Message], media: Mapping[str, bytes]) -> list[It
     items: list[Item] = []
     for place, message in enumerate(messages):
         if message.role == "assistant":
-            items += _sent_back(message)
+            items += _sent_back(message, asked)
             continue
         shown = {part.digest: media_bytes(part, media) for part in media_of([message])}
         for part in media_of([message]):
@@ -73,9 +74,9 @@ def input_of(messages: Sequence[Message], media: Mapping[str, bytes]) -> list[It
     return items
 
 
-def _sent_back(message: Message) -> list[Item]:
-    """An answer as input: its own items, unless its words or calls were changed since."""
-    if message.items is not None and not is_crowded(message.items):
+def _sent_back(message: Message, asked: str) -> list[Item]:
+    """An answer as input: its own items, unless another model wrote them, or its words or calls were changed since."""
+    if message.items is not None and message.items_from == asked and not is_crowded(message.items):
         try:
             said, _ = read_output(message.items.encode())
         except (msgspec.DecodeError, UnicodeError, RecursionError):
