@@ -46,11 +46,12 @@ class Price:
         return Price(self.prompt / 2, self.output / 2, cached, tiers)
 
     def cost(self, prompt_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
-        """Cost of a call in US dollars; `prompt_tokens` includes `cached_tokens`."""
+        """Cost of a call in US dollars; `prompt_tokens` includes `cached_tokens`, of which no more count."""
         for above, price in self.tiers:
             if prompt_tokens > above:
                 return price.cost(prompt_tokens, output_tokens, cached_tokens)
         cached_price = self.prompt if self.cached is None else self.cached
+        cached_tokens = min(cached_tokens, prompt_tokens)
         fresh = prompt_tokens - cached_tokens
         return (fresh * self.prompt + cached_tokens * cached_price + output_tokens * self.output) / 1e6
 

@@ -22,6 +22,9 @@ from rollouthub.values import Float32s, Int32s
 
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 """Token count of one call, small enough that sums over many calls fit the store's columns."""
+MOST_DOLLARS = 1e6
+"""Most US dollars that one call may be said to cost."""
+Dollars = Annotated[float, Meta(ge=0, le=MOST_DOLLARS)]
 MOST_CALLS = 1000
 """Most tool calls in one answer."""
 
@@ -109,7 +112,7 @@ class Counted(Struct, gc=False):
     completion_tokens: Count | None = None
     prompt_tokens_details: PromptDetails | None = None
     completion_tokens_details: OutputDetails | None = None
-    cost: Annotated[float, Meta(ge=0)] | None = None
+    cost: Dollars | None = None
     """The call's cost in US dollars, if the server reports it."""
 
 
@@ -325,10 +328,11 @@ def _usage(answer: Answer, prompt_ids: list[int] | None, ids: list[int] | None) 
     if usage is None:
         return Usage(prompt_tokens=len(prompt_ids or ()), output_tokens=len(ids or ()))
     prompt, output = usage.prompt_tokens_details, usage.completion_tokens_details
+    prompt_tokens = usage.prompt_tokens or 0
     return Usage(
-        prompt_tokens=usage.prompt_tokens or 0,
+        prompt_tokens=prompt_tokens,
         output_tokens=usage.completion_tokens or 0,
-        cached_tokens=(prompt.cached_tokens or 0) if prompt is not None else 0,
+        cached_tokens=min(prompt.cached_tokens or 0, prompt_tokens) if prompt is not None else 0,
         reasoning_tokens=(output.reasoning_tokens or 0) if output is not None else 0,
     )
 

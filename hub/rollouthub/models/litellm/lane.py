@@ -19,7 +19,7 @@ from rollouthub.http.dialler import CONNECT_SECONDS
 from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.direct.chat_wire import ToolSchemas, check_extra, to_wire, write_sampling
-from rollouthub.models.direct.completion import Answer, BadAnswer, TooLong, as_reply
+from rollouthub.models.direct.completion import MOST_DOLLARS, Answer, BadAnswer, TooLong, as_reply
 from rollouthub.models.direct.lane import POLICY_VERSION_HEADER, open_direct
 from rollouthub.models.endpoint import Endpoint, check_endpoint
 from rollouthub.models.litellm.http_clients import keep_clients
@@ -193,15 +193,17 @@ class LitellmModel:
             logger.warning("%s gives other numbers of logprobs than of token ids; its logprobs are dropped", self.name)
         return reply
 
-    def _pricing(self, answer: Answer, litellms: float | None) -> Callable[[int, int], float | None]:
+    def _pricing(self, answer: Answer, litellms: object) -> Callable[[int, int], float | None]:
         """A function from an answer's tokens to US dollars: litellm's own cost where it is reliable, else the price
         list.
 
         litellm reports 0 both for free models and for unknown prices.
         """
-        if self._trusts_cost and litellms is not None and (litellms > 0 or self._price is not None):
-            return lambda prompt_tokens, output_tokens: litellms
         price = self._price
+        if self._trusts_cost and isinstance(litellms, int | float) and 0 <= litellms <= MOST_DOLLARS:
+            cost = float(litellms)
+            if cost > 0 or price is not None:
+                return lambda prompt_tokens, output_tokens: cost
         if price is None:
             return lambda prompt_tokens, output_tokens: None
         details = answer.usage.prompt_tokens_details if answer.usage is not None else None

@@ -19,6 +19,7 @@ from rollouthub.models.direct.completion import (
     Choice,
     Count,
     Counted,
+    Dollars,
     OutputDetails,
     PromptDetails,
     TooLong,
@@ -60,7 +61,7 @@ class _Usage(Struct, gc=False):
     output_tokens: Count | None = None
     input_tokens_details: _InputDetails | None = None
     output_tokens_details: _OutputDetails | None = None
-    cost: float | None = None
+    cost: Dollars | None = None
 
 
 class _Incomplete(Struct, gc=False):

@@ -11,9 +11,11 @@ from typing import Any
 from mcp_types import Tool
 from msgspec import Struct
 
+from rollouthub.event_loop import MOST_VALUES, is_crowded
 from rollouthub.messages import Media, Message, Text, ToolRequest
 from rollouthub.models.dialects import dialect_wire
 from rollouthub.models.direct.chat_wire import ToolSchemas, WireMessage
+from rollouthub.models.direct.completion import TooLong
 from rollouthub.models.tokens.sglang_server import (
     DETOKENIZE,
     PARSE_CALLS,
@@ -113,6 +115,8 @@ class SglangChatFormat:
             return Message(role="assistant", content=text, reasoning=reasoning)
         body = {"text": text, "tools": self._tools.encoded(tools), "tool_call_parser": parsers.tool_call_parser}
         answer, _ = await server.call(PARSE_CALLS, body)
+        if is_crowded(answer):
+            raise server.bad_answer(PARSE_CALLS, TooLong(f"the answer holds more than {MOST_VALUES:,} values"))
         found = decoded(server, PARSE_CALLS, answer, _Calls)
         requests = tuple(ToolRequest(id="", name=call.name or "", arguments=call.parameters) for call in found.calls)
         return Message(role="assistant", content=found.normal_text or "", reasoning=reasoning, tool_requests=requests)

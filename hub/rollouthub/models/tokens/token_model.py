@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import anyio
 from mcp_types import Tool
 
-from rollouthub.errors import ContextLimitError, HubError, ModelError, describe, raise_first_error
+from rollouthub.errors import ContextLimitError, HubError, ModelError, OverlongAnswer, describe, raise_first_error
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.messages import Message, media_of
+from rollouthub.models.direct.completion import TooLong, check_calls
 from rollouthub.models.text_ends import text_ends
 from rollouthub.models.tokens.chat_format import (
     ChatFormat,
@@ -94,6 +95,7 @@ class TokenModel:
 
         Raises:
             ContextLimitError: the conversation is too long.
+            OverlongAnswer: the answer has too many tool calls.
             ModelError: the engine failed, or aborted the answer.
         """
         try:
@@ -108,6 +110,10 @@ class TokenModel:
         sampling = self._within_context(request.sampling, len(prompt))
         sampled = await self._sample(found, sampling, request)
         message = await self._parse(prompt, sampled, request.tools)
+        try:
+            check_calls(len(message.tool_requests))
+        except TooLong as error:
+            raise OverlongAnswer(f"{self._name}: {error}") from None
         if sampling.stop and sampled.finish_reason == "stop":
             message = cut(message, sampling.stop)
         reply = self._reply(prompt, sampled, named(message, len(request.messages)))

@@ -9,10 +9,11 @@ import anyio
 import msgspec
 from yarl import URL
 
-from rollouthub.errors import ConfigError, ModelError
+from rollouthub.errors import ConfigError, ModelError, OverlongAnswer
 from rollouthub.http.exchange import MAX_ANSWER_BYTES, HttpPool
 from rollouthub.http.no_answer import NoAnswer
 from rollouthub.models.dialects import SESSION_HEADERS
+from rollouthub.models.direct.completion import TooLong
 from rollouthub.models.direct.http_pool import MAX_REFUSAL_BYTES, failed_try, list_models
 from rollouthub.models.direct.http_refusal import refusal
 from rollouthub.models.endpoint import Endpoint
@@ -120,7 +121,9 @@ class TokenServer(ABC):
         """The error if a refusal means that the server does not have the route."""
 
     def bad_answer(self, route: str, problem: object) -> ModelError:
-        """The error for an answer in an unexpected format."""
+        """The error for an answer in an unexpected format, or in which the model says more than the hub reads."""
+        if isinstance(problem, TooLong):
+            return OverlongAnswer(f"{self.owner}: {problem}")
         return ModelError(f"{self.owner}: {route} gave no answer that is understood: {problem}", status=200)
 
     async def listed_models(self, timeout_seconds: float) -> tuple[int, bytes]:
