@@ -19,9 +19,11 @@ from rollouthub.models.direct.completion import (
     Function,
     Logprobs,
     Said,
+    Scalar,
     SglangIds,
     check_calls,
     check_crowding,
+    check_length,
     error_words,
     words_of,
 )
@@ -57,7 +59,7 @@ class Chunk(Struct, gc=False):
     prompt_token_ids: list[int] | None = None
     weight_version: int | str | None = None
     sglext: SglangIds | None = None
-    id: Any = None
+    id: Scalar = None
     error: Any = None
     object: str | None = None
     message: Any = None
@@ -112,7 +114,7 @@ class Assembly:
         self._prompt_ids: list[int] | None = None
         self._usage: Counted | None = None
         self._weight_version: int | str | None = None
-        self._id: Any = None
+        self._id: Scalar = None
 
     def add(self, chunk: Chunk) -> Delta | None:
         """Add a chunk; returns the piece to show, or None.
@@ -144,9 +146,11 @@ class Assembly:
         if choice.token_ids is not None:
             self._ids = self._ids or []
             self._ids += choice.token_ids
+            check_length(len(self._ids))
         if choice.logprobs is not None and choice.logprobs.content is not None:
             self._logprobs = self._logprobs or []
             self._logprobs += choice.logprobs.content
+            check_length(len(self._logprobs))
         if choice.finish_reason is not None:
             self._finish_reason = choice.finish_reason
             if choice.finish_reason in ("abort", "error"):

@@ -8,6 +8,7 @@ import httpx  # brought by litellm; this module is only imported where litellm i
 import openai
 from multidict import CIMultiDict
 
+from rollouthub.models.bounded_body import OverlongBody
 from rollouthub.models.direct.http_refusal import bad_answer, refusal
 from rollouthub.models.retry import TryFailed
 
@@ -25,6 +26,8 @@ def failed_try(litellm: Any, error: Exception, key_name: str, *, sent_key: bool,
     chain = tuple(_chain(error))
     if isinstance(error, litellm.UnsupportedParamsError):
         return TryFailed(unsupported(error), status=400, is_retryable=False)
+    if overlong := next((link for link in chain if isinstance(link, OverlongBody)), None):
+        return TryFailed(str(overlong), status=200, is_retryable=False)
     if missing := next((link for link in chain if isinstance(link, ImportError)), None):
         return TryFailed(f"the provider needs a package more: {missing}", is_retryable=False)
     if told := next((link for link in chain if type(link) is Exception and hasattr(link, "status_code")), None):

@@ -1,6 +1,6 @@
 """The openai lane: OpenAI's own client, with the direct lane's results, errors and retries."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -10,7 +10,6 @@ from openai import AsyncAPIResponse
 
 from rollouthub.errors import OverlongAnswer
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
-from rollouthub.http.exchange import MAX_ANSWER_BYTES
 from rollouthub.http.server_events import EventReader, is_event_stream
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.dialects import SESSION_HEADERS
@@ -22,7 +21,7 @@ from rollouthub.models.endpoint import Endpoint, check_endpoint
 from rollouthub.models.openai.api_wire import ApiWire
 from rollouthub.models.openai.apis import Apis
 from rollouthub.models.openai.optional_fields import OptionalFields
-from rollouthub.models.openai.sdk_client import OverlongBody, failed_try, open_client
+from rollouthub.models.openai.sdk_client import failed_try, open_client
 from rollouthub.models.prices import find_price
 from rollouthub.models.quota import Quota, parse_quota
 from rollouthub.models.retry import Backoff, CallRetries, TryFailed
@@ -141,9 +140,9 @@ class OpenAIModel:
         self.quota = parse_quota(headers)
         version = headers.get(_VERSION_KEY)
         if request.stream is None or not is_event_stream(headers):
-            return api.parse(b"".join([piece async for piece in _pieces(response)]), request, version, failures)
+            return api.parse(b"".join([piece async for piece in response.iter_bytes()]), request, version, failures)
         events, assembly = EventReader(), api.assembly(request)
-        async for piece in _pieces(response):
+        async for piece in response.iter_bytes():
             for data in events.feed(piece):
                 delta = assembly.add(data)
                 if delta is not None:
@@ -189,27 +188,13 @@ async def list_models(
     try:
         with anyio.fail_after(timeout_seconds):
             async with client.models.with_streaming_response.list() as listed:
-                return listed.status_code, b"".join([piece async for piece in _pieces(listed)])
+                return listed.status_code, b"".join([piece async for piece in listed.iter_bytes()])
     except openai.APIStatusError as error:
         return error.status_code, error.response.content
     except TimeoutError:
         raise TryFailed(f"no answer within {timeout_seconds:.3g} s") from None
     except Exception as error:  # as above
         raise TryFailed(redact(str(failed_try(error, endpoint, timeout_seconds)))) from error
-
-
-async def _pieces(response: AsyncAPIResponse[Any]) -> AsyncIterator[bytes]:
-    """The pieces of a body as they come.
-
-    Raises:
-        OverlongBody: it is longer, unpacked, than the hub reads.
-    """
-    size = 0
-    async for piece in response.iter_bytes():
-        size += len(piece)
-        if size > MAX_ANSWER_BYTES:
-            raise OverlongBody(MAX_ANSWER_BYTES)
-        yield piece
 
 
 def _headers(response: Any) -> dict[str, str]:

@@ -22,6 +22,7 @@ from rollouthub.models.direct.completion import (
     Dollars,
     OutputDetails,
     PromptDetails,
+    Scalar,
     TooLong,
     as_reply,
     check_calls,
@@ -69,7 +70,7 @@ class _Incomplete(Struct, gc=False):
 
 
 class _ResponseBody(Struct, gc=False):
-    id: Any = None
+    id: Scalar = None
     status: str | None = None
     output: Raw = _NOTHING
     usage: _Usage | None = None
@@ -89,8 +90,8 @@ class _Event(Struct, gc=False):
     output_index: int | None = None
     item: Raw = _NOTHING
     response: Raw = _NOTHING
-    code: Any = None
-    message: Any = None
+    code: Scalar = None
+    message: Scalar = None
 
 
 _response = msgspec.json.Decoder(_ResponseBody).decode

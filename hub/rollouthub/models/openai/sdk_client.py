@@ -1,17 +1,18 @@
 """OpenAI's client over one guarded connection pool: no setting of the environment changes what is sent or where to."""
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import httpx
 import openai
 
 from rollouthub.http.dialler import CONNECT_SECONDS
-from rollouthub.http.exchange import IDLE_SECONDS, MAX_ANSWER_BYTES
+from rollouthub.http.exchange import IDLE_SECONDS
 from rollouthub.models.address import is_loopback
+from rollouthub.models.bounded_body import OverlongBody, bound
 from rollouthub.models.dialects import SESSION_HEADERS
-from rollouthub.models.direct.http_pool import MAX_REFUSAL_BYTES, most_connections
+from rollouthub.models.direct.http_pool import most_connections
 from rollouthub.models.direct.http_refusal import refusal
 from rollouthub.models.endpoint import Endpoint
 from rollouthub.models.retry import TryFailed
@@ -26,33 +27,6 @@ _SENT = frozenset({"accept", "connection", "content-length", "content-type", "ho
 """The headers of a request that are sent as the package wrote them: it would take others from the environment."""
 _CONTENT = "/content"
 """Ending of the address of a file's content, which is read in pieces and may be longer than an answer."""
-
-
-class OverlongBody(Exception):
-    """An answer's body is longer than the hub reads."""
-
-    def __init__(self, most_bytes: int) -> None:
-        super().__init__(f"the answer is longer than {most_bytes:,} bytes")
-
-
-class _BoundedBody(httpx.AsyncByteStream):
-    """A response's body up to a limit: beyond it an error's is cut off, and an answer's refused."""
-
-    def __init__(self, body: httpx.AsyncByteStream, most_bytes: int | None, *, is_cut: bool) -> None:
-        self._body, self._most, self._is_cut = body, most_bytes, is_cut
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for piece in self._body:
-            size += len(piece)
-            if self._most is not None and size > self._most:
-                if self._is_cut:
-                    return
-                raise OverlongBody(self._most)
-            yield piece
-
-    async def aclose(self) -> None:
-        await self._body.aclose()
 
 
 class _GuardedTransport(httpx.AsyncBaseTransport):
@@ -73,14 +47,8 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
             request.method, request.url, headers=headers, stream=request.stream, extensions=request.extensions
         )
         response = await self._inner.handle_async_request(sent)
-        assert isinstance(response.stream, httpx.AsyncByteStream)
-        is_refused = response.status_code >= 300
-        most = MAX_REFUSAL_BYTES if is_refused else MAX_ANSWER_BYTES
-        is_file = not is_refused and request.url.path.endswith(_CONTENT)
-        body = _BoundedBody(response.stream, None if is_file else most, is_cut=is_refused)
-        return httpx.Response(
-            response.status_code, headers=response.headers, stream=body, extensions=response.extensions
-        )
+        bound(response, is_file=request.url.path.endswith(_CONTENT))
+        return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -17,6 +17,8 @@ from rollouthub.http.no_answer import NoAnswer
 from rollouthub.messages import data_url
 from rollouthub.models.address import normal_base_url
 from rollouthub.models.dialects import SESSION_HEADERS
+from rollouthub.models.direct.completion import BadAnswer
+from rollouthub.models.tokens.sglang_server import check_sizes
 from rollouthub.models.tokens.token_engine import Sampled
 from rollouthub.models.weight_spans import WeightSpan, span_versions, version_number
 
@@ -74,11 +76,12 @@ class SglangEngine:
         try:
             answer = await self._pool.exchange("POST", url, msgspec.json.encode(body), headers, seconds=None)
             if answer.status == 200:
+                check_sizes(answer.body)
                 return sampled_of(answer.json(), url)
         except NoAnswer as error:
             raise ModelError(f"no answer from {url}: {error}") from error
-        except ValueError as error:
-            raise ModelError(f"{url} answered no JSON: {error}") from error
+        except (ValueError, BadAnswer) as error:
+            raise ModelError(f"{url} answered no JSON of tokens: {error}") from error
         again = answer.status in _ASK_AGAIN
         raise ModelError(f"{url} answered {answer.words}", status=answer.status, retryable=again)
 

@@ -19,6 +19,7 @@ from yarl import URL
 
 from rollouthub.http.exchange import MAX_ANSWER_BYTES
 from rollouthub.http.no_answer import NoAnswer
+from rollouthub.models.direct.completion import BadAnswer, check_length
 from rollouthub.models.retry import TryFailed
 from rollouthub.models.tokens.token_server import RouteMissing, TokenServer
 
@@ -103,13 +104,27 @@ class SglangServer(TokenServer):
         return RouteMissing(route, status, "", NEEDS) if status in (404, 405) and route != CHAT else None
 
 
+def check_sizes(answer: bytes) -> None:
+    """Refuse an answer of SGLang's own routes that is longer than tokens of any context make it.
+
+    A sampled token is a list of three values (`[logprob, id, text]`), and one of a prompt a number.
+
+    Raises:
+        BadAnswer: it is.
+    """
+    check_length(answer.count(b"["))
+    check_length(answer.count(b"{"))
+    check_length(answer.count(b",") // 4)
+
+
 def decoded(server: TokenServer, route: str, answer: bytes, kind: Any) -> Any:
     """An answer's body as a struct.
 
     Raises:
-        ModelError: the body is none.
+        ModelError: the body is none, or has more values than tokens of any context.
     """
     try:
+        check_sizes(answer)
         return msgspec.json.decode(answer, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BadAnswer) as error:
         raise server.bad_answer(route, error) from None

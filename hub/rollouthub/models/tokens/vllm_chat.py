@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 from mcp_types import Tool
 
-from rollouthub.messages import Message
+from rollouthub.http.exchange import MAX_ANSWER_BYTES
+from rollouthub.messages import Message, media_of
 from rollouthub.models.direct.chat_wire import ToolSchemas, to_wire
 from rollouthub.models.direct.completion import BadAnswer, as_reply, parse_answer
 from rollouthub.models.tokens.placed_media import PlacedMedia
 from rollouthub.models.tokens.token_server import PROBE
-from rollouthub.models.tokens.vllm_features import Rendered, placed_media
-from rollouthub.models.tokens.vllm_server import DERENDER, MOST_FEATURES_BYTES, RENDER, VllmServer
+from rollouthub.models.tokens.vllm_features import placed_media, read_rendered
+from rollouthub.models.tokens.vllm_server import DERENDER, MOST_BYTES_A_MEDIUM, MOST_FEATURES_BYTES, RENDER, VllmServer
 
-_decoder = msgspec.json.Decoder(Rendered)
 _SEED = 8
 """How many of a prompt's last ids are sent for detokenization."""
 
@@ -54,14 +54,17 @@ class VllmChatFormat:
             ModelError: the server failed, lost a medium, or could not be told where it is.
         """
         body = self._body([to_wire(message, media, with_reasoning=True) for message in messages], tools)
+        shown = len(media_of(messages))
         if not add_generation_prompt:
             # These ids are only compared, so the pictures' tensors, which are megabytes, are left out.
             body |= {"add_generation_prompt": False, "mm_payload": "none"}
-        answer, _ = await self._server.call(RENDER, body, most_bytes=MOST_FEATURES_BYTES)
+            shown = 0
+        most_bytes = min(MOST_FEATURES_BYTES, MAX_ANSWER_BYTES + shown * MOST_BYTES_A_MEDIUM)
+        answer, _ = await self._server.call(RENDER, body, most_bytes=most_bytes)
         try:
-            rendered = _decoder.decode(answer)
+            rendered = read_rendered(answer)
             placed = placed_media(rendered, messages, self._server.name)
-        except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, BadAnswer) as error:
             raise self._server.bad_answer(RENDER, error) from None
         return rendered.token_ids, placed
 

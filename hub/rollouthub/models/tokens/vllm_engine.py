@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from rollouthub.errors import ModelError
+from rollouthub.event_loop import is_crowded
 from rollouthub.generation import Sampling
 from rollouthub.models.dialects import adapter_fields
 from rollouthub.models.direct.chat_wire import write_sampling
+from rollouthub.models.direct.completion import BadAnswer, check_crowding
 from rollouthub.models.tokens.placed_media import PlacedMedia
 from rollouthub.models.tokens.token_engine import Sampled
 from rollouthub.models.tokens.token_server import PROBE
@@ -46,15 +48,16 @@ class _Choice(Struct, gc=False):
 
 
 class _Generated(Struct, gc=False):
-    choices: list[_Choice] = []
+    choices: tuple[_Choice]
 
 
 class _RenderedSampling(Struct, gc=False):
-    sampling_params: dict[str, Any]
+    sampling_params: Raw
 
 
 _generated = msgspec.json.Decoder(_Generated)
 _rendered = msgspec.json.Decoder(_RenderedSampling)
+_parameters = msgspec.json.Decoder(dict[str, Any])
 
 
 class VllmTokenEngine:
@@ -108,8 +111,9 @@ class VllmTokenEngine:
             body["features"] = written_features(placed, self._server.name)
         answer, failures = await self._server.call(GENERATE, body, session=session)
         try:
-            choice = _generated.decode(answer).choices[0]
-        except (msgspec.DecodeError, UnicodeDecodeError, IndexError) as error:
+            check_crowding(answer)
+            (choice,) = _generated.decode(answer).choices
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BadAnswer) as error:
             raise self._server.bad_answer(GENERATE, error) from None
         ids = choice.token_ids or []
         content = choice.logprobs.content if choice.logprobs is not None else None
@@ -137,8 +141,11 @@ class VllmTokenEngine:
         if known is None:
             answer, _ = await self._server.call(RENDER, {"messages": PROBE, **fields})
             try:
-                known = _rendered.decode(answer).sampling_params
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raw = bytes(_rendered.decode(answer).sampling_params)
+                if is_crowded(raw):
+                    raise BadAnswer("its sampling parameters hold more values than the hub reads")
+                known = _parameters.decode(raw)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BadAnswer) as error:
                 raise self._server.bad_answer(RENDER, error) from None
             known.pop("max_tokens", None)
             if len(self._parameters) >= _REMEMBERED:

@@ -10,15 +10,29 @@ import msgspec
 from msgspec import Struct
 
 from rollouthub.errors import ModelError
+from rollouthub.event_loop import MOST_VALUES, is_crowded
 from rollouthub.messages import Message, media_of
+from rollouthub.models.direct.completion import BadAnswer, check_length
 from rollouthub.models.tokens.placed_media import PlacedMedia
 
 _NONE = msgspec.Raw(b"null")
+_LEAST_BYTES_A_VALUE = 64
 
 
 class _Range(Struct, gc=False):
     offset: int
     length: int
+
+
+class _FeaturesOutline(Struct):
+    mm_hashes: msgspec.Raw = _NONE
+    mm_placeholders: msgspec.Raw = _NONE
+    kwargs_data: msgspec.Raw = _NONE
+
+
+class _RenderedOutline(Struct):
+    token_ids: msgspec.Raw = _NONE
+    features: _FeaturesOutline | None = None
 
 
 class _Features(Struct):
@@ -32,6 +46,28 @@ class Rendered(Struct):
 
     token_ids: list[int]
     features: _Features | None = None
+
+
+_outline = msgspec.json.Decoder(_RenderedOutline).decode
+_rendered = msgspec.json.Decoder(Rendered).decode
+
+
+def read_rendered(answer: bytes) -> Rendered:
+    """A rendered conversation in a server's answer.
+
+    Raises:
+        BadAnswer: it has more values than a conversation's rendering has.
+        msgspec.DecodeError: it is no rendered conversation.
+    """
+    outline = _outline(answer)
+    check_length(bytes(outline.token_ids).count(b","))
+    if (features := outline.features) is not None:
+        inputs = bytes(features.kwargs_data)
+        # Inputs are long texts; a list of small values has a comma for each.
+        is_long = inputs.count(b",") > max(MOST_VALUES, len(inputs) // _LEAST_BYTES_A_VALUE)
+        if is_long or is_crowded(bytes(features.mm_hashes)) or is_crowded(bytes(features.mm_placeholders)):
+            raise BadAnswer("its features hold more values than the hub reads")
+    return _rendered(answer)
 
 
 def placed_media(rendered: Rendered, messages: Sequence[Message], server: str) -> tuple[PlacedMedia, ...]:

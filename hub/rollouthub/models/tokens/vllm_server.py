@@ -5,8 +5,10 @@ from rollouthub.models.tokens.token_server import RouteMissing, TokenServer
 RENDER = "/v1/chat/completions/render"
 GENERATE = "/inference/v1/generate"
 DERENDER = "/v1/chat/completions/derender"
-MOST_FEATURES_BYTES = 2**30
-"""Most bytes of a rendered conversation with pictures: one of a megapixel takes some 17 MB in base64."""
+MOST_FEATURES_BYTES, MOST_BYTES_A_MEDIUM = 2**30, 2**26
+"""Most bytes of a rendered conversation with pictures, and what each of them may add: one of a megapixel takes some
+17 MB in base64.
+"""
 _NEEDS = "vLLM 0.32 or later, started with --enable-scale-out; restart it so"
 
 
