@@ -1,14 +1,14 @@
 """Logging set-up: warnings go to the terminal, all of a run's log records to its own `logs/`."""
 
 import logging
-import os
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 
 from rollouthub.http.redaction import RedactingFormatter
+from rollouthub.plain_files import open_plain
 from rollouthub.text import plain
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -43,10 +43,6 @@ def _is_for_everyone(record: logging.LogRecord) -> bool:
     )
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
 @contextmanager
 def log_to_run(directory: Path) -> Generator[None]:
     """While the block runs, also log to the run's `logs/run.log`; the file is created with its first record."""
@@ -71,11 +67,12 @@ class _RunLog(logging.FileHandler):
         super().__init__(file, delay=True, encoding="utf-8")
 
     def _open(self) -> TextIOWrapper:
-        return open(self.baseFilename, "a", encoding="utf-8", opener=_private)
+        return open(self.baseFilename, "a", encoding="utf-8", opener=open_plain)
 
     def emit(self, record: logging.LogRecord) -> None:
-        if Path(self.baseFilename).parent.is_dir():
-            super().emit(record)
+        with suppress(OSError):  # a link or a pipe in its place is not written
+            if Path(self.baseFilename).parent.is_dir():
+                super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Ignore write errors: the store reports a full disk."""

@@ -23,6 +23,7 @@ from rollouthub.errors import HubError, RunDirectoryError
 from rollouthub.rollout import Outcome, Rollout
 from rollouthub.store.atomic_files import replace_file
 from rollouthub.store.media import clear_partial_media, keep_media
+from rollouthub.store.read_only_source import check_siblings
 from rollouthub.store.record_rows import (
     EFFECTIVE,
     INSERT_ROLLOUT,
@@ -337,6 +338,7 @@ def _is_run(directory: Path) -> bool:
     path = directory / DATABASE
     if not path.is_file() or not path.stat().st_size:
         return False
+    check_siblings(directory)
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
         defend(connection, path.stat().st_size)
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}

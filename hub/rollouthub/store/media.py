@@ -1,17 +1,18 @@
 """Pictures, sounds and artifacts of a run: one file each in `media/`, named by digest."""
 
+import errno
 import os
 import re
-import stat
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
 from rollouthub.errors import RunDirectoryError, UnknownNameError
 from rollouthub.messages import digest_of
+from rollouthub.plain_files import open_plain, read_plain
 
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _PARTIAL = ".partial"
-_NEVER_WAITS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 MOST_BYTES = 256 * 2**20
 """Maximum size in bytes of a file that is read."""
 
@@ -36,18 +37,14 @@ def read_media(folder: Path, digest: str, most_bytes: int = MOST_BYTES) -> bytes
         RunDirectoryError: it is a link or no regular file, larger than `most_bytes`, or does not match its digest.
     """
     try:
-        # Closed below, apart from the errors of opening it.
-        file = open(folder / media_name(digest), "rb", opener=lambda path, _: os.open(path, _NEVER_WAITS))  # noqa: SIM115
+        file = read_plain(folder / media_name(digest))  # closed below, apart from the errors of opening it
     except (ValueError, FileNotFoundError, NotADirectoryError):
         raise UnknownNameError("medium", digest, ()) from None
     except OSError as error:
         raise RunDirectoryError(f"medium {digest} cannot be read: {error.strerror}") from error
     with file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise RunDirectoryError(f"medium {digest} cannot be read: it is no file")
-        if found.st_size > most_bytes:
-            raise RunDirectoryError(f"medium {digest} has {found.st_size:,} bytes, more than {most_bytes:,}")
+        if (size := os.fstat(file.fileno()).st_size) > most_bytes:
+            raise RunDirectoryError(f"medium {digest} has {size:,} bytes, more than {most_bytes:,}")
         content = file.read(most_bytes)
     if digest_of(content) != digest:
         raise RunDirectoryError(f"medium {digest} was altered: it holds other bytes")
@@ -67,14 +64,21 @@ def media_size(folder: Path, digest: str) -> int:
 
 
 def keep_media(folder: Path, media: Mapping[str, bytes]) -> None:
-    """Write the media that are not stored yet; each file appears only when complete."""
+    """Write the media that are not stored yet; each file appears only when complete, and through no link.
+
+    Raises:
+        OSError: they cannot be written, or the folder is another user's link.
+    """
     for digest, content in media.items():
         path = folder / media_name(digest)
-        if path.exists():
+        if path.is_file() and not path.is_symlink():
             continue
         folder.mkdir(exist_ok=True)
-        partial = path.with_name(f"{path.name}.{os.getpid()}{_PARTIAL}")
-        partial.write_bytes(content)
+        if folder.is_symlink() and folder.lstat().st_uid != os.geteuid():
+            raise OSError(errno.ELOOP, "it is another user's link", str(folder))
+        partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}{_PARTIAL}")
+        with os.fdopen(open_plain(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(content)
         partial.replace(path)
 
 

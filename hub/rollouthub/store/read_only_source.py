@@ -11,6 +11,7 @@
 
 import shutil
 import sqlite3
+import stat
 import tempfile
 import weakref
 from collections.abc import Callable, Generator
@@ -18,12 +19,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rollouthub.errors import RunDirectoryError, StoreError
+from rollouthub.plain_files import read_plain
 from rollouthub.store.run_directories import DATABASE
 from rollouthub.store.run_lock import is_locked
 from rollouthub.store.sql_schema import check_schema, damaged, defend, read_as_new
 
 _SIBLINGS = ("", "-wal", "-journal")
 _TRIES = 5
+_LARGE_BYTES, _MOST_HOLES = 2**30, 64
+"""A file of more bytes than these is refused if less than one part in so many is on the disk."""
 _Stamp = tuple[tuple[int, int, int] | None, ...]
 _Opened = tuple[sqlite3.Connection, Callable[[], None]]
 """A connection, and a function that resets its reading limit."""
@@ -111,6 +115,7 @@ class ReadOnlySource:
     def _require(self) -> None:
         try:
             if self._path.is_file() and self._path.stat().st_size:
+                check_siblings(self.directory)
                 return
         except OSError as error:
             raise RunDirectoryError(f"the run in {self.directory} cannot be read: {error}") from error
@@ -145,7 +150,7 @@ class ReadOnlySource:
                 for suffix in _SIBLINGS:
                     (folder / (DATABASE + suffix)).unlink(missing_ok=True)
                     with suppress(FileNotFoundError):
-                        shutil.copyfile(self._sibling(suffix), folder / (DATABASE + suffix))
+                        _copy_file(self._sibling(suffix), folder / (DATABASE + suffix))
                 if self._stamp() == before:
                     # Puts the WAL into the copy, so that it opens like any other file.
                     connection = sqlite3.connect(folder / DATABASE, isolation_level=None)
@@ -162,6 +167,34 @@ class ReadOnlySource:
             yield
         except OSError as error:
             raise RunDirectoryError(f"the run in {self.directory} cannot be read: {error}") from error
+
+
+def check_siblings(directory: Path) -> None:
+    """Refuse what SQLite would follow, wait for or be filled by: links, pipes and holes in the place of its own files.
+
+    Raises:
+        RunDirectoryError: one of the files beside the database is none, or has next to no content for its size.
+    """
+    for suffix in ("-wal", "-journal", "-shm", ""):
+        path = directory / (DATABASE + suffix)
+        try:
+            found = path.lstat() if suffix else path.stat()
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(found.st_mode):
+            raise RunDirectoryError(f"{path} is a link or no file, which no run has there; remove it")
+        if found.st_size > _LARGE_BYTES and found.st_blocks * 512 < found.st_size // _MOST_HOLES:
+            raise RunDirectoryError(
+                f"{path} says {found.st_size:,} bytes and holds next to none; it is not rollouthub's"
+            )
+
+
+def _copy_file(source: Path, to: Path) -> None:
+    if source.name == DATABASE:
+        shutil.copyfile(source, to)
+        return
+    with read_plain(source) as file, to.open("xb") as copy:
+        shutil.copyfileobj(file, copy, 2**20)
 
 
 def _release(opened: list[sqlite3.Connection], copies: list[Path]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from rollouthub.errors import RunDirectoryError, StoreError
+from rollouthub.plain_files import open_plain, read_plain
 
 try:
     import fcntl
@@ -19,6 +20,7 @@ except ImportError:  # no flock on this platform: the lock's existence has to do
     fcntl = None
 
 LOCK = "run.lock"
+_MOST_BYTES = 10_000
 _PATIENCE_SECONDS = 0.25
 """Seconds that a writer tries to take the lock, because a reader's test holds it for microseconds."""
 
@@ -44,7 +46,7 @@ def take_lock(directory: Path) -> FileLock:
     try:
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
         # Of a link, which may lead to any file, nothing is followed.
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)), "w") as file:
+        with os.fdopen(open_plain(path, os.O_WRONLY | os.O_TRUNC), "w") as file:
             json.dump(holder, file)
     except OSError as error:
         lock.release()
@@ -55,7 +57,7 @@ def take_lock(directory: Path) -> FileLock:
 def is_locked(directory: Path) -> bool:
     """Whether a writer holds the run's lock. Works in a read-only directory, too."""
     try:
-        descriptor = os.open(directory / LOCK, os.O_RDONLY)
+        descriptor = open_plain(directory / LOCK)
     except FileNotFoundError:
         return False
     except OSError:
@@ -84,7 +86,8 @@ def cannot_write(directory: Path, error: Exception) -> RunDirectoryError | Store
 
 def _holder(path: Path) -> str:
     with suppress(OSError, ValueError):
-        holder: Any = json.loads(path.read_text())
+        with read_plain(path) as file:
+            holder: Any = json.loads(file.read(_MOST_BYTES))
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(holder["since"]))
         return f"process {holder['pid']} on {holder['host']} since {since}"
     return "another process"

@@ -3,7 +3,6 @@
 import math
 import os
 import re
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import SupportsFloat, cast
@@ -11,6 +10,7 @@ from typing import SupportsFloat, cast
 import msgspec
 
 from rollouthub.errors import ConfigError, StoreError
+from rollouthub.plain_files import open_plain, read_plain
 
 TRAINER_STEPS = "trainer.jsonl"
 MOST_FIGURES = 64
@@ -19,7 +19,6 @@ _MOST_BYTES = 4 * 2**20
 """How much is read of the file, from its end."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@:-]{0,99}")
 _MOST_STEP = 2**53
-_NEVER_WAITS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class LoggedStep(msgspec.Struct, frozen=True):
@@ -66,7 +65,7 @@ def append_step(directory: Path, logged: LoggedStep) -> None:
     """
     path = directory / TRAINER_STEPS
     try:
-        with path.open("ab") as file:
+        with os.fdopen(open_plain(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666), "ab") as file:
             file.write(msgspec.json.encode(logged) + b"\n")
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
@@ -79,11 +78,8 @@ def read_steps(directory: Path) -> list[LoggedStep]:
     refuses. Of a very long file, the end is read.
     """
     try:
-        with os.fdopen(os.open(directory / TRAINER_STEPS, _NEVER_WAITS), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                return []
-            file.seek(max(0, found.st_size - _MOST_BYTES))
+        with read_plain(directory / TRAINER_STEPS) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_BYTES))
             lines = file.read(_MOST_BYTES).splitlines()
     except OSError:
         return []

@@ -1,5 +1,6 @@
 """The answers of a batch: files of lines that a server wrote, found by custom id and read one at a time."""
 
+import logging
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,13 @@ from msgspec import Raw, Struct
 
 from rollouthub.event_loop import is_crowded
 from rollouthub.http.exchange import MAX_ANSWER_BYTES
+from rollouthub.plain_files import read_plain
+
+logger = logging.getLogger(__name__)
 
 _NULL = Raw(b"null")
+_MOST_OTHERS = 10_000
+"""Most lines of an output that are looked at beyond two for each request."""
 
 
 class _Name(Struct, gc=False):
@@ -57,9 +63,10 @@ def find_answers(files: Collection[Path], asked: Collection[str]) -> FoundAnswer
     places: dict[str, AnswerPlace] = {}
     strange = 0
     for file in files:
-        if not file.exists():
-            continue
-        for start, length, line in _lines(file):
+        for number, (start, length, line) in enumerate(_lines(file)):
+            if number > _MOST_OTHERS + 2 * len(wanted):
+                logger.warning("%s has many more lines than were asked for; the rest is not read", file)
+                break
             name = _custom_id(line)
             if name is None or name not in wanted or name in places or length > MAX_ANSWER_BYTES:
                 strange += bool(line.strip())
@@ -71,7 +78,11 @@ def find_answers(files: Collection[Path], asked: Collection[str]) -> FoundAnswer
 def _lines(file: Path) -> Iterator[tuple[int, int, bytes]]:
     """The lines of a file with their places; of one that is too long to be an answer only its last part."""
     start = 0
-    with file.open("rb") as lines:
+    try:
+        lines = read_plain(file)
+    except FileNotFoundError:
+        return
+    with lines:
         while line := lines.readline(MAX_ANSWER_BYTES):
             length = len(line)
             while not line.endswith(b"\n") and (rest := lines.readline(MAX_ANSWER_BYTES)):
@@ -104,7 +115,7 @@ def read_answer(place: AnswerPlace) -> BatchedAnswer:
     Raises:
         ValueError: the line is none of the Batch API.
     """
-    with place.file.open("rb") as file:
+    with read_plain(place.file) as file:
         file.seek(place.offset)
         raw = file.read(place.length)
     try:

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,11 +15,14 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rollouthub.errors import StoreError
+from rollouthub.plain_files import open_plain, own_folder, read_plain
 
 logger = logging.getLogger(__name__)
 
 FILE_NAME = "journal.jsonl"
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND
+_MOST_LINE_BYTES, _MOST_BYTES = 16 * 2**20, 2**30
+"""Most bytes of a line, which names up to 50,000 requests, and of a journal, which may be another user's."""
 Status = Literal["new", "sent", "over", "void"]
 """`void`: the server took none of its requests, so they are asked anew."""
 
@@ -71,9 +75,10 @@ class BatchJournal:
             StoreError: the folder cannot be read or written.
         """
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            for folder in (self.directory.parent, self.directory):
+                own_folder(folder)
             self.read()
-            self._file = os.open(self.directory / FILE_NAME, _FLAGS, 0o600)
+            self._file = open_plain(self.directory / FILE_NAME, _FLAGS)
             size = os.fstat(self._file).st_size
             if size and os.pread(self._file, 1, size - 1) != b"\n":
                 os.write(self._file, b"\n")  # a kill tore the last line, which is no event
@@ -81,7 +86,11 @@ class BatchJournal:
             raise StoreError(f"the batches in {self.directory} cannot be opened: {error}") from error
 
     def read(self) -> None:
-        """Read what happened so far."""
+        """Read what happened so far.
+
+        Raises:
+            StoreError: the journal is damaged, or no file.
+        """
         for event in _events(self.directory / FILE_NAME):
             self._take(event)
 
@@ -94,7 +103,7 @@ class BatchJournal:
     def begin(self, path: str, lines: Mapping[str, bytes]) -> StoredBatch:
         """Store a batch that is about to be sent, with its requests by custom id."""
         batch = StoredBatch(secrets.token_hex(8), path, tuple(lines), time.time())
-        with self.requests(batch).open("xb") as file:
+        with os.fdopen(open_plain(self.requests(batch), os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             for line in lines.values():
                 file.write(line + b"\n")
             file.flush()
@@ -128,7 +137,8 @@ class BatchJournal:
 
     def lines(self, batch: StoredBatch) -> dict[str, bytes]:
         """A batch's requests by custom id."""
-        lines = self.requests(batch).read_bytes().splitlines()
+        with read_plain(self.requests(batch)) as file:
+            lines = file.read().splitlines()
         return dict(zip(batch.custom_ids, lines, strict=True))
 
     def answers(self, batch: StoredBatch) -> tuple[Path, Path]:
@@ -198,10 +208,16 @@ def batch_facts(directory: Path) -> dict[str, Any]:
 
 
 def _events(file: Path) -> Iterator[_JournalLine]:
-    if not file.exists():
+    try:
+        lines = read_plain(file)
+    except FileNotFoundError:
         return
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
+    except OSError as error:
+        raise StoreError(f"{file} cannot be read: {error.strerror or error}; no run has that there") from None
+    with lines:
+        for number, line in enumerate(iter(partial(lines.readline, _MOST_LINE_BYTES), b""), 1):
+            if len(line) == _MOST_LINE_BYTES or lines.tell() > _MOST_BYTES:
+                raise StoreError(f"{file}:{number} is longer than a journal of batches; it is not rollouthub's")
             try:
                 yield _decode(line)
             except msgspec.ValidationError as error:

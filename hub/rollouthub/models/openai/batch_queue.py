@@ -18,6 +18,7 @@ import anyio.to_thread
 import msgspec
 
 from rollouthub.errors import raise_first_error
+from rollouthub.http.exchange import MAX_ANSWER_BYTES
 from rollouthub.limits import uncharged
 from rollouthub.models.batch_run import CALLER, NAMELESS, BatchRun, Caller
 from rollouthub.models.openai.batch_answers import AnswerPlace, BatchedAnswer, find_answers, read_answer
@@ -284,9 +285,10 @@ class BatchQueue:
     async def _collect(self, batch: StoredBatch, state: BatchState) -> None:
         """Download what a batch that has ended gave, and store that it has."""
         batch.counts = state.counts
+        most_bytes = len(batch.custom_ids) * MAX_ANSWER_BYTES
         for file_id, to in zip(state.files, self._journal.answers(batch), strict=True):
-            if file_id is not None and not to.exists():
-                await self._server.download(file_id, to, self._patience)
+            if file_id is not None and not to.is_file():
+                await self._server.download(file_id, to, most_bytes, self._patience)
         why = f"{state.status}: {state.problem}" if state.problem else state.status
         await anyio.to_thread.run_sync(self._journal.ended, batch, why)
         self._run.note(_progress(batch, state))

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import anyio
+import anyio.to_thread
 import openai
 
 from rollouthub.models.endpoint import Endpoint
 from rollouthub.models.openai.sdk_client import failed_try
 from rollouthub.models.retry import Backoff, TryFailed
+from rollouthub.plain_files import read_plain
+from rollouthub.text import one_line
 
 MARK = "rollouthub_batch"
 """The key of a batch's mark in its metadata."""
@@ -59,7 +62,13 @@ class BatchServer:
         Raises:
             TryFailed: the server refused it, or could not be reached within the patience.
         """
-        made = await self._tried(lambda: self._client.files.create(file=requests, purpose="batch"), patience)
+
+        async def upload() -> Any:
+            # The folder may have come from elsewhere: what is sent is a file of it, and nothing that a link leads to.
+            with await anyio.to_thread.run_sync(read_plain, requests) as file:
+                return await self._client.files.create(file=(requests.name, file), purpose="batch")
+
+        made = await self._tried(upload, patience)
         return _checked_id(made.id)
 
     async def create(self, input_file: str, path: str, mark: str, patience: Callable[[], float]) -> BatchState:
@@ -99,13 +108,13 @@ class BatchServer:
         """
         return _state(await self._tried(lambda: self._client.batches.retrieve(_checked_id(batch_id)), patience))
 
-    async def download(self, file_id: str, to: Path, patience: Callable[[], float]) -> None:
-        """Download a file; it is there once it is whole.
+    async def download(self, file_id: str, to: Path, most_bytes: int, patience: Callable[[], float]) -> None:
+        """Download a file of at most so many bytes, unpacked; it is there once it is whole.
 
         Raises:
             TryFailed: as `upload`, or it is too large.
         """
-        partial = to.with_suffix(".partial")
+        partial, most_bytes = to.with_suffix(".partial"), min(most_bytes, MOST_OUTPUT_BYTES)
 
         async def download() -> None:
             size = 0
@@ -114,8 +123,8 @@ class BatchServer:
             async with content as response, await anyio.open_file(partial, "xb") as file:
                 async for piece in response.iter_bytes(_CONTENT_PIECE):
                     size += len(piece)
-                    if size > MOST_OUTPUT_BYTES:
-                        raise TryFailed(f"the output is longer than {MOST_OUTPUT_BYTES:,} bytes", is_retryable=False)
+                    if size > most_bytes:
+                        raise TryFailed(f"the output is longer than {most_bytes:,} bytes", is_retryable=False)
                     await file.write(piece)
             await anyio.Path(partial).replace(to)
 
@@ -157,7 +166,7 @@ class BatchServer:
             if not failed.is_retryable or anyio.current_time() + wait - began > patience():
                 raise TryFailed(self._redact(str(failed)), status=failed.status, is_retryable=False) from None
             if failures == 1:
-                self._note(f"{self._endpoint.base_url}: {self._redact(str(failed))[:200]}; trying again")
+                self._note(f"{self._endpoint.base_url}: {one_line(self._redact(str(failed)), 200)}; trying again")
             await anyio.sleep(wait)
 
 
@@ -178,9 +187,9 @@ def _state(batch: Any) -> BatchState:
     files = tuple(None if not each else _checked_id(each) for each in (batch.output_file_id, batch.error_file_id))
     return BatchState(
         id=_checked_id(batch.id),
-        status=str(batch.status)[:40],
+        status=one_line(str(batch.status), 40),
         counts=counts,
         files=(files[0], files[1]),
-        problem="; ".join(f"{getattr(each, 'message', each)}"[:300] for each in listed),
+        problem="; ".join(one_line(f"{getattr(each, 'message', each)}", 300) for each in listed),
         is_full=any(getattr(each, "code", None) == FULL for each in listed),
     )
