@@ -8,7 +8,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from rollouthub.http.redaction import RedactingFormatter
-from rollouthub.plain_files import open_plain
+from rollouthub.plugins.plain_files import open_plain
 from rollouthub.text import plain
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"

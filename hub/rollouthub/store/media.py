@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rollouthub.errors import RunDirectoryError, UnknownNameError
 from rollouthub.messages import digest_of
-from rollouthub.plain_files import open_plain, read_plain
+from rollouthub.plugins.plain_files import open_plain, read_plain
 
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _PARTIAL = ".partial"

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rollouthub.errors import RunDirectoryError, StoreError
-from rollouthub.plain_files import read_plain
+from rollouthub.plugins.plain_files import read_plain
 from rollouthub.store.run_directories import DATABASE
 from rollouthub.store.run_lock import is_locked
 from rollouthub.store.sql_schema import check_schema, damaged, defend, read_as_new

@@ -12,7 +12,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from rollouthub.errors import RunDirectoryError, StoreError
-from rollouthub.plain_files import open_plain, read_plain
+from rollouthub.plugins.plain_files import open_plain, read_plain
 
 try:
     import fcntl

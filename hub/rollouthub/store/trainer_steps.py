@@ -10,7 +10,7 @@ from typing import SupportsFloat, cast
 import msgspec
 
 from rollouthub.errors import ConfigError, StoreError
-from rollouthub.plain_files import open_plain, read_plain
+from rollouthub.plugins.plain_files import open_plain, read_plain
 
 TRAINER_STEPS = "trainer.jsonl"
 MOST_FIGURES = 64

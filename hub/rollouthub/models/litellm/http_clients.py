@@ -1,15 +1,20 @@
-"""litellm's cached HTTP clients: closed when the last model of an event loop is closed, since litellm never closes
-them.
+"""litellm's HTTP clients: bounded in what they read, and closed when the last model of an event loop is closed, since
+litellm never closes them.
 """
 
 import asyncio
+import inspect
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import cache, wraps
 from typing import Any, cast
 
 import anyio
+
+from rollouthub.models.bounded_body import bound_client
+from rollouthub.models.litellm.package import import_quietly
 
 logger = logging.getLogger(__name__)
 
@@ -53,3 +58,30 @@ async def _close(litellm: Any) -> None:
                     await closing
             except Exception:  # a client that is closed already, or was never connected
                 logger.debug("a client of litellm's did not close", exc_info=True)
+
+
+@cache
+def bound_clients() -> None:
+    """Have litellm make no HTTP client but such as unpack and bound what they read."""
+    makers = (
+        ("litellm.llms.custom_httpx.http_handler", "AsyncHTTPHandler", "create_client"),
+        ("litellm.llms.openai.common_utils", "BaseOpenAILLM", "_get_async_http_client"),
+    )
+    for module, kind, method in makers:
+        owner = getattr(import_quietly(module), kind)
+        setattr(owner, method, _bounding(inspect.getattr_static(owner, method)))
+
+
+def _bounding(method: Any) -> Any:
+    """A method of litellm's that makes a client, whose clients are bounded."""
+    is_static = isinstance(method, staticmethod)
+    make: Callable[..., Any] = method.__func__ if is_static else method  # pyright: ignore[reportUnknownMemberType]
+
+    @wraps(make)
+    def made(*arguments: Any, **named: Any) -> Any:
+        client = make(*arguments, **named)
+        if client is not None:
+            bound_client(client)
+        return client
+
+    return staticmethod(made) if is_static else made

@@ -22,7 +22,7 @@ from rollouthub.models.direct.chat_wire import ToolSchemas, check_extra, to_wire
 from rollouthub.models.direct.completion import MOST_DOLLARS, Answer, BadAnswer, TooLong, as_reply
 from rollouthub.models.direct.lane import POLICY_VERSION_HEADER, open_direct
 from rollouthub.models.endpoint import Endpoint, check_endpoint
-from rollouthub.models.litellm.http_clients import keep_clients
+from rollouthub.models.litellm.http_clients import bound_clients, keep_clients
 from rollouthub.models.litellm.package import NOBODY, load_litellm, own_parameters, silence
 from rollouthub.models.prices import find_price, is_own_service
 from rollouthub.models.provider_names import ProviderModel
@@ -297,5 +297,6 @@ async def open_litellm(
         ConfigError: litellm is not installed.
     """
     litellm = await load_litellm(f"model {config.name!r}")
+    bound_clients()
     async with keep_clients(litellm):
         yield LitellmModel(litellm, config, identity, base_url, endpoint, backoff or Backoff(), redact)

@@ -2,14 +2,12 @@
 
 import importlib
 import importlib.util
-import inspect
 import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable
 from contextvars import ContextVar
-from functools import cache, wraps
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +120,6 @@ def _prepared() -> Any:
     try:
         litellm = import_quietly("litellm")
         _quieten(litellm)
-        _bound_clients()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             _warm(litellm)
@@ -134,34 +131,6 @@ def _prepared() -> Any:
                 os.environ[name] = value
     warnings.filterwarnings("ignore", _WARNING_OF_TYPES, UserWarning)
     return litellm
-
-
-def _bound_clients() -> None:
-    """Have litellm make no HTTP client but such as unpack and bound what they read."""
-    from rollouthub.models.bounded_body import bound_client  # which needs httpx, as litellm does
-
-    makers = (
-        ("litellm.llms.custom_httpx.http_handler", "AsyncHTTPHandler", "create_client"),
-        ("litellm.llms.openai.common_utils", "BaseOpenAILLM", "_get_async_http_client"),
-    )
-    for module, kind, method in makers:
-        owner = getattr(import_quietly(module), kind)
-        setattr(owner, method, _bounding(inspect.getattr_static(owner, method), bound_client))
-
-
-def _bounding(method: Any, bound_client: Callable[[Any], None]) -> Any:
-    """A method of litellm's that makes a client, whose clients are bounded."""
-    is_static = isinstance(method, staticmethod)
-    make: Callable[..., Any] = method.__func__ if is_static else method  # pyright: ignore[reportUnknownMemberType]
-
-    @wraps(make)
-    def made(*arguments: Any, **named: Any) -> Any:
-        client = make(*arguments, **named)
-        if client is not None:
-            bound_client(client)
-        return client
-
-    return staticmethod(made) if is_static else made
 
 
 def _warm(litellm: Any) -> None:

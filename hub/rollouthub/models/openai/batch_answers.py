@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from rollouthub.event_loop import is_crowded
 from rollouthub.http.exchange import MAX_ANSWER_BYTES
-from rollouthub.plain_files import read_plain
+from rollouthub.plugins.plain_files import read_plain
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rollouthub.errors import StoreError
-from rollouthub.plain_files import open_plain, own_folder, read_plain
+from rollouthub.plugins.plain_files import open_plain, own_folder, read_plain
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import openai
 from rollouthub.models.endpoint import Endpoint
 from rollouthub.models.openai.sdk_client import failed_try
 from rollouthub.models.retry import Backoff, TryFailed
-from rollouthub.plain_files import read_plain
+from rollouthub.plugins.plain_files import read_plain
 from rollouthub.text import one_line
 
 MARK = "rollouthub_batch"
