@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rollouthub.authoring.rewards import group_advantages
+from rollouthub.errors import ConfigError, invalid_fields
 
 HERE = Path(__file__).parent
 
@@ -106,6 +107,27 @@ class Recipe(_Table):
     stages: tuple[Stage, ...]
 
     @classmethod
+    def checked(cls, values: object, what: str) -> "Recipe":
+        """A recipe of these values; `what` they are begins the message of an error.
+
+        Raises:
+            ConfigError: they are no recipe.
+        """
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ConfigError(f"{what} is no recipe: {invalid_fields(error)}") from error
+
+    @classmethod
     def read(cls, path: Path = HERE / "recipe.toml") -> "Recipe":
-        """Read the recipe from a file."""
-        return cls.model_validate(tomllib.loads(path.read_text()))
+        """Read the recipe from a file.
+
+        Raises:
+            ConfigError: there is none, or it is not a recipe.
+        """
+        try:
+            return cls.checked(tomllib.loads(path.read_text()), repr(str(path)))
+        except OSError as error:
+            raise ConfigError(f"the recipe {str(path)!r} cannot be read: {error.strerror}; name a file") from error
+        except ValueError as error:
+            raise ConfigError(f"{str(path)!r} is no TOML: {error}") from error

@@ -10,6 +10,7 @@ interrupted goes on where it was when the same command is given again.
 
 import argparse
 import json
+import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,10 +26,16 @@ from trainer import LearnerTrainer, Trainer, make_trainer
 
 import rollouthub
 from rollouthub import RolloutGroup
+from rollouthub.errors import HubError, UsageError
 from rollouthub.export import TrainingRow, batch_rows
+from rollouthub.models.credentials import load_credentials
+from rollouthub.plugins.extras import missing_module
 from rollouthub.statistics import summarise_groups
 from rollouthub.store import open_run
 from rollouthub.trainers.stream import VllmControl
+
+KEY = "HOSTED_VLLM_API_KEY"
+"""The variable with the servers' key, as for a run."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +69,20 @@ class Run:
     def __init__(self, recipe: Recipe, trainer: Trainer, options: argparse.Namespace) -> None:
         self.recipe, self.trainer, self.options = recipe, trainer, options
         self.folder = Path(options.directory).absolute()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.state = State.read(self.folder / "state.json")
-        self.control = VllmControl(options.base_url) if options.base_url else None
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.state = State.read(self.folder / "state.json")
+        except OSError as error:
+            raise UsageError(
+                f"{options.directory} cannot be written: {error.strerror}; name another with -o"
+            ) from error
+        except (ValueError, TypeError) as error:
+            raise UsageError(
+                f"{options.directory} holds no training of this recipe: its state.json cannot be read ({error}); "
+                "name another with -o"
+            ) from error
+        key = options.api_key or load_credentials(os.environ, Path.cwd()).key(KEY)
+        self.control = VllmControl(options.base_url, api_key=key) if options.base_url else None
 
     async def play(self) -> None:
         """Play all stages that are left."""
@@ -244,12 +262,20 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
+def _count(text: str) -> int:
+    """A number of an option, from 1 on."""
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:9]) < 10**8:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 1 on")
+    return int(text)
+
+
 def read_options(given: Sequence[str] | None = None) -> argparse.Namespace:
     """The command-line options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--recipe", type=Path, default=HERE / "recipe.toml")
     parser.add_argument("-m", "--model", default="mock/solver?accuracy=0.4", help="as `hub run -m`")
     parser.add_argument("--base-url", action="append", default=[], help="of vLLM, VLLM_SERVER_DEV_MODE=1; repeatable")
+    parser.add_argument("--api-key", help=f"of the servers, where they ask for one; by default {KEY}")
     parser.add_argument("--policy", help="in place of the recipe's: what the learner starts from")
     parser.add_argument("--trainer", help="module:Class, made with the recipe, in place of the hub's learner")
     parser.add_argument("--rehearse", action="store_true", help="learn nothing: only count steps")
@@ -259,12 +285,12 @@ def read_options(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--split", help="of the training problems")
     parser.add_argument("--validation-data")
     parser.add_argument("--validation-split")
-    parser.add_argument("--validation-limit", type=int)
-    parser.add_argument("--steps", type=int, help="of each stage, in place of the recipe's")
-    parser.add_argument("--prompts", type=int)
-    parser.add_argument("--samples", type=int)
-    parser.add_argument("--validation-samples", type=int)
-    parser.add_argument("-c", "--concurrency", type=int, default=1024)
+    parser.add_argument("--validation-limit", type=_count)
+    parser.add_argument("--steps", type=_count, help="of each stage, in place of the recipe's")
+    parser.add_argument("--prompts", type=_count)
+    parser.add_argument("--samples", type=_count)
+    parser.add_argument("--validation-samples", type=_count)
+    parser.add_argument("-c", "--concurrency", type=_count, default=1024)
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--dry-run", action="store_true", help="say what would be done")
     return parser.parse_args(given)
@@ -274,7 +300,7 @@ def adapted(recipe: Recipe, options: argparse.Namespace) -> Recipe:
     """The recipe scaled to the sizes in the options, up to the stage that they name.
 
     Raises:
-        SystemExit: there is no such stage.
+        UsageError: there is no such stage, or a size is none.
     """
 
     def other(**changes: object) -> dict[str, object]:
@@ -282,9 +308,9 @@ def adapted(recipe: Recipe, options: argparse.Namespace) -> Recipe:
 
     names = [stage.name for stage in recipe.stages]
     if options.stage is not None and options.stage not in names:
-        raise SystemExit(f"there is no stage {options.stage!r}; the recipe has {', '.join(names)}")
+        raise UsageError(f"there is no stage {options.stage!r}; the recipe has {', '.join(names)}")
     count = len(names) if options.stage is None else names.index(options.stage) + 1
-    return recipe.model_copy(
+    changed = recipe.model_copy(
         update={
             **other(policy=options.policy),
             "rollouts": recipe.rollouts.model_copy(update=other(prompts=options.prompts, samples=options.samples)),
@@ -292,11 +318,30 @@ def adapted(recipe: Recipe, options: argparse.Namespace) -> Recipe:
             "stages": tuple(stage.model_copy(update=other(steps=options.steps)) for stage in recipe.stages[:count]),
         }
     )
+    return Recipe.checked(changed.model_dump(), "the recipe with these options")
 
 
 def main() -> None:
-    """Train by the recipe, or print the plan."""
+    """Train by the recipe, or print the plan; what is wrong with the options is said in a line."""
     options = read_options()
+    try:
+        run(options)
+    except (ModuleNotFoundError, UsageError) as error:
+        said = missing_module(error) if isinstance(error, ModuleNotFoundError) else str(error)
+        sys.stderr.write(f"train.py: error: {said}\n")
+        sys.exit(2)
+    except HubError as error:
+        sys.stderr.write(f"train.py: {error}\n")
+        sys.exit(1)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Train by the recipe, or print the plan.
+
+    Raises:
+        UsageError: an option is wrong.
+        ModuleNotFoundError: the learner's packages are not installed.
+    """
     recipe = adapted(Recipe.read(options.recipe), options)
     if options.dry_run:
         _say(plan(recipe))

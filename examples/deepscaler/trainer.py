@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from recipe import Recipe, Stage
 
+from rollouthub.errors import ConfigError
 from rollouthub.export import TrainingRow
 from rollouthub.trainers.learn import LearnSettings
 
@@ -141,11 +142,20 @@ class CountingTrainer:
 
 
 def make_trainer(name: str | None, recipe: Recipe, *, is_rehearsal: bool) -> Trainer:
-    """The trainer: the class `module:Class`, without a name the learner, and in a rehearsal the one that counts."""
+    """The trainer: the class `module:Class`, without a name the learner, and in a rehearsal the one that counts.
+
+    Raises:
+        ConfigError: the class cannot be imported.
+        ModuleNotFoundError: the learner's packages are not installed.
+    """
     if is_rehearsal:
         return CountingTrainer(recipe)
     if name is None:
         return LearnerTrainer(recipe)
     module, _, attribute = name.partition(":")
     sys.path.append(str(Path.cwd()))  # where the command is given, not only beside this script
-    return getattr(import_module(module), attribute)(recipe)
+    try:
+        kind = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"--trainer {name!r} is no MODULE:CLASS that can be imported: {error}") from error
+    return kind(recipe)

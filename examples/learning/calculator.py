@@ -27,12 +27,15 @@ sys.path.insert(0, str(Path(__file__).parent))
 from calculator_policy import imitated, random_model, trained_tokenizer, written
 
 import rollouthub
+from rollouthub.errors import HubError, UsageError
 from rollouthub.export.conversation import chat_message, longest_chain, messages_of
 from rollouthub.hosting.local.toolbox import LOOP_TOOLS
 from rollouthub.models.tokens.hf_chat import template_tool
+from rollouthub.plugins.extras import missing_module
 from rollouthub.processes import PYTHON
 from rollouthub.store import open_run
-from rollouthub.trainers.learn import CheckpointTransfer, Learner, LearnSettings, train
+from rollouthub.trainers import learn as learning  # torch is imported where a part of it that needs it is named
+from rollouthub.trainers.learn import VARIANTS, LearnSettings
 from rollouthub.trainers.learn.learn_row import LearnRow
 from rollouthub.trainers.stream import VllmControl
 from rollouthub_servers.arithmetic import Arithmetic, ArithmeticConfig
@@ -80,7 +83,7 @@ async def reference_solutions(folder: Path) -> list[tuple[list[Any], list[Any]]]
     return found
 
 
-def warm_start(learner: Learner, rows: Sequence[LearnRow]) -> int:
+def warm_start(learner: "learning.Learner", rows: Sequence[LearnRow]) -> int:
     """Imitate reference solutions until one that is kept back is probable enough; returns how many were imitated.
 
     Raises:
@@ -143,7 +146,7 @@ async def learn(folder: Path, *, seed: int, steps: int, variant: str) -> Mapping
     tasks = held_out()
     model = random_model(tokenizer, seed)
     warming = LearnSettings(normalize="tokens", learning_rate=3e-3, warmup_steps=10, update_rows=32)
-    learner = Learner(model, warming, tokenizer=tokenizer)
+    learner = learning.Learner(model, warming, tokenizer=tokenizer)
     start, base = folder / "start", folder / "untrained"
     if not start.exists():
         learner.save_weights(base)
@@ -165,11 +168,11 @@ async def learn(folder: Path, *, seed: int, steps: int, variant: str) -> Mapping
         await control.reload_weights(str(start.absolute()))
         before = await pass_rate(url, folder / "pass-before", tasks)
         _say(f"pass@1 on {len(tasks)} held-out tasks: untrained {untrained:.3f}, before {before:.3f}")
-        await train(
+        await learning.train(
             learner,
             directory=folder,
             steps=steps,
-            transfer=CheckpointTransfer(folder / "weights", control.reload_weights, control),
+            transfer=learning.CheckpointTransfer(folder / "weights", control.reload_weights, control),
             on_step=on_step,
             environments=("arithmetic",),
             split="train",
@@ -200,18 +203,40 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
+def own_folder(folder: Path) -> None:
+    """Make the folder of a training, or take one of this example's.
+
+    Raises:
+        UsageError: it holds something else.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()) and not (folder / "reference").is_dir():
+        raise UsageError(f"{str(folder)!r} holds something else than a training of this example; name another with -o")
+
+
 def main() -> None:
     """Train once, and print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--directory", type=Path, default=Path("runs/calculator"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=160)
-    parser.add_argument("--variant", default="grpo", help="grpo, dr_grpo, dapo, rloo or gspo")
+    parser.add_argument("--variant", default="grpo", choices=sorted(VARIANTS))
     parser.add_argument("--figures", type=Path, help="where to write the figures as JSON")
     given = parser.parse_args()
-    given.directory.mkdir(parents=True, exist_ok=True)
-    began = time.monotonic()
-    found = anyio.run(lambda: learn(given.directory, seed=given.seed, steps=given.steps, variant=given.variant))
+    if given.steps < 1 or given.seed < 0:
+        parser.error(f"--steps {given.steps} --seed {given.seed}: at least one step, and a seed from 0 on")
+    try:
+        own_folder(given.directory)
+        began = time.monotonic()
+        found = anyio.run(lambda: learn(given.directory, seed=given.seed, steps=given.steps, variant=given.variant))
+    except ModuleNotFoundError as error:
+        parser.error(missing_module(error))
+    except OSError as error:
+        parser.error(f"{given.directory} cannot be written: {error.strerror or error}; name another with -o")
+    except UsageError as error:
+        parser.error(str(error))
+    except HubError as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
     if given.figures is not None:
         given.figures.write_text(json.dumps({**found, "seconds": time.monotonic() - began}))
 

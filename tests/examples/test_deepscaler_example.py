@@ -12,6 +12,7 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
+from rollouthub.errors import UsageError
 from tests.models.servers import mock_server
 
 FOLDER = Path(__file__).parents[2] / "examples" / "deepscaler"
@@ -111,5 +112,5 @@ def test_the_learner_gets_what_the_recipe_says_of_each_stage(example: Any) -> No
 
 
 def test_a_stage_that_the_recipe_has_not_is_refused(example: Any) -> None:
-    with pytest.raises(SystemExit, match="no stage '9K'; the recipe has 8K, 16K, 24K"):
+    with pytest.raises(UsageError, match="no stage '9K'; the recipe has 8K, 16K, 24K"):
         example.adapted(example.Recipe.read(), example.read_options(["--stage", "9K"]))

@@ -16,6 +16,8 @@ LENGTHS, POSITIONS, ROWS, EXACT = "seq_lengths", "position_ids", "rows", "token_
 _WINDOW_TOKENS = 2**20
 """Least tokens of the rows among which a sequence's rows are chosen; they are in memory at once."""
 _WINDOW_SEQUENCES = 64
+_MOST_WINDOW = 2**24
+"""Most tokens of such rows, where a sequence has fewer."""
 
 
 def packed_columns(columns: Columns) -> Columns:
@@ -46,7 +48,7 @@ class Packing:
         for row in self._fitting(rows, left_out):
             window.append(row)
             size += self._length(row)
-            if size >= max(_WINDOW_TOKENS, _WINDOW_SEQUENCES * self.most_tokens):
+            if size >= max(_WINDOW_TOKENS, self.most_tokens, min(_WINDOW_SEQUENCES * self.most_tokens, _MOST_WINDOW)):
                 yield from self._packed(window)
                 window, size = [], 0
         yield from self._packed(window)

@@ -11,6 +11,8 @@ from rollouthub.export.pairs import PairMethod
 
 METHODS: tuple[GroupMethod, ...] = get_args(GroupMethod)
 PAIRS: tuple[PairMethod, ...] = get_args(PairMethod)
+MOST_PACKED = 2**24
+"""Most tokens of a packed sequence."""
 TooLong = Literal["refuse", "leave_out"]
 """What becomes of a rollout with more tokens than a packed sequence may have."""
 TOO_LONG: tuple[TooLong, ...] = get_args(TooLong)
@@ -94,6 +96,8 @@ class Recipe:
         for name in ("best", "most_pairs", "pack"):
             if (count := getattr(self, name)) is not None and count < 1:
                 raise ConfigError(f"{name} = {count} leaves nothing; 1 is the least")
+        if self.pack is not None and self.pack > MOST_PACKED:
+            raise ConfigError(f"pack = {self.pack} is longer than a sequence may be; {MOST_PACKED:,} is the most")
         for name in ("margin", "threshold"):
             if (bound := getattr(self, name)) is not None and not math.isfinite(bound):
                 raise ConfigError(f"{name} = {bound} is no bound; give a number")

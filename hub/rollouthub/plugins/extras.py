@@ -38,6 +38,13 @@ def pip_install(extra: str) -> str:
     return f"pip install -e {shlex.quote(place)}"
 
 
+def missing_module(error: ModuleNotFoundError) -> str:
+    """What to do about a module that is not installed, with the extra that brings it, if one does."""
+    extra = extra_with(error.name or "")
+    said = str(error)
+    return said if extra is None or "install" in said else f"{error.name} is not installed: {pip_install(extra)}"
+
+
 def _clone() -> Path | None:
     """The folder of an editable installation of the hub; None where the installation is not editable."""
     about: Any = json.loads(distribution("rollouthub").read_text("direct_url.json") or "{}")

@@ -5,13 +5,16 @@ It has vLLM's development routes, so that a trainer in another process can bring
 
 import argparse
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from rollouthub.errors import ConfigError, UsageError
+from rollouthub.errors import ConfigError, UsageError, describe
+from rollouthub.plugins.extras import missing_module
+from rollouthub.text import one_line
 from rollouthub.trainers.policy.policy_server import serve_policy
 from rollouthub.trainers.policy.weight_files import read_weights
 
@@ -40,16 +43,36 @@ async def serve(given: argparse.Namespace) -> None:
     """Serve until the process is ended; prints the base URL.
 
     Raises:
-        ConfigError: the folder has no policy, or the server would be open to a network.
+        ConfigError: the folder has no policy, a package is missing, the port is taken, or the server would be open to a
+            network.
     """
-    transformers: Any = import_module("transformers")
-    torch: Any = import_module("torch")
-    torch.set_num_threads(given.threads)
+    if not (given.folder / "config.json").is_file():  # a name that is no folder would be looked for on the network
+        raise ConfigError(f"{str(given.folder)!r} has no policy: it is no folder with a config.json, as models have it")
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(given.folder)
-        model = transformers.AutoModelForCausalLM.from_pretrained(given.folder, dtype=torch.float32)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{given.folder} has no policy: {error}") from error
+        torch: Any = import_module("torch")
+        transformers: Any = import_module("transformers")
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"the policy server needs a package: {missing_module(error)}") from error
+    torch.set_num_threads(given.threads)
+    # Of a folder that others made, no code is run and nothing is unpickled.
+    plainly: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(given.folder, **plainly)
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            given.folder, dtype=torch.float32, use_safetensors=True, **plainly
+        )
+    except Exception as error:  # transformers raises any exception over files that are not its own
+        raise ConfigError(f"{str(given.folder)!r} has no policy: {one_line(describe(error))}") from error
+    try:
+        await _serve(given, model, tokenizer)
+    except OSError as error:
+        where = f"{given.host}:{given.port}"
+        raise ConfigError(
+            f"the policy cannot be served on {where}: {error.strerror or error}; give another --port"
+        ) from error
+
+
+async def _serve(given: argparse.Namespace, model: Any, tokenizer: Any) -> None:
     async with serve_policy(
         model.eval(),
         tokenizer,
@@ -65,16 +88,23 @@ async def serve(given: argparse.Namespace) -> None:
         await anyio.sleep_forever()
 
 
+def _number(text: str, *, least: int = 0, most: int = 1024) -> int:
+    """A number in a range, of an option."""
+    if not text.isascii() or not text.isdigit() or not least <= int(text[:9]) <= most:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from {least} to {most}")
+    return int(text)
+
+
 def main() -> None:
     """Read the options, and serve."""
     parser = argparse.ArgumentParser(prog="python -m rollouthub.trainers.policy", description=__doc__)
     parser.add_argument("folder", type=Path, help="with a model and its tokenizer in Hugging Face's format")
     parser.add_argument("--name", default="policy")
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--port", type=partial(_number, most=65535), default=0)
     parser.add_argument("--api-key")
     parser.add_argument("--tool-parser", default="hermes")
-    parser.add_argument("--threads", type=int, default=1, help="that torch computes with")
+    parser.add_argument("--threads", type=partial(_number, least=1), default=1, help="that torch computes with")
     given = parser.parse_args()
     try:
         anyio.run(serve, given)
