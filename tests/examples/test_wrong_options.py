@@ -58,6 +58,7 @@ def test_what_an_example_cannot_use_is_said_in_a_line(
     assert_said(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False), words)
 
 
+SERVES_WITHOUT_TORCH = "import runpy, sys\nsys.modules['torch'] = None\nrunpy.run_module('rollouthub.trainers.policy', run_name='__main__')"
 POLICY: dict[str, tuple[tuple[str, ...], str]] = {
     "a name of the network": (("lab/model",), "'lab/model' has no policy: it is no folder"),
     "a folder without a model": (("EMPTY",), "has no policy"),
@@ -74,6 +75,5 @@ def test_what_the_policys_server_cannot_use(options: tuple[str, ...], words: str
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
     places = {"EMPTY": tmp_path / "empty", "MODEL": tmp_path / "model"}
-    hidden = "import runpy, sys; sys.modules['torch'] = None; runpy.run_module('rollouthub.trainers.policy', run_name='__main__')"
-    command = [sys.executable, "-c", hidden, *(str(places.get(option, option)) for option in options)]
+    command = [sys.executable, "-c", SERVES_WITHOUT_TORCH, *(str(places.get(option, option)) for option in options)]
     assert_said(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False), words)

@@ -117,9 +117,10 @@ def test_a_rollout_that_is_too_long_is_an_error_or_left_out_by_name(tmp_path: Pa
         ({"format": "sft", "pack": 9}, "add --tokens"),
         ({"format": "dpo", "tokens": True, "pack": 9}, "pack = 9 means nothing to dpo"),
         ({"format": "groups", "pack": 0}, "pack = 0 leaves nothing"),
+        ({"format": "groups", "pack": 10**20}, "16,777,216 is the most"),
         ({"format": "groups", "too_long": "leave_out"}, "say how long"),
     ],
-    ids=["words", "pairs", "none", "without"],
+    ids=["words", "pairs", "none", "endless", "without"],
 )
 def test_what_cannot_be_packed_is_refused_in_words(tmp_path: Path, recipe: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):

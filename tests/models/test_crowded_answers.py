@@ -65,10 +65,10 @@ async def test_an_answer_of_millions_of_values_is_refused_at_once(name: str, is_
 async def test_ids_that_come_in_many_chunks_are_counted_together() -> None:
     ids = ",".join(["0"] * 500_000)
     chunk = f'data: {{"choices": [{{"index": 0, "delta": {{"content": "a"}}, "token_ids": [{ids}]}}]}}\n\n'
-    async with raw_server(http(chunk * 5 + "data: [DONE]\n\n", "text/event-stream")) as url:
-        async with direct(url, max_tries=1) as model:
-            with pytest.raises(ModelError, match="2,000,000 token ids"):
-                await model.generate(streamed(ask(), Listener()))
+    said = http(chunk * 5 + "data: [DONE]\n\n", "text/event-stream")
+    async with raw_server(said) as url, direct(url, max_tries=1) as model:
+        with pytest.raises(ModelError, match="2,000,000 token ids"):
+            await model.generate(streamed(ask(), Listener()))
 
 
 class Answers(VllmRoutes):
