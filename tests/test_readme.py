@@ -5,6 +5,7 @@ The blocks of a document run one after the other in one folder, so that a later 
 - `python` and `toml` that begin with `# NAME.py` or `# NAME.toml` are saved under that name
 - other `python` runs where it begins with an import, and is compiled where it is a fragment
 - `sql` is asked of `runs/sums/run.db`
+- OpenAI's own service is a server of its wire, whose batches are over at once
 """
 
 import json
@@ -19,8 +20,12 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from anyio.from_thread import start_blocking_portal
+
+from tests.models.openai_server import MODEL, OpenAIServer
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/trainers").glob("*.md"))]
@@ -76,6 +81,7 @@ ADDRESS = "http://127.0.0.1:8000/v1"
 STAND_INS = {
     "data=PATH": "data={data} --limit 2",
     "hosted_vllm/NAME": "hosted_vllm/mock/solver",
+    "openai/gpt-4.1-mini": f"openai/{MODEL}",
     ADDRESS: "{address}",
     "hub publish examples/mcp_server": "hub publish examples/mcp_server --limit 1",
     "hub bench overhead": "hub bench overhead --rollouts 10 -c 2 --no-memory --lane floor --lane direct",
@@ -133,6 +139,12 @@ def serving(command: str, folder: Path) -> Generator[str]:
             server.terminate()
 
 
+def openai_says(body: dict[str, Any]) -> str:
+    """A verdict where a schema of one is asked for, else a sum."""
+    asked = json.dumps(body)
+    return '{"reasoning": "", "polite": true, "brief": 4}' if "json_schema" in asked else "The answer is 42."
+
+
 class Reader:
     """Does what a document says, in a folder of its own."""
 
@@ -184,15 +196,21 @@ class Reader:
             self._check(block, [sys.executable, "-W", "error", "-c", block.text])
 
     def _check(self, block: Block, command: list[str]) -> None:
-        done = subprocess.run(
-            command, cwd=self._folder, env=environment(self._folder), capture_output=True, text=True, check=False
-        )
+        env = environment(self._folder)
+        if "openai/gpt-4.1-mini" in block.text:
+            env |= {"OPENAI_API_KEY": "sk-none", "OPENAI_BASE_URL": self._openai()}
+        done = subprocess.run(command, cwd=self._folder, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{self._place(block)}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
 
     def _server(self) -> str:
         if self._address is None:
             self._address = self._servers.enter_context(serving("hub serve mock", self._folder))
         return self._address
+
+    def _openai(self) -> str:
+        """A server of OpenAI's wire, in a thread."""
+        portal = self._servers.enter_context(start_blocking_portal())
+        return self._servers.enter_context(portal.wrap_async_context_manager(OpenAIServer(openai_says).serve()))
 
     def _data(self) -> Path:
         """GSM8K where it is at hand, else a file of its form."""

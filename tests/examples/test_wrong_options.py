@@ -58,7 +58,11 @@ def test_what_an_example_cannot_use_is_said_in_a_line(
     assert_said(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False), words)
 
 
-SERVES_WITHOUT_TORCH = "import runpy, sys\nsys.modules['torch'] = None\nrunpy.run_module('rollouthub.trainers.policy', run_name='__main__')"
+SERVES_WITHOUT_TORCH = """
+import runpy, sys
+sys.modules["torch"] = None
+runpy.run_module("rollouthub.trainers.policy", run_name="__main__")
+"""
 POLICY: dict[str, tuple[tuple[str, ...], str]] = {
     "a name of the network": (("lab/model",), "'lab/model' has no policy: it is no folder"),
     "a folder without a model": (("EMPTY",), "has no policy"),
