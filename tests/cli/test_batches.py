@@ -2,89 +2,25 @@
 
 import json
 import signal
-import subprocess
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
-import anyio.to_thread
 import pytest
 
-from rollouthub import Rollout
-from rollouthub.store import open_run
-from tests.models.openai_server import MODEL, OpenAIServer
-
-from .conftest import Done, Hub, started
-
-NAME = f"openai/{MODEL}"
-PLAY = ("run", "arithmetic", "-a", "single_turn", "-m", NAME, "--lane", "openai", "--limit", "4", "--repeats", "2")
-PRICES = ("--price-prompt", "2", "--price-output", "4")
-POEMS = '''
-from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task
-from rollouthub.authoring.rewards import Criterion, Judge
-
-CRITERIA = [Criterion(name="polite", question="?"), Criterion(name="brief", question="?", lowest=1, highest=5)]
-
-
-class Poems(Environment[EnvironmentConfig]):
-    """Write a line."""
-
-    scores_transcripts = True
-
-    @classmethod
-    def roles(cls, config):
-        return ("judge",)
-
-    @classmethod
-    def tasks(cls, config, split, seed):
-        for number in range(6):
-            yield Task(Public(id=f"poem-{number}", prompt=f"A line on {number}."), Secret())
-
-    async def verify(self, submission: Submission) -> Score:
-        return await Judge(self.models["judge"], CRITERIA)(self.task, submission)
-'''
-
-
-def asked_words(body: dict[str, Any]) -> str:
-    """The last message of a request, of either API."""
-    content = (body.get("messages") or body["input"])[-1]["content"]
-    return content if isinstance(content, str) else content[0]["text"]
-
-
-def say(body: dict[str, Any]) -> str:
-    """A player that always knows the same number, and a judge that likes every second letter."""
-    words = asked_words(body)
-    if "Now judge." in words:
-        return json.dumps({"reasoning": "so", "polite": sum(words.encode()) % 2 == 0, "brief": 4})
-    return f"The answer is {sum(words.encode()) % 100}."
-
-
-class Hubs:
-    """The hub of these tests: beside a server in this process."""
-
-    def __init__(self, hub: Hub, folder: Path, url: str) -> None:
-        self._hub, self._folder = hub, folder
-        self.keys = {"OPENAI_API_KEY": "hush-hush-hush", "OPENAI_BASE_URL": url}
-
-    async def __call__(self, *arguments: str | Path) -> Done:
-        """Run it to its end."""
-        return await anyio.to_thread.run_sync(partial(self._hub, *arguments, **self.keys))
-
-    async def ended_by(self, server: OpenAIServer, number: signal.Signals, *arguments: str | Path) -> int:
-        """Start it, wait until a batch is at the server and was asked about, and send it a signal; its exit code."""
-
-        def wait(run: subprocess.Popen[str]) -> int:
-            run.communicate(timeout=60)
-            return run.returncode
-
-        with started(self._folder, *arguments, **self.keys) as run:
-            with anyio.fail_after(60):
-                await server.polled.wait()
-            run.send_signal(number)
-            return await anyio.to_thread.run_sync(wait, run)
+from tests.cli.batched_hub import (
+    NAME,
+    PLAY,
+    PRICES,
+    Hubs,
+    assert_asked_once,
+    costs,
+    plain,
+    records,
+    say,
+)
+from tests.cli.conftest import Hub
+from tests.models.openai_server import OpenAIServer
 
 
 @pytest.fixture
@@ -96,33 +32,6 @@ async def server() -> OpenAIServer:
 async def hubs(server: OpenAIServer, hub: Hub, tmp_path: Path) -> AsyncGenerator[Hubs]:
     async with server.serve() as url:
         yield Hubs(hub, tmp_path, url)
-
-
-def records(directory: Path) -> list[Rollout]:
-    with open_run(directory) as reader:
-        return sorted(reader.rollouts(effective=False), key=lambda rollout: (rollout.rollout_id, rollout.attempt))
-
-
-def plain(directory: Path) -> list[dict[str, Any]]:
-    """A run's records without times, prices and its own id."""
-    return [without(rollout.model_dump(mode="json")) for rollout in records(directory)]
-
-
-def without(value: Any) -> Any:
-    times = ("timings", "started", "started_at", "seconds", "cost", "run_id", "model_seconds")
-    if isinstance(value, dict):
-        return {key: without(each) for key, each in value.items() if key not in times}  # pyright: ignore[reportUnknownVariableType]
-    return [without(each) for each in value] if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType]
-
-
-def costs(directory: Path) -> float:
-    return sum(turn.cost or 0.0 for rollout in records(directory) for turn in rollout.turns)
-
-
-def assert_asked_once(server: OpenAIServer, number: int) -> None:
-    assert max(Counter(name for name, _ in server.batched).values()) == 1
-    assert len(server.batched) == number
-    assert server.asked == []
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
@@ -342,94 +251,3 @@ async def test_what_cannot_be_batched_is_refused_with_what_to_do(
 async def test_no_wait_without_a_batch_is_refused(hubs: Hubs) -> None:
     done = await hubs("run", "arithmetic", "--no-wait")
     assert "--batch" in done.refused()
-
-
-@pytest.fixture
-def lines(tmp_path: Path) -> Path:
-    """Completions of poems, two of which say the same."""
-    (tmp_path / "poems.py").write_text(POEMS)
-    said = [{"task_id": f"poem-{number % 6}", "completion": f"Line {number % 9}."} for number in range(10)]
-    (tmp_path / "said.jsonl").write_text("".join(json.dumps(line) + "\n" for line in said))
-    return tmp_path / "said.jsonl"
-
-
-SCORE = ("score", "said.jsonl", "--env", "poems.py", "--role", f"judge={NAME}")
-
-
-def scored(file: Path) -> list[Any]:
-    return [without(json.loads(line)) for line in file.read_text().splitlines()]
-
-
-async def test_completions_are_judged_in_a_batch_that_outlives_a_kill(
-    server: OpenAIServer, hubs: Hubs, tmp_path: Path, lines: Path
-) -> None:
-    alone = await hubs(*SCORE, "-o", "alone.jsonl")
-    assert alone.code == 0, alone.err
-    server.asked.clear()
-    server.is_held = True
-    code = await hubs.ended_by(server, signal.SIGKILL, *SCORE, "--batch", "-o", "out.jsonl")
-    assert code == -signal.SIGKILL
-    assert "--resume" in (await hubs(*SCORE, "--batch", "-o", "other.jsonl", "--resume", "--no-wait")).err
-    stale = await hubs(*SCORE, "--batch", "-o", "out.jsonl")
-    assert "--resume" in stale.refused()
-    server.is_held = False
-    done = await hubs(*SCORE, "--batch", "-o", "out.jsonl", "--resume", "--json")
-    assert done.code == 0, done.err
-    assert [batch["status"] for batch in done.json["batches"]] == ["completed"]
-    assert scored(tmp_path / "out.jsonl") == scored(tmp_path / "alone.jsonl")
-    assert [name for name, _ in server.batched[:10]] == [name for name, _ in server.batched[10:]]
-    assert max(Counter(name for name, _ in server.batched[:10]).values()) == 1
-    (schema,) = {json.dumps(body["response_format"]) for _, body in server.batched}
-    assert '"strict": true' in schema
-
-
-async def test_a_runs_judge_is_asked_in_a_batch(server: OpenAIServer, hubs: Hubs, tmp_path: Path, lines: Path) -> None:
-    """In another run of the same rollouts; a verdict that failed is asked for again on resume."""
-    judge = ("--role", f"judge={NAME}")
-    played = await hubs("run", "poems.py", "-a", "single_turn", "-m", NAME, *judge, "-o", "run")
-    assert played.code == 0, played.err
-    server.asked.clear()
-    broken: list[str] = []
-
-    def refuses(name: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]] | None:
-        broken.append(name)
-        return (400, {"message": "no"}) if name == broken[0] else None
-
-    server.refuses_line = refuses
-    done = await hubs("score", "run", *judge, "--env", "poems.py", "--batch", "--json")
-    assert (done.code, done.json["newly_unscored"]) == (1, 1), done.err
-    server.refuses_line = lambda name, body: None
-    done = await hubs("score", "run", *judge, "--env", "poems.py", "--batch", "--resume", "--json")
-    assert (done.code, done.json["changed"]) == (0, 0), done.err
-    assert_asked_once(server, 6 + 1)
-
-
-async def test_player_and_judge_share_their_batches(
-    server: OpenAIServer, hubs: Hubs, tmp_path: Path, lines: Path
-) -> None:
-    judge = ("--role", f"judge={NAME}")
-    play = ("run", "poems.py", "-a", "single_turn", "-m", NAME, "--lane", "openai", *judge)
-    alone = await hubs(*play, "-o", "alone")
-    assert alone.code == 0, alone.err
-    server.asked.clear()
-    done = await hubs(*play, "--batch", "-o", "run", "--json")
-    assert (done.code, len(done.json["batches"])) == (0, 2), done.err
-    assert plain(tmp_path / "run") == plain(tmp_path / "alone")
-    assert_asked_once(server, 12)
-
-
-async def test_scoring_that_does_not_wait_is_collected_later(
-    server: OpenAIServer, hubs: Hubs, tmp_path: Path, lines: Path
-) -> None:
-    server.is_held = True
-    done = await hubs(*SCORE, "--batch", "--no-wait", "-o", "out.jsonl", "--json")
-    assert (done.code, done.json["lines"], done.json["batches"][0]["status"]) == (1, 0, "sent"), done.err
-    assert await hubs.ended_by(server, signal.SIGINT, *SCORE, "--batch", "-o", "out.jsonl", "--resume") == 130
-    server.is_held = False
-    done = await hubs(*SCORE, "--batch", "-o", "out.jsonl", "--resume", "--json")
-    assert (done.code, done.json["scored"]) == (0, 10), done.err
-    assert_asked_once(server, 10)
-
-
-async def test_batches_of_a_stream_are_refused(hubs: Hubs, lines: Path) -> None:
-    assert "name files" in (await hubs(*SCORE, "--batch", "-o", "-")).refused()

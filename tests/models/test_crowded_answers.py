@@ -1,5 +1,7 @@
 """Answers of an endpoint with millions of values that no model wrote: refused in time that grows with their bytes."""
 
+import json
+
 import pytest
 from aiohttp import web
 
@@ -152,3 +154,10 @@ async def test_what_sglang_samples(name: str) -> None:
     async with serving(app) as url, open_sglang_engine(url) as engine:
         with pytest.raises(ModelError, match="2,000,000 token ids"):
             await engine.sample([1], Sampling(), session="", media={})
+
+
+async def test_a_finish_reason_and_an_id_without_an_end_are_not_recorded() -> None:
+    said = {"id": "i" * 10**6, "choices": [{"message": {"content": "hi"}, "finish_reason": "f" * 10**6}]}
+    async with raw_server(http(json.dumps(said))) as url, direct(url) as model:
+        reply = await model.generate(ask())
+    assert (reply.message.text, reply.finish_reason, reply.response_id) == ("hi", "f" * 64, None)

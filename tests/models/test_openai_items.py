@@ -121,3 +121,11 @@ async def test_a_fallback_is_not_sent_what_the_model_thought_and_the_model_not_w
     last = json.dumps(first.asked[-1])
     assert "of the model" in last
     assert "of the fallback" not in last
+
+
+async def test_items_longer_than_any_thought_are_not_kept() -> None:
+    """A record holds an answer's items, and each later turn reads them anew."""
+    server = OpenAIServer(lambda body: [reasoning_item("s" * 5 * 2**20), message_item("done")])
+    async with server.serve() as url, lane_to(url, api="responses") as model:
+        reply = await model.generate(ask())
+    assert (reply.message.text, reply.message.items) == ("done", None)

@@ -1,5 +1,6 @@
 """The policy server: who may ask, and that ids, log-probabilities and versions are the engine's own."""
 
+import os
 import sys
 from collections.abc import AsyncGenerator, Callable
 from io import BytesIO
@@ -11,13 +12,14 @@ import aiohttp
 import anyio
 import pytest
 
-from rollouthub.errors import ConfigError
+from rollouthub.errors import ConfigError, UsageError
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.mock import mock_server
 from rollouthub.models.mock.development_routes import DevelopmentRoutes
 from rollouthub.models.mock.mock_model import MockModel
 from rollouthub.models.mock.mock_server import ModelServer
 from rollouthub.trainers.policy.policy_server import MAX_REQUEST_BYTES, serve_policy
+from rollouthub.trainers.policy.weight_files import read_weights
 
 LEARNING = Path(__file__).parents[3] / "examples" / "learning"
 ASKED = {"model": "policy", "messages": [{"role": "user", "content": "look at the lamp"}], "max_tokens": 4}
@@ -155,3 +157,36 @@ async def test_a_paused_policy_streams_nothing_until_it_is_resumed() -> None:
         (await session.post("resume")).close()
         async with session.post("v1/chat/completions", json={**ASKED, "stream": True}) as response:
             assert "done" in await response.text()
+
+
+@pytest.mark.parametrize("version", ["", "x" * 101, "a\nb", "\u00fc", ["1"], None, 1.5])
+async def test_a_version_that_no_header_holds_is_refused(version: Any) -> None:
+    server = ModelServer(MockModel(ModelConfig(name="mock/echo")), ("mock",))
+    async with mock_server.listening(server, "127.0.0.1", 0) as port, aiohttp.ClientSession() as session:
+        url = f"http://127.0.0.1:{port}"
+        async with session.post(f"{url}/update_weight_version", json={"new_version": version}) as response:
+            assert response.status == 400
+        assert server.control is not None
+        assert server.control.headers is None
+        for number in range(3):
+            async with session.post(f"{url}/collective_rpc", json={"method": f"{number}" * 10**5}) as response:
+                assert response.status == 200
+    assert max(map(len, server.control.calls)) == 100
+
+
+async def test_a_conversation_of_millions_of_values_is_refused_before_it_is_read() -> None:
+    said = ",".join(['{"role":"user","content":""}'] * 100_000)
+    body = BytesIO(f'{{"model":"policy","messages":[{said}]}}'.encode())
+    async with (
+        serve_policy(MODEL, TOKENIZER) as url,
+        aiohttp.ClientSession() as session,
+        session.post(f"{url}/chat/completions", data=body) as answer,
+    ):
+        assert answer.status == 400
+        assert "50,000 values" in (await answer.json())["error"]["message"]
+
+
+def test_a_pipe_in_a_folder_of_weights_hangs_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.safetensors")
+    with pytest.raises(UsageError, match="has no"):
+        read_weights(tmp_path)

@@ -32,6 +32,8 @@ MOST_TOKENS = 2_000_000
 """Most token ids of an answer or of its prompt, and most log-probabilities: more than any model's context."""
 Scalar = str | int | float | bool | None
 """A field that the hub passes on or leaves out, and that is no list of millions."""
+MOST_REASON, _MOST_ID = 64, 256
+"""Most characters that are kept of a finish reason, and of an answer's id."""
 _MOST_BYTES_A_TOKEN = 100
 _MOST_LISTS = 1000
 """Most lists in SGLang's own part of an answer, which has one for each choice."""
@@ -327,7 +329,7 @@ def as_reply(
     )
     reply = ModelReply(
         message=message,
-        finish_reason=choice.finish_reason,
+        finish_reason=choice.finish_reason and choice.finish_reason[:MOST_REASON],
         usage=usage,
         cost=_cost(answer, price(usage.prompt_tokens, usage.output_tokens)),
         prompt_token_ids=prompt_ids,
@@ -336,7 +338,7 @@ def as_reply(
         output_text_ends=_text_ends(answer, ids, message),
         **_versions(answer, version_header, 0 if ids is None else len(ids)),
         retries=retries,
-        response_id=answer.id if isinstance(answer.id, str) else None,
+        response_id=answer.id if isinstance(answer.id, str) and len(answer.id) <= _MOST_ID else None,
     )
     return reply, is_dropped
 

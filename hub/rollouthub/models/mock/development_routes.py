@@ -8,12 +8,14 @@ import msgspec
 from aiohttp import web
 
 from rollouthub.errors import UsageError
+from rollouthub.event_loop import is_crowded
 from rollouthub.generation import Model, ModelReply, ModelRequest
 from rollouthub.messages import Message
 from rollouthub.models.direct.lane import POLICY_VERSION_HEADER
 
 ABORTED = ModelReply(message=Message(role="assistant"), finish_reason="abort")
 """The reply, as from vLLM, to a request that a pause aborted."""
+_MOST_CALLS, _MOST_CHARACTERS = 1000, 100
 UNTOLD = "default"
 """vLLM's weight version if none was set."""
 
@@ -28,7 +30,7 @@ class DevelopmentRoutes:
         self.weight_version = UNTOLD
         self._load = load
         self.calls = list[str]()
-        """The worker methods that were called, in order."""
+        """The worker methods that were called last, in order."""
         self._resumed: anyio.Event | None = None
         """The event that is set on resume; None while the server is not paused."""
         self._in_flight: set[anyio.CancelScope] = set()
@@ -96,7 +98,8 @@ class DevelopmentRoutes:
             return _json({"error": "Missing 'method' in request body"}, 400)
         if not isinstance(asked.get("kwargs") or {}, dict):
             return _json({"error": "'kwargs' in request body is no object"}, 400)
-        self.calls.append(str(asked["method"]))
+        self.calls.append(str(asked["method"])[:_MOST_CHARACTERS])
+        del self.calls[:-_MOST_CALLS]
         if self._load is not None:
             named: dict[str, Any] = asked.get("kwargs") or {}
             path = named.get("weights_path")
@@ -110,9 +113,12 @@ class DevelopmentRoutes:
 
     async def _update_version(self, request: web.Request) -> web.Response:
         asked = await _fields(request)
-        if not str(asked.get("new_version", "")).isprintable() or "new_version" not in asked:
-            return _json({"error": "Missing or unprintable 'new_version' in request body"}, 400)
-        self.weight_version = str(asked["new_version"])
+        version = asked.get("new_version")
+        text = str(version) if isinstance(version, str | int) else ""
+        if not (0 < len(text) <= _MOST_CHARACTERS and text.isascii() and text.isprintable()):
+            said = f"Missing, unprintable or long 'new_version' in request body; at most {_MOST_CHARACTERS} characters"
+            return _json({"error": said}, 400)
+        self.weight_version = text
         return _json({"success": True, "new_version": self.weight_version})
 
     async def _weight_info(self, request: web.Request) -> web.Response:
@@ -120,9 +126,10 @@ class DevelopmentRoutes:
 
 
 async def _fields(request: web.Request) -> dict[str, Any]:
-    """The body's fields; none if it is no JSON object."""
+    """The body's fields; none if it is no JSON object, or one of more values than an order has."""
+    body = await request.read()
     try:
-        return msgspec.json.decode(await request.read(), type=dict[str, Any])
+        return {} if is_crowded(body) else msgspec.json.decode(body, type=dict[str, Any])
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         return {}
 

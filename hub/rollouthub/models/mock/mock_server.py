@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 from pydantic import ValidationError
 
 from rollouthub.errors import ContextLimitError, ModelError
+from rollouthub.event_loop import MOST_VALUES, is_crowded
 from rollouthub.generation import Model, ModelReply, ModelRequest, Sampling
 from rollouthub.http.aiohttp_guard import guarded
 from rollouthub.http.asgi import Guard
@@ -261,6 +262,8 @@ class ModelServer:
         """
         media: dict[str, bytes] = {}
         try:
+            if is_crowded(body):
+                raise ValueError(f"The body holds more than {MOST_VALUES:,} values.")
             asked = _request_decoder.decode(body)
             if asked.model not in self._served:
                 aliases = ", ".join(self._served)

@@ -12,6 +12,8 @@ from rollouthub.messages import Message, ToolRequest, media_bytes, media_of
 from rollouthub.models.direct.completion import CalledTool, Function, Said, check_calls
 from rollouthub.models.response_items import Item, message_items
 
+_MOST_KEPT_BYTES = 4 * 2**20
+"""Most bytes of an answer's items that are kept."""
 _TAKEN = ("image", "application", "text")
 """Kinds of media that the API takes."""
 
@@ -103,7 +105,7 @@ def _is_same(said: Said, message: Message) -> bool:
 
 def read_output(output: bytes) -> tuple[Said, str | None]:
     """The message in an answer's output items, and the items as they are sent back; None where the message says all
-    of them.
+    of them, or they are longer than any thought: they are kept in the record, and read again in every later turn.
 
     Reasoning goes back if it is encrypted or whole: a summary alone is known to no server that stores nothing.
 
@@ -143,4 +145,6 @@ def read_output(output: bytes) -> tuple[Said, str | None]:
         reasoning="\n\n".join(thoughts) or None,
         refusal="".join(refusals) or None,
     )
-    return said, f"[{b','.join(kept).decode()}]" if says_more else None
+    if not says_more or sum(map(len, kept)) > _MOST_KEPT_BYTES:
+        return said, None
+    return said, f"[{b','.join(kept).decode()}]"

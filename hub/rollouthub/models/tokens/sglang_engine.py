@@ -17,7 +17,7 @@ from rollouthub.http.no_answer import NoAnswer
 from rollouthub.messages import data_url
 from rollouthub.models.address import normal_base_url
 from rollouthub.models.dialects import SESSION_HEADERS
-from rollouthub.models.direct.completion import BadAnswer
+from rollouthub.models.direct.completion import MOST_REASON, BadAnswer
 from rollouthub.models.tokens.sglang_server import check_sizes
 from rollouthub.models.tokens.token_engine import Sampled
 from rollouthub.models.weight_spans import WeightSpan, span_versions, version_number
@@ -107,7 +107,7 @@ def sampled_of(answer: object, origin: str, *, prompt_ids: Sequence[int] | None 
     """
     try:
         meta = cast(Any, answer)["meta_info"]
-        reason = str(meta["finish_reason"]["type"])
+        reason = str(meta["finish_reason"]["type"])[:MOST_REASON]
         given = meta.get("output_token_logprobs") if reason == "abort" else meta["output_token_logprobs"]
         pairs = [(float(pair[0]), int(pair[1])) for pair in given or ()]
         spans = msgspec.convert(meta.get("weight_versions") or [], list[WeightSpan])

@@ -11,7 +11,7 @@ from rollouthub.event_loop import is_crowded
 from rollouthub.generation import Sampling
 from rollouthub.models.dialects import adapter_fields
 from rollouthub.models.direct.chat_wire import write_sampling
-from rollouthub.models.direct.completion import BadAnswer, check_crowding
+from rollouthub.models.direct.completion import MOST_REASON, BadAnswer, check_crowding
 from rollouthub.models.tokens.placed_media import PlacedMedia
 from rollouthub.models.tokens.token_engine import Sampled
 from rollouthub.models.tokens.token_server import PROBE
@@ -120,7 +120,7 @@ class VllmTokenEngine:
         return Sampled(
             token_ids=ids,
             logprobs=None if content is None else [entry.logprob for entry in content],
-            finish_reason=choice.finish_reason or "stop",
+            finish_reason=(choice.finish_reason or "stop")[:MOST_REASON],
             versions=span_versions(choice.weight_versions or (), len(ids)),
             # The chat route's words leave the token out that ended them; a string that did is cut off as text.
             ending=int(choice.finish_reason == "stop" and not isinstance(choice.stop_reason, str)),

@@ -16,6 +16,10 @@ STATE = "learner.pt"
 """The file with the optimizer's state, the counts and the random state, and a LoRA model's own weights."""
 
 
+COUNTS = ("version", "updates")
+"""What a learner counts."""
+
+
 def write_weights(folder: Path, model: Any, tokenizer: Any, ranks: Ranks) -> None:
     """Write a model's weights, gathered from all ranks, and its tokenizer; every rank must call it."""
     weights = _whole_weights(model)
@@ -68,10 +72,13 @@ def read_state(folder: Path, model: Any, optimizer: Any) -> dict[str, int]:
         )
     state.set_model_state_dict(model, weights, options=options)
     state.set_optimizer_state_dict(model, optimizer, kept["optimizer"], options=options)
-    random.setstate(kept["random"]["python"])
-    torch.set_rng_state(kept["random"]["torch"])
-    if kept["random"]["cuda"] and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(kept["random"]["cuda"][: torch.cuda.device_count()])
+    try:
+        random.setstate(kept["random"]["python"])
+        torch.set_rng_state(kept["random"]["torch"])
+        if kept["random"]["cuda"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(kept["random"]["cuda"][: torch.cuda.device_count()])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise UsageError(f"{folder / STATE} is damaged: {describe(error)}") from error
     return kept["counts"]
 
 
@@ -113,4 +120,7 @@ def _read_state_file(file: Path) -> dict[str, Any]:
         raise UsageError(f"{file} is no state of a learner, or damaged: {describe(error)}") from None
     if not isinstance(kept, dict) or set(cast(Any, kept)) != {"counts", "optimizer", "adapter", "random"}:
         raise UsageError(f"{file} is no state of a learner")
+    counts: Any = cast(Any, kept)["counts"]
+    if not isinstance(counts, dict) or not all(type(cast(Any, counts).get(name)) is int for name in COUNTS):
+        raise UsageError(f"{file} is no state of a learner: its counts are none")
     return cast(dict[str, Any], kept)

@@ -13,10 +13,10 @@ def read_weights(folder: Path | str) -> dict[str, Any]:
     Raises:
         UsageError: there are none, or they cannot be read.
     """
-    load: Any = import_module("safetensors.torch").load_file
-    files = sorted(Path(folder).glob("*.safetensors"))
+    files = sorted(file for file in Path(folder).glob("*.safetensors") if file.is_file())  # no pipe, which would hang
     if not files:
         raise UsageError(f"{folder} has no *.safetensors")
+    load: Any = import_module("safetensors.torch").load_file
     try:
         return {name: tensor for file in files for name, tensor in load(file).items()}
     except Exception as error:  # safetensors' own is no OSError, and its module is imported late
