@@ -137,14 +137,16 @@ class Evil:
         return os.mkdir, (str(self.witness),)
 
 
-@pytest.mark.parametrize("kind", ["runs code", "other keys", "no pickle"])
+@pytest.mark.parametrize("kind", ["runs code", "other keys", "counts in words", "no pickle"])
 def test_a_state_that_is_none_runs_nothing_and_is_refused(torch: Any, tmp_path: Path, kind: str) -> None:
     folder, witness = tmp_path / "version-1", tmp_path / "witness"
     folder.mkdir()
     if kind == "no pickle":
         (folder / "learner.pt").write_bytes(b"x" * 100)
     else:
-        torch.save({"counts": Evil(witness)} if kind == "runs code" else {"counts": 1}, folder / "learner.pt")
+        whole = {"counts": {"version": "1", "updates": "2"}, "optimizer": {}, "adapter": None, "random": {}}
+        saved = {"runs code": {"counts": Evil(witness)}, "other keys": {"counts": 1}, "counts in words": whole}
+        torch.save(saved[kind], folder / "learner.pt")
     with pytest.raises(UsageError, match=r"learner\.pt is no state of a learner"):
         learner().restore(folder)
     assert not witness.exists()
