@@ -24,8 +24,9 @@ from rollouthub.http.server_events import EventReader
 from rollouthub.messages import assistant
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
+from rollouthub.models.direct.answer_bounds import BadAnswer
 from rollouthub.models.direct.chunks import parse_chunk
-from rollouthub.models.direct.completion import BadAnswer, parse_answer
+from rollouthub.models.direct.completion import parse_answer
 from rollouthub.models.direct.http_refusal import refusal
 from rollouthub.models.endpoint import Endpoint
 from rollouthub.models.litellm.failure import unsupported

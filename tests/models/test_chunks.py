@@ -7,8 +7,9 @@ import pytest
 
 from rollouthub import ModelReply
 from rollouthub.messages import ToolRequest
+from rollouthub.models.direct.answer_bounds import BadAnswer
 from rollouthub.models.direct.chunks import Assembly, parse_chunk
-from rollouthub.models.direct.completion import BadAnswer, as_reply
+from rollouthub.models.direct.completion import as_reply
 from tests.models.listening import Listener
 from tests.models.servers import chunk
 

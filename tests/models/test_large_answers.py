@@ -18,7 +18,7 @@ from rollouthub.engine.run_request import RunRequest
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ModelError
 from rollouthub.models.credentials import Credentials
-from rollouthub.models.direct.completion import MOST_CALLS
+from rollouthub.models.direct.answer_bounds import MOST_CALLS
 from tests.loop_holds import SECONDS, SIZE, shortest_hold
 
 from .listening import Listener, streamed

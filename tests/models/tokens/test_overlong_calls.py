@@ -14,7 +14,7 @@ from rollouthub.errors import OverlongAnswer
 from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
-from rollouthub.models.direct.completion import MOST_CALLS
+from rollouthub.models.direct.answer_bounds import MOST_CALLS
 from rollouthub.models.resolve import open_lane
 from rollouthub.models.tokens import Sampled, TokenModel
 from tests.engine.picture_world import png

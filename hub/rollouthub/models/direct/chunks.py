@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from rollouthub.messages import Delta, ToolPiece
+from rollouthub.models.direct.answer_bounds import BadAnswer, check_calls, check_crowding, check_length
 from rollouthub.models.direct.completion import (
     Answer,
-    BadAnswer,
     CalledTool,
     Choice,
     CompletionLogprob,
@@ -21,9 +21,6 @@ from rollouthub.models.direct.completion import (
     Said,
     Scalar,
     SglangIds,
-    check_calls,
-    check_crowding,
-    check_length,
     error_words,
     words_of,
 )

@@ -19,8 +19,9 @@ from rollouthub.http.no_answer import AnswerTooSlow, NoAnswer
 from rollouthub.http.server_events import is_event_stream
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.dialects import SESSION_HEADERS, adapter_fields, dialect_wire
+from rollouthub.models.direct.answer_bounds import BadAnswer, TooLong
 from rollouthub.models.direct.chat_wire import ToolSchemas, check_extra, write_sampling
-from rollouthub.models.direct.completion import Answer, BadAnswer, TooLong, as_reply, parse_answer, pricing
+from rollouthub.models.direct.completion import Answer, as_reply, parse_answer, pricing
 from rollouthub.models.direct.http_pool import (
     MAX_REFUSAL_BYTES,
     failed_try,

@@ -9,8 +9,8 @@ from rollouthub.http.exchange import Exchange
 from rollouthub.http.no_answer import AnswerTooLarge, NoAnswer
 from rollouthub.http.server_events import DONE, EventReader
 from rollouthub.messages import Delta, ReplyStream
+from rollouthub.models.direct.answer_bounds import BadAnswer
 from rollouthub.models.direct.chunks import Assembly, parse_chunk
-from rollouthub.models.direct.completion import BadAnswer
 from rollouthub.models.retry import TryFailed
 
 _BYTES_AT_ONCE = 16 * 2**10

@@ -18,8 +18,9 @@ from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.http.dialler import CONNECT_SECONDS
 from rollouthub.messages import user
 from rollouthub.models.config import ModelConfig
+from rollouthub.models.direct.answer_bounds import BadAnswer, TooLong
 from rollouthub.models.direct.chat_wire import ToolSchemas, check_extra, to_wire, write_sampling
-from rollouthub.models.direct.completion import MOST_DOLLARS, Answer, BadAnswer, TooLong, as_reply
+from rollouthub.models.direct.completion import MOST_DOLLARS, Answer, as_reply
 from rollouthub.models.direct.lane import POLICY_VERSION_HEADER, open_direct
 from rollouthub.models.endpoint import Endpoint, check_endpoint
 from rollouthub.models.litellm.http_clients import bound_clients, keep_clients

@@ -11,7 +11,7 @@ from rollouthub.errors import OverlongAnswer
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.models.batch_run import BatchRun
 from rollouthub.models.config import ModelConfig
-from rollouthub.models.direct.completion import BadAnswer, TooLong
+from rollouthub.models.direct.answer_bounds import BadAnswer, TooLong
 from rollouthub.models.direct.http_pool import MAX_REFUSAL_BYTES
 from rollouthub.models.direct.http_refusal import bad_answer, refusal
 from rollouthub.models.endpoint import Endpoint, check_endpoint

@@ -13,7 +13,7 @@ from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.http.server_events import EventReader, is_event_stream
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.dialects import SESSION_HEADERS
-from rollouthub.models.direct.completion import BadAnswer, TooLong
+from rollouthub.models.direct.answer_bounds import BadAnswer, TooLong
 from rollouthub.models.direct.http_refusal import bad_answer
 from rollouthub.models.direct.lane import POLICY_VERSION_HEADER
 from rollouthub.models.direct.stream import ListenerFailed, hand_on

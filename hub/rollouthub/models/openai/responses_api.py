@@ -12,10 +12,10 @@ from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.messages import Delta, ToolPiece
 from rollouthub.models.config import Api, ModelConfig
 from rollouthub.models.dialects import adapter_fields
+from rollouthub.models.direct.answer_bounds import BadAnswer, TooLong, check_calls
 from rollouthub.models.direct.chat_wire import check_extra, write_sampling
 from rollouthub.models.direct.completion import (
     Answer,
-    BadAnswer,
     Choice,
     Count,
     Counted,
@@ -23,9 +23,7 @@ from rollouthub.models.direct.completion import (
     OutputDetails,
     PromptDetails,
     Scalar,
-    TooLong,
     as_reply,
-    check_calls,
     error_words,
     pricing,
 )

@@ -9,7 +9,8 @@ from msgspec import Raw, Struct
 from rollouthub.errors import ModelError
 from rollouthub.event_loop import is_crowded
 from rollouthub.messages import Message, ToolRequest, media_bytes, media_of
-from rollouthub.models.direct.completion import CalledTool, Function, Said, check_calls
+from rollouthub.models.direct.answer_bounds import check_calls
+from rollouthub.models.direct.completion import CalledTool, Function, Said
 from rollouthub.models.response_items import Item, message_items
 
 _MOST_KEPT_BYTES = 4 * 2**20

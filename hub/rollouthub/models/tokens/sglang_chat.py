@@ -14,8 +14,8 @@ from msgspec import Struct
 from rollouthub.event_loop import MOST_VALUES, is_crowded
 from rollouthub.messages import Media, Message, Text, ToolRequest
 from rollouthub.models.dialects import dialect_wire
+from rollouthub.models.direct.answer_bounds import TooLong
 from rollouthub.models.direct.chat_wire import ToolSchemas, WireMessage
-from rollouthub.models.direct.completion import TooLong
 from rollouthub.models.tokens.sglang_server import (
     DETOKENIZE,
     PARSE_CALLS,

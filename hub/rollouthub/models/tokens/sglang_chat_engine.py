@@ -16,8 +16,9 @@ from rollouthub.errors import ModelError
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.messages import data_url
 from rollouthub.models.dialects import adapter_fields
+from rollouthub.models.direct.answer_bounds import BadAnswer
 from rollouthub.models.direct.chat_wire import ToolSchemas, write_sampling
-from rollouthub.models.direct.completion import Answer, BadAnswer, as_reply, parse_answer
+from rollouthub.models.direct.completion import Answer, as_reply, parse_answer
 from rollouthub.models.tokens.sglang_chat import placed_wire
 from rollouthub.models.tokens.sglang_engine import params_of, sampled_of
 from rollouthub.models.tokens.sglang_server import CHAT, GENERATE, NEEDS, SglangServer, decoded

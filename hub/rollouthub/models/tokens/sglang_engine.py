@@ -17,7 +17,8 @@ from rollouthub.http.no_answer import NoAnswer
 from rollouthub.messages import data_url
 from rollouthub.models.address import normal_base_url
 from rollouthub.models.dialects import SESSION_HEADERS
-from rollouthub.models.direct.completion import MOST_REASON, BadAnswer
+from rollouthub.models.direct.answer_bounds import BadAnswer
+from rollouthub.models.direct.completion import MOST_REASON
 from rollouthub.models.tokens.sglang_server import check_sizes
 from rollouthub.models.tokens.token_engine import Sampled
 from rollouthub.models.weight_spans import WeightSpan, span_versions, version_number

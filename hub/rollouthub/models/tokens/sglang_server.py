@@ -19,7 +19,7 @@ from yarl import URL
 
 from rollouthub.http.exchange import MAX_ANSWER_BYTES
 from rollouthub.http.no_answer import NoAnswer
-from rollouthub.models.direct.completion import BadAnswer, check_length
+from rollouthub.models.direct.answer_bounds import BadAnswer, check_length
 from rollouthub.models.retry import TryFailed
 from rollouthub.models.tokens.token_server import RouteMissing, TokenServer
 

@@ -11,7 +11,7 @@ from mcp_types import Tool
 from rollouthub.errors import ContextLimitError, HubError, ModelError, OverlongAnswer, describe, raise_first_error
 from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.messages import Message, media_of
-from rollouthub.models.direct.completion import TooLong, check_calls
+from rollouthub.models.direct.answer_bounds import TooLong, check_calls
 from rollouthub.models.text_ends import text_ends
 from rollouthub.models.tokens.chat_format import (
     ChatFormat,

@@ -13,7 +13,7 @@ from rollouthub.errors import ConfigError, ModelError, OverlongAnswer
 from rollouthub.http.exchange import MAX_ANSWER_BYTES, HttpPool
 from rollouthub.http.no_answer import NoAnswer
 from rollouthub.models.dialects import SESSION_HEADERS
-from rollouthub.models.direct.completion import TooLong
+from rollouthub.models.direct.answer_bounds import TooLong
 from rollouthub.models.direct.http_pool import MAX_REFUSAL_BYTES, failed_try, list_models
 from rollouthub.models.direct.http_refusal import refusal
 from rollouthub.models.endpoint import Endpoint

@@ -10,7 +10,7 @@ from mcp_types import Tool
 from rollouthub.errors import ConfigError
 from rollouthub.event_loop import is_crowded
 from rollouthub.messages import ToolRequest
-from rollouthub.models.direct.completion import MOST_CALLS
+from rollouthub.models.direct.answer_bounds import MOST_CALLS
 
 
 class Spoken(NamedTuple):

@@ -8,8 +8,9 @@ from mcp_types import Tool
 
 from rollouthub.http.exchange import MAX_ANSWER_BYTES
 from rollouthub.messages import Message, media_of
+from rollouthub.models.direct.answer_bounds import BadAnswer
 from rollouthub.models.direct.chat_wire import ToolSchemas, to_wire
-from rollouthub.models.direct.completion import BadAnswer, as_reply, parse_answer
+from rollouthub.models.direct.completion import as_reply, parse_answer
 from rollouthub.models.tokens.placed_media import PlacedMedia
 from rollouthub.models.tokens.token_server import PROBE
 from rollouthub.models.tokens.vllm_features import placed_media, read_rendered

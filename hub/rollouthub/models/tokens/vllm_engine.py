@@ -10,8 +10,9 @@ from rollouthub.errors import ModelError
 from rollouthub.event_loop import is_crowded
 from rollouthub.generation import Sampling
 from rollouthub.models.dialects import adapter_fields
+from rollouthub.models.direct.answer_bounds import BadAnswer, check_crowding
 from rollouthub.models.direct.chat_wire import write_sampling
-from rollouthub.models.direct.completion import MOST_REASON, BadAnswer, check_crowding
+from rollouthub.models.direct.completion import MOST_REASON
 from rollouthub.models.tokens.placed_media import PlacedMedia
 from rollouthub.models.tokens.token_engine import Sampled
 from rollouthub.models.tokens.token_server import PROBE

@@ -12,7 +12,7 @@ from msgspec import Struct
 from rollouthub.errors import ModelError
 from rollouthub.event_loop import MOST_VALUES, is_crowded
 from rollouthub.messages import Message, media_of
-from rollouthub.models.direct.completion import BadAnswer, check_length
+from rollouthub.models.direct.answer_bounds import BadAnswer, check_length
 from rollouthub.models.tokens.placed_media import PlacedMedia
 
 _NONE = msgspec.Raw(b"null")

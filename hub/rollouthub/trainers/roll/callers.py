@@ -11,8 +11,9 @@ from rollouthub.generation import ModelReply, ModelRequest, Sampling
 from rollouthub.http.exchange import HttpPool
 from rollouthub.http.no_answer import NoAnswer
 from rollouthub.messages import media_of
+from rollouthub.models.direct.answer_bounds import BadAnswer
 from rollouthub.models.direct.chat_wire import encode_tools, to_wire
-from rollouthub.models.direct.completion import BadAnswer, as_reply, parse_answer
+from rollouthub.models.direct.completion import as_reply, parse_answer
 
 FIELD = "user"
 """Key in `Sampling.extra` that holds the caller's name."""
