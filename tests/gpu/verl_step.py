@@ -1,0 +1,4 @@
+"""veRL."""
+from tests.gpu.lab import Lab
+async def measure(lab: Lab) -> None:
+    """."""
