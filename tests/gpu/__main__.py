@@ -1,10 +1,10 @@
 """Measures what needs a GPU, on a machine that has one, with one command: `python -m tests.gpu`.
 
 Real vLLM serves a model made here, of half a billion random weights; nothing is downloaded. The parts are measured in
-the order of their worth, each within a time of its own, and what the minutes do not reach is said. The table is written
-into docs/gpu.md. `--cpu` runs all of it that a CPU can do, with a CPU build of vLLM and a tiny model, so that nothing has
-to be debugged on the day there is a GPU. The training systems must be in this interpreter (`.ci/trainers.sh`); vLLM may
-have one of its own.
+the order of their worth, each within a time of its own, and what the minutes do not reach is said. The table is
+written into docs/gpu.md. `--cpu` runs all of it that a CPU can do, with a CPU build of vLLM and a tiny model, so that
+nothing has to be debugged on the day there is a GPU. The training systems must be in this interpreter
+(`.ci/trainers.sh`); vLLM may have one of its own.
 
 Exit codes: 0 every part ran and, on a GPU, reached its bars; 1 one failed, or missed a bar on a GPU; 2 bad usage.
 """
@@ -26,7 +26,7 @@ from rollouthub.errors import UsageError
 from rollouthub.processes import set_import_defaults
 from tests.gpu.engines import Engines
 from tests.gpu.gpu_watch import GpuFacts, gpu_facts
-from tests.gpu.lab import CPU, GPU, Lab
+from tests.gpu.lab import CPU, GPU, Lab, quick
 from tests.gpu.page import PAGE, section, table, versions, write
 from tests.gpu.parts import PARTS, Part
 from tests.gpu.runner import chosen_parts, measure_parts
@@ -43,12 +43,17 @@ def parser_of() -> argparse.ArgumentParser:
     parser.add_argument("--cpu", action="store_true", help="without a GPU: the same on CPUs, with a tiny model")
     parser.add_argument("--only", nargs="+", default=[], metavar="PART", help="these parts alone (--list)")
     parser.add_argument("--list", action="store_true", help="list the parts, and end")
-    parser.add_argument("--vllm", metavar="PATH", help="vllm, or the Python beside it; else beside this one, or on PATH")
+    parser.add_argument(
+        "--vllm", metavar="PATH", help="vllm, or the Python beside it; else beside this one, or on PATH"
+    )
     parser.add_argument(
         "--engine", choices=("vllm", "policy"), default="vllm", help="policy: the hub's stand-in for vLLM (with --cpu)"
     )
     parser.add_argument("--model", type=Path, metavar="DIR", help="a small trained model, measured besides")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="for all parts together (%(default)g)")
+    parser.add_argument(
+        "--quick", action="store_true", help="a little of each part, to see that it runs; no page is written"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="of logs, models and runs; else a new one")
     parser.add_argument("--write", action="store_true", help="with --cpu: write the page's table of CPUs")
@@ -73,7 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         engines = Engines(given.engine, given.vllm, is_cpu=given.cpu, logs=folder)
     except UsageError as error:
         parser.error(str(error))
-    lab = Lab(engines, CPU if given.cpu else GPU, folder.absolute(), given.model, say=_say)
+    runs = Path(tempfile.mkdtemp(prefix="runs-", dir=folder.absolute()))
+    amounts = CPU if given.cpu else GPU
+    lab = Lab(engines, quick(amounts) if given.quick else amounts, folder.absolute(), runs, given.model, say=_say)
     lab.facts |= _measured_with(lab, facts, sys.argv[1:] if arguments is None else arguments)
     _say(f"logs, models and runs: {folder}")
     ended_by = anyio.run(_run, lab, parts, given.minutes * 60)
@@ -84,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if ended_by is not None:
         _say("it was ended before it was over: the page is left as it was")
         return 128 + ended_by
-    if given.write or (not given.cpu and not given.only):
+    if given.write or not (given.cpu or given.only or given.quick):
         write(given.page, "cpu" if given.cpu else "gpu", section(lab.rows, lab.facts))
         _say(f"{given.page} has the table")
     bad = {"failed"} if given.cpu else {"failed", "missed"}
@@ -97,6 +104,8 @@ def _check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> GpuFac
         parser.error("--engine policy is a stand-in for tests: give --cpu, too")
     if given.write and given.only:
         parser.error("--write writes the whole table: leave out --only")
+    if given.write and given.quick:
+        parser.error("--write writes whole measurements: leave out --quick")
     if given.write and given.engine != "vllm":
         parser.error("--write writes figures of vLLM: leave out --engine policy")
     if not LEAST_MINUTES <= given.minutes <= MOST_MINUTES:
@@ -144,7 +153,9 @@ def _cpu_name() -> str:
     names: list[str] = []
     info = Path("/proc/cpuinfo")
     if info.exists():
-        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        names = [
+            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
     return f"{len(names)} cores of {names[0]}" if names else platform.machine()
 
 

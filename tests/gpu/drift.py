@@ -31,7 +31,7 @@ async def _compare(lab: Lab, served: Served, which: str) -> None:
         "url": served.url,
         "name": served.name,
         "folder": str(served.folder),
-        "directory": str(lab.folder / f"drift-{served.name}"),
+        "directory": str(lab.runs / f"drift-{served.name}"),
         "rollouts": lab.amounts.drift_rollouts,
         "sampling": lab.sampling(tokens=TOKENS),
     }

@@ -12,6 +12,7 @@ from typing import Literal, Self
 
 import aiohttp
 import anyio
+from anyio.abc import Process
 
 from rollouthub.cluster.models.model_spec import ModelSpec
 from rollouthub.cluster.models.server_command import build_command, find_program
@@ -102,9 +103,8 @@ class Engines:
             running(command, said, stdout=said, environment=environment, directory=ROOT)
         )
         with anyio.move_on_after(START_SECONDS):
-            while process.returncode is None and not await _is_healthy(url):
-                await anyio.sleep(_POLL_SECONDS)
-        if process.returncode is not None or not await _is_healthy(url):
+            await _come_up(process, url)
+        if not await _is_healthy(url):
             await self.end()
             raise PartError(f"the server of {name} did not come up: {last_words(log)}")
         self._served = Served(name, folder, url, anyio.current_time() - began)
@@ -142,6 +142,14 @@ def _vllm(program: str | None, *, is_cpu: bool) -> Path:
     if not is_cpu and is_cpu_build(found):
         raise ConfigError(f"{found} is a build for CPUs; give --cpu, or name another with --vllm")
     return found
+
+
+async def _come_up(process: Process, url: str) -> None:
+    """Wait until a server answers, or its process has ended."""
+    while process.returncode is None:
+        if await _is_healthy(url):
+            return
+        await anyio.sleep(_POLL_SECONDS)
 
 
 async def _is_healthy(url: str) -> bool:

@@ -12,6 +12,7 @@ from anyio.streams.text import TextReceiveStream
 PROGRAM = "nvidia-smi"
 EVERY_MS = 200
 _LOOK_SECONDS = 20
+_END_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -57,16 +58,23 @@ async def gpu_load() -> AsyncGenerator[GpuLoad]:
     if shutil.which(PROGRAM) is None:
         yield load
         return
-    command = [PROGRAM, "--id=0", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", f"--loop-ms={EVERY_MS}"]
-    async with await anyio.open_process(command, stderr=subprocess.DEVNULL) as process, anyio.create_task_group() as tasks:
+    command = [
+        PROGRAM,
+        "--id=0",
+        "--query-gpu=utilization.gpu",
+        "--format=csv,noheader,nounits",
+        f"--loop-ms={EVERY_MS}",
+    ]
+    async with await anyio.open_process(command, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
-        tasks.start_soon(_read, TextReceiveStream(process.stdout), load)
-        try:
-            yield load
-        finally:
-            if process.returncode is None:
-                process.terminate()
-            tasks.cancel_scope.cancel()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_read, TextReceiveStream(process.stdout), load)
+            try:
+                yield load
+            finally:
+                if process.returncode is None:
+                    process.terminate()  # what it said until then is read to its end
+                tasks.cancel_scope.deadline = anyio.current_time() + _END_SECONDS
 
 
 async def _read(lines: TextReceiveStream, load: GpuLoad) -> None:

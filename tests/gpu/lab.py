@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -37,10 +37,41 @@ class Amounts:
     update_in_flight: int
     learning_steps: int
     learning_seconds: float
+    patience: float
+    """By how much the parts' time limits are longer than on a GPU."""
 
 
-GPU = Amounts("half_billion", 4096, (64, 256, 1024), 2, 96, 2, 64, 256, 120, 180.0)
-CPU = Amounts("tiny", 4096, (64, 256), 2, 16, 3, 16, 16, 60, 420.0)
+GPU = Amounts(
+    shape="half_billion",
+    context=4096,
+    levels=(64, 256, 1024),
+    rounds=2,
+    answer_tokens=96,
+    repetitions=2,
+    drift_rollouts=64,
+    update_in_flight=256,
+    learning_steps=120,
+    learning_seconds=180.0,
+    patience=1.0,
+)
+CPU = Amounts(
+    shape="tiny",
+    context=4096,
+    levels=(64, 256),
+    rounds=2,
+    answer_tokens=16,
+    repetitions=3,
+    drift_rollouts=16,
+    update_in_flight=16,
+    learning_steps=120,
+    learning_seconds=780.0,
+    patience=3.0,
+)
+
+
+def quick(amounts: Amounts) -> Amounts:
+    """A little of everything, to see that it runs."""
+    return replace(amounts, levels=(8,), repetitions=1, drift_rollouts=4, learning_steps=10, shape="tiny")
 
 
 @dataclass
@@ -50,7 +81,9 @@ class Lab:
     engines: Engines
     amounts: Amounts
     folder: Path
-    """Of logs, models and runs."""
+    """Of logs and models; those that are there already are used again."""
+    runs: Path
+    """Of this time's runs and weights."""
     given: Path | None = None
     """The small trained model of `--model`."""
     say: Callable[[str], None] = lambda line: None
@@ -105,10 +138,10 @@ class Lab:
 
     async def made(self, seed: int = 0) -> Path:
         """The folder of the model made here, of the weights of a seed."""
-        self.needs("torch", "transformers")
-        folder = self.folder / f"{MADE}-{seed}"
+        folder = self.folder / f"{MADE}-{self.amounts.shape}-{seed}"
         done = folder / "weights.txt"
         if not done.exists():
+            self.needs("torch", "transformers")
             found = await self.cell(
                 "making_cell", {"folder": str(folder), "shape": self.amounts.shape, "seed": seed}, seconds=300
             )

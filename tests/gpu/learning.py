@@ -22,7 +22,7 @@ CLOSING_SECONDS = 45.0
 async def measure(lab: Lab) -> None:
     """Warm a policy up, serve it, and let it learn."""
     lab.needs("torch", "transformers", "safetensors")
-    folder = lab.folder / "learn"
+    folder = lab.runs / "learn"
     begun = await lab.cell("learning_cell", {"do": "begin", "folder": str(folder)}, seconds=180)
     # In 32 bits, as the learner computes: a policy this small is sure of what it says.
     exact = ("--dtype", "float32") if lab.engines.engine == "vllm" else ()

@@ -1,4 +1,4 @@
-"""Rollouts and tokens a second through the hub, and of a bare asyncio loop at the same server; the GPU's load meanwhile."""
+"""Rollouts and tokens a second through the hub, and of a bare asyncio loop at the same server; the GPU's load."""
 
 from collections.abc import Mapping
 from statistics import median

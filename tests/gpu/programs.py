@@ -21,7 +21,12 @@ GRACE_SECONDS = 10.0
 """What a process gets to end by itself, before it is killed."""
 LAST_BYTES = 1_500
 """Of a log, as an error shows it."""
-_VARIABLES = {**IMPORT_SETTINGS, "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TOKENIZERS_PARALLELISM": "true"}
+_VARIABLES = {
+    **IMPORT_SETTINGS,
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "TOKENIZERS_PARALLELISM": "true",
+}
 
 
 @asynccontextmanager
@@ -67,7 +72,9 @@ async def run_cell(
         said.write(f"\n$ {' '.join(command[1:])}\n".encode())
         said.flush()
         with anyio.move_on_after(seconds) as scope:
-            async with running(command, said, stdout=subprocess.PIPE, environment=environment, directory=ROOT) as process:
+            async with running(
+                command, said, stdout=subprocess.PIPE, environment=environment, directory=ROOT
+            ) as process:
                 assert process.stdout is not None
                 out = b"".join([piece async for piece in process.stdout])
                 code = await process.wait()

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Verdict = Literal["passed", "missed", "measured", "not tried", "failed"]
-"""`passed` and `missed` say whether a figure reached its bar, `measured` that it has none; `not tried` has a reason, and
-`failed` an error.
+"""`passed` and `missed` say whether a figure reached its bar, `measured` that it has none; `not tried` has a reason,
+and `failed` an error.
 """
 
 

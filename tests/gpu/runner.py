@@ -27,7 +27,7 @@ async def measure_parts(lab: Lab, parts: Sequence[Part], seconds: float) -> None
         if left < part.least_seconds:
             lab.not_tried(part.about, f"not reached: {max(left, 0):.0f} s were left, it needs {part.least_seconds:.0f}")
             continue
-        await _measure(lab, part, min(part.most_seconds, left))
+        await _measure(lab, part, min(part.most_seconds * lab.amounts.patience, left))
     await lab.engines.end()
 
 
@@ -44,13 +44,15 @@ async def _measure(lab: Lab, part: Part, seconds: float) -> None:
             log = lab.folder / f"{part.name}.log"
             with log.open("a") as file:
                 traceback.print_exception(error, file=file)
-            told = describe(first_error(error) if isinstance(error, ExceptionGroup) else error)
+            told = describe(first_error(error) if isinstance(error, BaseExceptionGroup) else error)
             lab.add(Row(lab.part, part.about, "failed", note=_short(f"{told}; {log} has the traceback")))
     if scope.cancelled_caught:
         lab.add(Row(lab.part, part.about, "failed", note=f"ended after {seconds:.0f} s, before it was over"))
 
 
-def chosen_parts(parts: Sequence[Part], only: Sequence[str], *, has_given: bool, refuse: Callable[[str], None]) -> list[Part]:
+def chosen_parts(
+    parts: Sequence[Part], only: Sequence[str], *, has_given: bool, refuse: Callable[[str], None]
+) -> list[Part]:
     """The parts that are asked for, in the order of their worth; `refuse` is told what is wrong with the choice."""
     names = [part.name for part in parts]
     if unknown := [name for name in only if name not in names]:

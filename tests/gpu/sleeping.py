@@ -20,9 +20,9 @@ async def measure(lab: Lab) -> None:
     before = await probe(served.url, served.name)
     held = used_gb()
     began = anyio.current_time()
+    await control.sleep(1)
+    slept = anyio.current_time()
     try:
-        await control.sleep(1)
-        slept = anyio.current_time()
         left = used_gb()
     finally:
         waking = anyio.current_time()

@@ -18,7 +18,7 @@ async def measure(lab: Lab) -> None:
         "url": served.url,
         "name": served.name,
         "folder": str(served.folder),
-        "directory": str(lab.folder / "trl"),
+        "directory": str(lab.runs / "trl"),
         "sampling": lab.sampling(tokens=TOKENS),
         "steps": STEPS,
         "is_cpu": lab.is_cpu,
@@ -30,7 +30,9 @@ async def measure(lab: Lab) -> None:
     note = f"attention: {found['attention']}; rewards {' '.join(f'{reward:.3f}' for reward in found['rewards'])}"
     lab.add(at_least(lab.part, "steps of AsyncGRPOTrainer", found["steps"], STEPS, note=note))
     lab.add(measured(lab.part, "seconds a step, rollouts and weights included", found["seconds"] / STEPS, "s"))
-    lab.add(measured(lab.part, "weights to the server", found["transfer_seconds"], "s", note=f"{found['transfers']} times"))
+    lab.add(
+        measured(lab.part, "weights to the server", found["transfer_seconds"], "s", note=f"{found['transfers']} times")
+    )
     ratio = abs(found["ratio"] - 1)
     lab.add(at_most(lab.part, "mean ratio of the first step, apart from 1", ratio, RATIO))
     is_sound = found["moved"] > 0 and found["is_finite"]

@@ -85,9 +85,7 @@ def plain_tree_attention(
         rows, columns = asked.shape[2], paths[place + 1] - paths[place]
         # A segment is the end of its path.
         mask = torch.ones(rows, columns, dtype=torch.bool, device=query.device).tril(columns - rows)
-        found.append(
-            attend(asked, key[:, :, seen], value[:, :, seen], attn_mask=mask, scale=scaling, enable_gqa=True)
-        )
+        found.append(attend(asked, key[:, :, seen], value[:, :, seen], attn_mask=mask, scale=scaling, enable_gqa=True))
     return torch.cat(found, 2).transpose(1, 2), None
 
 
@@ -137,7 +135,8 @@ def learn(given: Given) -> dict[str, Any]:
         )
     )
     if is_cpu:  # it looks the GPU's speed up, for one of its figures
-        import_module("trl.experimental.async_grpo.async_grpo_trainer").get_peak_flops_per_device = _no_speed
+        speeds: Any = import_module("trl.experimental.async_grpo.async_grpo_trainer")
+        speeds.get_peak_flops_per_device = _no_speed
     trainer = theirs.AsyncGRPOTrainer(
         given["folder"],
         args=theirs.AsyncGRPOConfig(

@@ -18,7 +18,7 @@ async def measure(lab: Lab) -> None:
         "name": served.name,
         "folder": str(served.folder),
         "other": str(other),
-        "directory": str(lab.folder / "update"),
+        "directory": str(lab.runs / "update"),
         "in_flight": lab.amounts.update_in_flight,
         "sampling": lab.sampling(tokens=TOKENS),
         "is_ipc": lab.engines.has_ipc,
@@ -27,8 +27,7 @@ async def measure(lab: Lab) -> None:
     for way, named in _WAYS.items():
         times = found[way]
         parts = ", ".join(f"{name} {times[name]:.3f}" for name in ("pause", "load", "forget", "resume"))
-        note = f"{parts}; {times['in_flight']} episodes in flight"
-        lab.add(measured(lab.part, f"pause, update, resume; calls in flight {named}", times["whole"], "s", note=note))
+        lab.add(measured(lab.part, f"pause, update, resume; calls in flight {named}", times["whole"], "s", note=parts))
     told = sum(found[way]["is_told"] for way in _WAYS)
     lab.add(at_least(lab.part, "updates after which the server has the version", told, len(_WAYS)))
     lab.add(measured(lab.part, "calls aborted and asked again", found["aborted"]))
@@ -45,7 +44,9 @@ async def measure(lab: Lab) -> None:
     lab.add(at_most(lab.part, "the same, first weights again", found["unchanged"], found["same"], "nats apart"))
     if "ipc" in found:
         times = found["ipc"]
-        lab.add(measured(lab.part, "by CUDA IPC, second update", times["second"], "s", note=f"first {times['first']:.3f}"))
+        lab.add(
+            measured(lab.part, "by CUDA IPC, second update", times["second"], "s", note=f"first {times['first']:.3f}")
+        )
     else:
         why = "no GPU" if lab.is_cpu else "vLLM is not installed beside the trainer"
         lab.not_tried("by CUDA IPC", why)

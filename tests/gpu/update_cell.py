@@ -94,12 +94,11 @@ async def update(given: Given) -> dict[str, Any]:
         for place, in_flight in enumerate(get_args(InFlight)):
             await supply.batch()
             target = other if place % 2 == 0 else own
-            flying = supply.stats.in_flight
             began = time.perf_counter()
             version = await supply.publish_weights(
                 update=lambda target=target: timed.timed("load", control.reload_weights(target)), in_flight=in_flight
             )
-            found[in_flight] = {"whole": time.perf_counter() - began, "in_flight": flying, **timed.seconds}
+            found[in_flight] = {"whole": time.perf_counter() - began, **timed.seconds}
             found[in_flight]["is_told"] = await control.versions() == [str(version)]
         await supply.batch()
         found["aborted"] = supply.stats.aborted_calls
@@ -114,9 +113,7 @@ async def update(given: Given) -> dict[str, Any]:
     return {**found, "changed": apart(before, changed), "unchanged": apart(before, after), "same": SAME}
 
 
-async def _by_ipc(
-    given: Given, control: VllmControl, publish: Callable[..., Awaitable[int]]
-) -> Mapping[str, float]:
+async def _by_ipc(given: Given, control: VllmControl, publish: Callable[..., Awaitable[int]]) -> Mapping[str, float]:
     """Seconds of an update from a model of this process by vLLM's own transfer: the first, which meets the server, and
     the second.
     """
