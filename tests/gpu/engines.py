@@ -115,7 +115,7 @@ class Engines:
         self, name: str, folder: Path, port: int, context: int, arguments: tuple[str, ...]
     ) -> tuple[list[str], Mapping[str, str]]:
         if self.program is None:
-            served = ("--name", name, "--port", str(port), "--threads", str(os.cpu_count() or 1))
+            served = ("--name", name, "--port", str(port))
             return [*PYTHON, "-m", "rollouthub.trainers.policy", str(folder), *served], dict(os.environ)
         given = (*_ARGUMENTS, *(_CPU_ARGUMENTS if self.is_cpu else _GPU_ARGUMENTS), "--max-model-len", str(context))
         if self.has_ipc:

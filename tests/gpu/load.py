@@ -34,8 +34,8 @@ async def _compare(lab: Lab, served: Served, level: int) -> None:
     where = f"{level:,} in flight" if served.name == MADE else f"{level:,} in flight, the given model"
     found: dict[str, list[Mapping[str, Any]]] = {"loop": [], "hub": []}
     loads: dict[str, list[float]] = {"loop": [], "hub": []}
-    for _ in range(lab.amounts.repetitions):
-        for by in found:
+    for repetition in range(lab.amounts.repetitions):
+        for by in ("hub", "loop") if repetition % 2 else ("loop", "hub"):  # what drifts is for neither
             await _forget(served)
             async with gpu_load() as load:
                 found[by].append(await lab.cell("load_cell", _asked(lab, served, level, by), seconds=CELL_SECONDS))
@@ -49,8 +49,9 @@ async def _compare(lab: Lab, served: Served, level: int) -> None:
     lab.add(at_least(lab.part, f"hub of bare loop, {where}", share, SHARE_PERCENT, "%", note=f"turn by turn: {spread}"))
     rollouts = [each["episodes"] / each["seconds"] for each in found["hub"]]
     lab.add(measured(lab.part, f"rollouts, hub, {where}", median(rollouts), "/s", note="of four answers"))
-    cpu = [1000 * each["cpu_seconds"] / each["episodes"] for each in found["hub"]]
-    lab.add(measured(lab.part, f"CPU of the hub, {where}", median(cpu), "ms a rollout"))
+    cpu = {by: median(1000 * each["cpu_seconds"] / each["episodes"] for each in found[by]) for by in found}
+    note = f"{cpu['loop']:.2f} of the bare loop's, which keeps no record"
+    lab.add(measured(lab.part, f"CPU of the hub, {where}", cpu["hub"], "ms a rollout", note=note))
     unscored = sum(each["unscored"] for each in found["hub"])
     lab.add(at_most(lab.part, f"unscored, {where}", unscored, 0))
     for by, named in (("loop", "bare loop"), ("hub", "hub")):

@@ -30,7 +30,7 @@ You may call tools. Signatures:
 {% endfor %}
 {%- if add_generation_prompt %}<|im_start|>assistant
 {% endif %}"""
-SHAPES: dict[str, dict[str, int]] = {
+SHAPES: dict[str, dict[str, Any]] = {
     # Half a billion weights: the smallest of a realistic size asks most of who feeds it.
     "half_billion": {
         "vocab_size": 128_000,
@@ -39,8 +39,10 @@ SHAPES: dict[str, dict[str, int]] = {
         "num_hidden_layers": 24,
         "num_attention_heads": 16,
         "num_key_value_heads": 4,
+        "tie_word_embeddings": True,
     },
-    # Heads of 32, the smallest that vLLM's attention has on a CPU.
+    # Heads of 32, the smallest that vLLM's attention has on a CPU; and an output layer of its own, since vLLM's CPU
+    # build packs one that is tied to the embedding, and brings no new weights there.
     "tiny": {
         "vocab_size": 2048,
         "hidden_size": 128,
@@ -48,6 +50,7 @@ SHAPES: dict[str, dict[str, int]] = {
         "num_hidden_layers": 4,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
+        "tie_word_embeddings": False,
     },
 }
 CONTEXT = 4096
@@ -105,7 +108,6 @@ def make(given: Given) -> dict[str, Any]:
         config = transformers.LlamaConfig(
             **{**shape, "vocab_size": len(tokenizer)},  # whatever is sampled is a token
             max_position_embeddings=CONTEXT,
-            tie_word_embeddings=True,
             bos_token_id=None,
             eos_token_id=tokenizer.eos_token_id,
             pad_token_id=tokenizer.pad_token_id,

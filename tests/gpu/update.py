@@ -1,5 +1,8 @@
 """Pause, update and resume: the seconds of each while rollouts are in flight, and that the weights are then others."""
 
+from importlib.util import find_spec
+
+from tests.gpu.drift import MEAN, MOST
 from tests.gpu.lab import Lab
 from tests.gpu.rows import Row, at_least, at_most, measured
 
@@ -22,6 +25,7 @@ async def measure(lab: Lab) -> None:
         "in_flight": lab.amounts.update_in_flight,
         "sampling": lab.sampling(tokens=TOKENS),
         "is_ipc": lab.engines.has_ipc,
+        "has_trainer": find_spec("torch") is not None,
     }
     found = await lab.cell("update_cell", given, seconds=CELL_SECONDS)
     for way, named in _WAYS.items():
@@ -42,6 +46,12 @@ async def measure(lab: Lab) -> None:
     )
     lab.add(changed)
     lab.add(at_most(lab.part, "the same, first weights again", found["unchanged"], found["same"], "nats apart"))
+    if "drift" in found:
+        of = "log-probability apart from the trainer's with other weights"
+        lab.add(at_most(lab.part, f"{of}, mean", found["drift"]["mean"], MEAN, "nats"))
+        lab.add(at_most(lab.part, f"{of}, most", found["drift"]["most"], MOST, "nats"))
+    else:
+        lab.not_tried("log-probability apart from the trainer's with other weights", "torch is not installed")
     if "ipc" in found:
         times = found["ipc"]
         lab.add(

@@ -107,10 +107,21 @@ async def update(given: Given) -> dict[str, Any]:
     await control.reload_weights(other)
     await control.reset_prefix_cache()
     changed = await probe(given["url"], given["name"])
+    if given["has_trainer"]:
+        found["drift"] = await _drift(given)
     await control.reload_weights(own)
     await control.reset_prefix_cache()
     after = await probe(given["url"], given["name"])
     return {**found, "changed": apart(before, changed), "unchanged": apart(before, after), "same": SAME}
+
+
+async def _drift(given: Given) -> Mapping[str, float]:
+    """Differences between the engine and the trainer's model with the weights that the engine has now."""
+    from tests.gpu.drift_cell import drift
+
+    directory = str(Path(given["directory"]).with_name("update-drift"))
+    found = await drift({**given, "folder": given["other"], "directory": directory, "rollouts": 4})
+    return found["float32"]
 
 
 async def _by_ipc(given: Given, control: VllmControl, publish: Callable[..., Awaitable[int]]) -> Mapping[str, float]:
