@@ -1,7 +1,7 @@
 """Token drift: the engine's log-probabilities of what it sampled against the trainer's, teacher-forced, and the ids."""
 
 from tests.gpu.engines import Served
-from tests.gpu.lab import GIVEN, Lab
+from tests.gpu.lab import Lab
 from tests.gpu.rows import at_least, at_most
 
 MEAN, MOST = 0.02, 0.25
@@ -22,8 +22,7 @@ async def measure(lab: Lab) -> None:
 async def measure_given(lab: Lab) -> None:
     """With the small trained model, which is surer of what it says."""
     lab.needs("torch", "transformers")
-    assert lab.given is not None
-    await _compare(lab, await lab.serve(GIVEN, lab.given), ", the given model")
+    await _compare(lab, await lab.serve_given(), ", the given model")
 
 
 async def _compare(lab: Lab, served: Served, which: str) -> None:

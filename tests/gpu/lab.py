@@ -1,5 +1,6 @@
 """`Lab`: what every part is given: the servers, how much to do on this device, and where figures go."""
 
+import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -60,11 +61,11 @@ CPU = Amounts(
     levels=(64, 256),
     rounds=2,
     answer_tokens=16,
-    repetitions=3,
+    repetitions=2,
     drift_rollouts=16,
     update_in_flight=16,
-    learning_steps=120,
-    learning_seconds=780.0,
+    learning_steps=40,
+    learning_seconds=600.0,
     patience=3.0,
 )
 
@@ -152,6 +153,14 @@ class Lab:
     async def serve_made(self) -> Served:
         """A server with the model made here."""
         return await self.serve(MADE, await self.made())
+
+    async def serve_given(self) -> Served:
+        """A server with the small trained model, for as many tokens as it knows places."""
+        assert self.given is not None
+        config: dict[str, Any] = json.loads((self.given / "config.json").read_text())
+        places = config.get("max_position_embeddings")
+        context = min(places, self.amounts.context) if isinstance(places, int) else self.amounts.context
+        return await self.serve(GIVEN, self.given.absolute(), context=context)
 
     async def serve(self, name: str, folder: Path, *arguments: str, context: int | None = None) -> Served:
         """A server with the model in a folder, for conversations of at most so many tokens."""

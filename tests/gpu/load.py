@@ -7,7 +7,7 @@ from typing import Any
 from rollouthub.trainers.stream import VllmControl
 from tests.gpu.engines import Served
 from tests.gpu.gpu_watch import gpu_load
-from tests.gpu.lab import GIVEN, MADE, Lab
+from tests.gpu.lab import MADE, Lab
 from tests.gpu.rows import at_least, at_most, measured
 
 SHARE_PERCENT = 97.0
@@ -25,8 +25,7 @@ async def measure(lab: Lab) -> None:
 
 async def measure_given(lab: Lab) -> None:
     """The same with the small trained model."""
-    assert lab.given is not None
-    served = await lab.serve(GIVEN, lab.given)
+    served = await lab.serve_given()
     await _compare(lab, served, lab.amounts.levels[0])
 
 
