@@ -10,7 +10,6 @@ layer's sums at another place than the trainer.
 """
 TOKENS = 24
 """Of an answer."""
-CELL_SECONDS = 240.0
 
 
 async def measure(lab: Lab) -> None:
@@ -34,7 +33,7 @@ async def _compare(lab: Lab, served: Served, which: str) -> None:
         "rollouts": lab.amounts.drift_rollouts,
         "sampling": lab.sampling(tokens=TOKENS),
     }
-    found = await lab.cell("drift_cell", given, seconds=CELL_SECONDS)
+    found = await lab.cell("drift_cell", given)
     played = f"{found['rollouts']} rollouts, {found['tokens']:,} sampled tokens, {found['rows']} rows"
     lab.add(at_least(lab.part, f"prompts with the trainer's ids{which}", found["prompts"], 100, "%", note=played))
     lab.add(at_least(lab.part, f"sampled ids as they were in the rows{which}", found["answers"], 100, "%"))

@@ -25,7 +25,7 @@ from tests.ports import free_port
 
 EngineName = Literal["vllm", "policy"]
 """`policy` is `python -m rollouthub.trainers.policy`: a small stand-in with vLLM's routes for new weights."""
-START_SECONDS = 300.0
+START_SECONDS = 600.0
 _POLL_SECONDS = 0.5
 _GPU_ARGUMENTS = (
     *("--dtype", "bfloat16", "--gpu-memory-utilization", "0.45"),  # the trainer is on the same GPU

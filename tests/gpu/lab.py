@@ -1,12 +1,15 @@
 """`Lab`: what every part is given: the servers, how much to do on this device, and where figures go."""
 
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import anyio
 
 from tests.gpu.engines import Engines, Served
 from tests.gpu.programs import run_cell
@@ -45,7 +48,7 @@ class Amounts:
 GPU = Amounts(
     shape="half_billion",
     context=4096,
-    levels=(64, 256, 1024),
+    levels=(64, 1024, 256),
     rounds=2,
     answer_tokens=96,
     repetitions=2,
@@ -91,6 +94,8 @@ class Lab:
     rows: list[Row] = field(default_factory=list[Row])
     part: str = ""
     """The part that is measured now."""
+    ends_at: float = math.inf
+    """When its time is over, by anyio's clock."""
     facts: dict[str, str] = field(default_factory=dict[str, str])
     """What was measured with, by name."""
 
@@ -98,6 +103,11 @@ class Lab:
     def is_cpu(self) -> bool:
         """Whether all of it runs on CPUs."""
         return self.engines.is_cpu
+
+    @property
+    def left_seconds(self) -> float:
+        """What is left of the part's time."""
+        return self.ends_at - anyio.current_time()
 
     def add(self, row: Row) -> None:
         """Note a figure."""
@@ -126,8 +136,8 @@ class Lab:
         if self.engines.engine != "vllm":
             raise Missing(f"{what} needs vLLM; the stand-in for an engine has none")
 
-    async def cell(self, module: str, given: Mapping[str, Any], *, seconds: float) -> dict[str, Any]:
-        """Run a cell of this part in a process of its own.
+    async def cell(self, module: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Run a cell of this part in a process of its own, for as long as the part may take.
 
         Raises:
             Missing, PartError: as `run_cell`.
@@ -135,7 +145,7 @@ class Lab:
         # One thread for each process: on a CPU they would fight for the cores.
         variables = {"OMP_NUM_THREADS": "1"} if self.is_cpu else {}
         log = self.folder / f"{self.part}.log"
-        return await run_cell(module, given, log, seconds=seconds, variables=variables)
+        return await run_cell(module, given, log, variables=variables)
 
     async def made(self, seed: int = 0) -> Path:
         """The folder of the model made here, of the weights of a seed."""
@@ -143,9 +153,7 @@ class Lab:
         done = folder / "weights.txt"
         if not done.exists():
             self.needs("torch", "transformers")
-            found = await self.cell(
-                "making_cell", {"folder": str(folder), "shape": self.amounts.shape, "seed": seed}, seconds=300
-            )
+            found = await self.cell("making_cell", {"folder": str(folder), "shape": self.amounts.shape, "seed": seed})
             done.write_text(str(found["weights"]))
         self.facts["model"] = f"Llama, {int(done.read_text()) / 1e6:,.0f} M random weights, bfloat16"
         return folder

@@ -12,7 +12,6 @@ from tests.gpu.rows import at_least, at_most, measured
 
 SHARE_PERCENT = 97.0
 """Of the bare loop's tokens a second, at least."""
-CELL_SECONDS = 240.0
 
 
 async def measure(lab: Lab) -> None:
@@ -37,7 +36,7 @@ async def _compare(lab: Lab, served: Served, level: int) -> None:
         for by in ("hub", "loop") if repetition % 2 else ("loop", "hub"):  # what drifts is for neither
             await _forget(served)
             async with gpu_load() as load:
-                found[by].append(await lab.cell("load_cell", _asked(lab, served, level, by), seconds=CELL_SECONDS))
+                found[by].append(await lab.cell("load_cell", _asked(lab, served, level, by)))
             if load.mean is not None:
                 loads[by].append(load.mean)
     rates = {by: [each["tokens"] / each["seconds"] for each in cells] for by, cells in found.items()}

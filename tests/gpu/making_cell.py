@@ -98,26 +98,24 @@ def tokenizer_of(size: int) -> Any:
 
 
 def make(given: Given) -> dict[str, Any]:
-    """Make the model, unless it is there already; returns the number of its weights."""
+    """Make the model; returns the number of its weights."""
     torch: Any = import_module("torch")
     transformers: Any = import_module("transformers")
     folder, shape = Path(given["folder"]), SHAPES[given["shape"]]
-    if not (folder / "config.json").exists():
-        tokenizer = tokenizer_of(shape["vocab_size"])
-        transformers.set_seed(given["seed"])
-        config = transformers.LlamaConfig(
-            **{**shape, "vocab_size": len(tokenizer)},  # whatever is sampled is a token
-            max_position_embeddings=CONTEXT,
-            bos_token_id=None,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-        with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-            model = transformers.LlamaForCausalLM(config).to(torch.bfloat16)
-        tokenizer.save_pretrained(folder)
-        model.save_pretrained(folder)
-    weights = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
-    return {"weights": sum(each.numel() for each in weights.parameters())}
+    tokenizer = tokenizer_of(shape["vocab_size"])
+    transformers.set_seed(given["seed"])
+    config = transformers.LlamaConfig(
+        **{**shape, "vocab_size": len(tokenizer)},  # whatever is sampled is a token
+        max_position_embeddings=CONTEXT,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+        model = transformers.LlamaForCausalLM(config).to(torch.bfloat16)
+    tokenizer.save_pretrained(folder)
+    model.save_pretrained(folder)
+    return {"weights": sum(each.numel() for each in model.parameters())}
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ class Part:
 
 
 PARTS = (
-    Part("load", "rollouts/s, tokens/s beside a bare loop, the GPU's load", load.measure, 330, 60),
+    Part("load", "rollouts/s, tokens/s beside a bare loop, the GPU's load", load.measure, 300, 60),
     Part("drift", "log-probabilities and ids, engine and trainer", drift.measure, 120, 30),
     Part("update", "pause, new weights, resume", update.measure, 120, 30),
     Part("sleep", "sleep and wake", sleeping.measure, 60, 20),

@@ -34,6 +34,7 @@ async def measure_parts(lab: Lab, parts: Sequence[Part], seconds: float) -> None
 async def _measure(lab: Lab, part: Part, seconds: float) -> None:
     lab.say(f"{part.name}: {part.about}; at most {seconds:.0f} s")
     with anyio.move_on_after(seconds) as scope:
+        lab.ends_at = scope.deadline
         try:
             await part.measure(lab)
         except Missing as error:

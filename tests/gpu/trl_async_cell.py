@@ -76,6 +76,7 @@ def plain_tree_attention(
     """What TRL's tree attention computes by a kernel, in plain torch: each segment of tokens sees its path's."""
     torch: Any = import_module("torch")
     attend: Any = import_module("torch.nn.functional").scaled_dot_product_attention
+    query, key = query.to(value.dtype), key.to(value.dtype)  # under autocast
     key, value = key[:, :, tree_kv_index], value[:, :, tree_kv_index]
     begins, paths = tree_cu_seqlens_q.tolist(), tree_cu_seqlens_k.tolist()
     found: list[Any] = []
