@@ -62,13 +62,13 @@ CPU = Amounts(
     shape="tiny",
     context=4096,
     levels=(64, 256),
-    rounds=2,
+    rounds=1,
     answer_tokens=16,
     repetitions=2,
     drift_rollouts=16,
     update_in_flight=16,
-    learning_steps=40,
-    learning_seconds=600.0,
+    learning_steps=30,
+    learning_seconds=420.0,
     patience=3.0,
 )
 

@@ -1,4 +1,4 @@
-"""The parts, in the order of their worth: what is not reached within the minutes is what is missed least."""
+"""The parts, by their worth, those that share a server together: what the minutes do not reach comes last."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ PARTS = (
     Part("drift", "log-probabilities and ids, engine and trainer", drift.measure, 120, 30),
     Part("update", "pause, new weights, resume", update.measure, 120, 30),
     Part("sleep", "sleep and wake", sleeping.measure, 60, 20),
-    Part("learn", "the learner end to end on `arithmetic`", learning.measure, 300, 90),
-    Part("trl", "TRL's asynchronous trainer", trl_async.measure, 180, 60),
     Part("verl", "a step of veRL", verl_step.measure, 240, 60),
+    Part("trl", "TRL's asynchronous trainer", trl_async.measure, 180, 60),
+    Part("learn", "the learner end to end on `arithmetic`", learning.measure, 300, 90),
     Part("load-given", "load, of the model of --model", load.measure_given, 120, 60, asks_given=True),
     Part("drift-given", "drift, of the model of --model", drift.measure_given, 120, 30, asks_given=True),
 )
