@@ -62,9 +62,9 @@ CPU = Amounts(
     shape="tiny",
     context=4096,
     levels=(64, 256),
-    rounds=1,
+    rounds=4,
     answer_tokens=16,
-    repetitions=2,
+    repetitions=3,
     drift_rollouts=16,
     update_in_flight=16,
     learning_steps=30,
@@ -75,7 +75,7 @@ CPU = Amounts(
 
 def quick(amounts: Amounts) -> Amounts:
     """A little of everything, to see that it runs."""
-    return replace(amounts, levels=(8,), repetitions=1, drift_rollouts=4, learning_steps=10, shape="tiny")
+    return replace(amounts, levels=(8,), rounds=1, repetitions=1, drift_rollouts=4, learning_steps=10, shape="tiny")
 
 
 @dataclass

@@ -42,7 +42,7 @@ async def measure(lab: Lab) -> None:
     curve: Sequence[Mapping[str, float]] = found["curve"]
     rewards = [point["reward"] for point in curve]
     lab.facts["curve"] = " ".join(f"{reward:.2f}" for reward in rewards)
-    took = curve[-1]["seconds"] / len(curve) if curve else 0.0
+    took = curve[-1]["since"] / len(curve) if curve else 0.0
     note = f"{len(curve)} steps of 128 rollouts; {begun['shown']:,} reference solutions were shown before"
     if len(curve) < 2 * ENDS:
         lab.add(Row(lab.part, "reward's rise", "failed", note=f"the curve is too short: {note}"))

@@ -85,7 +85,7 @@ async def learn(given: Given) -> dict[str, Any]:
     began = time.perf_counter()
 
     def on_step(step: int, figures: Mapping[str, float]) -> None:
-        curve.append({"step": step, "seconds": time.perf_counter() - began, **figures})
+        curve.append({**figures, "step": step, "since": time.perf_counter() - began})
 
     with anyio.move_on_after(given["seconds"]):
         await train(

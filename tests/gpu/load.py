@@ -50,6 +50,9 @@ async def _compare(lab: Lab, served: Served, level: int) -> None:
     cpu = {by: median(1000 * each["cpu_seconds"] / each["episodes"] for each in found[by]) for by in found}
     note = f"{cpu['loop']:.2f} of the bare loop's, which keeps no record"
     lab.add(measured(lab.part, f"CPU of the hub, {where}", cpu["hub"], "ms a rollout", note=note))
+    held_back = sum(each["held_back"] for each in found["hub"])
+    note = "by the hub's router, for a server that slows down"
+    lab.add(measured(lab.part, f"times that calls were held back, {where}", held_back, note=note))
     unscored = sum(each["unscored"] for each in found["hub"])
     lab.add(at_most(lab.part, f"unscored, {where}", unscored, 0))
     for by, named in (("loop", "bare loop"), ("hub", "hub")):

@@ -4,6 +4,7 @@ Both send the same requests with as many in flight, from one process, warmed up 
 request to the last record (the hub's is durable then) or answer.
 """
 
+import logging
 import math
 import time
 from collections.abc import Sequence
@@ -60,6 +61,18 @@ class LoadCount(Count):
             self.tokens += sum(len(turn.output_token_ids or ()) for turn in rollout.turns)
 
 
+class HeldBack(logging.Handler):
+    """Counts how often the router lets fewer calls to a server, because it has slowed down or refuses some."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count a warning of the router's."""
+        self.times += "calls at a time for now" in record.getMessage()
+
+
 def request_of(given: Given, episodes: int, concurrency: int) -> RunRequest:
     """The run that the hub plays."""
     tasks = min(TASKS, episodes)
@@ -81,7 +94,8 @@ async def hub(given: Given) -> dict[str, Any]:
     concurrency, episodes = given["concurrency"], given["episodes"]
     warm = min(concurrency, WARM_UP)
     await run_plan(make_plan(request_of(given, warm, warm)), Credentials({}), Count())
-    count = LoadCount()
+    count, held_back = LoadCount(), HeldBack()
+    logging.getLogger("rollouthub.models").addHandler(held_back)
     await run_plan(make_plan(request_of(given, episodes, concurrency)), Credentials({}), count)
     began, cpu = count.began
     return {
@@ -91,6 +105,7 @@ async def hub(given: Given) -> dict[str, Any]:
         "calls": count.calls,
         "seconds": count.ended - began,
         "cpu_seconds": cpu_seconds() - cpu,
+        "held_back": held_back.times,
     }
 
 

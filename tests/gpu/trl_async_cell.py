@@ -29,6 +29,7 @@ class FolderTransfer:
     def __init__(self, url: str, folder: Path) -> None:
         self._control, self._folder = VllmControl(url), folder
         self._like: Any = None
+        self._version = 0
         self.seconds: list[float] = []
         """Of each transfer."""
 
@@ -49,7 +50,8 @@ class FolderTransfer:
         weights = {name: tensor.detach().cpu().clone() for name, tensor in iterator}
         self._like.save_pretrained(self._folder, state_dict=weights)
         anyio.run(self._control.reload_weights, str(self._folder))
-        anyio.run(self._control.reset_prefix_cache)
+        self._version += 1  # as TRL counts
+        anyio.run(self._control.updated, self._version)
         self.seconds.append(time.perf_counter() - began)
 
     def resume(self) -> None:

@@ -51,7 +51,7 @@ def overrides(given: Given) -> list[str]:
         f"{rollout}.calculate_log_probs=True",
         f"{rollout}.log_prob_micro_batch_size_per_gpu={TASKS * SAMPLES}",
         f"{rollout}.agent.agent_loop_config_path={folder / 'agents.yaml'}",
-        f"{rollout}.agent.agent_loop_manager_class=rollouthub.trainers.verl.HubAgentLoopManagerTQ",
+        f"+{rollout}.agent.agent_loop_manager_class=rollouthub.trainers.verl.HubAgentLoopManagerTQ",
         "trainer.v1.sampler.sync_refill_failed_groups=True",
         "trainer.total_training_steps=1",
         "trainer.n_gpus_per_node=1",

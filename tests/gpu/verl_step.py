@@ -29,6 +29,7 @@ async def measure(lab: Lab) -> None:
         "directory": str(lab.runs / "verl"),
         "sampling": lab.sampling(tokens=TOKENS),
         "is_cpu": lab.is_cpu,
+        "is_stand_in": lab.engines.engine != "vllm",
     }
     found = await lab.cell("verl_step_cell", given)
     rewards = found["rewards"]

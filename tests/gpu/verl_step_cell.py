@@ -12,6 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import rollouthub
+from rollouthub.store import open_run
+from rollouthub.trainers.verl import data_protos
 from tests.gpu.cells import Given, answer
 from tests.gpu.trl_async_cell import BABBLING
 from tests.gpu.verl_cpu import nothing, use_cpu
@@ -62,14 +65,38 @@ def configured(given: Given, folder: Path) -> Any:
 
 
 def played(config: Any, folder: Path) -> Any:
-    """A batch as veRL's trainer has it before the update, with advantages."""
+    """A batch as veRL's trainer has it after its rollouts."""
     loader: Any = import_module("verl.utils.import_utils").load_class_from_fqn
     manager = loader("rollouthub.trainers.verl.HubAgentLoopManager", "AgentLoopManager").create(
         config=config, llm_client=None
     )
     rows = rows_of_tasks(folder, TASKS, str(BABBLING), "test")
     batch = prompts_batch(import_module, rows, SAMPLES)
-    batch = batch.union(manager.generate_sequences(batch))
+    return batch.union(manager.generate_sequences(batch))
+
+
+def played_before(given: Given, folder: Path) -> Any:
+    """The same batch of a finished run, for an engine that does not know veRL's sampling parameters."""
+    transformers: Any = import_module("transformers")
+    rollouthub.evaluate(
+        str(BABBLING),
+        f"hosted_vllm/{given['name']}",
+        base_url=given["url"],
+        limit=TASKS,
+        repeats=SAMPLES,
+        sampling=given["sampling"],
+        directory=folder / "played",
+        track=(),
+        progress=False,
+    )
+    padding = transformers.AutoTokenizer.from_pretrained(given["folder"]).pad_token_id
+    with open_run(folder / "played") as reader:
+        (batch,) = data_protos(reader.rollouts(), padding, batch_rows=ROWS, group_size=SAMPLES)
+    return batch
+
+
+def with_advantages(batch: Any) -> Any:
+    """A batch with veRL's own advantages."""
     batch.batch["token_level_scores"] = batch.batch["token_level_rewards"] = batch.batch["rm_scores"]
     compute: Any = import_module("verl.trainer.ppo.ray_trainer").compute_advantage
     return compute(batch, adv_estimator="grpo", num_repeat=SAMPLES, norm_adv_by_std_in_grpo=True)
@@ -105,7 +132,7 @@ def step(given: Given) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     config = configured(given, folder)
     began = time.perf_counter()
-    batch = played(config, folder)
+    batch = with_advantages(played_before(given, folder) if given["is_stand_in"] else played(config, folder))
     rollouts = time.perf_counter() - began
     # It patches a class that TRL no longer has, where TRL is installed, too.
     patches: Any = import_module("verl.models.transformers.monkey_patch")
