@@ -73,7 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     facts = _check(parser, given)
     folder: Path = given.output or Path(tempfile.mkdtemp(prefix="gpu-"))
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--output {str(folder)!r} cannot be made: {error.strerror}")
     try:
         engines = Engines(given.engine, given.vllm, is_cpu=given.cpu, logs=folder)
     except UsageError as error:
@@ -112,13 +115,12 @@ def _check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> GpuFac
         parser.error(f"--minutes {given.minutes:g}: from {LEAST_MINUTES:g} to {MOST_MINUTES:g}")
     if given.model is not None and not (given.model / "config.json").is_file():
         parser.error(f"--model {str(given.model)!r} is no folder with a model in Hugging Face's format (config.json)")
-    for path in (given.output, given.json and given.json.parent, given.page):
-        if path is not None and path.exists() and path.is_dir() == (path is given.page):
-            parser.error(f"{str(path)!r} is no {'file' if path is given.page else 'folder'}")
+    if given.output is not None and given.output.exists() and not given.output.is_dir():
+        parser.error(f"--output {str(given.output)!r} is no folder")
     if not given.page.is_file():
         parser.error(f"--page {str(given.page)!r}: there is no such file")
-    if given.json is not None and not given.json.parent.is_dir():
-        parser.error(f"--json {str(given.json)!r}: there is no such folder")
+    if given.json is not None and (given.json.is_dir() or not given.json.parent.is_dir()):
+        parser.error(f"--json {str(given.json)!r} is a folder, or lies in none")
     if given.cpu:
         return None
     facts = gpu_facts()
@@ -140,13 +142,20 @@ def _measured_with(lab: Lab, gpu: GpuFacts | None, arguments: Sequence[str]) -> 
         "engine": engine,
         "packages": f"Python {platform.python_version()}, {versions()}",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "command": f"`python -m tests.gpu {shlex.join(_without_paths(arguments))}`".replace(" `", "`"),
+        "command": f"`{shlex.join(['python', '-m', 'tests.gpu', *_without_places(arguments)])}`",
     }
 
 
-def _without_paths(arguments: Sequence[str]) -> list[str]:
-    """The command's words, less the places of files on this machine."""
-    return [Path(word).name if "/" in word else word for word in arguments]
+def _without_places(arguments: Sequence[str]) -> list[str]:
+    """The command's words, less where files are written, and the folders of those that are read."""
+    words: list[str] = []
+    given = iter(arguments)
+    for word in given:
+        if word in ("-o", "--output", "--json", "--page"):
+            next(given, None)
+        else:
+            words.append(Path(word).name if "/" in word else word)
+    return words
 
 
 def _cpu_name() -> str:

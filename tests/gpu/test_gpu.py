@@ -69,7 +69,10 @@ def lab(folder: Path) -> Lab:
         (["--cpu", "--minutes", "0.5"], "--minutes 0.5: from 1 to 1440"),
         (["--cpu", "--minutes", "nan"], "--minutes nan: from 1 to 1440"),
         (["--cpu", "--model", "absent"], "'absent' is no folder with a model"),
-        (["--cpu", "--json", "absent/figures.json"], "'absent/figures.json': there is no such folder"),
+        (["--cpu", "--json", "absent/figures.json"], "--json 'absent/figures.json' is a folder, or lies in none"),
+        (["--cpu", "--json", "."], "--json '.' is a folder, or lies in none"),
+        (["--cpu", "-o", "/dev/null"], "--output '/dev/null' is no folder"),
+        (["--cpu", "-o", "/dev/null/below"], "--output '/dev/null/below' cannot be made: Not a directory"),
         (["--cpu", "--vllm", "/absent/vllm"], "'/absent/vllm' is no program"),
         (["--cpu", "--page", "absent.md"], "'absent.md': there is no such file"),
         ([], "no NVIDIA GPU answers here (nvidia-smi): give --cpu"),
@@ -243,6 +246,7 @@ def test_parts_without_a_trainer_run_against_a_mock_of_vllm(vllm: Path, tmp_path
     assert rows["update", "updates after which the server has the version"]["verdict"] == "passed"
     assert rows["update", "a probe's log-probability, other weights"]["verdict"] == "missed"  # a mock has no weights
     assert told["facts"]["engine"] == "vLLM 0.0.0+cpu"
+    assert told["facts"]["command"] == "`python -m tests.gpu --cpu --quick --vllm python --only load update sleep`"
     assert told["ended_by"] is None
 
 
