@@ -7,7 +7,7 @@ request to the last record (the hub's is durable then) or answer.
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,15 +140,22 @@ class Loop:
     async def _converse(self, task: int) -> None:
         messages = [{"role": "user", "content": f"Add {task} and {(37 * task) % 100}."}]
         for turn in range(1, TURNS + 1):
-            async with self._session.post(self._url, json={**self._body, "messages": messages}) as response:
-                response.raise_for_status()
-                said: Any = await response.json()
+            said = await self._ask(messages)
             self.tokens += said["usage"]["completion_tokens"]
             self.calls += 1
             messages += [
                 {"role": "assistant", "content": said["choices"][0]["message"]["content"] or ""},
                 {"role": "user", "content": f"Now add {turn + 1} to it."},
             ]
+
+    async def _ask(self, messages: Sequence[Mapping[str, str]]) -> Any:
+        while True:
+            try:
+                async with self._session.post(self._url, json={**self._body, "messages": messages}) as response:
+                    response.raise_for_status()
+                    return await response.json()
+            except aiohttp.ServerDisconnectedError:
+                continue  # a kept connection that the server was just closing
 
 
 async def loop(given: Given) -> dict[str, Any]:
