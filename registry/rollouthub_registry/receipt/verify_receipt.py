@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from rollouthub.errors import UsageError
+from rollouthub.errors import RunDirectoryError, StoreError, UsageError, describe
 from rollouthub.store import AttemptSummary, RunReader, open_run
 from rollouthub.rollout import Rollout
 from rollouthub.text import plain_name
@@ -24,6 +24,8 @@ from rollouthub_registry.receipt.tokenizer_claims import MockCheck, TokenizerChe
 from rollouthub_registry.trust.trust_error import SignatureRefused
 
 MOCK = "mock/"
+_DAMAGES = (RunDirectoryError, StoreError, LookupError, ValueError, TypeError, OverflowError)
+"""What reading a run's database raises where somebody wrote other values into it than the hub writes."""
 
 
 class RecordCheck(Protocol):
@@ -86,8 +88,13 @@ def verify_receipt(
     else:
         found.claims.append(signature_claim(signed, owners.get(signed.key.id)))
     with open_run(directory) as reader:
-        checks = _checks(reader, signed, weights)
-        reading = found.reading = read_run(reader, checks)
+        try:
+            checks = _checks(reader, signed, weights)
+            reading = found.reading = read_run(reader, checks)
+        except _DAMAGES as error:
+            said = f"the records cannot be read, so they are not the signed ones: {describe(error)}"
+            found.claims.append(Claim("root", "refuted", said))
+            return found
         found.claims.append(run_claim(signed, reading.facts, plain_name(str(directory))))
         found.claims.append(root_claim(signed, reading))
         found.claims += fact_claims(signed, reading.facts)
