@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC
-from typing import Any
+from typing import Any, cast
 
 from rollouthub.rollout import Outcome
 from rollouthub.text import plain_name
@@ -40,7 +40,9 @@ def run_claim(signed: SignedReceipt, facts: RunFacts, directory: str) -> Claim:
     """The claim that the receipt is of this run, and not of another."""
     stated = signed.receipt.run
     if stated.run_id != facts.run_id:
-        said = f"the receipt is of run {plain_name(stated.run_id)}, and {directory} holds run {plain_name(facts.run_id)}"
+        said = (
+            f"the receipt is of run {plain_name(stated.run_id)}, and {directory} holds run {plain_name(facts.run_id)}"
+        )
         return Claim("run", "refuted", said)
     return Claim("run", "proven", f"the receipt is of the run in {directory}, {plain_name(facts.run_id)}")
 
@@ -121,9 +123,10 @@ def _equal(name: str, fields: tuple[str, ...], stated: RunFacts, found: RunFacts
         if there == here:
             continue
         if isinstance(there, dict) and isinstance(here, dict):
-            for key in sorted(there.keys() | here.keys()):
-                if there.get(key) != here.get(key):
-                    problems.add(f"{field}: {key} was {there.get(key)}, and is {here.get(key)}")
+            was, now = cast(dict[str, Any], there), cast(dict[str, Any], here)
+            for key in sorted(was.keys() | now.keys()):
+                if was.get(key) != now.get(key):
+                    problems.add(f"{field}: {key} was {was.get(key)}, and is {now.get(key)}")
         else:
             problems.add(f"{field}: signed {there}, found {here}")
     if problems:

@@ -220,7 +220,7 @@ class _Reading:
 
 def request_of(resolved: Any) -> dict[str, Any]:
     """The request of a run's resolved settings; empty where a run has none."""
-    request = resolved.get("request") if isinstance(resolved, dict) else None
+    request: Any = cast(dict[str, Any], resolved).get("request") if isinstance(resolved, dict) else None
     return cast(dict[str, Any], request) if isinstance(request, dict) else {}
 
 

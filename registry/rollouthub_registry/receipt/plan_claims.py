@@ -36,7 +36,9 @@ class PlanCheck:
             self._derived += 1
             ref = rollout.task
             if rollout.seed != episode_seed(self._seed, rollout.environment.name, ref.split, ref.id):
-                self._ids.add(f"{attempt_name(rollout)}: seed {rollout.seed} does not follow from the run's and its task")
+                self._ids.add(
+                    f"{attempt_name(rollout)}: seed {rollout.seed} does not follow from the run's and its task"
+                )
         elif rollout.group_id == _hash(f"{task}\0{rollout.seed}"):
             self._derived += 1
         else:

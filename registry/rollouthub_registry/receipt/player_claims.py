@@ -39,7 +39,9 @@ class PlayerCheck:
             model = rollout.model_of(seat)
             asked = any(map(asks_model, turns))
             if model is not None and not asked:
-                said = f"{plain_name(model)} is named as the player, and no turn has anything that a model's answer leaves"
+                said = (
+                    f"{plain_name(model)} is named as the player, and no turn has anything that a model's answer leaves"
+                )
             elif model is None and self._kind(agent.name)[1]:
                 said = f"agent {plain_name(agent.name)} plays with a model alone, and none is named"
             else:

@@ -43,14 +43,18 @@ async def replay_run(directory: Path, options: ReplayOptions, note: Callable[[st
 
 async def _claims(worlds: Worlds, reader: RunReader, note: Callable[[str], None]) -> AsyncGenerator[Claim]:
     if worlds.asks_servers:
-        said = "some of the run's environments ask models at servers; those are not asked, and what needs them is left out"
+        said = (
+            "some of the run's environments ask models at servers; those are not asked, and what needs them is left out"
+        )
         yield Claim("replay", "not_provable", said)
     note("opening the environments")
     async with worlds.open(worlds.plan()) as opened:
         environments = worlds.by_name(opened)
         chosen = choose(reader, environments, worlds.options.limit)
         if chosen.other_code:
-            said = f"{counted(chosen.other_code, 'rollout')} are of another version of their environment than the one here"
+            said = (
+                f"{counted(chosen.other_code, 'rollout')} are of another version of their environment than the one here"
+            )
             yield Claim("replay", "not_provable", said, chosen.other_code)
         if not chosen.ids:
             return
@@ -82,8 +86,12 @@ async def _planned_claims(worlds: Worlds, reader: RunReader, chosen: Chosen) -> 
         said = f"the settings lead to {counted(planned, 'rollout')}, as the run says was planned"
         yield Claim("planned", "proven", said, planned)
     elif info.resumptions:
-        said = f"the settings lead to {counted(planned, 'rollout')}, and {info.planned:,} were planned when it was resumed"
+        said = (
+            f"the settings lead to {counted(planned, 'rollout')}, and {info.planned:,} were planned when it was resumed"
+        )
         yield Claim("planned", "not_provable", said, planned)
     else:
-        said = f"the settings lead to {counted(planned, 'rollout')}, and the run says that {info.planned:,} were planned"
+        said = (
+            f"the settings lead to {counted(planned, 'rollout')}, and the run says that {info.planned:,} were planned"
+        )
         yield Claim("planned", "refuted", said, planned)

@@ -33,9 +33,7 @@ class TableCheck:
         expected = summary_from(written[1:-1])
         if expected != summary:
             differing = [
-                field
-                for field in AttemptSummary.__slots__
-                if getattr(expected, field) != getattr(summary, field)
+                field for field in AttemptSummary.__slots__ if getattr(expected, field) != getattr(summary, field)
             ]
             self._rows.add(f"{name}: the row says otherwise of {', '.join(differing)}")
 
@@ -45,19 +43,25 @@ class TableCheck:
             said = f"{counted(self._rows.count, 'row')} of run.db say otherwise than the records"
             yield self._rows.refutes("rows", said, self._seen)
         else:
-            said = f"the rows of run.db, which lists and figures are made of, say what {counted(self._seen, 'record')} say"
+            said = (
+                f"the rows of run.db, which lists and figures are made of, say what {counted(self._seen, 'record')} say"
+            )
             yield Claim("rows", "proven", said, self._seen)
         several = 0
         for rollout_id, attempts in self._attempts.items():
             several += len(attempts) > 1
             counting = [attempt for attempt, _, is_effective in attempts if is_effective]
             if counting != [_counting(attempts)]:
-                self._effective.add(f"{rollout_id}: attempt {counting} counts, and by the rule {_counting(attempts)} does")
+                self._effective.add(
+                    f"{rollout_id}: attempt {counting} counts, and by the rule {_counting(attempts)} does"
+                )
         if self._effective:
             said = "another attempt counts than the first that was scored or failed by its agent, or else the last"
             yield self._effective.refutes("attempts", said, self._seen)
         else:
-            said = f"of {counted(several, 'sample')} with several attempts the one counts that the rule says"
+            said = "no sample has several attempts"
+            if several:
+                said = f"of {counted(several, 'sample')} with several attempts the one counts that the rule says"
             yield Claim("attempts", "proven", said, self._seen)
 
 

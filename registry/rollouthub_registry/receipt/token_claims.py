@@ -107,7 +107,9 @@ class TokenCheck:
             said = f"the log-probabilities of {counted(self._logprobs.count, 'answer')} cannot be a model's own"
             yield self._logprobs.refutes("logprobs", said, self._with_ids)
         elif self._with_logprobs:
-            said = f"the log-probabilities of {counted(self._with_logprobs, 'answer')} are finite, at most 0 and plausible"
+            said = (
+                f"the log-probabilities of {counted(self._with_logprobs, 'answer')} are finite, at most 0 and plausible"
+            )
             yield Claim("logprobs", "consistent", said, self._with_ids)
         if self._extending or self._forked:
             said = (

@@ -10,10 +10,10 @@ from rollouthub.models.mock.byte_tokens import END, LOGPROBS, VOCABULARY, spoken
 from rollouthub.rollout import BROKEN_OFF, Rollout, Turn
 from rollouthub.store import AttemptSummary
 from rollouthub.text import plain_name
+from rollouthub.values import Float32s
 from rollouthub_registry.receipt.claim import Claim, Problems, counted
 from rollouthub_registry.receipt.evidence import attempt_name, turn_model
 from rollouthub_registry.receipt.model_files import TOKENIZER
-from rollouthub.values import Float32s
 
 _MOCK = "mock/"
 _IGNORED = re.compile(r"[\s\ufffd]+")
@@ -119,7 +119,9 @@ class MockCheck:
     def claims(self) -> Iterator[Claim]:
         """What was found."""
         if self._problems:
-            said = f"the tokens of {counted(self._problems.count, 'answer')} are not those of the mock model that is named"
+            said = (
+                f"the tokens of {counted(self._problems.count, 'answer')} are not those of the mock model that is named"
+            )
             yield self._problems.refutes("tokenizer", said, self._rollouts)
         elif self._answers:
             said = (

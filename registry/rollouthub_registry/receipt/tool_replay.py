@@ -92,7 +92,9 @@ async def replay_tools(
     comparison = ReplayComparison(reader, frozenset(ids), on_progress)
     await _play(worlds, reader, {name: list(each) for name, each in tasks.items()}, comparison)
     for name, problems in comparison.different.items():
-        said = f"{name}: {counted(problems.count, 'rollout')} of {len(ids):,} go otherwise when their calls are made again"
+        said = (
+            f"{name}: {counted(problems.count, 'rollout')} of {len(ids):,} go otherwise when their calls are made again"
+        )
         yield problems.refutes("tool_calls", said, len(ids))
     if comparison.equal:
         said = (

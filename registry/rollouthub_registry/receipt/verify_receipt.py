@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 from rollouthub.errors import RunDirectoryError, StoreError, UsageError, describe
-from rollouthub.store import AttemptSummary, RunReader, open_run
 from rollouthub.rollout import Rollout
+from rollouthub.store import AttemptSummary, RunReader, open_run
 from rollouthub.text import plain_name
 from rollouthub_registry.receipt.bound_claims import complete_claim, fact_claims, root_claim, run_claim, signature_claim
 from rollouthub_registry.receipt.claim import Claim, in_order
@@ -47,6 +47,7 @@ class Verification:
     signed: SignedReceipt | None = None
     """The receipt; None if its signature does not hold, so that nothing in it counts."""
     reading: RunReading | None = None
+    """The run; None if it cannot be read, or is another than the receipt's."""
     claims: list[Claim] = field(default_factory=list[Claim])
 
     @property
@@ -90,13 +91,16 @@ def verify_receipt(
     with open_run(directory) as reader:
         try:
             checks = _checks(reader, signed, weights)
-            reading = found.reading = read_run(reader, checks)
+            reading = read_run(reader, checks)
         except _DAMAGES as error:
             said = f"the records cannot be read, so they are not the signed ones: {describe(error)}"
             found.claims.append(Claim("root", "refuted", said))
             return found
         found.claims.append(run_claim(signed, reading.facts, plain_name(str(directory))))
         found.claims.append(root_claim(signed, reading))
+        if reading.facts.run_id != signed.receipt.run.run_id:
+            return found  # all else differs, too, and says nothing more
+        found.reading = reading
         found.claims += fact_claims(signed, reading.facts)
         found.claims.append(complete_claim(reading.facts))
         for check in checks:
@@ -136,7 +140,9 @@ def _weights_claim(signed: SignedReceipt, weights: ModelFolder) -> Claim:
     if (named.weights, named.tokenizer) != (weights.weights, weights.tokenizer):
         said = f"the files in {folder} are {weights.weights}, and the receipt names {named.weights}"
         return Claim("model_files", "refuted", said)
-    return Claim("model_files", "consistent", f"the files in {folder} are those that the receipt names: {weights.weights}")
+    return Claim(
+        "model_files", "consistent", f"the files in {folder} are those that the receipt names: {weights.weights}"
+    )
 
 
 def _beyond_proof(facts: RunFacts) -> Iterator[Claim]:
