@@ -23,7 +23,7 @@ _COMPARED = {
     "files": "hub.lock, run.toml and resolved.json",
 }
 """Field of the facts → what is compared."""
-_SETTINGS = ("settings", "sampling", "seed", "hub_version", "run_schema", "resumptions")
+_SETTINGS = ("settings", "machines", "sampling", "seed", "hub_version", "run_schema", "resumptions")
 _ENDING = ("status", "stopped", "created_at", "finished_at")
 
 
@@ -54,7 +54,8 @@ def root_claim(signed: SignedReceipt, reading: RunReading) -> Claim:
         said = f"its rollouts are in the form {plain_name(stated.form)}, which this hub does not know; take a newer one"
         return Claim("root", "not_provable", said)
     if stated.root == found.root and stated.leaves == found.leaves:
-        said = f"the root over {counted(found.leaves, 'attempt')} equals the signed one: none was changed, added or left out"
+        attempts = counted(found.leaves, "attempt")
+        said = f"the root over {attempts} equals the signed one: none was changed, added or left out"
         return Claim("root", "proven", said, found.leaves)
     problems = Problems()
     if stated.index is not None:
@@ -91,8 +92,8 @@ def complete_claim(facts: RunFacts) -> Claim:
     missing = counts.missing + counts.waiting
     if missing:
         said = (
-            f"{counts.missing:,} of {counts.planned:,} planned rollouts have no record and {counts.waiting:,} wait for a "
-            f"verdict (the run is {plain_name(facts.status)}): what became of them is not known"
+            f"{counts.missing:,} of {counts.planned:,} planned rollouts have no record and {counts.waiting:,} wait for "
+            f"a verdict (the run is {plain_name(facts.status)}): what became of them is not known"
         )
         return Claim("complete", "not_provable", said, counts.recorded)
     if counts.recorded > counts.planned:
@@ -136,5 +137,5 @@ def _equal(name: str, fields: tuple[str, ...], stated: RunFacts, found: RunFacts
 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_plain(each) for each in value]  # pyright: ignore[reportUnknownVariableType]  # of the facts' own models
+        return [_plain(each) for each in cast(tuple[Any, ...], value)]
     return value.model_dump(mode="json") if hasattr(value, "model_dump") else value

@@ -1,8 +1,8 @@
 """The canonical form of records: the same bytes whatever order, database or hub version they are read from.
 
 It is JSON in UTF-8 with the keys of every object in the order of their code points, without spaces, and numbers as
-Python's `json` writes them. Fields of a record that are None are left out, as if they had never been added to the record;
-a null inside tool arguments or other JSON of an author stays. Token arrays are base64 of little-endian values.
+Python's `json` writes them. Fields of a record that are None are left out, as if they had never been added to it; a
+null inside tool arguments or other JSON of an author stays. Token arrays are base64 of little-endian values.
 """
 
 import hashlib
@@ -14,10 +14,10 @@ from rollouthub.rollout import Rollout
 from rollouthub_registry.receipt.merkle import leaf_hash
 
 FORM = "urn:rollouthub:rollout-form:v1"
-"""Names the canonical form of a rollout. A change of any byte of it for a record that can be read today is a new one."""
+"""Names the canonical form of a rollout. Where any byte of it changes for a record of today, that is a new form."""
 ADDED_SINCE: dict[str, Any] = {}
-"""Path of a field that was added to the record after this form was fixed, such as `turns.retries` → its default, which
-is left out like None.
+"""Path of a field that was added to the record after this form was fixed, such as `turns.retries` → its default,
+which is left out like None.
 
 Whoever adds a field whose default is not None adds it here; a test compares the record's fields with those of v1.
 """

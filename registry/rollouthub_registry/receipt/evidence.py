@@ -5,14 +5,15 @@ import math
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from pydantic import ValidationError
 
-from rollouthub.errors import RunDirectoryError, UnknownNameError, invalid_fields
+from rollouthub.errors import RunDirectoryError, UnknownNameError, describe, invalid_fields
 from rollouthub.plugins.lock import FILE_NAME as LOCK
 from rollouthub.rollout import Outcome, Rollout, Turn
 from rollouthub.store import AttemptSummary, RunReader
@@ -80,7 +81,9 @@ def read_run(reader: RunReader, watchers: Sequence[Watcher] = ()) -> RunReading:
     Raises:
         RunDirectoryError: the run is being written, is damaged, or names things too long or too many for a receipt.
     """
-    if reader.info.status == "running":
+    with _reading(reader.directory):
+        status = reader.info.status
+    if status == "running":
         raise RunDirectoryError(f"{reader.directory} is still being played; wait until it has ended")
     try:
         return _Reading(reader).read(watchers)
@@ -104,9 +107,11 @@ class _Reading:
         self._passed = self._suspect = 0
 
     def read(self, watchers: Sequence[Watcher]) -> RunReading:
-        summaries = {(row.rollout_id, row.attempt): row for row in self._reader.summaries(effective=False)}
+        with _reading(self._reader.directory):
+            rows = self._reader.summaries(effective=False)
+            summaries = {(row.rollout_id, row.attempt): row for row in rows}
         found: list[tuple[str, int, bytes]] = []
-        for rollout in self._reader.rollouts(effective=False):
+        for rollout in _records(self._reader):
             summary = summaries.get((rollout.rollout_id, rollout.attempt))
             is_effective = summary is not None and summary.effective
             found.append((rollout.rollout_id, rollout.attempt, rollout_leaf(rollout, is_effective=is_effective)))
@@ -145,7 +150,8 @@ class _Reading:
             self._answers.setdefault(("environment", call.model), [0, 0, 0])[0] += 1
         self._images |= {(each.image, each.image_digest) for each in rollout.sandboxes if each.image is not None}
         if rollout.tools_digest is not None and rollout.tools_digest not in self._tools:
-            self._tools[rollout.tools_digest] = self._definitions(rollout.tools_digest)
+            with _reading(self._reader.directory):
+                self._tools[rollout.tools_digest] = self._definitions(rollout.tools_digest)
 
     def _definitions(self, digest: str) -> str:
         try:
@@ -172,6 +178,7 @@ class _Reading:
             created_at=info.created_at,
             finished_at=info.finished_at,
             resumptions=len(info.resumptions),
+            machines=json_digest({"host": info.host, "resumptions": [asdict(each) for each in info.resumptions]}),
             hub_version=info.hub_version,
             run_schema=info.schema,
             settings=json_digest(info.resolved),
@@ -216,6 +223,31 @@ class _Reading:
             yield PlayedModel.model_validate(
                 {"name": name, "role": role, "answers": answers, "with_token_ids": ids, "with_logprobs": logprobs}
             )
+
+
+def _records(reader: RunReader) -> Iterator[Rollout]:
+    """Every record of a run.
+
+    Raises:
+        RunDirectoryError: one cannot be read.
+    """
+    records = reader.rollouts(effective=False)
+    while True:
+        with _reading(reader.directory):
+            record = next(records, None)
+        if record is None:
+            return
+        yield record
+
+
+@contextmanager
+def _reading(directory: Path) -> Generator[None]:
+    """Name what reading raises where somebody wrote other values into a database than the hub writes."""
+    try:
+        yield
+    except (LookupError, ValueError, TypeError, OverflowError) as error:
+        shown = plain_name(str(directory))
+        raise RunDirectoryError(f"the run in {shown} is damaged, or not the hub's: {describe(error)}") from error
 
 
 def request_of(resolved: Any) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def read_model_folder(folder: Path) -> ModelFolder:
         chosen = [name for name in names if name.endswith(_WEIGHTS) or name in _CONFIG]
         if not any(name.endswith(_WEIGHTS) for name in chosen) or len(chosen) > _MOST_FILES:
             raise ConfigError(
-                f"{plain_name(str(folder))} holds no weights ({', '.join(_WEIGHTS)}); name the folder of a model's files"
+                f"{plain_name(str(folder))} holds no weights ({', '.join(_WEIGHTS)}); name the folder of a model"
             )
         files = {name: _digest(folder / name) for name in chosen}
         return ModelFolder(folder, files, _digest(folder / TOKENIZER) if TOKENIZER in names else None)

@@ -1,4 +1,7 @@
-"""Checks that who is named as the player played: a transcript of the reference under an agent's name has no model in it."""
+"""Checks that who is named as the player played.
+
+A transcript of the reference under an agent's name has nothing in it that a model's answers leave.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -64,7 +67,8 @@ class PlayerCheck:
         if not self._seen:
             return
         openly = f"; {self._references:,} say openly that they play what is written" if self._references else ""
-        said = f"where a model is named, turns have what a model's answers leave, in {counted(self._seen, 'attempt')}{openly}"
+        attempts = counted(self._seen, "attempt")
+        said = f"where a model is named, turns have what a model's answers leave, in {attempts}{openly}"
         yield Claim("players", "consistent", said, self._seen)
 
 

@@ -81,8 +81,8 @@ def _require_complete(reader: RunReader, reading: RunReading) -> None:
         why = f"it is {reading.facts.status}"
     if why is not None:
         raise NotAttestable(
-            f"the run in {directory} is not complete: {why}; go on with `hub run --resume -o {directory}`, or attest it "
-            "with --incomplete, which the receipt says"
+            f"the run in {directory} is not complete: {why}; go on with `hub run --resume -o {directory}`, or attest "
+            "it with --incomplete, which the receipt says"
         )
     if not counts.attempts:
         raise NotAttestable(f"the run in {directory} holds no rollout, so there is nothing to attest")

@@ -99,8 +99,8 @@ class RolloutTree(Frozen):
     index: dict[str, Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]] | None = Field(
         default=None, max_length=MOST_INDEXED
     )
-    """`ROLLOUT#ATTEMPT` → the first 16 hexadecimal digits of its leaf, to say which one differs; None of a run with more
-    than 50,000 attempts. What proves is the root.
+    """`ROLLOUT#ATTEMPT` → the first 16 hexadecimal digits of its leaf, to say which one differs; None of a run with
+    more than 50,000 attempts. What proves is the root.
     """
 
 
@@ -115,6 +115,8 @@ class RunFacts(Frozen):
     """Unix time in seconds, by the clock of the machine that played."""
     finished_at: _Finite | None
     resumptions: _Count
+    machines: Digest
+    """Digest of the name of the machine that began the run, and of all resumptions; the names stay in the run."""
     hub_version: Name
     """Version of the hub that began the run."""
     run_schema: _Count

@@ -1,4 +1,4 @@
-"""Checks of what a model's server reported: numbers of tokens, log-probabilities, and prompts that go on from each other."""
+"""Checks of what a model's server reported: numbers of tokens, log-probabilities, and prompts that go on."""
 
 import math
 from collections.abc import Iterator
@@ -112,8 +112,9 @@ class TokenCheck:
             )
             yield Claim("logprobs", "consistent", said, self._with_ids)
         if self._extending or self._forked:
+            prompts = counted(self._extending + self._forked, "later prompt")
             said = (
-                f"{self._extending:,} of {counted(self._extending + self._forked, 'later prompt')} begin with the ids of "
-                "the prompt and answer before; the others are branches, or were tokenised anew"
+                f"{self._extending:,} of {prompts} begin with the ids of the prompt and answer before; the others are "
+                "branches, or were tokenised anew"
             )
             yield Claim("prompts", "consistent", said, self._with_ids)

@@ -1,4 +1,4 @@
-"""What `hub verify` does: verifies a receipt, replays where that is asked for, and prints each claim with its verdict."""
+"""What `hub verify` does: verifies a receipt, replays where that is asked for, and prints each claim."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Verifies a receipt against a run's directory: signature, root, facts, and what records say of tokens, times and players."""
+"""Verifies a receipt against a run's directory: signature, root, facts, tokens, times and players."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,8 @@ from typing import Protocol
 from rollouthub.errors import RunDirectoryError, StoreError, UsageError, describe
 from rollouthub.rollout import Rollout
 from rollouthub.store import AttemptSummary, RunReader, open_run
-from rollouthub.text import plain_name
+from rollouthub.store.run_directories import DATABASE
+from rollouthub.text import one_line, plain_name
 from rollouthub_registry.receipt.bound_claims import complete_claim, fact_claims, root_claim, run_claim, signature_claim
 from rollouthub_registry.receipt.claim import Claim, in_order
 from rollouthub_registry.receipt.evidence import RunReading, read_run
@@ -24,8 +25,6 @@ from rollouthub_registry.receipt.tokenizer_claims import MockCheck, TokenizerChe
 from rollouthub_registry.trust.trust_error import SignatureRefused
 
 MOCK = "mock/"
-_DAMAGES = (RunDirectoryError, StoreError, LookupError, ValueError, TypeError, OverflowError)
-"""What reading a run's database raises where somebody wrote other values into it than the hub writes."""
 
 
 class RecordCheck(Protocol):
@@ -88,27 +87,33 @@ def verify_receipt(
         found.claims.append(Claim("signature", "refuted", said))
     else:
         found.claims.append(signature_claim(signed, owners.get(signed.key.id)))
+    try:
+        _verify_run(found, signed, directory, weights)
+    except (RunDirectoryError, StoreError) as error:
+        if not (directory / DATABASE).is_file():
+            raise
+        said = f"the records cannot be read, so they are not the signed ones: {one_line(describe(error))}"
+        found.claims.append(Claim("root", "refuted", said))
+    return found
+
+
+def _verify_run(found: Verification, signed: SignedReceipt, directory: Path, weights: ModelFolder | None) -> None:
+    """Compare a run with what is signed; of another run nothing is compared but its rollouts."""
     with open_run(directory) as reader:
-        try:
-            checks = _checks(reader, signed, weights)
-            reading = read_run(reader, checks)
-        except _DAMAGES as error:
-            said = f"the records cannot be read, so they are not the signed ones: {describe(error)}"
-            found.claims.append(Claim("root", "refuted", said))
-            return found
-        found.claims.append(run_claim(signed, reading.facts, plain_name(str(directory))))
-        found.claims.append(root_claim(signed, reading))
-        if reading.facts.run_id != signed.receipt.run.run_id:
-            return found  # all else differs, too, and says nothing more
-        found.reading = reading
-        found.claims += fact_claims(signed, reading.facts)
-        found.claims.append(complete_claim(reading.facts))
-        for check in checks:
-            found.claims += check.claims()
+        checks = _checks(reader, signed, weights)
+        reading = read_run(reader, checks)
+    found.claims.append(run_claim(signed, reading.facts, plain_name(str(directory))))
+    found.claims.append(root_claim(signed, reading))
+    if reading.facts.run_id != signed.receipt.run.run_id:
+        return
+    found.reading = reading
+    found.claims += fact_claims(signed, reading.facts)
+    found.claims.append(complete_claim(reading.facts))
+    for check in checks:
+        found.claims += check.claims()
     if weights is not None:
         found.claims.append(_weights_claim(signed, weights))
     found.claims += _beyond_proof(reading.facts)
-    return found
 
 
 def _checks(reader: RunReader, signed: SignedReceipt, weights: ModelFolder | None) -> Sequence[RecordCheck]:
@@ -151,7 +156,7 @@ def _beyond_proof(facts: RunFacts) -> Iterator[Claim]:
     answered = [name for name in players if not name.startswith(MOCK)]
     if answered:
         named = ", ".join(answered[:5])
-        said = f"which weights answered behind the name {named}: a server is asked by name, and says nothing that proves it"
+        said = f"which weights answered behind the name {named}: a server says nothing that proves it"
         yield Claim("which_weights", "not_provable", said)
     for said, name in (
         ("that the clocks of signer and run were right: times are their own word", "clocks"),

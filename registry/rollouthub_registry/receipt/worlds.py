@@ -1,4 +1,4 @@
-"""Opens the environments of a run once more, to ask their verifiers and tools again: those that are trusted, and offline."""
+"""Opens the environments of a run once more, to ask their verifiers and tools again: trusted ones, and offline."""
 
 import os
 import random
