@@ -48,7 +48,7 @@ class FileVocabulary:
             made: Any = Tokenizer.from_file(str(file))  # pyright: ignore[reportUnknownMemberType]  # it has no types
         except Exception as error:  # the reader raises plain exceptions
             raise ConfigError(f"{plain_name(str(file))} is no tokenizer: {error}") from error
-        self.size = int(made.get_vocab_size(with_added_tokens=True))
+        self.size = 1 + max(made.get_vocab(with_added_tokens=True).values(), default=-1)  # ids may have gaps
         self._decode: Callable[..., str] = made.decode
 
     def text(self, ids: list[int]) -> str:

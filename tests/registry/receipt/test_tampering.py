@@ -99,7 +99,8 @@ def flip(connection: sqlite3.Connection, table: str, column: str) -> None:
         raw = raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :]
         changed = raw.decode(errors="replace") if isinstance(value, str) else raw
     else:
-        bit = 4 if column == "attempt" else 1  # the attempt beside may be there
+        # The attempt beside may be there, and of a longer prefix there is no more than all.
+        bit = {"attempt": 4, "prefix_length": 256}.get(column, 1)
         changed = value ^ bit if isinstance(value, int) else value * (1 + 2**-52) if value else 2.0**-52
     assert changed != value
     connection.execute(f"UPDATE {table} SET {cell} = ? WHERE {key} = ?", (changed, row_id))
