@@ -10,6 +10,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from rollouthub.errors import ConfigError
+from rollouthub.store import open_run
 from rollouthub.values import Float32s, Int32s
 from rollouthub_registry.receipt.model_files import read_model_folder
 from rollouthub_registry.receipt.receipt_file import NotAttestable, open_receipt
@@ -100,8 +101,6 @@ def token_edit(run: Path, **columns: bytes | None) -> None:
 
 
 def first_ids(run: Path) -> list[int]:
-    from rollouthub.store import open_run
-
     with open_run(run) as reader:
         ids = next(reader.rollouts()).turns[0].output_token_ids
     assert ids is not None
@@ -216,15 +215,21 @@ def test_files_are_named_of_one_model(oracle: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("edit", "said"),
+    ("stages", "later_seconds", "said"),
     [
-        (lambda body: body["timings"].update(verify=-1.0), "less than no time"),
-        (lambda body: body["timings"].update(agent=500.0), "its stages took"),
-        (lambda body: body.update(started_at=0.0), "before its run was made"),
-        (lambda body: body.update(started_at=body["started_at"] + 1e6), "after its run had ended"),
+        ({"verify": -1.0}, 0.0, "less than no time"),
+        ({"agent": 500.0}, 0.0, "its stages took"),
+        ({}, -1e6, "before its run was made"),
+        ({}, 1e6, "after its run had ended"),
     ],
 )
-def test_times_that_contradict_each_other_are_refuted(run: Path, edit: Edit, said: str) -> None:
+def test_times_that_contradict_each_other_are_refuted(
+    run: Path, stages: dict[str, float], later_seconds: float, said: str
+) -> None:
+    def edit(body: Any) -> None:
+        body["timings"].update(stages)
+        body["started_at"] += later_seconds
+
     change_bodies(run, "rollouts", edit)
     found = verified(receipt_of(run), run)
     assert "times" in refuted(found)

@@ -237,28 +237,34 @@ def test_the_reference_implementation_verifies_a_receipt(played: Path) -> None:
     )
 
 
-def test_a_run_that_is_no_run_of_the_hub_ends_no_verification(run: Path) -> None:
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE rollouts SET body = '{}'",
+        "UPDATE rollouts SET body = '[' || body",
+        "UPDATE rollouts SET outcome = 'won'",
+        "UPDATE turns SET output_token_ids = x'00'",
+        "UPDATE turns SET prefix_turn = 900",
+        "DELETE FROM meta WHERE key = 'status'",
+        "UPDATE meta SET value = 'x' WHERE key = 'bad_rows'",
+        "UPDATE rollouts SET body = json_set(body, '$.agent.name', hex(zeroblob(9000)))",
+        "UPDATE rollouts SET body = json_set(body, '$.answer', json('\"\\ud800\"'))",
+    ],
+)
+def test_a_run_that_the_hub_did_not_write_is_refuted_and_not_attested(run: Path, statement: str) -> None:
     content = receipt_of(run)
-    for number, spoil in enumerate(
-        (
-            lambda run: change(run, "UPDATE rollouts SET body = '{}'"),
-            lambda run: change(run, "UPDATE rollouts SET body = '[' || body"),
-            lambda run: change(run, "UPDATE rollouts SET outcome = 'won'"),
-            lambda run: change(run, "UPDATE turns SET output_token_ids = x'00'"),
-            lambda run: change(run, "UPDATE turns SET prefix_turn = 900"),
-            lambda run: change(run, "DELETE FROM meta WHERE key = 'status'"),
-            lambda run: change(run, "UPDATE meta SET value = 'x' WHERE key = 'bad_rows'"),
-            lambda run: change(
-                run, "UPDATE rollouts SET body = json_set(body, '$.agent.name', :name)", name="x" * 5000
-            ),
-            lambda run: (run / "run.db").write_bytes((run / "run.db").read_bytes()[:9000]),
-        )
-    ):
-        spoiled = copy_of(run, f"spoiled-{number}")
-        spoil(spoiled)  # pyright: ignore[reportUnknownArgumentType]
-        assert refuted(verified(content, spoiled)), number
-        with pytest.raises((RunDirectoryError, NotAttestable)):
-            receipt_of(spoiled)
+    change(run, statement)
+    assert refuted(verified(content, run))
+    with pytest.raises((RunDirectoryError, NotAttestable)):
+        receipt_of(run)
+
+
+def test_a_torn_database_is_refuted_and_a_missing_one_is_an_error(run: Path, tmp_path: Path) -> None:
+    content, whole = receipt_of(run), (run / "run.db").read_bytes()
+    (run / "run.db").write_bytes(whole[:9000])
+    assert refuted(verified(content, run)) == {"root"}
+    with pytest.raises(RunDirectoryError, match="there is no run directory"):
+        verified(content, tmp_path / "nowhere")
 
 
 def test_names_of_strangers_are_shown_as_words(run: Path) -> None:
