@@ -9,9 +9,11 @@ from rollouthub.errors import HubError, describe
 from rollouthub.store import RunReader, open_run
 from rollouthub.text import one_line
 from rollouthub_registry.receipt.claim import Claim, counted
+from rollouthub_registry.receipt.model_files import ModelFolder
 from rollouthub_registry.receipt.reference_claims import reference_claims
 from rollouthub_registry.receipt.tool_replay import replay_tools
 from rollouthub_registry.receipt.verifier_again import verify_again
+from rollouthub_registry.receipt.weight_claims import logprob_claims
 from rollouthub_registry.receipt.worlds import Chosen, ReplayOptions, Worlds, choose
 
 
@@ -39,6 +41,19 @@ async def replay_run(directory: Path, options: ReplayOptions, note: Callable[[st
             replay.claims.append(Claim("replay", "not_provable", said))
     replay.seconds = time.perf_counter() - began
     return replay
+
+
+def add_logprobs(
+    replay: Replay, directory: Path, weights: ModelFolder, model: str, limit: int | None, note: Callable[[str], None]
+) -> None:
+    """Add to a replay whether a model's answers have the log-probabilities that the weights in a folder give them.
+
+    Blocks while it computes.
+    """
+    began = time.perf_counter()
+    with open_run(directory) as reader:
+        replay.claims += logprob_claims(reader, weights, model, limit, note)
+    replay.seconds += time.perf_counter() - began
 
 
 async def _claims(worlds: Worlds, reader: RunReader, note: Callable[[str], None]) -> AsyncGenerator[Claim]:

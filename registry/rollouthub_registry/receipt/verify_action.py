@@ -22,7 +22,7 @@ from rollouthub_registry.receipt.claim import VERDICTS, Claim, Verdict, in_order
 from rollouthub_registry.receipt.key_owners import known_owners
 from rollouthub_registry.receipt.model_files import read_model_folder
 from rollouthub_registry.receipt.receipt_file import default_run, read_receipt
-from rollouthub_registry.receipt.replay import Replay, replay_run
+from rollouthub_registry.receipt.replay import Replay, add_logprobs, replay_run
 from rollouthub_registry.receipt.verify_receipt import Verification, key_id, verify_receipt
 from rollouthub_registry.receipt.worlds import ReplayOptions
 
@@ -68,6 +68,8 @@ def verify_command(order: VerifyOrder, *, as_json: bool, quiet: bool) -> int:
         replay = None
         if order.replay is not None and found.reading is not None:
             replay = run_async(replay_run, directory, order.replay, note)
+            if weights is not None and found.model is not None:
+                add_logprobs(replay, directory, weights, found.model, order.replay.limit, note)
     claims = [*found.claims, *(replay.claims if replay is not None else ())]
     is_refuted = any(claim.verdict == "refuted" for claim in claims)
     if as_json:

@@ -55,6 +55,11 @@ class Verification:
         return any(claim.verdict == "refuted" for claim in self.claims)
 
     @property
+    def model(self) -> str | None:
+        """The one model whose files may be named: that of the receipt's files, or else the only one that played."""
+        return None if self.signed is None else _named_model(self.signed)
+
+    @property
     def in_order(self) -> list[Claim]:
         """The claims, what is refuted first."""
         return in_order(self.claims)
@@ -128,12 +133,16 @@ def _checks(reader: RunReader, signed: SignedReceipt, weights: ModelFolder | Non
         MockCheck(),
         TimeCheck(info),
     ]
-    named = signed.receipt.model_files
-    players = [model.name for model in signed.receipt.run.models if model.role == "player"]
-    if weights is not None and weights.tokenizer is not None and len(players) == 1:
-        model = players[0] if named is None else named.model
+    model = _named_model(signed)
+    if weights is not None and weights.tokenizer is not None and model is not None:
         checks.append(TokenizerCheck(model, vocabulary_of(weights.path)))
     return checks
+
+
+def _named_model(signed: SignedReceipt) -> str | None:
+    named = signed.receipt.model_files
+    players = [model.name for model in signed.receipt.run.models if model.role == "player"]
+    return named.model if named is not None else players[0] if len(players) == 1 else None
 
 
 def _weights_claim(signed: SignedReceipt, weights: ModelFolder) -> Claim:

@@ -23,7 +23,8 @@ FAILING = "mock/solver?fail=0.4&seed=5"
 
 def play(directory: Path, model: str | None = "mock/solver", **settings: Any) -> Path:
     """A finished run."""
-    evaluate("arithmetic", model, directory=directory, progress=False, **{"limit": 6, **settings})
+    more: Any = {"limit": 6, **settings}
+    evaluate("arithmetic", model, directory=directory, progress=False, **more)
     return directory
 
 
