@@ -83,6 +83,12 @@ def verify(
         Path | None,
         typer.Option("--weights", metavar="DIR", help="The model's files, to compare them and its tokens with."),
     ] = None,
+    rollout: Annotated[
+        str | None,
+        typer.Option(
+            "--rollout", metavar="ID", help="Prove one rollout; --json prints what shows it without the others."
+        ),
+    ] = None,
     root: RootOption = RUNS,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -103,5 +109,5 @@ def verify(
             raise ConfigError(f"{option} says what is replayed; add --replay, or leave it out")
     directory = None if run is None else find_run(run, root)
     options = ReplayOptions(environment, limit) if replay else None
-    order = VerifyOrder(receipt, directory, options, signer, weights)
+    order = VerifyOrder(receipt, directory, options, signer, weights, rollout)
     raise typer.Exit(verify_command(order, as_json=as_json, quiet=quiet))

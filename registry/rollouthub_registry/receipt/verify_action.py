@@ -23,6 +23,7 @@ from rollouthub_registry.receipt.key_owners import known_owners
 from rollouthub_registry.receipt.model_files import read_model_folder
 from rollouthub_registry.receipt.receipt_file import default_run, read_receipt
 from rollouthub_registry.receipt.replay import Replay, add_logprobs, replay_run
+from rollouthub_registry.receipt.rollout_proof import RolloutProof, prove_rollout
 from rollouthub_registry.receipt.verify_receipt import Verification, key_id, verify_receipt
 from rollouthub_registry.receipt.worlds import ReplayOptions
 
@@ -45,6 +46,8 @@ class VerifyOrder:
     """None if nothing is replayed."""
     signer: str | None
     weights: Path | None
+    rollout: str | None = None
+    """Id of one rollout to prove."""
 
 
 def verify_command(order: VerifyOrder, *, as_json: bool, quiet: bool) -> int:
@@ -64,6 +67,7 @@ def verify_command(order: VerifyOrder, *, as_json: bool, quiet: bool) -> int:
         began = time.perf_counter()
         weights = None if order.weights is None else read_model_folder(order.weights)
         found = verify_receipt(content, directory, known_owners(os.environ), signer=signer, weights=weights)
+        proof = _proof(order, directory, found)
         seconds = time.perf_counter() - began
         replay = None
         if order.replay is not None and found.reading is not None:
@@ -73,12 +77,21 @@ def verify_command(order: VerifyOrder, *, as_json: bool, quiet: bool) -> int:
     claims = [*found.claims, *(replay.claims if replay is not None else ())]
     is_refuted = any(claim.verdict == "refuted" for claim in claims)
     if as_json:
-        _print_json(order, directory, found, replay, seconds, is_refuted=is_refuted)
+        _print_json(order, directory, found, proof, replay, seconds, is_refuted=is_refuted)
     elif quiet:
         _print_claims(remarks(), [claim for claim in claims if claim.verdict == "refuted"])
     else:
         _print(found, replay, seconds, is_refuted=is_refuted)
     return 1 if is_refuted else 0
+
+
+def _proof(order: VerifyOrder, directory: Path, found: Verification) -> RolloutProof | None:
+    """The proof of the rollout that is asked for, whose claim is added to the others."""
+    if order.rollout is None or found.reading is None or found.signed is None:
+        return None
+    proof = prove_rollout(directory, found.reading, order.rollout)
+    found.claims.append(proof.claim(found.signed.receipt.run.tree.root))
+    return proof
 
 
 @contextmanager
@@ -122,6 +135,7 @@ def _print_json(
     order: VerifyOrder,
     directory: Path,
     found: Verification,
+    proof: RolloutProof | None,
     replay: Replay | None,
     seconds: float,
     *,
@@ -136,6 +150,7 @@ def _print_json(
         "root": None if signed is None else signed.receipt.run.tree.root,
         "refuted": is_refuted,
         "claims": [claim.as_json() for claim in found.in_order],
+        "proof": None if proof is None else proof.as_json(),
         "seconds": round(seconds, 3),
         "replay": None
         if replay is None

@@ -1,6 +1,7 @@
 """The canonical form: the same bytes from any database, and other bytes for any other record."""
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +18,7 @@ from rollouthub.store import open_run
 from rollouthub_registry.receipt import canonical
 from rollouthub_registry.receipt.canonical import canonical_rollout, json_digest
 from rollouthub_registry.receipt.evidence import read_run
+from rollouthub_registry.receipt.statement import ReceiptStatement
 from tests.store.records import conversation, record, write
 
 FIELDS = Path(__file__).with_name("form_v1.txt")
@@ -127,3 +129,14 @@ def models_in(annotation: Any) -> set[type[BaseModel]]:
 def test_a_value_that_json_has_not_makes_no_digest() -> None:
     with pytest.raises(ValueError, match="JSON"):
         json_digest(float("nan"))
+
+
+def test_the_page_names_every_field_of_a_receipt_and_every_claim() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "receipts.md").read_text()
+    of_in_toto = {"type", "predicate_type", "subject", "sha256"}
+    fields = {path.rpartition(".")[2] for path in paths(ReceiptStatement)} - of_in_toto
+    sources = [source.read_text() for source in Path(canonical.__file__).parent.glob("*.py")]
+    claims = {name for source in sources for name in re.findall(r'(?:Claim|refutes)\(\s*"(\w+)"', source)}
+    assert len(fields) > 40
+    assert len(claims) > 25
+    assert sorted(name for name in fields | claims if f"`{name}`" not in page and f"{name}:" not in page) == []

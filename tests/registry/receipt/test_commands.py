@@ -13,7 +13,9 @@ import typer
 from typer.testing import CliRunner
 
 from rollouthub.errors import HubError, UsageError
+from rollouthub.store import open_run
 from rollouthub_registry.receipt.command import attest, verify
+from rollouthub_registry.receipt.merkle import leaf_hash, root_of_proof
 from tests.registry.receipt.runs import change
 from tests.yardstick import least_seconds
 
@@ -176,3 +178,21 @@ def test_a_thousand_rollouts_verify_in_ten_seconds(hub: Hub, tmp_path: Path) -> 
         assert hub("verify", f"{run}.receipt.json").code == 0
 
     assert least_seconds(look, 10.0) < 10.0
+
+
+def test_one_rollout_is_shown_without_the_others(hub: Hub, run: Path) -> None:
+    hub("attest", "sums")
+    with open_run(run) as reader:
+        rollout_id = next(reader.rollouts()).rollout_id
+    found = hub("verify", "runs/sums.receipt.json", "--rollout", rollout_id[:12], "--json").json
+    proof = found["proof"]
+    path = [bytes.fromhex(step) for step in proof["path"]]
+    root = root_of_proof(leaf_hash(proof["record"].encode()), proof["place"], proof["count"], path)
+    assert root is not None
+    assert f"sha256:{root.hex()}" == found["root"]
+    assert json.loads(proof["record"])["rollout"]["rollout_id"] == rollout_id
+    assert "✓ rollout" in hub("verify", "runs/sums.receipt.json", "--rollout", rollout_id).out
+    change(run, "UPDATE rollouts SET body = json_set(body, '$.answer', '7')")
+    out = hub("verify", "runs/sums.receipt.json", "--rollout", rollout_id).out
+    assert f"✗ rollout: {rollout_id}#0 is not among the rollouts that were signed" in out
+    assert "no rollout is named 'none'" in hub("verify", "runs/sums.receipt.json", "--rollout", "none").err
