@@ -5,7 +5,7 @@ import math
 import os
 import stat
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -34,6 +34,7 @@ from rollouthub_registry.receipt.statement import (
 FILES = (LOCK, "run.toml", "resolved.json")
 """Files of a run's directory whose bytes a receipt names."""
 _MOST_FILE_BYTES = 64 * 2**20
+_MOST_INDEX_CHARACTERS = 2_000_000
 
 
 class Watcher(Protocol):
@@ -126,7 +127,7 @@ class _Reading:
             form=FORM,
             leaves=len(found),
             root="sha256:" + merkle_root([leaf for _, _, leaf in found]).hex(),
-            index={name: leaf.hex()[:16] for name, leaf in leaves.items()} if len(found) <= MOST_INDEXED else None,
+            index={name: leaf.hex()[:16] for name, leaf in leaves.items()} if _is_listed(leaves) else None,
         )
         return RunReading(self._facts(tree), leaves)
 
@@ -248,6 +249,11 @@ def _reading(directory: Path) -> Generator[None]:
     except (LookupError, ValueError, TypeError, OverflowError) as error:
         shown = plain_name(str(directory))
         raise RunDirectoryError(f"the run in {shown} is damaged, or not the hub's: {describe(error)}") from error
+
+
+def _is_listed(leaves: Collection[str]) -> bool:
+    """Whether a receipt lists a run's attempts one by one, beside the root over all of them."""
+    return len(leaves) <= MOST_INDEXED and sum(map(len, leaves)) <= _MOST_INDEX_CHARACTERS
 
 
 def request_of(resolved: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from rollouthub.engine.open_environment import OpenEnvironment
 from rollouthub.engine.run import play_run
 from rollouthub.engine.stop_signal import StopSignal
+from rollouthub.messages import Message, media_of
 from rollouthub.rollout import Rollout, Stop
 from rollouthub.store import RunReader
 from rollouthub_registry.receipt.claim import Claim, Problems, counted
@@ -84,7 +85,7 @@ async def replay_tools(
     if left_out:
         said = (
             f"{counted(left_out, 'rollout')} cannot be played again: their world does not promise to be the same, a "
-            "limit, a person or another model took part, or their calls were not made turn by turn"
+            "limit, a person or another model took part, or not all of their calls are on record"
         )
         yield Claim("tool_calls", "not_provable", said, left_out)
     if not ids:
@@ -130,11 +131,12 @@ async def _play(
 
 def _is_replayable(rollout: Rollout) -> bool:
     """Whether a record says all that was done to its world, in an order in which it can be done again."""
-    in_turns = all(
-        [request.id for request in turn.response.tool_requests] == [call.id for call in turn.tool_calls]
-        for turn in rollout.turns[:-1]
+    all_made = all(
+        {request.id for request in turn.response.tool_requests} <= {call.id for call in turn.tool_calls}
+        for turn in rollout.turns
     )
-    return rollout.stop in _REPLAYABLE and not rollout.told and in_turns and not asked_servers(rollout)
+    is_whole = all_made and "tool_calls" not in rollout.gaps
+    return rollout.stop in _REPLAYABLE and not rollout.told and is_whole and not asked_servers(rollout)
 
 
 def _difference(before: Rollout, again: Rollout) -> str | None:
@@ -145,7 +147,7 @@ def _difference(before: Rollout, again: Rollout) -> str | None:
     if len(before.turns) != len(again.turns):
         return f"{len(before.turns)} turns are recorded, and the replay has {len(again.turns)}"
     for one, other in zip(before.turns, again.turns, strict=True):
-        if [message.model_dump() for message in one.messages] != [message.model_dump() for message in other.messages]:
+        if not _are_among(other.messages, one.messages):
             return f"before turn {one.index} the agent was told other things"
         for call, repeated in zip(one.tool_calls, other.tool_calls, strict=False):
             if _result(call) != _result(repeated):
@@ -159,6 +161,17 @@ def _difference(before: Rollout, again: Rollout) -> str | None:
     if not is_same_verdict(before, again):
         return f"{verdict_of(before)} is recorded, and {verdict_of(again)} comes out"
     return None
+
+
+def _are_among(world: Sequence[Message], recorded: Sequence[Message]) -> bool:
+    """Whether what the world says in a replay is in the recorded messages, to which an agent may add words of its own.
+
+    Tool results are compared as such.
+    """
+    said = "\n".join(message.text for message in recorded)
+    shown = set(media_of(recorded))
+    words = [message for message in world if message.role != "tool"]
+    return all(message.text in said for message in words) and set(media_of(words)) <= shown
 
 
 def _result(call: Any) -> Any:

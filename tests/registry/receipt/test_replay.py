@@ -118,6 +118,19 @@ def test_a_forged_tool_result_is_refuted(run: Path) -> None:
     assert "calculate gave another result" in found["tool_calls"].examples[0]
 
 
+def test_what_an_agent_adds_to_the_worlds_words_is_its_own(tmp_path: Path) -> None:
+    run = play(tmp_path / "run", agent="react")
+    assert replayed(run)["tool_calls"].verdict == "proven"
+
+    def edit(body: Any) -> None:
+        for message in body["messages"]:
+            if message["role"] == "user":
+                message["content"] = message["content"].replace("What is", "What was")
+
+    change_bodies(run, "turns", edit)
+    assert "the agent was told other things" in replayed(run)["tool_calls"].examples[0]
+
+
 def test_a_forged_end_state_is_refuted(desk: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(desk, tmp_path / "run"))
 
