@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rollouthub.errors import HubError, describe
+from rollouthub.errors import HubError
 from rollouthub.store import RunReader, open_run
 from rollouthub.text import one_line
 from rollouthub_registry.receipt.claim import Claim, counted
@@ -37,7 +37,7 @@ async def replay_run(directory: Path, options: ReplayOptions, note: Callable[[st
             async for claim in _claims(Worlds(reader, options), reader, note):
                 replay.claims.append(claim)
         except HubError as error:
-            said = f"verifiers and tool calls were not run again: {one_line(describe(error))}"
+            said = f"verifiers and tool calls were not run again: {one_line(str(error))}"
             replay.claims.append(Claim("replay", "not_provable", said))
     replay.seconds = time.perf_counter() - began
     return replay

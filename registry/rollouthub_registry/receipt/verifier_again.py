@@ -11,6 +11,7 @@ from rollouthub.analysis.scoring.rescore import Rescorer, RescoreSettings
 from rollouthub.engine.open_environment import OpenEnvironment
 from rollouthub.protocols import EnvironmentInfo
 from rollouthub.rollout import Outcome, Rollout
+from rollouthub.score import Score
 from rollouthub.store import RunReader
 from rollouthub.store.grouped_reader import BrokenRecord
 from rollouthub.store.read_only_source import ReadOnlySource
@@ -80,11 +81,27 @@ class VerdictComparison:
 
 
 def is_same_verdict(before: Rollout, again: Rollout) -> bool:
-    """Whether two records have the same reward and the same pass verdict."""
+    """Whether two records have the same rewards, of seats and turns too, and the same pass verdict."""
     one, other = before.score, again.score
     if one is None or other is None:
         return one is other
-    return isclose(one.reward, other.reward, rel_tol=SAME, abs_tol=SAME) and one.passed == other.passed
+    return one.passed == other.passed and _are_close(_rewards(one), _rewards(other))
+
+
+def _rewards(score: Score) -> dict[str, float]:
+    """All rewards of a score, by what they are of."""
+    return {
+        "": score.reward,
+        **{f"component {name}": part.value for name, part in score.components.items()},
+        **{f"seat {name}": reward for name, reward in score.seat_rewards.items()},
+        **{f"turn {index}": reward for index, reward in score.turn_rewards.items()},
+    }
+
+
+def _are_close(one: dict[str, float], other: dict[str, float]) -> bool:
+    return one.keys() == other.keys() and all(
+        isclose(reward, other[name], rel_tol=SAME, abs_tol=SAME) for name, reward in one.items()
+    )
 
 
 def verdict_of(rollout: Rollout) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from rollouthub.errors import RunDirectoryError, StoreError, UsageError, describe
+from rollouthub.errors import RunDirectoryError, StoreError, UsageError
 from rollouthub.rollout import Rollout
 from rollouthub.store import AttemptSummary, RunReader, open_run
 from rollouthub.store.run_directories import DATABASE
@@ -97,7 +97,7 @@ def verify_receipt(
     except (RunDirectoryError, StoreError) as error:
         if not (directory / DATABASE).is_file():
             raise
-        said = f"the records cannot be read, so they are not the signed ones: {one_line(describe(error))}"
+        said = f"the records cannot be read, so they are not the signed ones: {one_line(str(error))}"
         found.claims.append(Claim("root", "refuted", said))
     return found
 
