@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from rollouthub.engine.episode_seed import episode_seed
+from rollouthub.gateway.sessions.external_agent import PRACTICE
 from rollouthub.rollout import Rollout
 from rollouthub.store import AttemptSummary, RunInfo
 from rollouthub_registry.receipt.claim import Claim, Problems, counted
@@ -39,8 +40,8 @@ class PlanCheck:
                 self._ids.add(
                     f"{attempt_name(rollout)}: seed {rollout.seed} does not follow from the run's and its task"
                 )
-        elif rollout.group_id == _hash(f"{task}\0{rollout.seed}"):
-            self._derived += 1
+        elif rollout.group_id in (_hash(f"{task}\0{rollout.seed}"), f"{PRACTICE}-{_hash(task)}"):
+            self._derived += 1  # practice has a seed that nobody can derive
         else:
             self._ids.add(f"{attempt_name(rollout)} is not the id of task {rollout.task.id}")
         if rollout.rollout_id != f"{rollout.group_id}-{rollout.sample}":
@@ -88,8 +89,9 @@ class SamplingCheck:
         self._answers = self._rollouts = 0
 
     def look(self, rollout: Rollout, summary: AttemptSummary | None) -> None:
-        """Look at one record; seats with players of their own have their own sampling."""
-        answered = [turn for turn in rollout.turns if asks_model(turn) and turn.agent not in rollout.seats]
+        """Look at one record; seats with players of their own, and fallback models, may have their own sampling."""
+        own = [turn for turn in rollout.turns if turn.agent not in rollout.seats and turn.model is None]
+        answered = list(filter(asks_model, own))
         self._rollouts += bool(answered)
         self._answers += len(answered)
         for turn in answered:

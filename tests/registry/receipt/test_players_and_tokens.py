@@ -85,6 +85,16 @@ def test_an_oracles_transcript_under_an_agents_name_is_refuted(
     assert said in claims(found)["players"].examples[0]
 
 
+@pytest.mark.parametrize("agent", ["external", "visitor"])
+def test_what_a_program_outside_does_without_the_models_help_is_beyond_proof(
+    oracle: Path, tmp_path: Path, agent: str
+) -> None:
+    run = disguised(oracle, tmp_path, renamed(agent=agent, model="hosted_vllm/qwen"))
+    found = verified(receipt_of(run), run)
+    assert refuted(found) == set()
+    assert claims(found)["outside_players"].verdict == "not_provable"
+
+
 def test_a_record_that_says_it_played_the_reference_names_an_agent_that_does(oracle: Path, tmp_path: Path) -> None:
     def edit(body: Any) -> None:
         body["agent"]["name"] = "acme/genius"
