@@ -214,7 +214,7 @@ REGISTRY_FLOORS = (
     ("trust",),
     ("install", "server", "check"),
     ("client",),
-    ("install_flow", "publish"),
+    ("install_flow", "publish", "receipt"),
 )
 """The registry's, in the same order."""
 SANDBOX_FLOORS = (

@@ -1,10 +1,11 @@
 """`replay`: an agent that plays a stored rollout's responses and calls again, in the environment as it is now."""
 
+import json
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from rollouthub import AgentError, Seat, Stop
+from rollouthub import AgentError, Message, Seat, Stop, ToolCall, ToolRequest, Turn
 from rollouthub.errors import UnknownNameError
 from rollouthub.store import open_run
 from rollouthub_agents.scripted_play import play_script
@@ -47,4 +48,18 @@ class Replay:
                 rollout = stored.rollout(rollout_id)
             except UnknownNameError as error:
                 raise AgentError(f"run {self._run} has no rollout {rollout_id!r} to replay") from error
-        return await play_script(seat, [turn.response for turn in rollout.turns if turn.agent == seat.name])
+        return await play_script(seat, [_as_played(turn) for turn in rollout.turns if turn.agent == seat.name])
+
+
+def _as_played(turn: Turn) -> Message:
+    """A turn's response with all calls that were made for it: some agents read them from its text, or add their own."""
+    named = {request.id for request in turn.response.tool_requests}
+    made = tuple(_request(call) for call in turn.tool_calls if call.id not in named)
+    if not made:
+        return turn.response
+    return turn.response.model_copy(update={"tool_requests": (*turn.response.tool_requests, *made)})
+
+
+def _request(call: ToolCall) -> ToolRequest:
+    arguments = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
+    return ToolRequest(id=call.id, name=call.name, arguments=arguments)

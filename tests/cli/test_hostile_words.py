@@ -62,6 +62,7 @@ def hostile(tmp_path: Path) -> str:
         "export RUN --to openai",
         "run --resume -o runs/RUN",
         "show RUN NAME",
+        "attest RUN -o receipt.json",
         "run NAME -m mock/solver",
         "run arithmetic -m NAME",
         "check NAME",

@@ -39,6 +39,8 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "list": "list environments and agents",
     },
     "Share": {
+        "attest": "write a signed receipt of a finished run",
+        "verify": "check a receipt against its run",
         "publish": "bundle, check, sign and publish an environment",
         "search": "search registries",
         "info": "say what is known of a package",

@@ -61,7 +61,7 @@ class RunReader:
         """
         try:
             return self._read_info()
-        except ValidationError as error:
+        except (KeyError, ValueError) as error:  # ValueError is pydantic's, too
             raise RunDirectoryError(
                 f"the run in {self.directory} holds what this version of rollouthub does not write ({error}); "
                 "it is damaged, or not rollouthub's"

@@ -28,7 +28,11 @@ class Signed:
 
 def sign(statement: Statement, key: Key) -> Envelope:
     """Sign a statement; returns the envelope with the signature."""
-    payload = statement.model_dump_json().encode()
+    return sign_payload(statement.model_dump_json().encode(), key)
+
+
+def sign_payload(payload: bytes, key: Key) -> Envelope:
+    """Sign the JSON of an in-toto statement of any predicate; returns the envelope with the signature."""
     signature = {
         "keyid": key.id,
         "sig": base64.b64encode(key.sign(pre_authentication(PAYLOAD_TYPE, payload))).decode(),
@@ -52,14 +56,14 @@ def parse_envelope(content: bytes) -> Envelope:
     try:
         return Envelope.model_validate_json(content)
     except ValidationError as error:
-        raise SignatureRefused(f"it is no envelope of a bundle's statement: {invalid_fields(error)}") from error
+        raise SignatureRefused(f"it is no envelope of a signed statement: {invalid_fields(error)}") from error
 
 
-def open_envelope(envelope: Envelope) -> Signed:
-    """Check an envelope's signature by the key that it carries, and parse its statement.
+def open_payload(envelope: Envelope) -> tuple[bytes, PublicKey]:
+    """Check an envelope's signature by the key that it carries; returns the signed bytes and that key.
 
     Raises:
-        SignatureRefused: the signature is invalid, or the signed content is not a statement about a release.
+        SignatureRefused: the envelope is damaged, or the signature is not of that key over these bytes.
     """
     signature = envelope.signatures[0]
     try:
@@ -71,6 +75,16 @@ def open_envelope(envelope: Envelope) -> Signed:
         raise SignatureRefused(f"the envelope names the key {signature.keyid}, but carries {key.id}")
     if not key.verifies(signed, pre_authentication(envelope.payload_type, payload)):
         raise SignatureRefused(f"the signature is not of the key {key.id}: statement or signature was changed")
+    return payload, key
+
+
+def open_envelope(envelope: Envelope) -> Signed:
+    """Check an envelope's signature by the key that it carries, and parse its statement.
+
+    Raises:
+        SignatureRefused: the signature is invalid, or the signed content is not a statement about a release.
+    """
+    payload, key = open_payload(envelope)
     try:
         statement = Statement.model_validate_json(payload)
         Release.parse(statement.subject[0].name)

@@ -1,0 +1,1 @@
+"""Receipts: signed statements about finished runs (`hub attest`), and their verification (`hub verify`)."""
