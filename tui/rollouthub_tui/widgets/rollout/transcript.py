@@ -12,7 +12,7 @@ from rich.text import Text
 
 from rollouthub.messages import Media, Message, ToolRequest
 from rollouthub.rollout import Rollout, ToolCall, Turn
-from rollouthub.statistics.amounts import count, dollars, number, seconds, short
+from rollouthub.statistics.amounts import count, dollars, number, seconds, short, turn_number
 from rollouthub.views.credit_words import CreditWords
 from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub_tui.widgets.rollout.document import Medium, Piece, Section, Syntax
@@ -70,11 +70,6 @@ def fault_pieces(rollout: Rollout) -> list[Piece]:
         )
         pieces.append(Piece(f"fault {place}", fault.message, head=head, folded_rows=MESSAGE_ROWS))
     return pieces
-
-
-def turn_number(index: int) -> str:
-    """A turn's name with its number, counted from 1."""
-    return f"turn {index + 1}"
 
 
 def follows(parent: int | None, before: int | None) -> str | None:
