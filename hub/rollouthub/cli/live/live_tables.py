@@ -90,7 +90,8 @@ def event_line(event: Event) -> Text:
             said = Text(f"→ {event.state:<7} turn {event.turn}, {event.output_tokens} tokens", "dim")
         case "turn":
             calls = f", calls {', '.join(event.asked)}" if event.asked else ""
-            said = Text(f"{turn_number(event.turn):<9} {event.output_tokens} tokens in {event.seconds:.2f} s{calls}", "green")
+            spent = f"{event.output_tokens} tokens in {event.seconds:.2f} s"
+            said = Text(f"{turn_number(event.turn):<9} {spent}{calls}", "green")
         case "tool":
             style = "red" if event.outcome == "error" else "magenta"
             said = Text(f"tool      {event.name}: {event.outcome}, {event.seconds:.2f} s", style)
