@@ -40,7 +40,7 @@ def test_a_score_tells_each_share_and_how_it_stands_among_its_mates() -> None:
     assert "1 × 0.5 = 0.500" in words
     assert "0.1 × 1 = 0.100" in words
     assert "3 samples, 1 unscored" in words
-    assert "+0.200 from the mean, +1.00 deviations" in words
+    assert "+0.200 from the mean, +0.71 deviations" in words
     assert "nothing to learn from" in told(verdict(record(), Mates((1.0, 1.0))))
 
 
