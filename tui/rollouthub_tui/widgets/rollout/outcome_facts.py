@@ -8,7 +8,7 @@ from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import count, number, seconds
 from rollouthub.statistics.spread import deviation_of
-from rollouthub.views.terminal.outcome_styles import ENDINGS
+from rollouthub.views.terminal.outcome_styles import verdict_of
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 
 _KINDS = {
@@ -53,9 +53,9 @@ class Mates:
 
 def outcome_facts(rollout: Rollout) -> list[Fact]:
     """How it ended, and its reward or why there is none."""
-    ending = ENDINGS[rollout.outcome.kind]
-    stopped = Fact("stopped", rollout.stop.value.replace("_", " "))
     score = rollout.score
+    ending = verdict_of(rollout.outcome.kind, score and score.passed, score and score.reward)
+    stopped = Fact("stopped", rollout.stop.value.replace("_", " "))
     if score is None:
         return [
             Fact("outcome", f"{rollout.outcome.value} ({ending.word})", ending.style, mark=ending.mark),
