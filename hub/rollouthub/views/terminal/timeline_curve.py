@@ -107,9 +107,12 @@ def _plot(values: Sequence[float | None], rows: int, style: str) -> list[Text]:
     names = {0: high, rows - 1: low}
     if rows >= 5 and rows % 2:
         names[rows // 2] = (low + high) / 2
+    digits = next(
+        (each for each in (2, 3, 4) if len({_name(value, each) for value in names.values()}) == len(names)), 4
+    )
     lines: list[Text] = []
     for row, cells in enumerate(curve(values, rows, low, high)):
-        name = _name(names[row]) if row in names else ""
+        name = _name(names[row], digits) if row in names else ""
         tick = "┤" if row in names else "│"
         lines.append(Text.assemble((f"{name:>{_LABEL - 1}}{tick}", LABEL), (cells, style)))
     return lines
@@ -126,12 +129,12 @@ def _range(known: Sequence[float]) -> tuple[float, float]:
     return (max(0.0, low), min(1.0, high)) if is_share else (low, high)
 
 
-def _name(value: float) -> str:
+def _name(value: float, digits: int = 2) -> str:
     if abs(value) >= 1e99:
         return "huge" if value > 0 else "-huge"
     if abs(value) >= 1e4 or 0 < abs(value) < 0.01:
         return f"{value:.0e}"
-    return f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
+    return f"{value:.{digits}f}" if abs(value) < 100 else f"{value:.0f}"
 
 
 def _times(points: Sequence[TimelinePoint], columns: int) -> Text:
