@@ -70,9 +70,9 @@ def test_records_are_written_as_the_name_of_the_file_says(hub: Hub, run: Path, t
 
 
 def test_lines_go_to_stdout_where_no_file_is_named(hub: Hub, run: Path) -> None:
-    done = hub("export", "run", "--to", "groups", "--spread", "0.1", "--advantage", "leave_one_out", "-o", "-")
+    done = hub("export", "run", "--to", "groups", "--range", "0.1", "--advantage", "leave_one_out", "-o", "-")
     assert [json.loads(line)["advantage"] for line in done.out.splitlines()] == [1.0, -1.0]
-    assert "left out: 2 for spread" in done.err
+    assert "left out: 2 for range" in done.err
 
 
 def test_nothing_to_write_is_a_failure_and_no_file(hub: Hub, run: Path, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_runs_of_two_models_are_put_together_only_as_words_and_when_asked(hub: H
     ("arguments", "says"),
     [
         (("--to", "sftt"), ["did you mean 'sft'", "groups"]),
-        (("--to", "jsonl", "--spread", "1"), ["--spread means nothing to jsonl"]),
+        (("--to", "jsonl", "--range", "1"), ["--range means nothing to jsonl"]),
         (("--to", "sft", "-o", "missing/x.jsonl"), ["there is no folder", "missing; make it first"]),
         # A process each: three do from day to day.
         pytest.param(

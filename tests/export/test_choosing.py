@@ -59,11 +59,11 @@ def test_without_ids_the_engine_s_count_is_the_length_and_no_count_is_too_long()
 
 
 def test_a_group_s_spread_is_its_range_or_its_deviation() -> None:
-    assert Filters(min_spread=1.0).rejects_group([0.0, 1.0, 0.5]) is None
-    assert Filters(min_spread=1.0).rejects_group([0.0, 0.9]) is not None
+    assert Filters(min_range=1.0).rejects_group([0.0, 1.0, 0.5]) is None
+    assert Filters(min_range=1.0).rejects_group([0.0, 0.9]) is not None
     assert Filters(min_deviation=0.5).rejects_group([0.0, 1.0]) is None
-    assert Filters(min_deviation=0.51).rejects_group([0.0, 1.0]) is not None
-    assert Filters(min_spread=0.1).rejects_group([1.0]) is not None
+    assert Filters(min_deviation=0.71).rejects_group([0.0, 1.0]) is not None
+    assert Filters(min_range=0.1).rejects_group([1.0]) is not None
 
 
 def test_the_best_are_those_of_most_reward_and_of_equals_the_first_planned() -> None:

@@ -114,9 +114,9 @@ def test_a_group_with_members_missing_has_no_advantages_unless_asked(tmp_path: P
 
 def test_groups_that_teach_nothing_are_left_out_by_their_spread(tmp_path: Path) -> None:
     run = keep(tmp_path / "run", *group(1.0, 1.0), *group(1.0, 0.0, name="g2"), repeats=2)
-    found = made(run, format="groups", filters=Filters(min_spread=0.1))
+    found = made(run, format="groups", filters=Filters(min_range=0.1))
     assert [row["group_id"] for row in found.rows] == ["g2", "g2"]
-    assert found.left_out == {"spread": 2}
+    assert found.left_out == {"range": 2}
 
 
 def test_runs_of_two_models_make_no_set_of_tokens_and_one_of_words_only_when_asked(tmp_path: Path) -> None:

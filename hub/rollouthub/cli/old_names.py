@@ -17,7 +17,7 @@ OLD_COMMANDS: Mapping[str, str] = {
 """Earlier command name → current name. `uninstall` is the word that other installers use."""
 OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "doctor": {"--ray": "--ray-address"},
-    "export": {"--most-pairs": "--max-pairs"},
+    "export": {"--most-pairs": "--max-pairs", "--spread": "--range"},
     "images build": {"--timeout": "--build-timeout"},
     "import": {"--out": "--output"},
     "info": {"--from": "--registry"},

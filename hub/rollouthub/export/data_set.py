@@ -146,7 +146,7 @@ class DataSet:
             if rollout.score is None:  # asked for with `untrainable`
                 kept.append(rollout)
             elif reason is not None:
-                left_out.add(FilterName.SPREAD.value, rollout.rollout_id, reason)
+                left_out.add(FilterName.RANGE.value, rollout.rollout_id, reason)
             elif (rejected := recipe.filters.rejects(rollout, recipe.seat)) is not None:
                 left_out.add(rejected[0].value, rollout.rollout_id, rejected[1])
             else:

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.export.pairs import earned
 from rollouthub.rollout import Rollout, Stop, Turn
+from rollouthub.statistics.spread import deviation_of
 
 _STOPS = [stop.value for stop in Stop]
 
@@ -24,7 +25,7 @@ class FilterName(StrEnum):
     TURNS = "turns"
     TOKENS = "tokens"
     TRAINABLE = "trainable"
-    SPREAD = "spread"
+    RANGE = "range"
     """The rewards of the group are too close to each other."""
 
 
@@ -50,10 +51,10 @@ class Filters:
     """Most tokens of context, prompt and answer together, in any turn."""
     trainable: bool = False
     """Take only rollouts whose record says they are trainable: engine ids and log-probabilities for every turn."""
-    min_spread: float | None = None
+    min_range: float | None = None
     """Take only groups whose best and worst reward differ by at least this much."""
     min_deviation: float | None = None
-    """The least standard deviation (population) of a group's rewards."""
+    """The least standard deviation (n - 1) of a group's rewards."""
 
     def __post_init__(self) -> None:
         """Refuse filters that no rollout could pass.
@@ -65,7 +66,7 @@ class Filters:
         for stop in self.stops:
             if stop not in _STOPS:
                 raise UnknownNameError("stop", stop, _STOPS)
-        for name in ("min_reward", "max_reward", "min_spread", "min_deviation"):
+        for name in ("min_reward", "max_reward", "min_range", "min_deviation"):
             value: float | None = getattr(self, name)
             if value is not None and not math.isfinite(value):
                 raise ConfigError(f"{name} = {value} is no bound; give a number")
@@ -86,12 +87,11 @@ class Filters:
 
     def rejects_group(self, rewards: Sequence[float]) -> str | None:
         """Why a group's rewards are too close to each other; None if they are not."""
-        spread = max(rewards) - min(rewards) if rewards else 0.0
-        if self.min_spread is not None and spread < self.min_spread:
-            return f"its group's {len(rewards)} rewards lie within {spread:g}"
+        between = max(rewards) - min(rewards) if rewards else 0.0
+        if self.min_range is not None and between < self.min_range:
+            return f"its group's {len(rewards)} rewards lie within {between:g}"
         if self.min_deviation is not None:
-            mean = math.fsum(rewards) / len(rewards) if rewards else 0.0
-            deviation = math.hypot(*(reward - mean for reward in rewards)) / math.sqrt(len(rewards) or 1)
+            deviation = deviation_of(rewards) or 0.0
             if deviation < self.min_deviation:
                 return f"its group's {len(rewards)} rewards deviate by {deviation:g}"
         return None

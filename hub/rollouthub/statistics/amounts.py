@@ -70,3 +70,8 @@ def clock(value: float | None) -> str:
     hours, minutes = divmod(round(value) // 60, 60)
     seconds_left = round(value) % 60
     return f"{hours}:{minutes:02}:{seconds_left:02}" if hours else f"{minutes}:{seconds_left:02}"
+
+
+def turn_number(index: int) -> str:
+    """Name a turn by its number, which counts from 1 for people; its index counts from 0."""
+    return f"turn {index + 1}"

@@ -47,6 +47,16 @@ class GroupCounts:
         return self.verdicts == self.scored and self.reward_sum == self.reward_sq_sum == (self.passed or 0)
 
     @property
+    def deviation(self) -> float | None:
+        """Standard deviation of the rewards (n - 1); None with fewer than two. At 0 the samples give no training
+        signal.
+        """
+        if self.scored < 2:
+            return None
+        squares = self.reward_sq_sum - self.reward_sum**2 / self.scored
+        return 0.0 if self.is_constant else math.sqrt(max(0.0, squares) / (self.scored - 1))
+
+    @property
     def is_constant(self) -> bool:
         """Whether two or more samples are scored and all rewards are equal (by the sums): no training signal."""
         spread = self.scored * self.reward_sq_sum - self.reward_sum**2

@@ -1,8 +1,9 @@
 """How far the samples of one task differ: whether a run's tasks can be learnt from, and how many are out of reach."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
+from statistics import stdev
 
 from rollouthub.statistics.means import mean_of
 from rollouthub.statistics.pass_at_k import GroupCounts
@@ -26,6 +27,11 @@ class GroupSpread:
     """Mean of p (1 - p) over compared groups with pass and fail, p being the pass rate; 0.25 at most."""
     deviation: float | None
     """Standard deviation of the reward inside groups, from the mean of their variances."""
+
+
+def deviation_of(rewards: Sequence[float]) -> float | None:
+    """Standard deviation of one task's rewards (n - 1), as `GroupCounts.deviation` has it; None with fewer than two."""
+    return stdev(rewards) if len(rewards) > 1 else None
 
 
 def group_spread(groups: Iterable[GroupCounts]) -> GroupSpread:

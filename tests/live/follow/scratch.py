@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 from rollouthub.live.follow import RunFeed
@@ -79,9 +80,9 @@ def _check_lines(feed: RunFeed, counting: list[AttemptSummary]) -> None:
             assert line.counts.planned == len(members)
             assert close(line.mean_reward, sum(rewards) / len(rewards) if rewards else None)
             assert line.counts.passed == (_passed(members))
-            mean = sum(rewards) / len(rewards) if rewards else 0.0
-            spread = math.sqrt(sum((reward - mean) ** 2 for reward in rewards) / len(rewards)) if rewards else 0.0
-            assert line.spread is None if len(rewards) < 2 else math.isclose(line.spread or 0, spread, abs_tol=1e-6)
+            deviation = stdev(rewards) if len(rewards) > 1 else None
+            assert (line.deviation is None) == (deviation is None)
+            assert math.isclose(line.deviation or 0, deviation or 0, abs_tol=1e-6)
 
 
 def _passed(rows: list[AttemptSummary]) -> int | None:

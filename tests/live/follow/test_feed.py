@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import anyio
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -222,10 +223,15 @@ async def test_groups_are_sorted_by_what_they_came_to(tmp_path: Path) -> None:
             "rollouts": "abcd",
             "mean_reward": "cabd",
             "pass_rate": "cabd",
-            "spread": "bacd",
+            "deviation": "bacd",
         }
         assert [groups.line(place).name for place in groups.places("mean_reward", descending=True)] == list("bacd")
         found = groups.find("b")
         assert found is not None
-        assert (found.task_id, found.mean_reward, found.pass_rate, found.spread) == ("test/b", 0.625, 0.5, 0.125)
+        assert (found.task_id, found.mean_reward, found.pass_rate, found.deviation) == (
+            "test/b",
+            0.625,
+            0.5,
+            pytest.approx(0.1768, abs=1e-4),
+        )
         assert groups.find("z") is None

@@ -97,7 +97,7 @@ async def test_what_is_kept_is_listed_and_a_program_needs_a_terminal(tmp_path: P
     kept = list(kept_files(watched, target))
     assert [(file.label, file.is_text, file.ending) for file in kept] == [
         ("artifact notes.txt", True, None),
-        ("image/png of turn 0", False, ".png"),
+        ("image/png of turn 1", False, ".png"),
         ("the run's log", True, None),
     ]
     app = stage(watched, target, tmp_path)

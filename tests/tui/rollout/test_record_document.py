@@ -40,7 +40,7 @@ def test_a_score_tells_each_share_and_how_it_stands_among_its_mates() -> None:
     assert "1 × 0.5 = 0.500" in words
     assert "0.1 × 1 = 0.100" in words
     assert "3 samples, 1 unscored" in words
-    assert "+0.200 from the mean, +1.00 deviations" in words
+    assert "+0.200 from the mean, +0.71 deviations" in words
     assert "nothing to learn from" in told(verdict(record(), Mates((1.0, 1.0))))
 
 
@@ -93,7 +93,7 @@ def test_turns_that_do_not_follow_the_one_before_say_so() -> None:
 
 
 def test_a_conversation_ends_with_what_became_of_it() -> None:
-    assert transcript(record())[-1].title(120, True).plain == "● ended · finished · reward 1.000"
+    assert transcript(record())[-1].title(120, True).plain == "✓ ended · finished · reward 1.000"
     (broken,) = transcript(record(outcome=Outcome.MODEL_FAILED, turns=()))
     assert broken.title(120, True).plain == "! ended without any turn · failed · infrastructure fault, unscored"
     assert broken.has_error
@@ -138,3 +138,14 @@ def test_the_raw_record_escapes_what_cannot_be_drawn() -> None:
     words = told(raw_record(hostile, [None]))
     assert r"\u001b[2J\u202e\u009b\u200d漢" in words
     assert '"prompt_token_ids": null' in words
+
+
+def test_the_conversation_ends_with_why_it_was_paid_so() -> None:
+    score = Score(reward=0.5, passed=False, feedback="expected 8547, got 8548", components={"near": 0.5})
+    ended = told([transcript(record(score=score))[-1]])
+    assert ended.startswith("◐ ended · finished · reward 0.500")
+    assert "feedback of the verifier\nexpected 8547, got 8548" in ended
+    assert "near  0.500 × 1" in ended
+    assert told([transcript(record(score=Score(reward=1.0, passed=True)))[-1]]).startswith("✓ ended")
+    assert told([transcript(record(score=Score(reward=0.0, passed=False)))[-1]]).startswith("✗ ended")
+    assert told([transcript(record(score=Score(reward=0.0)))[-1]]).startswith("● ended")

@@ -29,7 +29,7 @@ async def test_tasks_are_sorted_by_what_their_samples_came_to_and_are_opened(tmp
             return "".join(line[2:].split()[0][-1] for line in lines(pane.table)[1:5])
 
         assert shown() == "abcd"
-        assert lines(pane.table)[0].split() == ["task", "samples", "passed", "mean", "spread", "tokens"]
+        assert lines(pane.table)[0].split() == ["task", "samples", "passed", "mean", "std", "tokens"]
         assert "nothing to learn" in lines(pane.table)[3]
         assert said(pane) == "1 of 4 tasks · as they were met · enter lists its rollouts"
         orders: list[str] = []
@@ -37,10 +37,10 @@ async def test_tasks_are_sorted_by_what_their_samples_came_to_and_are_opened(tmp
             await pilot.press("s")
             orders.append(shown())
         assert orders == ["abcd", "cbad", "cbad", "cbad", "cbad", "abcd"]
-        await pilot.click(pane.table, offset=(lines(pane.table)[0].index("spread"), 0))
-        assert shown() == "cbad" and "by spread ▲" in said(pane)
+        await pilot.click(pane.table, offset=(lines(pane.table)[0].index("std"), 0))
+        assert shown() == "cbad" and "by std of rewards ▲" in said(pane)
         await pilot.press("S")
-        assert shown() == "abcd" and "spread▼" in lines(pane.table)[0]
+        assert shown() == "abcd" and "std▼" in lines(pane.table)[0]
         pane.go_to("c")
         assert pane.table.line is not None and pane.table.line.name == "c"
         await pilot.press("enter")

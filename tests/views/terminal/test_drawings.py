@@ -203,7 +203,7 @@ def test_a_trainers_loss_is_drawn_where_it_was_logged() -> None:
 
 def test_rewards_that_are_verdicts_are_one_curve_and_others_two() -> None:
     verdicts = [TimelinePoint(float(place), 1.0, 2, 2, 1.0, 2, 1) for place in range(20)]
-    assert "mean reward, which is the pass rate" in timeline_chart(verdicts, 80, 16).plain
+    assert "which is the pass rate" in timeline_chart(verdicts, 80, 16).plain
     both = timeline_chart(points(), 80, 16).plain
     assert both.index("mean reward") < both.index("pass rate")
     assert "speed: up to 4.0/s" in both
@@ -222,3 +222,15 @@ def test_drawings_load_no_screen() -> None:
     drawings = "from rollouthub.views.terminal import machine_tables, timeline_curve"
     code = f"import sys; {drawings}; assert 'textual' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_curve_shows_the_trend_and_not_each_seconds_luck() -> None:
+    lucky = [
+        TimelinePoint(at=float(at), seconds=1.0, finished=1, scored=1, reward_sum=float(at % 2), judged=0, passed=0)
+        for at in range(200)
+    ]
+    drawn = timeline_chart(lucky, 107, 12).plain
+    rows = [line for line in drawn.split("\n") if "┤" in line or "│" in line]
+    # Every second reward is 1: once a tenth of the time is over, the mean stays in the middle of the axis.
+    assert rows[0][40:].strip("┤│ ") == ""
+    assert rows[-1][40:].strip("┤│ ") == ""

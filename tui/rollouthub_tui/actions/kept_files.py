@@ -12,6 +12,7 @@ from mcp_types import AudioContent, ImageContent
 
 from rollouthub.messages import Media
 from rollouthub.rollout import Rollout
+from rollouthub.statistics.amounts import turn_number
 from rollouthub.store.media import media_name
 from rollouthub.store.sql_schema import MEDIA
 from rollouthub.text import plain_name
@@ -109,9 +110,11 @@ def _named(rollout: Rollout) -> Iterator[tuple[str, str, str | None]]:
         for message in (*turn.messages, turn.response):
             for part in message.content if not isinstance(message.content, str) else ():
                 if isinstance(part, Media):
-                    yield part.digest, f"{plain_name(part.mime_type)} of turn {turn.index}", part.mime_type
+                    yield part.digest, f"{plain_name(part.mime_type)} of {turn_number(turn.index)}", part.mime_type
         for call in turn.tool_calls:
             for part in call.result.content:
                 if isinstance(part, ImageContent | AudioContent):
-                    label = f"{plain_name(part.mime_type)} that {plain_name(call.name)} gave in turn {turn.index}"
+                    label = (
+                        f"{plain_name(part.mime_type)} that {plain_name(call.name)} gave in {turn_number(turn.index)}"
+                    )
                     yield part.data, label, part.mime_type

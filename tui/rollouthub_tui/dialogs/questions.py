@@ -31,6 +31,8 @@ _CSS = """
 class AskScreen(ModalScreen[bool]):
     """A yes-or-no question; the answer is no unless yes is chosen."""
 
+    AUTO_FOCUS = "#no"
+    """From the first frame on Enter means no."""
     DEFAULT_CSS = _CSS.format(name="AskScreen")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "Yes"),
@@ -50,10 +52,6 @@ class AskScreen(ModalScreen[bool]):
             with Horizontal():
                 yield Button(f"{self._yes} (y)", variant="error", id="yes")
                 yield Button("No (n)", id="no")
-
-    def on_mount(self) -> None:
-        """Focus the button for no, so that Enter means no."""
-        self.query_one("#no", Button).focus()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """Answer by a button."""

@@ -13,9 +13,14 @@ from textual.dom import DOMNode
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from rollouthub.views.terminal.outcome_styles import ENDINGS
+from rollouthub.views.terminal.outcome_styles import ENDINGS, NOT_PASSED, PARTIAL, PASSED
 from rollouthub_tui.navigation import app_of
 
+_VERDICTS = {
+    PASSED.mark: "scored, and its verifier says that it passed",
+    PARTIAL.mark: "scored, with a reward between 0 and 1 and no pass",
+    NOT_PASSED.mark: "scored, and it did not pass",
+}
 _MEANINGS = {
     "scored": "played and scored: it has a reward, which may be low",
     "agent_failure": "the agent or its model's answer failed: no reward, the agent's own doing",
@@ -108,6 +113,8 @@ def _lines(groups: dict[str, list[Key]], width: int) -> Iterator[Text]:
             yield from _wrapped("", f"What is {_NOT_NOW} possible says why when its key is pressed.", margin, width)
         yield Text()
     yield Text("Marks", "bold underline")
+    for verdict in (PASSED, PARTIAL, NOT_PASSED):
+        yield from _wrapped(f"{verdict.mark} {verdict.word}", _VERDICTS[verdict.mark], 24, width, style=verdict.style)
     for kind, ending in ENDINGS.items():
         yield from _wrapped(f"{ending.mark} {ending.word}", _MEANINGS[kind], 24, width, style=ending.style)
     yield Text()

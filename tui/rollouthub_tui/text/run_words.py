@@ -159,8 +159,9 @@ def group_words(line: GroupLine) -> str:
         said.append(f"pass rate {amounts.share(line.pass_rate)}")
     if line.mean_reward is not None:
         said.append(f"mean reward {amounts.number(line.mean_reward)}")
-    if line.spread is not None:
-        said.append(f"spread {amounts.number(line.spread)}" + (", nothing to learn" if line.spread == 0 else ""))
+    if line.deviation is not None:
+        remark = ", nothing to learn" if line.deviation == 0 else ""
+        said.append(f"std of rewards {amounts.number(line.deviation)}{remark}")
     return ", ".join(said)
 
 

@@ -41,7 +41,7 @@ class FilterOptions(Frozen):
     )
     min_reward: float | None = Field(default=None, description="Only rollouts with at least this reward.")
     max_reward: float | None = Field(default=None, description="Only rollouts with at most this reward.")
-    min_spread: Annotated[float | None, Option("--spread")] = Field(
+    min_range: Annotated[float | None, Option("--range")] = Field(
         default=None, description="Only groups whose best and worst reward differ by at least this much."
     )
     min_deviation: Annotated[float | None, Option("--deviation")] = Field(

@@ -10,6 +10,7 @@ from rich.text import Text
 from rollouthub.cli.live.machine_lines import machine_lines, shell_line
 from rollouthub.live.control.live_protocol import Event
 from rollouthub.live.control.live_views import CallView, RolloutDetails, RolloutView, RunView, TurnView
+from rollouthub.statistics.amounts import turn_number
 
 _STATUS = {"running": "cyan", "paused": "yellow", "finishing": "yellow", "stopping": "red"}
 _ID_COLUMNS = 14
@@ -89,7 +90,8 @@ def event_line(event: Event) -> Text:
             said = Text(f"→ {event.state:<7} turn {event.turn}, {event.output_tokens} tokens", "dim")
         case "turn":
             calls = f", calls {', '.join(event.asked)}" if event.asked else ""
-            said = Text(f"turn {event.turn:<4} {event.output_tokens} tokens in {event.seconds:.2f} s{calls}", "green")
+            spent = f"{event.output_tokens} tokens in {event.seconds:.2f} s"
+            said = Text(f"{turn_number(event.turn):<9} {spent}{calls}", "green")
         case "tool":
             style = "red" if event.outcome == "error" else "magenta"
             said = Text(f"tool      {event.name}: {event.outcome}, {event.seconds:.2f} s", style)
@@ -122,9 +124,9 @@ def print_rollout(console: Console, shown: RolloutDetails) -> None:
 
 
 def _print_turn(console: Console, turn: TurnView) -> None:
-    parent = "" if turn.parent_turn is None else f", after turn {turn.parent_turn}"
+    parent = "" if turn.parent_turn is None else f", after {turn_number(turn.parent_turn)}"
     facts = f"{turn.output_tokens} tokens, {turn.seconds:.2f} s"
-    console.print(Text(f"── turn {turn.index} ({turn.agent}{parent})  {facts}", style="dim"))
+    console.print(Text(f"── {turn_number(turn.index)} ({turn.agent}{parent})  {facts}", style="dim"))
     for said in turn.messages or ():
         _print_block(console, said.role, said.text)
     answered = [call.name for call in turn.calls]

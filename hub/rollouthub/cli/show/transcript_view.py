@@ -9,6 +9,7 @@ from rich.text import Text
 from rollouthub.messages import Message, media_of
 from rollouthub.rollout import Rollout, ToolCall, Turn
 from rollouthub.score import SpanReward
+from rollouthub.statistics.amounts import seconds, turn_number
 from rollouthub.text import escaped
 from rollouthub.views.credit_words import CreditWords
 from rollouthub.views.terminal.span_words import span_words
@@ -46,14 +47,14 @@ def print_rollout(console: Console, rollout: Rollout) -> None:
         console.print(Text(f"not trainable: {rollout.trainable_reason}"))
     timings = rollout.timings.model_dump()
     total = timings.pop("total")
-    stages = ", ".join(f"{stage} {seconds * 1000:.2f}" for stage, seconds in timings.items() if seconds)
-    console.print(Text(f"{total * 1000:.2f} ms: {stages}", style="dim"))
+    stages = ", ".join(f"{stage} {seconds(spent)}" for stage, spent in timings.items() if spent)
+    console.print(Text(f"{seconds(total)}: {stages}", style="dim"))
 
 
 def _print_turn(console: Console, turn: Turn, spans: Sequence[SpanReward], credit: Sequence[str]) -> None:
-    parent = "" if turn.parent_turn is None else f", after turn {turn.parent_turn}"
+    parent = "" if turn.parent_turn is None else f", after {turn_number(turn.parent_turn)}"
     console.print()
-    console.print(Text(f"── turn {turn.index} ({turn.agent}{parent})", style="dim"))
+    console.print(Text(f"── {turn_number(turn.index)} ({turn.agent}{parent})", style="dim"))
     for message in turn.messages:
         if message.role != "tool":
             _print_message(console, message)

@@ -2,7 +2,7 @@
 
 from array import array
 from dataclasses import dataclass
-from math import isnan, sqrt
+from math import isnan
 from typing import Literal
 
 from rollouthub.live.follow.attempt_columns import AttemptColumns
@@ -10,7 +10,7 @@ from rollouthub.live.follow.incremental import IncrementalView
 from rollouthub.live.follow.word_column import WordColumn
 from rollouthub.statistics import GroupCounts
 
-Order = Literal["met", "rollouts", "mean_reward", "pass_rate", "spread"]
+Order = Literal["met", "rollouts", "mean_reward", "pass_rate", "deviation"]
 """Sort orders of lines: a column, or `met` for the order of first occurrence."""
 
 
@@ -38,15 +38,11 @@ class GroupLine:
         return self.counts.pass_rate
 
     @property
-    def spread(self) -> float | None:
-        """Standard deviation of the rewards; None with fewer than two. At 0, the group gives no training signal."""
-        counts = self.counts
-        if counts.scored < 2:
-            return None
-        if counts.is_constant:
-            return 0.0
-        mean = counts.reward_sum / counts.scored
-        return sqrt(max(0.0, counts.reward_sq_sum / counts.scored - mean * mean))
+    def deviation(self) -> float | None:
+        """Standard deviation of the rewards (n - 1); None with fewer than two. At 0, the group gives no training
+        signal.
+        """
+        return self.counts.deviation
 
 
 class Lines(IncrementalView):
@@ -110,7 +106,7 @@ class Lines(IncrementalView):
             case "pass_rate":
                 return self._passed[place] / self._judged[place] if self._judged[place] else None
             case _:
-                return self.line(place).spread
+                return self.line(place).deviation
 
     def all(self) -> list[GroupLine]:
         """Return every line; meant for environments, which are few, not for groups."""

@@ -176,7 +176,7 @@ class Run:
         outcomes = ", ".join(f"{outcome.value} {count}" for outcome, count in counts.outcomes.items())
         lines = [
             (line.name, line.counts.planned, line.counts.scored, html.figure(line.mean_reward),
-             html.figure(line.pass_rate), html.figure(line.spread)) for line in feed.environments.all()
+             html.figure(line.pass_rate), html.figure(line.deviation)) for line in feed.environments.all()
         ]  # fmt: skip
         stages = [
             (stage, *(html.figure(seconds) for seconds in values))
@@ -196,6 +196,6 @@ class Run:
                     ("cost", "–" if counts.cost is None else f"${counts.cost:.4f}"),
                 ]
             ),
-            html.table(("environment", "rollouts", "scored", "mean reward", "pass rate", "spread"), lines),
+            html.table(("environment", "rollouts", "scored", "mean reward", "pass rate", "std of rewards"), lines),
             html.table(("stage", "p50", "p95", "p99"), stages),
         )

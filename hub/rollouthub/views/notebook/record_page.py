@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout, ToolCall, Turn
+from rollouthub.statistics.amounts import turn_number
 from rollouthub.views.credit_words import CreditWords
 from rollouthub.views.markup import Markup, join
 from rollouthub.views.notebook import notebook_html
@@ -66,7 +67,7 @@ def _turns(rollout: Rollout) -> Iterator[Markup]:
         tokens = f"{turn.usage.prompt_tokens}+{turn.usage.output_tokens} tokens, {turn.seconds:.3f} s"
         if turn.reward is not None:
             tokens += f", reward {turn.reward:+g}"
-        title = f"turn {turn.index} ({turn.agent}): {tokens}" + (f", calls {names}" if names else "")
+        title = f"{turn_number(turn.index)} ({turn.agent}): {tokens}" + (f", calls {names}" if names else "")
         yield notebook_html.folded(title, content, is_open=number < _OPEN_TURNS)
 
 

@@ -143,10 +143,10 @@ def _tasks(run: RunReport) -> Iterator[str]:
     yield "### Hardest tasks"
     yield ""
     rows = [
-        [code(each.task), f"{each.scored:,}/{each.samples:,}", number(each.mean_reward), number(each.spread)]
+        [code(each.task), f"{each.scored:,}/{each.samples:,}", number(each.mean_reward), number(each.deviation)]
         for each in run.groups[:MOST_GROUPS]
     ]
-    yield from _table(("task", "scored", "mean reward", "spread"), rows)
+    yield from _table(("task", "scored", "mean reward", "std of rewards"), rows)
     transcripts = [
         [each.chosen, code(each.task), number(each.reward), code(each.rollout_id)] for each in run.transcripts
     ]

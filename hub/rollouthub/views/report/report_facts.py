@@ -155,7 +155,7 @@ class GroupFigures(Frozen):
     scored: int
     passed: int | None
     mean_reward: float | None
-    spread: float | None
+    deviation: float | None
     """Standard deviation of the rewards; None with fewer than two rewards."""
 
 
@@ -222,7 +222,7 @@ class RunReport(Frozen):
     usage: tuple[ReportedUsage, ...]
     groups: tuple[GroupFigures, ...]
     groups_left_out: int
-    """Number of tasks not in `groups`, which lists those with the lowest mean or the widest spread."""
+    """Number of tasks not in `groups`, which lists those with the lowest mean or the largest deviation."""
     transcripts: tuple[Transcript, ...]
     faults: tuple[FaultClass, ...]
     bad_rows: int

@@ -110,7 +110,7 @@ def tabulate(connection: sqlite3.Connection, repeats: int, planned: int | None, 
 
 
 class _Kept:
-    """Collects the tasks with the lowest mean and those with the widest spread while groups are read."""
+    """Collects the tasks with the lowest mean and those with the largest deviation while groups are read."""
 
     def __init__(self) -> None:
         self.seen = 0
@@ -122,7 +122,7 @@ class _Kept:
         self.seen += 1
         entry = (counts, split, samples)
         _push(self._hardest, (-_mean_key(counts), -self.seen, entry), MOST_GROUPS // 2)
-        _push(self._widest, (_spread(counts) or 0.0, -self.seen, entry), MOST_GROUPS // 2)
+        _push(self._widest, (counts.deviation or 0.0, -self.seen, entry), MOST_GROUPS // 2)
 
     def groups(self) -> list[tuple[GroupCounts, str, int]]:
         """The collected tasks without duplicates, the lowest mean first."""
@@ -148,13 +148,6 @@ def _push(
         heapq.heappushpop(heap, entry)
 
 
-def _spread(counts: GroupCounts) -> float | None:
-    if counts.scored < 2:
-        return None
-    squares = counts.reward_sq_sum - counts.reward_sum**2 / counts.scored
-    return 0.0 if counts.is_constant else math.sqrt(max(0.0, squares) / (counts.scored - 1))
-
-
 def _group(counts: GroupCounts, split: str, samples: int, plainness: Plainness) -> GroupFigures:
     return GroupFigures(
         environment=plainness.name(counts.environment),
@@ -164,7 +157,7 @@ def _group(counts: GroupCounts, split: str, samples: int, plainness: Plainness) 
         scored=counts.scored,
         passed=counts.passed,
         mean_reward=counts.mean_reward,
-        spread=_spread(counts),
+        deviation=counts.deviation,
     )
 
 

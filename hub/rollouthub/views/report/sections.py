@@ -78,7 +78,7 @@ def usage(run: RunReport) -> Markup:
 
 
 def groups(run: RunReport) -> Markup | None:
-    """The tasks with the lowest mean reward and those with the widest spread; None if there are none."""
+    """The tasks with the lowest mean reward and those with the largest deviation; None if there are none."""
     if not run.groups:
         return None
     several = len(run.environments) > 1
@@ -89,11 +89,11 @@ def groups(run: RunReport) -> Markup | None:
             f"{each.scored:,}/{each.samples:,}",
             amounts.NONE if each.passed is None else f"{each.passed:,}",
             number(each.mean_reward),
-            number(each.spread),
+            number(each.deviation),
         ]
         for each in run.groups
     ]
-    titles = [*(["environment"] if several else []), "task", "scored", "passed", "mean reward", "spread"]
+    titles = [*(["environment"] if several else []), "task", "scored", "passed", "mean reward", "std of rewards"]
     parts = [table(titles, rows[:OPEN_GROUPS], words=2 if several else 1)]
     if len(rows) > OPEN_GROUPS:
         more = table(titles, rows[OPEN_GROUPS:], words=2 if several else 1)
@@ -101,7 +101,7 @@ def groups(run: RunReport) -> Markup | None:
     words = "The lowest mean first. Spread is the standard deviation of a task's rewards."
     if run.groups_left_out:
         words += (
-            f" Here are the tasks of the lowest mean and those of the widest spread; "
+            f" Here are the tasks of the lowest mean and those of the largest standard deviation; "
             f"{run.groups_left_out:,} others are not listed."
         )
     return tag("section", tag("h2", "Per task"), parts, tag("p", words, class_="soft small"))

@@ -9,12 +9,12 @@ from rollouthub.statistics import amounts
 from rollouthub.views.terminal.bar_blocks import across
 from rollouthub.views.terminal.text_fit import LABEL, column, stack
 
-_FIGURES = (("scored", 13), ("pass", 8), ("reward", 9), ("spread", 8), ("tokens", 8))
+_FIGURES = (("scored", 13), ("pass", 8), ("reward", 9), ("std", 8), ("tokens", 8))
 _LEAST_NAME, _MOST_NAME, _LEAST_BAR, _MOST_BAR = 12, 40, 8, 30
 
 
 def environment_table(lines: Sequence[GroupLine], width: int, height: int = 99) -> Text:
-    """Scored rollouts, pass rate, mean reward, spread and tokens of each environment; as many columns as fit."""
+    """Scored rollouts, pass rate, mean and deviation of rewards, tokens of each environment; as many columns as fit."""
     if not lines:
         return Text("nothing has finished yet", LABEL)
     shown = list(_FIGURES)
@@ -48,7 +48,7 @@ def _cell(title: str, line: GroupLine) -> str:
             return amounts.share(line.pass_rate)
         case "reward":
             return amounts.number(line.mean_reward)
-        case "spread":
-            return amounts.number(line.spread)
+        case "std":
+            return amounts.number(line.deviation)
         case _:
             return amounts.short(line.output_tokens)

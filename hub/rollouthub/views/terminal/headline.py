@@ -1,9 +1,13 @@
 """The figures of a run on the terminal: side by side, or as a table."""
 
+from collections.abc import Callable
+
 from rich.text import Text
 
 from rollouthub.live.follow.run_figures import RunTotals
 from rollouthub.statistics import amounts
+from rollouthub.statistics.intervals import Estimate
+from rollouthub.statistics.pass_at_k import GroupSummary
 from rollouthub.views.terminal.text_fit import LABEL, fact, flow, stack
 
 
@@ -24,9 +28,11 @@ def headline(figures: RunTotals, width: int, most: int = 3) -> Text:
     return flow(parts, width, most)
 
 
-def figure_table(figures: RunTotals, width: int, height: int) -> Text:
-    """The figures in one to three columns, one figure per row, the most important first."""
-    rows = _rows(figures)
+def figure_table(figures: RunTotals, width: int, height: int, summary: GroupSummary | None = None) -> Text:
+    """The figures in one to three columns, one figure per row, the most important first; with `summary`, intervals and
+    pass@k over tasks.
+    """
+    rows = _rows(figures, summary)
     columns = min(3, max(1, width // 36), -(-len(rows) // max(1, height)))
     deep = -(-len(rows) // columns)
     room = width // columns
@@ -43,12 +49,22 @@ def figure_table(figures: RunTotals, width: int, height: int) -> Text:
     return stack(lines)
 
 
-def _rows(figures: RunTotals) -> list[tuple[str, str, str]]:
+def _rows(figures: RunTotals, summary: GroupSummary | None) -> list[tuple[str, str, str]]:
     planned = amounts.NONE if figures.planned is None else f"{figures.planned:,}"
+    at_k = () if summary is None else summary.at_k
+    mean = _interval(at_k[0].avg_at_k, amounts.number) if at_k else ""
+    # The same figure three times says less than once.
+    is_strict = figures.strict != figures.mean_reward
+    is_rate = figures.pass_rate is not None and not (at_k and at_k[0].pass_at_k)
     return [
-        ("mean reward", amounts.number(figures.mean_reward), f"of {figures.scored:,} scored"),
-        ("strict", amounts.number(figures.strict), "failures as 0"),
-        ("pass rate", amounts.share(figures.pass_rate), ""),
+        ("mean reward", amounts.number(figures.mean_reward), mean or f"of {figures.scored:,} scored"),
+        *([("strict", amounts.number(figures.strict), "failures as 0")] if is_strict else []),
+        *([("pass rate", amounts.share(figures.pass_rate), "")] if is_rate or not at_k else []),
+        *(
+            (f"pass@{at.k}", amounts.share(at.pass_at_k.value), _interval(at.pass_at_k, amounts.share))
+            for at in at_k
+            if at.pass_at_k is not None
+        ),
         ("coverage", amounts.share(figures.coverage), f"of {planned} planned"),
         ("output tokens", amounts.short(figures.output_tokens), _each(figures.output_tokens, figures.attempts)),
         ("prompt tokens", amounts.short(figures.prompt_tokens), _each(figures.prompt_tokens, figures.attempts)),
@@ -57,6 +73,14 @@ def _rows(figures: RunTotals) -> list[tuple[str, str, str]]:
         ("cost", amounts.dollars(figures.cost), ""),
         ("retried", f"{figures.retried:,}", "attempts"),
     ]
+
+
+def _interval(estimate: Estimate, write: Callable[[float | None], str]) -> str:
+    """The interval of an estimate, and over how many tasks it is, where some lack samples."""
+    some = f"{estimate.tasks:,} of {estimate.tasks + estimate.excluded:,} tasks" if estimate.excluded else ""
+    if estimate.low is None or estimate.high is None:
+        return some
+    return f"{write(estimate.low)} to {write(estimate.high)}" + (f", {some}" if some else "")
 
 
 def _each(total: int | None, attempts: int) -> str:

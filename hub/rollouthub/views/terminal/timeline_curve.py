@@ -15,6 +15,8 @@ from rollouthub.views.terminal.text_fit import LABEL, stack
 
 _LABEL = 7
 _LEAST_ROWS = 3
+_WINDOWS = 10
+"""A mean on a curve is over the last one of so many parts of the time."""
 _NARROWEST_RANGE = 0.4
 """Values between 0 and 1 that differ by more than this get an axis from 0 to 1."""
 
@@ -32,7 +34,7 @@ def timeline_chart(
     if height < _LEAST_ROWS + 2:
         return stack([_speeds(points, columns)])
     slots = _slots(points, 2 * columns)
-    curves = [(title, style, [_mean(slot, sums) for slot in slots]) for title, style, sums in _curves(points)]
+    curves = [(title, style, _running_means(slots, sums)) for title, style, sums in _curves(points)]
     if losses:
         title = f"loss of the trainer, last {losses[-1][1]:.4g}"
         curves.insert(1, (title, "magenta", _losses(points, losses, len(slots))))
@@ -60,10 +62,10 @@ def _verdicts(point: TimelinePoint) -> tuple[float, int]:
 def _curves(points: Sequence[TimelinePoint]) -> list[tuple[str, str, _Sums]]:
     """The curves to draw: mean reward and pass rate, or one if both are equal or there are no verdicts."""
     if not any(point.judged for point in points):
-        return [("mean reward", "cyan", _rewards)]
+        return [("mean reward of the last tenth", "cyan", _rewards)]
     if all(point.scored == point.judged and point.reward_sum == point.passed for point in points):
-        return [("mean reward, which is the pass rate", "cyan", _rewards)]
-    return [("mean reward", "cyan", _rewards), ("pass rate", "green", _verdicts)]
+        return [("mean reward of the last tenth, which is the pass rate", "cyan", _rewards)]
+    return [("mean reward of the last tenth", "cyan", _rewards), ("pass rate of the last tenth", "green", _verdicts)]
 
 
 def _slots(points: Sequence[TimelinePoint], count: int) -> list[list[TimelinePoint]]:
@@ -91,12 +93,26 @@ def _span(points: Sequence[TimelinePoint]) -> float:
     return points[-1].at + points[-1].seconds - points[0].at
 
 
-def _mean(points: Sequence[TimelinePoint], sums: _Sums) -> float | None:
+def _running_means(slots: Sequence[Sequence[TimelinePoint]], sums: _Sums) -> list[float | None]:
+    """The mean over a tenth of the time up to each slot, so that a curve shows the trend and not each second's luck; a
+    slot in which nothing was scored has none.
+    """
+    each = [_sum(slot, sums) for slot in slots]
+    reach = max(1, len(slots) // _WINDOWS)
+    means: list[float | None] = []
+    for place, (_, own) in enumerate(each):
+        window = each[max(0, place + 1 - reach) : place + 1]
+        count = sum(scored for _, scored in window)
+        means.append(sum(total for total, _ in window) / count if own else None)
+    return means
+
+
+def _sum(points: Sequence[TimelinePoint], sums: _Sums) -> tuple[float, int]:
     total, count = 0.0, 0
     for point in points:
         value, weight = sums(point)
         total, count = total + value, count + weight
-    return total / count if count else None
+    return total, count
 
 
 def _plot(values: Sequence[float | None], rows: int, style: str) -> list[Text]:
@@ -107,9 +123,12 @@ def _plot(values: Sequence[float | None], rows: int, style: str) -> list[Text]:
     names = {0: high, rows - 1: low}
     if rows >= 5 and rows % 2:
         names[rows // 2] = (low + high) / 2
+    digits = next(
+        (each for each in (2, 3, 4) if len({_name(value, each) for value in names.values()}) == len(names)), 4
+    )
     lines: list[Text] = []
     for row, cells in enumerate(curve(values, rows, low, high)):
-        name = _name(names[row]) if row in names else ""
+        name = _name(names[row], digits) if row in names else ""
         tick = "┤" if row in names else "│"
         lines.append(Text.assemble((f"{name:>{_LABEL - 1}}{tick}", LABEL), (cells, style)))
     return lines
@@ -126,12 +145,12 @@ def _range(known: Sequence[float]) -> tuple[float, float]:
     return (max(0.0, low), min(1.0, high)) if is_share else (low, high)
 
 
-def _name(value: float) -> str:
+def _name(value: float, digits: int = 2) -> str:
     if abs(value) >= 1e99:
         return "huge" if value > 0 else "-huge"
     if abs(value) >= 1e4 or 0 < abs(value) < 0.01:
         return f"{value:.0e}"
-    return f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
+    return f"{value:.{digits}f}" if abs(value) < 100 else f"{value:.0f}"
 
 
 def _times(points: Sequence[TimelinePoint], columns: int) -> Text:

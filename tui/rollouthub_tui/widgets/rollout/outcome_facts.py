@@ -7,7 +7,8 @@ from typing import NamedTuple
 from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import count, number, seconds
-from rollouthub.views.terminal.outcome_styles import ENDINGS
+from rollouthub.statistics.spread import deviation_of
+from rollouthub.views.terminal.outcome_styles import verdict_of
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 
 _KINDS = {
@@ -52,9 +53,9 @@ class Mates:
 
 def outcome_facts(rollout: Rollout) -> list[Fact]:
     """How it ended, and its reward or why there is none."""
-    ending = ENDINGS[rollout.outcome.kind]
-    stopped = Fact("stopped", rollout.stop.value.replace("_", " "))
     score = rollout.score
+    ending = verdict_of(rollout.outcome.kind, score and score.passed, score and score.reward)
+    stopped = Fact("stopped", rollout.stop.value.replace("_", " "))
     if score is None:
         return [
             Fact("outcome", f"{rollout.outcome.value} ({ending.word})", ending.style, mark=ending.mark),
@@ -90,11 +91,10 @@ def mates_facts(mates: Mates, own: float | None) -> list[Fact]:
     if not scored:
         return facts
     shown = "  ".join(map(number, sorted(scored)[:_MOST_REWARDS])) + (" …" if len(scored) > _MOST_REWARDS else "")
-    mean = sum(scored) / len(scored)
-    spread = math.sqrt(sum((reward - mean) ** 2 for reward in scored) / len(scored))
-    facts += [Fact("rewards", shown), Fact("mean", f"{number(mean)}, standard deviation {number(spread)}")]
-    if own is not None and spread > 0:
-        facts.append(Fact("advantage", f"{own - mean:+.3f} from the mean, {(own - mean) / spread:+.2f} deviations"))
+    mean, deviation = sum(scored) / len(scored), deviation_of(scored)
+    facts += [Fact("rewards", shown), Fact("mean", f"{number(mean)}, std of rewards {number(deviation)}")]
+    if own is not None and deviation:
+        facts.append(Fact("advantage", f"{own - mean:+.3f} from the mean, {(own - mean) / deviation:+.2f} deviations"))
     elif own is not None:
         facts.append(Fact("advantage", "none: all are alike, so there is nothing to learn from"))
     return facts

@@ -7,7 +7,7 @@ from rollouthub.live.control.live_views import RolloutDetails
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import clock, count, dollars, number, seconds, short
 from rollouthub.store import LiveState
-from rollouthub.views.terminal.outcome_styles import ENDINGS
+from rollouthub.views.terminal.outcome_styles import verdict_of
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 
 TABS = ("conversation", "score", "tokens", "timings", "record")
@@ -27,7 +27,8 @@ def name_line(environment: str, task: str, sample: int, attempt: int, rollout_id
 
 def record_line(rollout: Rollout) -> Text:
     """How it ended: outcome, reward and stop."""
-    ending = ENDINGS[rollout.outcome.kind]
+    score = rollout.score
+    ending = verdict_of(rollout.outcome.kind, score and score.passed, score and score.reward)
     line = Text.assemble((f"{ending.mark} ", ending.style))
     if rollout.score is None:
         line.append(f"{ending.word}: {rollout.outcome.value}, unscored", ending.style)

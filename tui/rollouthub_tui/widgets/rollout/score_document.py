@@ -7,13 +7,13 @@ from rich.text import Text
 
 from rollouthub.rollout import Rollout
 from rollouthub.score import ModelCall, Score, SpanReward
-from rollouthub.statistics.amounts import count, dollars, number, seconds, short
+from rollouthub.statistics.amounts import count, dollars, number, seconds, short, turn_number
 from rollouthub.views.credit_words import CreditWords
 from rollouthub.views.terminal.span_words import span_words
 from rollouthub_tui.widgets.rollout.document import Piece, Section
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 from rollouthub_tui.widgets.rollout.outcome_facts import Fact, Mates, mates_facts, outcome_facts, training_facts
-from rollouthub_tui.widgets.rollout.transcript import MESSAGE_ROWS, fault_pieces, judged, said, turn_number
+from rollouthub_tui.widgets.rollout.transcript import MESSAGE_ROWS, fault_pieces, judged, said
 
 _BAR = 24
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rollouthub.rollout import Rollout
+from rollouthub.statistics.amounts import turn_number
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
-from rollouthub_tui.widgets.rollout.transcript import turn_number
 
 Kind = Literal["queue", "setup", "model", "tool", "verify", "close"]
 

@@ -12,10 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from rollouthub.rollout import Rollout, Turn
-from rollouthub.statistics.amounts import count, share
+from rollouthub.statistics.amounts import count, share, turn_number
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 from rollouthub_tui.widgets.rollout.rows_view import RowsView
-from rollouthub_tui.widgets.rollout.transcript import turn_number
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _STEPS = (0.99, 0.9, 0.75, 0.5, 0.25, 0.1, 0.01)

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from rollouthub.messages import Media, Message, ToolRequest
 from rollouthub.rollout import Rollout, ToolCall, Turn
-from rollouthub.statistics.amounts import count, dollars, number, seconds, short
+from rollouthub.statistics.amounts import count, dollars, number, seconds, short, turn_number
 from rollouthub.views.credit_words import CreditWords
-from rollouthub.views.terminal.outcome_styles import ENDINGS
+from rollouthub.views.terminal.outcome_styles import verdict_of
 from rollouthub_tui.widgets.rollout.document import Medium, Piece, Section, Syntax
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 
@@ -45,16 +45,32 @@ def transcript(rollout: Rollout) -> list[Section]:
         )
         before = turn.index
     ending = partial(_ending, rollout)
-    return [*sections, Section("ending", ending, partial(fault_pieces, rollout), has_error=bool(rollout.faults))]
+    return [*sections, Section("ending", ending, partial(ending_pieces, rollout), has_error=bool(rollout.faults))]
 
 
 def _ending(rollout: Rollout, width: int, is_open: bool) -> Text:
-    ending = ENDINGS[rollout.outcome.kind]
-    became = f"reward {number(rollout.reward)}" if rollout.score is not None else f"{ending.word}, unscored"
+    score = rollout.score
+    ending = verdict_of(rollout.outcome.kind, score and score.passed, score and score.reward)
+    became = f"reward {number(rollout.reward)}" if score is not None else f"{ending.word}, unscored"
     what = "ended" if rollout.turns else "ended without any turn"
     return Text.assemble(
         (f"{ending.mark} {what}", f"bold {ending.style}"), f" · {rollout.stop.value.replace('_', ' ')} · {became}"
     )
+
+
+def ending_pieces(rollout: Rollout) -> list[Piece]:
+    """Why it ended as it did: the verifier's feedback, the components of its reward, and its faults."""
+    pieces: list[Piece] = []
+    score = rollout.score
+    if score is not None and score.feedback:
+        head = Text("feedback of the verifier", "bold")
+        pieces.append(Piece("feedback", score.feedback, head=head, folded_rows=MESSAGE_ROWS))
+    if score is not None and score.components:
+        lines = (
+            f"{drawn_line(name, 40)}  {number(part.value)} × {part.weight:g}" for name, part in score.components.items()
+        )
+        pieces.append(Piece("components", "\n".join(lines), head=Text("components of the reward", "bold")))
+    return [*pieces, *fault_pieces(rollout)]
 
 
 def fault_pieces(rollout: Rollout) -> list[Piece]:
@@ -70,11 +86,6 @@ def fault_pieces(rollout: Rollout) -> list[Piece]:
         )
         pieces.append(Piece(f"fault {place}", fault.message, head=head, folded_rows=MESSAGE_ROWS))
     return pieces
-
-
-def turn_number(index: int) -> str:
-    """A turn's name with its number, counted from 1."""
-    return f"turn {index + 1}"
 
 
 def follows(parent: int | None, before: int | None) -> str | None:

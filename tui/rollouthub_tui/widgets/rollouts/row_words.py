@@ -11,7 +11,7 @@ from rollouthub.rollout import Outcome
 from rollouthub.statistics.amounts import NONE, clock, dollars, number, seconds, short
 from rollouthub.store import LiveState
 from rollouthub.text import plain_name
-from rollouthub.views.terminal.outcome_styles import ENDINGS
+from rollouthub.views.terminal.outcome_styles import ENDINGS, heat, verdict_of
 from rollouthub_tui.widgets.cells import EMPTY, Cell
 
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
@@ -110,7 +110,12 @@ def _tokens(column: str) -> Callable[[AttemptColumns, int], Cell]:
 
 
 def _state(columns: AttemptColumns, place: int) -> Cell:
-    return ending(columns.words["outcome"][place], counts=bool(columns.effective[place]))
+    counts, outcome = bool(columns.effective[place]), columns.words["outcome"][place]
+    if outcome != Outcome.SCORED.value:
+        return ending(outcome, counts=counts)
+    flag, reward = columns.flags["passed"][place], columns.numbers["reward"][place]
+    shown = verdict_of("scored", None if flag < 0 else bool(flag), reward)
+    return Cell(f"{shown.mark} {shown.word}", shown.style if counts else _QUIET)
 
 
 def _attempt(columns: AttemptColumns, place: int) -> Cell:
@@ -120,7 +125,7 @@ def _attempt(columns: AttemptColumns, place: int) -> Cell:
 
 def _reward(columns: AttemptColumns, place: int) -> Cell:
     reward = columns.numbers["reward"][place]
-    return Cell(number(reward)) if reward == reward else _MISSING
+    return Cell(number(reward), heat(reward)) if reward == reward else _MISSING
 
 
 def _cost(columns: AttemptColumns, place: int) -> Cell:

@@ -20,8 +20,8 @@ from rollouthub_tui.widgets.rollouts.row_words import name_of, shortened
 from rollouthub_tui.widgets.rollouts.status_line import Standing
 from rollouthub_tui.widgets.virtual_table import Listing
 
-Order = Literal["met", "task", "rollouts", "mean_reward", "pass_rate", "spread"]
-_ORDERS: tuple[Order, ...] = ("met", "task", "rollouts", "pass_rate", "mean_reward", "spread")
+Order = Literal["met", "task", "rollouts", "mean_reward", "pass_rate", "deviation"]
+_ORDERS: tuple[Order, ...] = ("met", "task", "rollouts", "pass_rate", "mean_reward", "deviation")
 _LOOKED_AT = 20
 """Groups are sorted again only after this many times the duration of the last sort,"""
 _REST_SECONDS = 1.0
@@ -131,8 +131,8 @@ class TaskTable(LiveTable):
     def fit(self, width: int) -> Sequence[Column]:
         """The columns that fit."""
         has_environments = self._feed is not None and len(self._feed.columns.words["environment"].vocabulary) > 1
-        wanted = [("passed", 7), ("reward", 8), ("spread", 20), ("done", 7), ("environment", 16), ("tokens", 7)]
-        titles = {"done": "samples", "passed": "passed", "reward": "mean", "spread": "spread"}
+        wanted = [("passed", 7), ("reward", 8), ("deviation", 20), ("done", 7), ("environment", 16), ("tokens", 7)]
+        titles = {"done": "samples", "passed": "passed", "reward": "mean", "deviation": "std"}
         left = width - 12
         widths: dict[str, int] = {}
         for name, cells in wanted:
@@ -140,7 +140,7 @@ class TaskTable(LiveTable):
                 widths[name] = cells
                 left -= cells + self.GAP
         shown = [Column("task", "task", 12 + max(0, min(left, self._width - 12)))]
-        for name in ("done", "passed", "reward", "spread", "environment", "tokens"):
+        for name in ("done", "passed", "reward", "deviation", "environment", "tokens"):
             if name in widths:
                 is_right = name in ("done", "passed", "reward", "tokens")
                 shown.append(Column(name, titles.get(name, name), widths[name], is_right))
@@ -165,7 +165,7 @@ BY: dict[str, Order] = {
     "done": "rollouts",
     "passed": "pass_rate",
     "reward": "mean_reward",
-    "spread": "spread",
+    "deviation": "deviation",
 }
 """The order that a click on a column's title sorts by."""
 _WORDS: dict[Order, str] = {
@@ -174,7 +174,7 @@ _WORDS: dict[Order, str] = {
     "rollouts": "by samples",
     "mean_reward": "by mean reward",
     "pass_rate": "by pass rate",
-    "spread": "by spread",
+    "deviation": "by std of rewards",
 }
 
 
@@ -188,7 +188,7 @@ def _cell(line: GroupLine, column: Column) -> Cell:
             return Cell(share(line.pass_rate))
         case "reward":
             return Cell(number(line.mean_reward))
-        case "spread":
+        case "deviation":
             return spread(line)
         case "environment":
             return Cell(name_of(line.environment))
@@ -198,11 +198,11 @@ def _cell(line: GroupLine, column: Column) -> Cell:
 
 def spread(line: GroupLine) -> Cell:
     """The spread of a group's rewards as a cell; if they are equal, a trainer learns nothing from them."""
-    if line.spread is None:
+    if line.deviation is None:
         return Cell(NONE)
-    if line.spread == 0:
+    if line.deviation == 0:
         return Cell("0 nothing to learn", "yellow")
-    return Cell(number(line.spread))
+    return Cell(number(line.deviation))
 
 
 class TasksPane(Widget):
@@ -293,7 +293,7 @@ class TasksPane(Widget):
         event.stop()
         by = BY.get(event.name)
         if by is not None:
-            self._sort(by, not self.table.descending if by == self.table.order else by not in ("task", "spread"))
+            self._sort(by, not self.table.descending if by == self.table.order else by not in ("task", "deviation"))
 
     def action_sort(self) -> None:
         """Sort by the next column."""
