@@ -43,14 +43,14 @@ SUMS: dict[str, Any] = {"size": 1_500, "terms": 3, "digits": 1, "operators": "+-
 """The settings of `arithmetic`."""
 SHOWN = 700
 """Reference solutions that the warm start may see: the first of the training tasks."""
-READY = 0.02
+READY = 0.012
 """The warm start ends when an unseen reference solution is this probable."""
 KEPT_BACK, PART = 64, 32
 """Reference solutions that measure the warm start, and those that it imitates between two measurements."""
 HELD_OUT = 200
 TASKS, SAMPLES = 16, 8
 """The tasks of a step, and the samples of each."""
-STEPS = 40
+STEPS = 80
 LEARNING: dict[str, Any] = {
     "normalize": "tokens",
     "learning_rate": 1.5e-3,
