@@ -64,6 +64,8 @@ def random_model(tokenizer: Any, seed: int) -> Any:
         num_key_value_heads=4,
         attention_multiplier=32**-0.5,  # of a head's size
         max_position_embeddings=512,
+        rope_parameters={"rope_type": "default", "rope_theta": 30.0},  # conversations are some fifty tokens long
+        initializer_range=0.06,
         tie_word_embeddings=True,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,

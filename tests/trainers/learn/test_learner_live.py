@@ -95,6 +95,12 @@ def test_the_learning_rate_warms_up_over_optimizer_steps() -> None:
     assert seen == pytest.approx([2e-4, 4e-4, 6e-4, 8e-4, 1e-3, 1e-3])
 
 
+def test_the_learning_rate_falls_after_its_warm_up() -> None:
+    made = learner({"warmup_steps": 2, "warmup_from": 0.5, "decay_steps": 4, "decay_to": 0.2})
+    seen = [made.learn_from(some_rows(2))["learning_rate"] for _ in range(8)]
+    assert seen == pytest.approx([5e-4, 7.5e-4, 1e-3, 8e-4, 6e-4, 4e-4, 2e-4, 2e-4])
+
+
 def test_a_gradient_that_is_not_finite_moves_nothing_and_is_counted() -> None:
     from dataclasses import replace
 

@@ -80,6 +80,10 @@ class TokenModel:
         before keep their log-probabilities and versions. A further abort is a retryable error.
         """
         self._name, self._engine, self._chat, self._max_context = name, engine, chat, max_context
+        # Asked once: a protocol's isinstance costs as much as an answer's tokens do to parse.
+        self._answering = engine if isinstance(engine, AnsweringTokenEngine) else None
+        self._prompted = chat if isinstance(chat, PromptedChatFormat) else None
+        self._placing = chat if isinstance(chat, PlacingChatFormat) else None
         self._max_breaks = max_breaks
         self._sessions = Sessions(sessions)
         self._closing: list[int] | None = None
@@ -163,11 +167,11 @@ class TokenModel:
         self, ids: Sequence[int], placed: Sequence[PlacedMedia], sampling: Sampling, request: ModelRequest
     ) -> Sampled:
         engine, session, adapter = self._engine, request.session, request.adapter
-        if isinstance(engine, PlacingTokenEngine) and (placed or adapter):
+        if (placed or adapter) and isinstance(engine, PlacingTokenEngine):
             return await engine.sample_placed(ids, sampling, session=session, placed=placed, adapter=adapter)
         media = shown_media(request.messages, request.media)
-        if isinstance(engine, AnsweringTokenEngine):
-            return await engine.answer(ids, sampling, request, media)
+        if self._answering is not None:
+            return await self._answering.answer(ids, sampling, request, media)
         if adapter:
             raise ModelError(f"{self._name}: the engine takes no adapter, such as {adapter!r}", retryable=False)
         return await engine.sample(ids, sampling, session=session, media=media)
@@ -178,10 +182,9 @@ class TokenModel:
         words = sampled.token_ids[: len(sampled.token_ids) - sampled.ending]
         if not len(words):
             return Message(role="assistant")
-        chat = self._chat
-        if isinstance(chat, PromptedChatFormat):
-            return await chat.parse_after(prompt.tolist(), words, tools)
-        return await chat.parse(words, tools)
+        if self._prompted is not None:
+            return await self._prompted.parse_after(prompt.tolist(), words, tools)
+        return await self._chat.parse(words, tools)
 
     async def _prompt(self, request: ModelRequest) -> _Prompt:
         """The prompt, which continues a stored conversation if its ids could be kept."""
@@ -206,9 +209,9 @@ class TokenModel:
         self, messages: Sequence[Message], request: ModelRequest, *, add_generation_prompt: bool
     ) -> _RenderedPrompt:
         chat, tools = self._chat, request.tools
-        if isinstance(chat, PlacingChatFormat) and media_of(messages):
+        if self._placing is not None and media_of(messages):
             return _RenderedPrompt(
-                *await chat.render_placed(
+                *await self._placing.render_placed(
                     messages, tools, add_generation_prompt=add_generation_prompt, media=request.media
                 )
             )

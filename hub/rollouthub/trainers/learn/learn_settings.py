@@ -70,6 +70,10 @@ class LearnSettings(Frozen):
         default=0, ge=0, description="Optimizer steps over which the learning rate rises to its value."
     )
     warmup_from: float = Field(default=0.1, ge=0, le=1, description="Share of the learning rate at the first step.")
+    decay_steps: int = Field(
+        default=0, ge=0, description="Optimizer steps after the warm-up over which the learning rate falls; 0 keeps it."
+    )
+    decay_to: float = Field(default=0.1, ge=0, le=1, description="Share of the learning rate after those steps.")
     weight_decay: float = Field(default=0.0, ge=0, description="AdamW's weight decay.")
     betas: tuple[float, float] = Field(default=(0.9, 0.999), description="AdamW's decay of its two moments.")
     max_grad_norm: float = Field(default=1.0, gt=0, description="The norm to which a gradient is clipped.")

@@ -230,17 +230,22 @@ class Learner:
         learnt = self.optimizer.param_groups[0]["params"]
         norm = torch.nn.utils.clip_grad_norm_(learnt, settings.max_grad_norm)
         norm = float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)  # torch's own for sharded gradients
-        self.optimizer.param_groups[0]["lr"] = settings.learning_rate * self._warmth()
+        self.optimizer.param_groups[0]["lr"] = settings.learning_rate * self._rate()
         if math.isfinite(norm):
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.updates += 1
         return norm
 
-    def _warmth(self) -> float:
-        """The share of the learning rate at this optimizer step."""
-        begin, steps = self.settings.warmup_from, self.settings.warmup_steps
-        return 1.0 if self.updates >= steps else begin + (1 - begin) * self.updates / steps
+    def _rate(self) -> float:
+        """The share of the learning rate at this optimizer step: it rises, stays or falls, each linearly."""
+        settings, past = self.settings, self.updates - self.settings.warmup_steps
+        if past < 0:
+            begin = settings.warmup_from
+            return begin + (1 - begin) * self.updates / settings.warmup_steps
+        if not settings.decay_steps:
+            return 1.0
+        return 1 - (1 - settings.decay_to) * min(past / settings.decay_steps, 1)
 
     # --- files ------------------------------------------------------------------------------------------------------
 
