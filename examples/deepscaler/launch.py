@@ -76,17 +76,18 @@ def launch(options: argparse.Namespace) -> tuple[Path, Launch]:
     names = [stage.name for stage in recipe.stages]
     if options.stage not in names:
         raise UnknownNameError("stage", options.stage, names)
-    place = names.index(options.stage)
     root = (options.directory or Path("runs") / "deepscaler" / options.system).absolute()
     data = Data(_absolute(options.data), options.split, _absolute(options.validation_data), options.validation_split)
-    policy = options.policy or recipe.policy
-    for number in range(place + 1):
-        plan = Plan(
-            recipe, recipe.stages[number], Machines(options.gpus), root / names[number], policy, data, options.seed
-        )
-        made = SYSTEMS[options.system](plan)
-        policy = options.policy or str(made.checkpoint)
-    return plan.folder, made
+
+    def made(place: int, policy: str) -> Launch:
+        stage = recipe.stages[place]
+        plan = Plan(recipe, stage, Machines(options.gpus), root / stage.name, policy, data, options.seed)
+        return SYSTEMS[options.system](plan)
+
+    policy, place = options.policy or recipe.policy, names.index(options.stage)
+    if options.policy is None and place:
+        policy = str(made(place - 1, policy).checkpoint)
+    return root / options.stage, made(place, policy)
 
 
 def _recipe(path: Path) -> Recipe:

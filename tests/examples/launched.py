@@ -20,6 +20,10 @@ _NOTE = """#!/usr/bin/env bash
   printf '\\1'
 }} >>"$NOTES"
 if [ "${{1:-}}" = -c ]; then echo 32; fi
+# A learner with GPUs of its own waits for the server.
+if [ {name} = python ] && [ -n "${{CUDA_VISIBLE_DEVICES:-}}" ]; then
+  until grep -aq vllm "$NOTES"; do sleep 0.05; done
+fi
 """
 
 
@@ -70,7 +74,7 @@ def calls(launch: Path, programs: Path, *, node: int = 0, **variables: str) -> l
     )
     assert done.returncode == 0, done.stderr
     found = [text.split("\0")[:-1] for text in notes.read_text().split("\1")[:-1]]
-    return [Call(*each[:4], tuple(each[4:])) for each in found]
+    return [Call(each[0], each[1], each[2], each[3], tuple(each[4:])) for each in found]
 
 
 def training_call(made: Sequence[Call]) -> Call:

@@ -2,23 +2,25 @@
 
 import os
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
-
-import ray
-from skyrl.train.config import SkyRLTrainConfig
-from skyrl.train.entrypoints.main_base import BasePPOExp
-from skyrl.train.utils import validate_cfg
-from skyrl.train.utils.utils import initialize_ray
 
 from rollouthub.trainers.skyrl import HubGenerator, Shape
 
+ray: Any = import_module("ray")
+base: Any = import_module("skyrl.train.entrypoints.main_base")
+configs: Any = import_module("skyrl.train.config")
+utilities: Any = import_module("skyrl.train.utils.utils")
 
-class HubExp(BasePPOExp):
+
+class HubExp(base.BasePPOExp):
     """SkyRL's experiment, whose trajectories the hub plays over SkyRL's engines."""
 
     def __init__(self, cfg: Any, play: str) -> None:
         self.play = play
-        super().__init__(cfg)
+        experiment: Any = super()
+        experiment.__init__(cfg)
 
     def get_generator(self, cfg: Any, tokenizer: Any, inference_engine_client: Any) -> Any:
         """The hub's generator in the shape that the trainer is configured for."""
@@ -33,15 +35,21 @@ class HubExp(BasePPOExp):
 @ray.remote(num_cpus=1)
 def train(cfg: Any, play: str) -> None:
     """The trainer, in a process that Ray places."""
-    HubExp(cfg, play).run()
+    experiment: Any = HubExp(cfg, play)
+    experiment.run()
+
+
+def read_options(given: Sequence[str]) -> Any:
+    """SkyRL's configuration, checked as SkyRL checks it."""
+    cfg = configs.SkyRLTrainConfig.from_cli_overrides(list(given))
+    utilities.validate_cfg(cfg)
+    return cfg
 
 
 def main() -> None:
-    """Check the configuration as SkyRL does, and train."""
-    cfg = SkyRLTrainConfig.from_cli_overrides(sys.argv[1:])
-    validate_cfg(cfg)
-    play = os.environ["ROLLOUTHUB_TRAINING"]
-    initialize_ray(cfg)
+    """Train."""
+    cfg, play = read_options(sys.argv[1:]), os.environ["ROLLOUTHUB_TRAINING"]
+    utilities.initialize_ray(cfg)
     ray.get(train.remote(cfg, play))
 
 

@@ -7,11 +7,9 @@ With `--vllm_mode server` the hub plays every rollout against that vLLM, into wh
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-from transformers.trainer_utils import get_last_checkpoint
-from trl import GRPOConfig, GRPOTrainer, TrlParser
 
 from rollouthub.export import TaskReference
 from rollouthub.trainers.blocking_scorer import BlockingScorer, blocking_scorer
@@ -19,6 +17,9 @@ from rollouthub.trainers.stream import blocking_worker, rank_directory, rollout_
 from rollouthub.trainers.trl import hub_reward, rollout_func
 from rollouthub.trainers.trl.prompts import as_dataset, task_row
 from rollouthub.trainers.workers.worker_settings import read_settings
+
+trl: Any = import_module("trl")
+utilities: Any = import_module("transformers.trainer_utils")
 
 
 @dataclass
@@ -31,17 +32,24 @@ class Played:
     validation_split: str | None = field(default=None, metadata={"help": "By default the environment's own."})
 
 
-class Trainer(GRPOTrainer):
+class Trainer(trl.GRPOTrainer):
     """TRL's trainer; log-probabilities of an evaluation's rows are computed a micro-batch at a time, too."""
 
     def _get_per_token_logps_and_entropies(self, *given: Any, batch_size: int | None = None, **rest: Any) -> Any:
+        trainer: Any = super()
         rows = self.args.per_device_train_batch_size
-        return super()._get_per_token_logps_and_entropies(*given, batch_size=rows, **rest)
+        return trainer._get_per_token_logps_and_entropies(*given, batch_size=rows, **rest)
+
+
+def read_options(given: Sequence[str] | None = None) -> tuple[Any, Played]:
+    """TRL's configuration and what is played, by TRL's parser."""
+    args, played = trl.TrlParser((trl.GRPOConfig, Played)).parse_args_and_config(given)
+    return args, played
 
 
 def main() -> None:
     """Train, from the last checkpoint if there is one."""
-    args, played = TrlParser((GRPOConfig, Played)).parse_args_and_config()
+    args, played = read_options()
     settings = read_settings(played.play)
     with ExitStack() as stack:
         scorer = stack.enter_context(blocking_scorer(request=settings.request, model="mock/solver"))
@@ -59,9 +67,10 @@ def main() -> None:
             )
             worker = stack.enter_context(blocking_worker(playing))
             plays = {"reward_funcs": hub_reward, "rollout_func": rollout_func(worker)}
-        trainer = Trainer(model=played.policy, args=args, train_dataset=sets[0], eval_dataset=sets[1], **plays)
+        trainer: Any = Trainer(model=played.policy, args=args, train_dataset=sets[0], eval_dataset=sets[1], **plays)
         done = Path(args.output_dir)
-        trainer.train(resume_from_checkpoint=get_last_checkpoint(str(done)) if done.is_dir() else None)
+        last = utilities.get_last_checkpoint(str(done)) if done.is_dir() else None
+        trainer.train(resume_from_checkpoint=last)
 
 
 def dataset(scorer: BlockingScorer, environment: str, split: str | None) -> Any:
