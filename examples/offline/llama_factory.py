@@ -82,8 +82,8 @@ def main() -> None:
             f"{options.data} is no file of `hub export --to dpo -o dpo.jsonl`: {type(error).__name__}: {error}"
         )
     rows = [row for row in made if not isinstance(row, str)]
-    described = {NAME: {"file_name": f"{NAME}.json", "formatting": "sharegpt", "ranking": True}}
-    described[NAME] |= {"columns": COLUMNS, "tags": TAGS}
+    form = {"file_name": f"{NAME}.json", "formatting": "sharegpt", "ranking": True, "columns": COLUMNS, "tags": TAGS}
+    described = {NAME: form}
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / f"{NAME}.json").write_text(json.dumps(rows, ensure_ascii=False, indent=1), encoding="utf-8")
     (options.out / "dataset_info.json").write_text(json.dumps(described, indent=2), encoding="utf-8")

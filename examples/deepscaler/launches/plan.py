@@ -11,7 +11,7 @@ from recipe import Recipe, Stage
 
 GPUS_PER_NODE = 8
 PROMPT_TOKENS = 2048
-"""Most tokens of a problem with its instruction and the chat template; DeepScaleR's longest have some 1,400."""
+"""Room in a row for a problem with its instruction and the chat template."""
 MICRO_BATCH_TOKENS = 32_768
 """Tokens of a micro-batch where a system packs rows; above one row of the last stage with its problem (26,624)."""
 
@@ -75,7 +75,7 @@ class Plan:
     @property
     def updates(self) -> int:
         """Optimizer steps of a step."""
-        return max(1, self.rows // self.recipe.training.global_batch)
+        return self.recipe.updates
 
     @property
     def update_prompts(self) -> int:
