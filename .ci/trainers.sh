@@ -13,7 +13,7 @@ bare=('openrlhf==0.11.2' 'gem-llm==0.1.0' 'transferqueue==0.1.11' pyzmq promethe
 bare+=('skyrl==0.3.0' 'skyrl-gym==0.4.0' loguru jaxtyping wadler-lindig torchdata)
 bare+=('areal==1.0.4' 'litellm==1.81.3' 'openai==3.54.0' 'anthropic==2.12.0' flask blinker itsdangerous lark numba llvmlite einops)
 bare+=(aiofiles fastuuid tiktoken pydantic-settings h2 hpack hyperframe tenacity colorlog jiter docstring-parser importlib-metadata zipp)
-bare+=('tinker==0.38.0' pyqwest zstandard)
+bare+=('tinker==0.38.0' pyqwest zstandard 'tinker-cookbook==0.5.8' chz termcolor lxml)
 wanted="${whole[*]} ${bare[*]}"
 if [ "$(cat "$venv/installed" 2>/dev/null)" != "$wanted" ]; then
   rm -rf "$venv"

@@ -68,7 +68,9 @@ class Training(_Table):
     token_level_loss: bool
     kl_form: Literal["k1", "k2", "k3"]
     warmup_steps: int = Field(ge=0)
-    """Optimizer steps over which the learning rate rises from `warmup_from` of its value."""
+    """Steps, not optimizer steps, over which the learning rate rises from `warmup_from` of its value: NeMo-RL's
+    scheduler moves once when all of a step's rows were learnt from.
+    """
     warmup_from: float
     dtype: str = "bfloat16"
     """What the passes compute in; weights and optimizer state are in 32 bits."""
@@ -105,6 +107,11 @@ class Recipe(_Table):
     training: Training
     validation: Validation
     stages: tuple[Stage, ...]
+
+    @property
+    def updates(self) -> int:
+        """Optimizer steps of a step."""
+        return max(1, self.rollouts.prompts * self.rollouts.samples // self.training.global_batch)
 
     @classmethod
     def checked(cls, values: object, what: str) -> "Recipe":

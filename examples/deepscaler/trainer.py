@@ -102,7 +102,7 @@ def learn_settings(recipe: Recipe, stage: Stage) -> LearnSettings:
         kl_form=training.kl_form,
         temperature=recipe.rollouts.temperature,
         learning_rate=stage.learning_rate,
-        warmup_steps=training.warmup_steps,
+        warmup_steps=training.warmup_steps * recipe.updates,  # the learner counts optimizer steps
         warmup_from=training.warmup_from,
         weight_decay=training.weight_decay,
         betas=training.betas,

@@ -106,7 +106,7 @@ def test_the_learner_gets_what_the_recipe_says_of_each_stage(example: Any) -> No
         (5e-7, 0.0001, 0.2, 0.28),
     ]
     assert {(each.kl_form, each.warmup_steps, each.warmup_from, each.update_rows) for each in made} == {
-        ("k3", 50, 0.1, 64)
+        ("k3", 50 * 16, 0.1, 64)  # the recipe counts steps, the learner its 16 updates of each
     }
     assert {each.normalize for each in made} == {"tokens"}
 

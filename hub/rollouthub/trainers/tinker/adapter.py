@@ -11,9 +11,13 @@ class TinkerAdapter:
     """The adapter for Tinker; `page` documents its use."""
 
     system = "Tinker"
-    packages = {"tinker": "tinker"}
+    packages = {"tinker": "tinker", "tinker_cookbook": "tinker-cookbook"}
     tested_with = "0.38.0"
-    entries = ("rollouthub.trainers.tinker.TinkerEngine", "rollouthub.trainers.tinker.datums_of")
+    entries = (
+        "rollouthub.trainers.tinker.TinkerEngine",
+        "rollouthub.trainers.tinker.datums_of",
+        "rollouthub.trainers.tinker.HubDatasetBuilder",
+    )
     page = "docs/trainers/tinker.md"
 
     def convert(self, rollouts: Sequence[Rollout]) -> object:

@@ -1,0 +1,1 @@
+"""Launch files of the recipe: a module for each training system."""
