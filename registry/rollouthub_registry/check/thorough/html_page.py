@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from rollouthub.views.markup import Markup, join, tag
-from rollouthub_registry.check.thorough.attack import LEAKS, AttackResult, State
+from rollouthub_registry.check.defect_class import LEAKS
+from rollouthub_registry.check.thorough.attack import AttackResult, State
 from rollouthub_registry.check.thorough.attack_report import Report, state_of
 from rollouthub_registry.check.thorough.raw_exchange import RawExchange
 

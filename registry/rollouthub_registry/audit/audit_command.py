@@ -1,0 +1,162 @@
+"""Runs `hub audit`: shows progress, prints what was found, and writes what was asked for."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rollouthub.cli.console import remarks, results
+from rollouthub.cli.options import assignments
+from rollouthub.cli.redrawn_lines import Foot
+from rollouthub.engine.directories import fresh_directory
+from rollouthub.engine.run_request import build_request
+from rollouthub.errors import ConfigError
+from rollouthub.event_loop import run_async
+from rollouthub.models.credentials import load_credentials
+from rollouthub_registry.audit.audit_run import AuditProgress, AuditRequest, audit, chosen_probes
+from rollouthub_registry.audit.audit_summary import AuditSummary
+from rollouthub_registry.audit.cheats import cheats_of_files
+from rollouthub_registry.audit.task_finding import TaskAudit
+from rollouthub_registry.audit.terminal_report import print_summary, print_task, progress_line
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class AuditOutput:
+    """Where an audit goes, and how it is shown."""
+
+    directory: Path | None = None
+    report: Path | None = None
+    accept: Path | None = None
+    is_markdown: bool = False
+    is_json: bool = False
+
+
+def audit_request(
+    environments: Sequence[str],
+    *,
+    split: str | None,
+    settings: Sequence[str],
+    roles: Sequence[str],
+    tasks: Sequence[str],
+    limit: int | None,
+    sample: int | None,
+    seed: int,
+    servers: int,
+    only: Sequence[str],
+    cheats: Sequence[Path],
+    repeats: int,
+    concurrency: int,
+) -> AuditRequest:
+    """The request that the command line makes.
+
+    Raises:
+        UsageError: an option does not hold.
+    """
+    values: dict[str, Any] = {
+        "environments": tuple(environments),
+        "split": split,
+        "set": assignments(list(settings), "--set"),
+        "roles": assignments(list(roles), "--role"),
+        "limit": limit,
+        "sample": sample,
+        "seed": seed,
+        "servers": servers,
+    }
+    given = {key: value for key, value in values.items() if value not in (None, {})}
+    if tasks:
+        from rollouthub.engine.task_names import read_names
+
+        given["tasks"] = read_names(list(tasks), Path.cwd(), "--task")
+    request = AuditRequest(
+        build_request(given, "command line"), tuple(only), tuple(cheats_of_files(list(cheats))), repeats, concurrency
+    )
+    chosen_probes(request)
+    return request
+
+
+def audit_command(request: AuditRequest, output: AuditOutput) -> int:
+    """Audit, and print or write what was found; returns the exit code.
+
+    Raises:
+        UsageError: the environment cannot be audited with these options.
+    """
+    for option, path in (("--report", output.report), ("--accept", output.accept)):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise ConfigError(f"{option} {str(path)!r}: there is no folder to write it to")
+    folder = output.directory or fresh_directory(f"audits/{_beginning(request)}")
+    progress = AuditProgress()
+    screen = _Screen(is_quiet=output.is_json or output.is_markdown)
+    credentials = load_credentials(os.environ, Path.cwd())
+    began = time.monotonic()
+    is_interrupted = False
+    try:
+        run_async(partial(audit, request, credentials, folder, progress, screen.on_task))
+    except KeyboardInterrupt:
+        is_interrupted = True
+    finally:
+        screen.stop()
+    summary = AuditSummary(progress.audits, progress.planned, progress.bad_rows)
+    _show(summary, output, folder, time.monotonic() - began, is_interrupted=is_interrupted)
+    if is_interrupted:
+        return INTERRUPTED
+    return 0 if summary.is_sound else 1
+
+
+def _beginning(request: AuditRequest) -> str:
+    name = Path(request.run.environments[0].rstrip("/")).name.removesuffix(".py")
+    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)[:60] or "audit"
+
+
+def _show(summary: AuditSummary, output: AuditOutput, folder: Path, seconds: float, *, is_interrupted: bool) -> None:
+    if output.report is not None:
+        from rollouthub_registry.audit.html_report import page
+
+        output.report.write_text(page(summary), encoding="utf-8")
+    if output.accept is not None and not is_interrupted:
+        from rollouthub_registry.audit.accepted_set import write_accepted
+
+        write_accepted(summary, folder, output.accept)
+    if output.is_json:
+        sys.stdout.write(json.dumps({"directory": str(folder), **summary.as_json()}) + os.linesep)
+    elif output.is_markdown:
+        from rollouthub_registry.audit.github_summary import markdown
+
+        sys.stdout.write(markdown(summary))
+    else:
+        print_summary(results(), summary, folder, seconds, is_interrupted=is_interrupted)
+        for path in (output.report, output.accept):
+            if path is not None:
+                results().print(f"written: {path}", highlight=False)
+
+
+class _Screen:
+    """Prints defective tasks as they come, and on a terminal the progress below them."""
+
+    def __init__(self, *, is_quiet: bool) -> None:
+        self._is_quiet = is_quiet
+        self._foot: Foot | None = None
+        self._began = time.monotonic()
+
+    def on_task(self, done: TaskAudit, progress: AuditProgress) -> None:
+        """Called when a task was audited."""
+        if not self._is_quiet:
+            print_task(results(), done)
+        aside = remarks()
+        if aside.is_terminal:
+            if self._foot is None:
+                self._foot = Foot(aside)
+                self._foot.start()
+            self._foot.draw([progress_line(progress, time.monotonic() - self._began)])
+
+    def stop(self) -> None:
+        """Erase the progress."""
+        if self._foot is not None:
+            self._foot.stop([])
+            self._foot = None

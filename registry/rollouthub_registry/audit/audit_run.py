@@ -1,0 +1,243 @@
+"""Audits the tasks of environments: several at once, each by all probes and cheats, kept in a journal as they end."""
+
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from rollouthub.engine.episode_seed import episode_seed
+from rollouthub.engine.open_environment import OpenEnvironment
+from rollouthub.engine.open_plan import OpenPlan, open_plan
+from rollouthub.engine.plan import make_plan
+from rollouthub.engine.run_request import RunRequest
+from rollouthub.errors import HubError, UnknownNameError, describe, raise_first_error
+from rollouthub.models.credentials import Credentials
+from rollouthub.protocols import IDLE_AGENT, TaskCard
+from rollouthub.task import BadRow
+from rollouthub.text import plain
+from rollouthub_registry.audit.audit_journal import AuditHead, AuditJournal
+from rollouthub_registry.audit.cheats import all_cheats
+from rollouthub_registry.audit.cheats.cheat import Cheat, try_cheat
+from rollouthub_registry.audit.probe import Probe
+from rollouthub_registry.audit.probes import PROBES
+from rollouthub_registry.audit.set_facts import FIRST, FIRST_IN_SANDBOXES, SetFacts, read_facts
+from rollouthub_registry.audit.task_finding import MOST_TEXT, ProbeResult, TaskAudit
+from rollouthub_registry.audit.task_under_audit import NotTried, TaskUnderAudit
+
+CONCURRENCY = 8
+
+
+@dataclass(frozen=True)
+class AuditRequest:
+    """What to audit, and how."""
+
+    run: RunRequest
+    """The environments, their settings and the choice of tasks, as `hub run` takes them."""
+    only: tuple[str, ...] = ()
+    """Names of probes and cheats; empty for all."""
+    cheats: tuple[Cheat, ...] = ()
+    """Cheats besides those of the library."""
+    repeats: int = 3
+    concurrency: int = CONCURRENCY
+
+
+@dataclass
+class AuditProgress:
+    """How far an audit is; filled while it runs."""
+
+    planned: int = 0
+    audits: list[TaskAudit] = field(default_factory=list[TaskAudit])
+    kept: int = 0
+    """Number of tasks that an earlier start had audited."""
+    bad_rows: int = 0
+
+
+OnTask = Callable[[TaskAudit, AuditProgress], None]
+
+
+def chosen_probes(request: AuditRequest) -> list[Probe]:
+    """The probes and cheats of a request, in the order in which they run.
+
+    Raises:
+        UnknownNameError: a name is neither a probe's nor a cheat's.
+    """
+    cheats = [_as_probe(cheat) for cheat in (*all_cheats(), *request.cheats)]
+    known = {probe.name: probe for probe in (*PROBES, *cheats)}
+    for name in request.only:
+        if name not in known:
+            raise UnknownNameError("probe or cheat", name, known)
+    return [probe for probe in known.values() if not request.only or probe.name in request.only]
+
+
+def _as_probe(cheat: Cheat) -> Probe:
+    return Probe(cheat.name, cheat.defect, cheat.title, partial(try_cheat, cheat), cheat.source)
+
+
+async def audit(
+    request: AuditRequest, credentials: Credentials, folder: Path, progress: AuditProgress, on_task: OnTask
+) -> AuditHead:
+    """Audit every chosen task that the journal in `folder` does not hold yet; `progress` is filled as tasks end.
+
+    Raises:
+        UsageError: an environment cannot be hosted, a name is unknown, or the folder holds another audit.
+    """
+    probes = chosen_probes(request)
+    plan = make_plan(request.run.model_copy(update={"model": None, "agent": IDLE_AGENT, "skip_bad": True}))
+    async with open_plan(plan, credentials) as opened:
+        planned, _ = await opened.count()
+        head = _head(request, opened, probes)
+        journal = AuditJournal(folder)
+        before = journal.begin(head)
+        progress.planned = planned
+
+        def keep(done: TaskAudit) -> None:
+            journal.append(done)
+            progress.audits.append(done)
+            on_task(done, progress)
+
+        for environment in opened.environments:
+            await _audit_environment(request, opened, environment, probes, before, progress, keep)
+    return head
+
+
+def _head(request: AuditRequest, opened: OpenPlan, probes: Sequence[Probe]) -> AuditHead:
+    settings: dict[str, Any] = {
+        "set": {each.host.info.name: each.host.info.config for each in opened.environments},
+        "split": {each.host.info.name: each.split for each in opened.environments},
+        "seed": opened.plan.seed,
+        "repeats": request.repeats,
+        "probes": [probe.name for probe in probes],
+    }
+    digests = {each.host.info.name: each.host.info.digest for each in opened.environments}
+    return AuditHead(
+        hub_version=version("rollouthub"),
+        target=request.run.environments,
+        environments=digests,
+        settings=settings,
+    )
+
+
+async def _audit_environment(
+    request: AuditRequest,
+    opened: OpenPlan,
+    environment: OpenEnvironment,
+    probes: Sequence[Probe],
+    before: dict[tuple[str, str], TaskAudit],
+    progress: AuditProgress,
+    keep: Callable[[TaskAudit], None],
+) -> None:
+    name = environment.host.info.name
+    facts = await _facts(opened, environment)
+    limiter = anyio.Semaphore(request.concurrency)
+
+    async def one(card: TaskCard) -> None:
+        try:
+            keep(await audit_task(_task(environment, card, opened.plan.seed, facts, request.repeats), probes))
+        finally:
+            limiter.release()
+
+    async with raise_first_error(), anyio.create_task_group() as tasks:
+        async for card in _cards(opened, environment, progress):
+            done = before.get((name, card.public.id))
+            if done is not None and done.digest == card.digest:
+                progress.kept += 1
+                progress.audits.append(done)
+                continue
+            await limiter.acquire()
+            tasks.start_soon(one, card)
+
+
+async def _cards(
+    opened: OpenPlan, environment: OpenEnvironment, progress: AuditProgress | None = None
+) -> AsyncIterator[TaskCard]:
+    async for card in opened.tasks(environment):
+        if not isinstance(card, BadRow):
+            yield card
+        elif progress is not None:
+            progress.bad_rows += 1
+
+
+async def _facts(opened: OpenPlan, environment: OpenEnvironment) -> SetFacts:
+    """Read the references of the first tasks: fewer where they open sandboxes, which the first of them shows."""
+    cards: list[TaskCard] = []
+    async for card in _cards(opened, environment):
+        cards.append(card)
+        if len(cards) == FIRST:
+            break
+    host, seed = environment.host, opened.plan.seed
+    if not cards:
+        return SetFacts()
+    async with host.open(
+        cards[0], seed=episode_seed(seed, host.info.name, cards[0].split, cards[0].public.id),
+        deadlines=environment.deadlines,
+    ) as episode:  # fmt: skip
+        has_sandbox = bool(episode.sandboxes)
+    seeds = {card.public.id: episode_seed(seed, host.info.name, card.split, card.public.id) for card in cards}
+    chosen = list(islice(cards, FIRST_IN_SANDBOXES if has_sandbox else FIRST))
+    return await read_facts(host, chosen, seeds, environment.deadlines)
+
+
+def _task(environment: OpenEnvironment, card: TaskCard, seed: int, facts: SetFacts, repeats: int) -> TaskUnderAudit:
+    own = episode_seed(seed, environment.host.info.name, card.split, card.public.id)
+    return TaskUnderAudit(environment.host, card, own, environment.deadlines, facts, repeats)
+
+
+async def audit_task(task: TaskUnderAudit, probes: Sequence[Probe]) -> TaskAudit:
+    """Try all probes on one task; whatever one raises is its finding, or, if the hub's own machinery broke, a fault."""
+    began = time.monotonic()
+    results: list[ProbeResult] = []
+    fault: str | None = None
+    for probe in probes:
+        result, broke = await _try(task, probe)
+        results.append(result)
+        fault = fault or broke
+    oracle = task.oracle_reward
+    return TaskAudit(
+        environment=task.host.info.name,
+        split=task.card.split,
+        task=task.card.public.id,
+        digest=task.card.digest,
+        results=tuple(results),
+        fault=fault,
+        oracle_reward=oracle,
+        verify_seconds=max(task.verify_seconds, default=None),
+        episodes=task.episodes,
+        seconds=time.monotonic() - began,
+    )
+
+
+async def _try(task: TaskUnderAudit, probe: Probe) -> tuple[ProbeResult, str | None]:
+    task.begin(probe.name, probe.defect, probe.source)
+    began, says, is_tried = time.monotonic(), "", True
+    fault: str | None = None
+    try:
+        with anyio.fail_after(probe.seconds):
+            says = await probe.run(task)
+    except NotTried as reason:
+        is_tried, says = False, str(reason)
+    except TimeoutError:
+        is_tried, says = False, f"not done after {probe.seconds:g} s"
+        fault = f"{probe.name}: {says}"
+    except HubError as error:
+        is_tried, says = False, plain(str(error), MOST_TEXT)
+        fault = f"{probe.name}: {says}"
+    except Exception as error:
+        # Anybody's cheat: whatever it raises is its own fault, and not the task's.
+        is_tried, says = False, plain(describe(error), MOST_TEXT)
+        fault = f"{probe.name}: {says}"
+    state = "broke" if task.findings else "held" if is_tried else "not_tried"
+    result = ProbeResult(
+        probe=probe.name,
+        defect=probe.defect,
+        state=state,
+        says=says,
+        findings=tuple(task.findings),
+        seconds=round(time.monotonic() - began, 4),
+    )
+    return result, fault
