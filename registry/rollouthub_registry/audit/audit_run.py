@@ -3,9 +3,7 @@
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.metadata import version
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +15,14 @@ from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import HubError, UnknownNameError, describe, raise_first_error
+from rollouthub.limits import Deadlines
 from rollouthub.models.credentials import Credentials
-from rollouthub.protocols import IDLE_AGENT, TaskCard
+from rollouthub.protocols import IDLE_AGENT, EnvironmentHost, TaskCard
 from rollouthub.task import BadRow
 from rollouthub.text import plain
 from rollouthub_registry.audit.audit_journal import AuditHead, AuditJournal
 from rollouthub_registry.audit.cheats import all_cheats
-from rollouthub_registry.audit.cheats.cheat import Cheat, try_cheat
+from rollouthub_registry.audit.cheats.cheat import Cheat, as_probe
 from rollouthub_registry.audit.probe import Probe
 from rollouthub_registry.audit.probes import PROBES
 from rollouthub_registry.audit.set_facts import FIRST, FIRST_IN_SANDBOXES, SetFacts, read_facts
@@ -67,16 +66,12 @@ def chosen_probes(request: AuditRequest) -> list[Probe]:
     Raises:
         UnknownNameError: a name is neither a probe's nor a cheat's.
     """
-    cheats = [_as_probe(cheat) for cheat in (*all_cheats(), *request.cheats)]
+    cheats = [as_probe(cheat) for cheat in (*all_cheats(), *request.cheats)]
     known = {probe.name: probe for probe in (*PROBES, *cheats)}
     for name in request.only:
         if name not in known:
             raise UnknownNameError("probe or cheat", name, known)
     return [probe for probe in known.values() if not request.only or probe.name in request.only]
-
-
-def _as_probe(cheat: Cheat) -> Probe:
-    return Probe(cheat.name, cheat.defect, cheat.title, partial(try_cheat, cheat), cheat.source)
 
 
 async def audit(
@@ -132,25 +127,55 @@ async def _audit_environment(
     progress: AuditProgress,
     keep: Callable[[TaskAudit], None],
 ) -> None:
-    name = environment.host.info.name
-    facts = await _facts(opened, environment)
-    limiter = anyio.Semaphore(request.concurrency)
+    host, seed = environment.host, opened.plan.seed
 
-    async def one(card: TaskCard) -> None:
-        try:
-            keep(await audit_task(_task(environment, card, opened.plan.seed, facts, request.repeats), probes))
-        finally:
-            limiter.release()
-
-    async with raise_first_error(), anyio.create_task_group() as tasks:
+    async def left() -> AsyncIterator[TaskCard]:
         async for card in _cards(opened, environment, progress):
-            done = before.get((name, card.public.id))
+            done = before.get((host.info.name, card.public.id))
             if done is not None and done.digest == card.digest:
                 progress.kept += 1
                 progress.audits.append(done)
-                continue
-            await limiter.acquire()
-            tasks.start_soon(one, card)
+            else:
+                yield card
+
+    first: list[TaskCard] = []
+    async for card in _cards(opened, environment):
+        first.append(card)
+        if len(first) == FIRST:
+            break
+    facts = await facts_of(host, first, seed, environment.deadlines)
+    auditing = SetAudit(host, seed, environment.deadlines, facts, probes, request.repeats, request.concurrency)
+    await auditing.run(left(), keep)
+
+
+@dataclass(frozen=True)
+class SetAudit:
+    """The audit of the tasks of one hosted environment."""
+
+    host: EnvironmentHost
+    seed: int
+    deadlines: Deadlines
+    facts: SetFacts
+    probes: Sequence[Probe]
+    repeats: int = 3
+    concurrency: int = CONCURRENCY
+
+    async def run(self, cards: AsyncIterator[TaskCard], keep: Callable[[TaskAudit], None]) -> None:
+        """Audit these tasks, several at once; `keep` is called as each ends."""
+        limiter = anyio.Semaphore(self.concurrency)
+
+        async def one(card: TaskCard) -> None:
+            try:
+                own = episode_seed(self.seed, self.host.info.name, card.split, card.public.id)
+                task = TaskUnderAudit(self.host, card, own, self.deadlines, self.facts, self.repeats)
+                keep(await audit_task(task, self.probes))
+            finally:
+                limiter.release()
+
+        async with raise_first_error(), anyio.create_task_group() as tasks:
+            async for card in cards:
+                await limiter.acquire()
+                tasks.start_soon(one, card)
 
 
 async def _cards(
@@ -163,29 +188,15 @@ async def _cards(
             progress.bad_rows += 1
 
 
-async def _facts(opened: OpenPlan, environment: OpenEnvironment) -> SetFacts:
+async def facts_of(host: EnvironmentHost, cards: Sequence[TaskCard], seed: int, deadlines: Deadlines) -> SetFacts:
     """Read the references of the first tasks: fewer where they open sandboxes, which the first of them shows."""
-    cards: list[TaskCard] = []
-    async for card in _cards(opened, environment):
-        cards.append(card)
-        if len(cards) == FIRST:
-            break
-    host, seed = environment.host, opened.plan.seed
     if not cards:
         return SetFacts()
-    async with host.open(
-        cards[0], seed=episode_seed(seed, host.info.name, cards[0].split, cards[0].public.id),
-        deadlines=environment.deadlines,
-    ) as episode:  # fmt: skip
-        has_sandbox = bool(episode.sandboxes)
     seeds = {card.public.id: episode_seed(seed, host.info.name, card.split, card.public.id) for card in cards}
-    chosen = list(islice(cards, FIRST_IN_SANDBOXES if has_sandbox else FIRST))
-    return await read_facts(host, chosen, seeds, environment.deadlines)
-
-
-def _task(environment: OpenEnvironment, card: TaskCard, seed: int, facts: SetFacts, repeats: int) -> TaskUnderAudit:
-    own = episode_seed(seed, environment.host.info.name, card.split, card.public.id)
-    return TaskUnderAudit(environment.host, card, own, environment.deadlines, facts, repeats)
+    async with host.open(cards[0], seed=seeds[cards[0].public.id], deadlines=deadlines) as episode:
+        has_sandbox = bool(episode.sandboxes)
+    chosen = cards[: FIRST_IN_SANDBOXES if has_sandbox else FIRST]
+    return await read_facts(host, chosen, seeds, deadlines)
 
 
 async def audit_task(task: TaskUnderAudit, probes: Sequence[Probe]) -> TaskAudit:

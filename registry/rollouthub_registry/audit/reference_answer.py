@@ -94,8 +94,14 @@ def without_steps(script: SeatScript, left_out: Sequence[Step]) -> SeatScript:
 
 def with_arguments(script: SeatScript, step: Step, arguments: Mapping[str, Any]) -> SeatScript:
     """The script with other arguments in one call."""
+    return with_call(script, step, step.tool, arguments)
+
+
+def with_call(script: SeatScript, step: Step, tool: str, arguments: Mapping[str, Any]) -> SeatScript:
+    """The script with another call in the place of one."""
     message = script[step.seat][step.message]
-    request = message.tool_requests[step.request].model_copy(update={"arguments": json.dumps(arguments)})
+    update = {"name": tool, "arguments": json.dumps(arguments)}
+    request = message.tool_requests[step.request].model_copy(update=update)
     return _with_message(script, step.seat, step.message, _with_request(message, step.request, request))
 
 

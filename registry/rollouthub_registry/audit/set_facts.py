@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rollouthub.protocols import Deadlines, EnvironmentHost, TaskCard
+from rollouthub.errors import HubError
+from rollouthub.limits import Deadlines
+from rollouthub.protocols import EnvironmentHost, TaskCard
 from rollouthub_registry.audit.reference_answer import SeatScript, answer_of
 
 FIRST, FIRST_IN_SANDBOXES = 40, 6
@@ -44,11 +46,9 @@ class SetFacts:
 
 
 async def read_facts(
-    host: EnvironmentHost, cards: Sequence[TaskCard], seed_of: "dict[str, int]", deadlines: Deadlines
+    host: EnvironmentHost, cards: Sequence[TaskCard], seed_of: Mapping[str, int], deadlines: Deadlines
 ) -> SetFacts:
     """Read the references of these tasks; those that do not open are left out, for their own audit says so."""
-    from rollouthub.errors import HubError
-
     references: dict[str, SeatScript] = {}
     answers: dict[str, str] = {}
     for card in cards:

@@ -148,6 +148,7 @@ def _offered_json(offered: Offered, pins: Pins) -> dict[str, Any]:
             "key": standing(chosen.key_id, chosen.release.package.namespace, pins),
             "secrets": list(said.secrets),
             "unpromised": list(said.unpromised),
+            "audit": None if said.predicate.audit is None else said.predicate.audit.model_dump(mode="json"),
             "tools_digest": said.predicate.tools_digest,
             "signed_at": said.predicate.created_at.isoformat(),
             "hub_version": said.predicate.hub_version,

@@ -2,10 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from rollouthub import Submission
 from rollouthub.protocols import AgentPlane, Episode
+from rollouthub_registry.audit.probe import Probe
 from rollouthub_registry.audit.task_under_audit import NotTried, Played, TaskUnderAudit
 from rollouthub_registry.check.defect_class import DefectClass
 from rollouthub_registry.check.scripted_episode import insist, play, words_of
@@ -72,6 +74,11 @@ class Cheater:
     def found(self, says: str, evidence: str | None = None) -> None:
         """Note something that an agent must not see."""
         self.task.note(says, evidence or "\n".join(self.ran))
+
+
+def as_probe(cheat: Cheat) -> Probe:
+    """A cheat as a probe, for the audit of a task."""
+    return Probe(cheat.name, cheat.defect, cheat.title, partial(try_cheat, cheat), cheat.source)
 
 
 async def try_cheat(cheat: Cheat, task: TaskUnderAudit) -> str:

@@ -1,8 +1,8 @@
 """Probes: solutions with changed or missing steps are refused, and those that differ in form alone are paid.
 
-A changed solution is wrong if it leaves the environment in another state than the reference does. Where an environment
-takes no snapshot nobody can tell, and what is paid all the same is a remark; so is a step that one reference makes and
-the task may not need.
+A changed solution is wrong if it leaves the environment in another state than the reference does, and the steps are
+independent: played in reverse, they lead to the reference's state, too. Where they are not, as in a game, another way
+may be as good, and what is paid all the same is a remark.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,6 +17,7 @@ from rollouthub_registry.audit.reference_answer import (
     steps_of,
     with_answer,
     with_arguments,
+    with_call,
     without_steps,
 )
 from rollouthub_registry.audit.task_under_audit import NotTried, TaskUnderAudit
@@ -42,14 +43,14 @@ async def wrong(task: TaskUnderAudit) -> str:
     for how, changed in _changed(script, steps, _MOST_IN_SANDBOXES if task.opens_sandboxes else _MOST):
         played = await task.play(changed)
         tried += 1
-        is_other = played.state is not None and oracle.state is not None and not _alike(played.state, oracle.state)
+        is_other = played.state is not None and oracle.state is not None and played.state != oracle.state
         wrong_ones += is_other
         if is_other and await task.is_paid_in_full(played):
             accepted.append(how)
     if accepted:
-        severity = "defect" if 2 * len(accepted) >= wrong_ones else "remark"
+        is_wrong = await _are_independent(task, script, oracle.state)
         says = f"{len(accepted)} of {wrong_ones} solutions that end in another state are paid in full"
-        task.note(f"{says}: {accepted[0]}", "\n".join(accepted), severity=severity)
+        task.note(f"{says}: {accepted[0]}", "\n".join(accepted), severity="defect" if is_wrong else "remark")
     return f"{tried} changed solutions"
 
 
@@ -85,6 +86,19 @@ async def _judges_answers(task: TaskUnderAudit, bare: SeatScript) -> bool:
     return False
 
 
+async def _are_independent(task: TaskUnderAudit, script: SeatScript, state: JsonValue) -> bool:
+    """Whether the steps lead to the same state in reverse order, so that each of them is needed for it."""
+    steps = list(steps_of(script))
+    if len(steps) < 2:
+        return True
+    turned = script
+    for step, other in zip(steps, reversed(steps), strict=True):
+        if step.seat != other.seat:
+            return False
+        turned = with_call(turned, step, other.tool, other.arguments)
+    return (await task.play(turned)).state == state
+
+
 def _changed(script: SeatScript, steps: list[Step], most: int) -> Iterator[tuple[str, SeatScript]]:
     """Solutions with a step left out or an argument changed, spread over the steps."""
     spread = steps[:: max(1, len(steps) // most)][:most]
@@ -110,7 +124,3 @@ def _other_arguments(arguments: Mapping[str, Any]) -> Iterator[tuple[str, dict[s
         if isinstance(value, int | float) and not isinstance(value, bool):
             yield f"{key} off by one", {**arguments, key: value + 1}
             return
-
-
-def _alike(one: JsonValue, other: JsonValue) -> bool:
-    return one == other
