@@ -155,7 +155,9 @@ class TaskUnderAudit:
         score: Score | None = None
         error: str | None = None
         try:
-            score = await episode.verify(submission)
+            score = await episode.conclude(submission)
+            if score is None:
+                error = "the environment broke" + (f": {faults[0]}" if faults else "")
         except VerifierError as problem:
             error = str(problem)
         seconds = time.monotonic() - began

@@ -33,9 +33,7 @@ from rollouthub_registry.check.thorough.target import in_own_process, reach
 
 ATTACK_SECONDS, AUDIT_SECONDS = 300.0, 300.0
 """Most seconds for all attacks, and for the audit of tasks; what is left by then is not tried."""
-_NO_TWIN = (
-    "what is published is attacked as it is installed, without canaries; the quick checks plant some"
-)
+_NO_TWIN = "what is published is attacked as it is installed, without canaries; the quick checks plant some"
 _REPEATS = 2
 _CONCURRENCY = 4
 
