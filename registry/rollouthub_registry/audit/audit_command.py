@@ -5,7 +5,9 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,13 +17,16 @@ from rollouthub.cli.options import assignments
 from rollouthub.cli.redrawn_lines import Foot
 from rollouthub.engine.directories import fresh_directory
 from rollouthub.engine.run_request import build_request
-from rollouthub.errors import ConfigError
+from rollouthub.engine.task_names import read_names
+from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.event_loop import run_async
 from rollouthub.models.credentials import load_credentials
+from rollouthub_registry.audit.audit_journal import read_journal
 from rollouthub_registry.audit.audit_run import AuditProgress, AuditRequest, audit, chosen_probes
-from rollouthub_registry.audit.audit_summary import AuditSummary
+from rollouthub_registry.audit.audited_set import AuditedSet
 from rollouthub_registry.audit.cheats import cheats_of_files
 from rollouthub_registry.audit.task_finding import TaskAudit
+from rollouthub_registry.audit.task_page import print_page
 from rollouthub_registry.audit.terminal_report import print_summary, print_task, progress_line
 
 INTERRUPTED = 130
@@ -71,8 +76,6 @@ def audit_request(
     }
     given = {key: value for key, value in values.items() if value not in (None, {})}
     if tasks:
-        from rollouthub.engine.task_names import read_names
-
         given["tasks"] = read_names(list(tasks), Path.cwd(), "--task")
     request = AuditRequest(
         build_request(given, "command line"), tuple(only), tuple(cheats_of_files(list(cheats))), repeats, concurrency
@@ -87,9 +90,7 @@ def audit_command(request: AuditRequest, output: AuditOutput) -> int:
     Raises:
         UsageError: the environment cannot be audited with these options.
     """
-    for option, path in (("--report", output.report), ("--accept", output.accept)):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise ConfigError(f"{option} {str(path)!r}: there is no folder to write it to")
+    _check_places(output)
     folder = output.directory or fresh_directory(f"audits/{_beginning(request)}")
     progress = AuditProgress()
     screen = _Screen(is_quiet=output.is_json or output.is_markdown)
@@ -102,11 +103,55 @@ def audit_command(request: AuditRequest, output: AuditOutput) -> int:
         is_interrupted = True
     finally:
         screen.stop()
-    summary = AuditSummary(progress.audits, progress.planned, progress.bad_rows)
+    summary = AuditedSet(progress.audits, progress.planned, progress.bad_rows, progress.head, datetime.now(UTC))
     _show(summary, output, folder, time.monotonic() - began, is_interrupted=is_interrupted)
     if is_interrupted:
         return INTERRUPTED
     return 0 if summary.is_sound else 1
+
+
+def show_command(folder: Path, tasks: Sequence[str], output: AuditOutput) -> int:
+    """Show an audit that was kept, or the whole page of single tasks; returns the exit code of the audit.
+
+    Raises:
+        UsageError: the folder holds no audit, or no task of it is meant.
+    """
+    _check_places(output)
+    record = read_journal(folder)
+    summary = AuditedSet.of(record)
+    if not tasks:
+        _show(summary, output, folder, None)
+        return 0 if summary.is_sound else 1
+    if output.accept is not None:
+        raise ConfigError("--accept writes the whole set; leave --task out")
+    names = read_names(list(tasks), Path.cwd(), "--task")
+    chosen = [audit for audit in record.audits if any(_is_meant(audit.task, name) for name in names)]
+    for name in names:
+        if not any(_is_meant(audit.task, name) for audit in chosen):
+            raise UnknownNameError(f"task in the audit {folder}", name, [audit.task for audit in record.audits])
+    shown = replace(summary, audits=chosen, planned=len(chosen))
+    if output.is_json or output.is_markdown or output.report is not None:
+        _show(shown, output, folder, None)
+    else:
+        for audit in chosen:
+            print_page(results(), audit)
+    return 0 if shown.is_sound else 1
+
+
+def _is_meant(task: str, name: str) -> bool:
+    return task == name or fnmatchcase(task, name)
+
+
+def _check_places(output: AuditOutput) -> None:
+    for option, path in (("--report", output.report), ("--accept", output.accept)):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise ConfigError(
+                f"{option} {str(path)!r}: there is no folder {str(path.absolute().parent)!r}; make it first"
+            )
+    if output.report is not None and output.report.is_dir():
+        raise ConfigError(f"--report {str(output.report)!r} is a folder; name a file in it")
+    if output.accept is not None and (output.accept.exists() or output.accept.is_symlink()):
+        raise ConfigError(f"--accept {str(output.accept)!r} is there already; name a folder that is not")
 
 
 def _beginning(request: AuditRequest) -> str:
@@ -114,26 +159,28 @@ def _beginning(request: AuditRequest) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)[:60] or "audit"
 
 
-def _show(summary: AuditSummary, output: AuditOutput, folder: Path, seconds: float, *, is_interrupted: bool) -> None:
+def _show(
+    summary: AuditedSet, output: AuditOutput, folder: Path, seconds: float | None, *, is_interrupted: bool = False
+) -> None:
+    """Print an audit, and write what was asked for; `seconds` is how long it took, None if it was not made now."""
     if output.report is not None:
         from rollouthub_registry.audit.html_report import page
 
-        output.report.write_text(page(summary), encoding="utf-8")
-    if output.accept is not None and not is_interrupted:
-        from rollouthub_registry.audit.accepted_set import write_accepted
-
-        write_accepted(summary, folder, output.accept)
+        output.report.write_text(page(summary), encoding="utf-8", errors="replace")
     if output.is_json:
-        sys.stdout.write(json.dumps({"directory": str(folder), **summary.as_json()}) + os.linesep)
+        sys.stdout.write(json.dumps({"directory": str(folder), **summary.as_json()}) + "\n")
     elif output.is_markdown:
         from rollouthub_registry.audit.github_summary import markdown
 
         sys.stdout.write(markdown(summary))
     else:
+        if seconds is None:
+            for audit in summary.audits:
+                print_task(results(), audit)
         print_summary(results(), summary, folder, seconds, is_interrupted=is_interrupted)
-        for path in (output.report, output.accept):
-            if path is not None:
-                results().print(f"written: {path}", highlight=False)
+    aside = remarks() if output.is_json or output.is_markdown else results()
+    if output.report is not None:
+        aside.print(f"written: {output.report}", highlight=False, markup=False)
 
 
 class _Screen:

@@ -2,13 +2,16 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
 
 from rollouthub.errors import ConfigError
+from rollouthub.plugins.env_toml import FILE_NAME as ENV_TOML
 from rollouthub.values import Frozen
 from rollouthub_registry.audit.task_finding import TaskAudit
 
@@ -39,6 +42,29 @@ class AuditHead(Frozen):
         return None
 
 
+class AuditStart(Frozen):
+    """A line of a journal: the audit was begun, or went on."""
+
+    planned: int = Field(ge=0)
+    """Number of tasks that were chosen."""
+    bad_rows: int = Field(ge=0)
+    """Number of rows among them that make no task."""
+    at: AwareDatetime
+
+
+@dataclass(frozen=True)
+class AuditRecord:
+    """What a journal holds."""
+
+    head: AuditHead
+    audits: Sequence[TaskAudit]
+    start: AuditStart | None = None
+    """The latest start; None if the audit was ended before it chose its tasks."""
+
+
+_LINE: TypeAdapter[TaskAudit | AuditStart] = TypeAdapter(TaskAudit | AuditStart)
+
+
 class AuditJournal:
     """Appends the audits of tasks to a file, and reads them again."""
 
@@ -54,17 +80,22 @@ class AuditJournal:
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            if not self.file.exists():
+            if not self.file.exists() or not _has_line(self.file):
+                self.file.unlink(missing_ok=True)  # a killed process had half written the first line
                 self._append(head.model_dump_json())
                 return {}
         except OSError as error:
             raise ConfigError(f"nothing can be written to {self._folder}: {error.strerror or error}") from error
-        before, audits = read_journal(self._folder)
-        if differs := before.differs_from(head):
+        before = read_journal(self._folder)
+        if differs := before.head.differs_from(head):
             raise ConfigError(
                 f"{self._folder} holds an audit of something else ({differs}); name another folder with -o"
             )
-        return {(audit.environment, audit.task): audit for audit in audits if audit.fault is None}
+        return {(audit.environment, audit.task): audit for audit in before.audits if audit.fault is None}
+
+    def start(self, planned: int, bad_rows: int) -> None:
+        """Note that the audit begins or goes on."""
+        self._append(AuditStart(planned=planned, bad_rows=bad_rows, at=datetime.now(UTC)).model_dump_json())
 
     def append(self, audit: TaskAudit) -> None:
         """Append a task's audit; it is on the disk when this returns."""
@@ -80,7 +111,7 @@ class AuditJournal:
             os.fsync(descriptor)
 
 
-def read_journal(folder: Path) -> tuple[AuditHead, list[TaskAudit]]:
+def read_journal(folder: Path) -> AuditRecord:
     """Read an audit; of a task that was audited twice the later counts, and a half-written last line is left out.
 
     Raises:
@@ -97,17 +128,37 @@ def read_journal(folder: Path) -> tuple[AuditHead, list[TaskAudit]]:
     if head.version != VERSION:
         raise ConfigError(f"{file} was written by another version of the hub ({head.hub_version})")
     found: dict[tuple[str, str], TaskAudit] = {}
+    start: AuditStart | None = None
     for number, line in enumerate(lines, 2):
         try:
-            audit = TaskAudit.model_validate_json(line)
+            read = _LINE.validate_json(line)
         except ValidationError:
             try:
                 json.loads(line)
             except ValueError:
                 continue  # half written
             raise ConfigError(f"{file}, line {number}, is no audit of a task") from None
-        found[audit.environment, audit.task] = audit
-    return head, list(found.values())
+        if isinstance(read, AuditStart):
+            start = read
+        else:
+            found[read.environment, read.task] = read
+    return AuditRecord(head, list(found.values()), start)
+
+
+def kept_audit(targets: Sequence[str]) -> Path | None:
+    """The folder of a kept audit, if that is what a command line names."""
+    if len(targets) != 1 or not targets[0]:
+        return None
+    folder = Path(targets[0])
+    try:
+        return folder if (folder / FILE_NAME).is_file() and not (folder / ENV_TOML).exists() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _has_line(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return opened.readline(_MOST_LINE).endswith(b"\n")
 
 
 def _lines(file: Path) -> Iterator[str]:

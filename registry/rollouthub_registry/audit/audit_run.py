@@ -1,10 +1,12 @@
 """Audits the tasks of environments: several at once, each by all probes and cheats, kept in a journal as they end."""
 
+import hashlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import anyio
@@ -14,7 +16,7 @@ from rollouthub.engine.open_environment import OpenEnvironment
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import RunRequest
-from rollouthub.errors import HubError, UnknownNameError, describe, raise_first_error
+from rollouthub.errors import ConfigError, HubError, UnknownNameError, describe, raise_first_error
 from rollouthub.limits import Deadlines
 from rollouthub.models.credentials import Credentials
 from rollouthub.protocols import IDLE_AGENT, EnvironmentHost, TaskCard
@@ -52,6 +54,8 @@ class AuditProgress:
 
     planned: int = 0
     audits: list[TaskAudit] = field(default_factory=list[TaskAudit])
+    head: AuditHead | None = None
+    """What is audited; None until its environments were opened."""
     kept: int = 0
     """Number of tasks that an earlier start had audited."""
     bad_rows: int = 0
@@ -65,9 +69,12 @@ def chosen_probes(request: AuditRequest) -> list[Probe]:
 
     Raises:
         UnknownNameError: a name is neither a probe's nor a cheat's.
+        ConfigError: a cheat besides the library's is called like another, or like a probe.
     """
-    cheats = [as_probe(cheat) for cheat in (*all_cheats(), *request.cheats)]
-    known = {probe.name: probe for probe in (*PROBES, *cheats)}
+    known = {probe.name: probe for probe in (*PROBES, *(as_probe(cheat) for cheat in all_cheats()))}
+    for cheat in request.cheats:
+        if known.setdefault(cheat.name, own := as_probe(cheat)) is not own:
+            raise ConfigError(f"there is a probe or cheat {cheat.name!r} already; give the one you add another name")
     for name in request.only:
         if name not in known:
             raise UnknownNameError("probe or cheat", name, known)
@@ -85,11 +92,11 @@ async def audit(
     probes = chosen_probes(request)
     plan = make_plan(request.run.model_copy(update={"model": None, "agent": IDLE_AGENT, "skip_bad": True}))
     async with open_plan(plan, credentials) as opened:
-        planned, _ = await opened.count()
-        head = _head(request, opened, probes)
+        progress.planned, progress.bad_rows = await opened.count()
+        progress.head = head = _head(request, opened, probes)
         journal = AuditJournal(folder)
         before = journal.begin(head)
-        progress.planned = planned
+        journal.start(progress.planned, progress.bad_rows)
 
         def keep(done: TaskAudit) -> None:
             journal.append(done)
@@ -108,6 +115,7 @@ def _head(request: AuditRequest, opened: OpenPlan, probes: Sequence[Probe]) -> A
         "seed": opened.plan.seed,
         "repeats": request.repeats,
         "probes": [probe.name for probe in probes],
+        "cheats": {cheat.name: _digest(cheat) for cheat in request.cheats},
     }
     digests = {each.host.info.name: each.host.info.digest for each in opened.environments}
     return AuditHead(
@@ -116,6 +124,12 @@ def _head(request: AuditRequest, opened: OpenPlan, probes: Sequence[Probe]) -> A
         environments=digests,
         settings=settings,
     )
+
+
+def _digest(cheat: Cheat) -> str:
+    """A digest of the file of a cheat, so that a changed one is not taken for the one that was tried."""
+    file = Path(cheat.act.__code__.co_filename) if isinstance(cheat.act, FunctionType) else None
+    return "" if file is None or not file.is_file() else hashlib.sha256(file.read_bytes()).hexdigest()[:32]
 
 
 async def _audit_environment(
@@ -130,7 +144,7 @@ async def _audit_environment(
     host, seed = environment.host, opened.plan.seed
 
     async def left() -> AsyncIterator[TaskCard]:
-        async for card in _cards(opened, environment, progress):
+        async for card in _cards(opened, environment):
             done = before.get((host.info.name, card.public.id))
             if done is not None and done.digest == card.digest:
                 progress.kept += 1
@@ -178,14 +192,10 @@ class SetAudit:
                 tasks.start_soon(one, card)
 
 
-async def _cards(
-    opened: OpenPlan, environment: OpenEnvironment, progress: AuditProgress | None = None
-) -> AsyncIterator[TaskCard]:
+async def _cards(opened: OpenPlan, environment: OpenEnvironment) -> AsyncIterator[TaskCard]:
     async for card in opened.tasks(environment):
         if not isinstance(card, BadRow):
             yield card
-        elif progress is not None:
-            progress.bad_rows += 1
 
 
 async def facts_of(host: EnvironmentHost, cards: Sequence[TaskCard], seed: int, deadlines: Deadlines) -> SetFacts:

@@ -15,7 +15,7 @@ def audit(
         typer.Argument(
             autocompletion=completion.environments,
             metavar="ENV…",
-            help="Environments by name (`hub list`), a file, or a folder with an env.toml.",
+            help="Environments by name (`hub list`), a file, or a folder with an env.toml; or an audit's folder.",
         ),
     ],
     split: Annotated[str | None, typer.Option(help="The split of tasks; the first by default.")] = None,
@@ -57,8 +57,20 @@ def audit(
 
     Exit codes: 0 no task is defective, 1 some are or could not be decided, 2 usage, 130 interrupted.
     """
-    from rollouthub_registry.audit.audit_command import AuditOutput, audit_command, audit_request
+    from rollouthub_registry.audit.audit_command import AuditOutput, audit_command, audit_request, show_command
+    from rollouthub_registry.audit.audit_journal import kept_audit
 
+    output = AuditOutput(directory, report, accept, is_markdown=github, is_json=as_json)
+    if as_json and github:
+        raise typer.BadParameter("one of --json and --github is printed, not both", param_hint="--github")
+    if (kept := kept_audit(environments)) is not None:
+        others = {
+            "--split": split, "--set": settings, "--role": roles, "--limit": limit, "--sample": sample, "--only": only,
+            "--add-cheat": add_cheat, "-o": directory,
+        }  # fmt: skip
+        if given := [option for option, value in others.items() if value]:
+            raise typer.BadParameter(f"{environments[0]} is an audit, which is only shown", param_hint=given[0])
+        raise typer.Exit(show_command(kept, tasks or [], output))
     request = audit_request(
         environments,
         split=split,
@@ -74,5 +86,4 @@ def audit(
         repeats=repeats,
         concurrency=concurrency,
     )
-    output = AuditOutput(directory, report, accept, is_markdown=github, is_json=as_json)
     raise typer.Exit(audit_command(request, output))

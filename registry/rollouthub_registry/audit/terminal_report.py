@@ -8,7 +8,7 @@ from rich.text import Text
 
 from rollouthub.text import one_line
 from rollouthub_registry.audit.audit_run import AuditProgress
-from rollouthub_registry.audit.audit_summary import AuditSummary
+from rollouthub_registry.audit.audited_set import AuditedSet
 from rollouthub_registry.audit.task_finding import TaskAudit
 from rollouthub_registry.check.defect_class import DEFECTS
 
@@ -43,7 +43,7 @@ def progress_line(progress: AuditProgress, seconds: float) -> Text:
 
 
 def print_summary(
-    console: Console, summary: AuditSummary, folder: Path, seconds: float, *, is_interrupted: bool = False
+    console: Console, summary: AuditedSet, folder: Path, seconds: float | None, *, is_interrupted: bool = False
 ) -> None:
     """Print the set's table and what can be done next."""
     if summary.by_class:
@@ -59,7 +59,10 @@ def print_summary(
     counts = summary.counts
     said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items() if count or verdict == "sound")
     bad = f"; {summary.bad_rows:,} rows make no task" if summary.bad_rows else ""
-    console.print(Text(f"\n{len(summary.audits):,} of {summary.planned:,} tasks: {said}{bad} · {seconds:.1f} s"))
+    took = "" if seconds is None else f" · {seconds:.1f} s"
+    console.print(Text(f"\n{len(summary.audits):,} of {summary.planned:,} tasks: {said}{bad}{took}"))
     console.print(Text(str(folder)), soft_wrap=True)
+    if summary.by_class:
+        console.print(Text(f"All that was tried on a task: hub audit {folder} --task ID", style="dim"), soft_wrap=True)
     if is_interrupted or not summary.is_complete:
         console.print(Text(f"Go on with what is left: the same command with -o {folder}", style="dim"), soft_wrap=True)

@@ -2,13 +2,16 @@
 
 import importlib.util
 import pkgutil
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
 from rollouthub.errors import ConfigError, describe
 from rollouthub_registry.audit.cheats.cheat import Cheat
+from rollouthub_registry.check.defect_class import DEFECTS
 
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
 _HELPERS = frozenset({"cheat"})
 
 
@@ -37,11 +40,17 @@ def cheats_of_files(files: list[Path]) -> Iterator[Cheat]:
         module = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ConfigError(f"--add-cheat {str(file)!r} cannot be run: {describe(error)}") from error
         cheat = getattr(module, "CHEAT", None)
         if not isinstance(cheat, Cheat):
             raise ConfigError(
                 f"--add-cheat {str(file)!r} has no CHEAT; write one: `CHEAT = Cheat(name, defect, title, source, act)`"
+            )
+        if not _NAME.fullmatch(cheat.name):
+            raise ConfigError(f"--add-cheat {str(file)!r}: the name {cheat.name!r} is not of a-z, 0-9 and '-'")
+        if cheat.defect not in DEFECTS:
+            raise ConfigError(
+                f"--add-cheat {str(file)!r}: there is no class {cheat.defect!r}; there are: {', '.join(DEFECTS)}"
             )
         yield cheat

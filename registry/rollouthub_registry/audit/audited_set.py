@@ -1,21 +1,50 @@
-"""`AuditSummary`: what an audit found in a set, counted."""
+"""`AuditedSet`: what an audit found in a set, counted."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from rollouthub_registry.audit.audit_journal import AuditHead, AuditRecord
 from rollouthub_registry.audit.task_finding import TaskAudit
 from rollouthub_registry.check.defect_class import DEFECTS, DefectClass
 
+FORMAT = 1
+"""Version of the JSON object: raised when a field changes its meaning or goes."""
+
 
 @dataclass(frozen=True)
-class AuditSummary:
+class AuditedSet:
     """The audits of a set's tasks, counted."""
 
     audits: Sequence[TaskAudit]
     planned: int
     bad_rows: int = 0
+    """Number of rows that make no task."""
+    head: AuditHead | None = None
+    """What was audited, and how; None if the audit was ended before it opened anything."""
+    at: datetime | None = None
+    """When it was begun or last went on."""
+
+    @classmethod
+    def of(cls, record: AuditRecord) -> "AuditedSet":
+        """The summary of an audit that was kept."""
+        start = record.start
+        planned = len(record.audits) if start is None else max(start.planned, len(record.audits))
+        bad_rows, at = (0, None) if start is None else (start.bad_rows, start.at)
+        return cls(record.audits, planned, bad_rows, record.head, at)
+
+    @property
+    def name(self) -> str:
+        """The environments' names."""
+        return "nothing" if self.head is None else ", ".join(self.head.environments)
+
+    @property
+    def in_order(self) -> list[TaskAudit]:
+        """The audits, with the defective ones first, then the undecided, those with remarks, and the sound."""
+        return sorted(self.audits, key=_urgency)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -59,7 +88,15 @@ class AuditSummary:
 
     def as_json(self) -> dict[str, Any]:
         """The object that `hub audit --json` prints."""
+        head = self.head
         return {
+            "format": FORMAT,
+            "hub_version": head and head.hub_version,
+            "at": self.at and self.at.isoformat(timespec="seconds"),
+            "environments": {} if head is None else head.environments,
+            "settings": {} if head is None else head.settings,
+            "sound_set": self.is_sound,
+            "complete": self.is_complete,
             "planned": self.planned,
             "audited": len(self.audits),
             "bad_rows": self.bad_rows,
@@ -71,3 +108,13 @@ class AuditSummary:
             "probes": self.probes,
             "tasks": [{**audit.model_dump(mode="json"), "verdict": audit.verdict} for audit in self.audits],
         }
+
+
+def anchor(audit: TaskAudit) -> str:
+    """The name of a task's place in a page: the same in each audit."""
+    words = "\0".join((audit.environment, audit.split, audit.task))
+    return f"task-{hashlib.blake2b(words.encode(errors='replace'), digest_size=8).hexdigest()}"
+
+
+def _urgency(audit: TaskAudit) -> tuple[int, bool]:
+    return ("defective", "undecided", "sound").index(audit.verdict), not any(True for _ in audit.findings)
