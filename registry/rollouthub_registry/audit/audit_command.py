@@ -21,6 +21,7 @@ from rollouthub.engine.task_names import read_names
 from rollouthub.errors import ConfigError, UnknownNameError
 from rollouthub.event_loop import run_async
 from rollouthub.models.credentials import load_credentials
+from rollouthub_registry.audit.accepted_set import check_acceptable, write_accepted
 from rollouthub_registry.audit.audit_journal import read_journal
 from rollouthub_registry.audit.audit_run import AuditProgress, AuditRequest, audit, chosen_probes
 from rollouthub_registry.audit.audited_set import AuditedSet
@@ -91,6 +92,8 @@ def audit_command(request: AuditRequest, output: AuditOutput) -> int:
         UsageError: the environment cannot be audited with these options.
     """
     _check_places(output)
+    if output.accept is not None:
+        check_acceptable(request.run.environments)
     folder = output.directory or fresh_directory(f"audits/{_beginning(request)}")
     progress = AuditProgress()
     screen = _Screen(is_quiet=output.is_json or output.is_markdown)
@@ -107,6 +110,7 @@ def audit_command(request: AuditRequest, output: AuditOutput) -> int:
     _show(summary, output, folder, time.monotonic() - began, is_interrupted=is_interrupted)
     if is_interrupted:
         return INTERRUPTED
+    _accept(summary, output)
     return 0 if summary.is_sound else 1
 
 
@@ -121,6 +125,7 @@ def show_command(folder: Path, tasks: Sequence[str], output: AuditOutput) -> int
     summary = AuditedSet.of(record)
     if not tasks:
         _show(summary, output, folder, None)
+        _accept(summary, output)
         return 0 if summary.is_sound else 1
     if output.accept is not None:
         raise ConfigError("--accept writes the whole set; leave --task out")
@@ -181,6 +186,19 @@ def _show(
     aside = remarks() if output.is_json or output.is_markdown else results()
     if output.report is not None:
         aside.print(f"written: {output.report}", highlight=False, markup=False)
+
+
+def _accept(summary: AuditedSet, output: AuditOutput) -> None:
+    if output.accept is None:
+        return
+    aside = remarks() if output.is_json or output.is_markdown else results()
+    if not summary.counts["sound"]:
+        aside.print(f"nothing is written to {output.accept}: no task is sound", highlight=False, markup=False)
+        return
+    made = write_accepted(summary, output.accept)
+    left = f"; {made.left_out:,} that are defective or undecided are left out" if made.left_out else ""
+    line = f"written: {output.accept}, {made.name} with the {made.count:,} sound tasks{left}"
+    aside.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 class _Screen:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, Field, JsonValue, TypeAdapter, ValidationError
 
 from rollouthub.errors import ConfigError
 from rollouthub.plugins.env_toml import FILE_NAME as ENV_TOML
@@ -27,6 +27,10 @@ class AuditHead(Frozen):
     hub_version: str
     target: tuple[str, ...]
     """The environments, as they were named."""
+    folder: str = ""
+    """The working folder in which they were named."""
+    given: dict[str, JsonValue] = {}
+    """The settings that were given, as `--set` takes them."""
     environments: dict[str, str]
     """Environment → its digest."""
     settings: dict[str, Any]

@@ -121,6 +121,8 @@ def _head(request: AuditRequest, opened: OpenPlan, probes: Sequence[Probe]) -> A
     return AuditHead(
         hub_version=version("rollouthub"),
         target=request.run.environments,
+        folder=str(Path.cwd()),
+        given=request.run.set,
         environments=digests,
         settings=settings,
     )

@@ -12,6 +12,8 @@ from rollouthub_registry.check.html_document import html_document
 
 MOST_BYTES = 12 * 2**20
 """Size up to which tasks get a section of their own; those after that get a line, and are told by their names."""
+_OPEN = 20
+"""Number of sections that are open at first."""
 _LINKS = 12
 """Number of tasks that a class links to."""
 _STATES: dict[State, str] = {"held": "held", "broke": "broke", "not_tried": "not tried"}
@@ -103,14 +105,15 @@ def _probes(summary: AuditedSet) -> Markup:
 
 def _tasks(summary: AuditedSet) -> Iterator[Markup]:
     yield tag("h2", "Tasks")
-    size = 0
+    size = count = 0
     left: list[TaskAudit] = []
     for audit in summary.in_order:
-        made = _task(audit) if size < MOST_BYTES else None
+        made = _task(audit, is_open=count < _OPEN and audit.verdict != "sound") if size < MOST_BYTES else None
         if made is None:
             left.append(audit)
             continue
         size += len(made)
+        count += 1
         yield made
     if left:
         yield tag("p", f"{len(left):,} more, each told by ", tag("code", "hub audit FOLDER --task ID"), ":")
@@ -125,8 +128,7 @@ def _kinds(audit: TaskAudit) -> list[str]:
     return list(dict.fromkeys(finding.defect for finding in audit.findings))
 
 
-def _task(audit: TaskAudit) -> Markup:
-    is_telling = audit.verdict != "sound"
+def _task(audit: TaskAudit, *, is_open: bool) -> Markup:
     summary = tag(
         "summary",
         tag("span", audit.verdict, class_=f"mark {_OF_VERDICT[audit.verdict]}"),
@@ -143,7 +145,7 @@ def _task(audit: TaskAudit) -> Markup:
         table(("probe", "class", "", "what was tried"), (_result(each) for each in audit.results), words=4),
     ]
     shown = [part for part in inside if part is not None]
-    return tag("details", summary, tag("div", shown, class_="inside"), id=anchor(audit), open=is_telling)
+    return tag("details", summary, tag("div", shown, class_="inside"), id=anchor(audit), open=is_open)
 
 
 def _finding(finding: TaskFinding) -> Markup:

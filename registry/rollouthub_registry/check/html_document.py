@@ -37,6 +37,7 @@ summary { cursor: pointer; padding: .55rem .8rem; display: flex; gap: .8rem; ali
 summary code { font-weight: 600; } summary .title { flex: 1 1 18rem; }
 .inside { padding: .2rem 1rem 1rem; border-top: 1px solid var(--line); }
 .problem { border-left: 3px solid var(--broke); padding-left: .8rem; margin: .8rem 0; }
+.problem.remark { border-color: var(--idle); }
 .exchange { display: grid; grid-template-columns: 1fr 1fr; gap: .6rem; margin: .5rem 0; }
 @media (max-width: 48rem) { .exchange { grid-template-columns: 1fr; } }
 .exchange > div { min-width: 0; }
