@@ -1,5 +1,6 @@
 """An environment that offers only the tasks that its env.toml lists under `[accepted]`."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,12 @@ from rollouthub.plugins.manifest import AcceptedTasks
 from rollouthub.task import BadRow, Public, Secret, Task
 
 _Tasks = Iterator[Task[Public, Secret] | BadRow]
+
+
+def prompt_digest(public: Public) -> str:
+    """A digest of what an agent is told of a task: the same wherever the task's files lie."""
+    told = public.model_dump_json(include={"id", "system", "prompt"})
+    return f"sha256:{hashlib.sha256(told.encode(errors='replace')).hexdigest()[:32]}"
 
 
 def only_accepted(environment: AnyEnvironment, accepted: Mapping[str, AcceptedTasks], manifest: Path) -> AnyEnvironment:
@@ -34,7 +41,7 @@ def only_accepted(environment: AnyEnvironment, accepted: Mapping[str, AcceptedTa
     def tasks(cls: AnyEnvironment, config: Any, split: str, seed: int) -> _Tasks:
         left = dict(digests[split])
         for task in environment.tasks(config, split, accepted[split].seed):
-            if isinstance(task, BadRow) or left.get(task.id) != task.digest:
+            if isinstance(task, BadRow) or task.id not in left or left[task.id] != prompt_digest(task.public):
                 continue
             del left[task.id]
             yield task
@@ -59,7 +66,7 @@ def only_accepted(environment: AnyEnvironment, accepted: Mapping[str, AcceptedTa
 
 
 def _read(file: Path, place: str) -> dict[str, str]:
-    """Task id → digest."""
+    """Task id → digest of its prompt."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -71,11 +78,13 @@ def _read(file: Path, place: str) -> dict[str, str]:
             continue
         try:
             row: Any = json.loads(line)
-            task_id, digest = row["id"], row["digest"]
+            task_id, digest = row["id"], row["prompt"]
         except (ValueError, TypeError, KeyError, RecursionError):
             task_id = digest = None
         if not isinstance(task_id, str) or not isinstance(digest, str):
-            raise ConfigError(f"{file}:{number}: write an object with the texts `id` and `digest`")
+            raise ConfigError(
+                f"{file}:{number}: write an object with the texts `id` and `prompt`, the digest of its prompt"
+            )
         found[task_id] = digest
     if not found:
         raise ConfigError(f"{place}: {str(file)!r} lists no task")

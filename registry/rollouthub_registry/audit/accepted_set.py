@@ -4,7 +4,7 @@ import json
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -65,12 +65,13 @@ def write_accepted(audited: AuditedSet, out: Path) -> AcceptedSet:
         raise ConfigError(f"--accept {str(out)!r}: no audited task is sound, so nothing is written")
     check_acceptable(head.target)
     base = audited_base(head.target[0], Path(head.folder))
-    rejected = frozenset(audit.task for audit in audited.audits) - {audit.task for audit in sound}
+    accepted = frozenset(audit.task for audit in sound)
+    rejected = frozenset(audit.task for audit in audited.audits) - accepted
     partial = out.absolute().with_name(f".{out.name}.{secrets.token_hex(8)}.partial")
     try:
         partial.mkdir()
         base.write(partial)
-        settings = _Settings(partial, base, Path(head.folder), rejected)
+        settings = _Settings(partial, base, Path(head.folder), accepted, rejected)
         values = _manifest(base, head, sound, len(audited.audits))
         chosen = {key: settings.placed(value) for key, value in _given(head).items()}
         values["settings"] = {**values.get("settings", {}), **chosen}
@@ -109,7 +110,7 @@ def _write_lists(
         word = re.sub(r"[^\w.-]", "-", split)[:60] or str(number)
         file = folder / _LISTS / f"{word}.jsonl"
         file.parent.mkdir(exist_ok=True)
-        rows = [{"id": audit.task, "digest": audit.digest} for audit in sound if audit.split == split]
+        rows = [{"id": audit.task, "prompt": audit.prompt} for audit in sound if audit.split == split]
         file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         seed = before[split].seed if split in before else int(head.settings.get("seed", 0))
         lists[split] = {"file": f"{_LISTS}/{file.name}", "seed": seed}
@@ -130,6 +131,8 @@ class _Settings:
     base: AuditedBase
     origin: Path
     """The working folder of the audit, from which relative paths lead."""
+    accepted: frozenset[str]
+    """Ids of the tasks that are written."""
     rejected: frozenset[str]
     """Ids of tasks whose folders are not copied."""
 
@@ -145,17 +148,27 @@ class _Settings:
         copy = self.folder / _DATA / found.name
         copy.parent.mkdir(exist_ok=True)
         if found.is_dir():
-            shutil.copytree(found, copy, symlinks=True, ignore=_leaving_out(found, self.rejected), dirs_exist_ok=True)
+            _copy_folder(found, copy, self.accepted, self.rejected)
         else:
             shutil.copyfile(found, copy)
         return f"{{folder}}/{_DATA}/{found.name}"
 
 
-def _leaving_out(root: Path, rejected: frozenset[str]) -> Callable[[str, list[str]], set[str]]:
-    """What is not copied of a folder of tasks: those that were not accepted, and what tools left behind."""
+def _copy_folder(source: Path, copy: Path, accepted: frozenset[str], rejected: frozenset[str]) -> None:
+    """Copy a folder without tasks that were not accepted. Links stay links, but for an accepted task that is one."""
 
     def left_out(folder: str, names: list[str]) -> set[str]:
-        inside = Path(folder).relative_to(root)
-        return {name for name in names if name in ("__pycache__", ".git") or str(inside / name) in rejected}
+        inside = Path(folder).relative_to(source)
+        linked = accepted if folder == str(source) else frozenset[str]()
+        return {
+            name
+            for name in names
+            if name in ("__pycache__", ".git")
+            or str(inside / name) in rejected
+            or (name in linked and Path(folder, name).is_symlink())
+        }
 
-    return left_out
+    shutil.copytree(source, copy, symlinks=True, ignore=left_out, dirs_exist_ok=True)
+    for entry in source.iterdir():
+        if entry.name in accepted and entry.is_symlink() and entry.is_dir():
+            shutil.copytree(entry.resolve(), copy / entry.name, symlinks=True)

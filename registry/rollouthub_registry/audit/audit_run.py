@@ -19,6 +19,7 @@ from rollouthub.engine.run_request import RunRequest
 from rollouthub.errors import ConfigError, HubError, UnknownNameError, describe, raise_first_error
 from rollouthub.limits import Deadlines
 from rollouthub.models.credentials import Credentials
+from rollouthub.plugins.accepted_tasks import prompt_digest
 from rollouthub.protocols import IDLE_AGENT, EnvironmentHost, TaskCard
 from rollouthub.task import BadRow
 from rollouthub.text import plain
@@ -226,6 +227,7 @@ async def audit_task(task: TaskUnderAudit, probes: Sequence[Probe]) -> TaskAudit
         split=task.card.split,
         task=task.card.public.id,
         digest=task.card.digest,
+        prompt=prompt_digest(task.card.public),
         results=tuple(results),
         fault=fault,
         oracle_reward=oracle,

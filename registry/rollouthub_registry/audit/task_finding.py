@@ -51,6 +51,8 @@ class TaskAudit(Frozen):
     task: str
     digest: str
     """Digest of the task."""
+    prompt: str = ""
+    """Digest of what an agent is told of it, which does not depend on where the task's files lie."""
     results: tuple[ProbeResult, ...] = ()
     fault: str | None = None
     """Why the task could not be audited to its end; None if it was."""

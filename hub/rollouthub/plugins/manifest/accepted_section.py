@@ -13,7 +13,7 @@ class AcceptedTasks(Frozen, defer_build=True):
     """`[accepted.SPLIT]`: the tasks of one split that are offered; splits without a list are not."""
 
     file: str = Field(min_length=1, max_length=400)
-    """A JSONL file beside env.toml with the `id` and the `digest` of each task; one that has changed is refused."""
+    """A JSONL file beside env.toml with each task's `id` and the digest of its `prompt`, which must be the same."""
     seed: int = 0
     """The seed by which the tasks were made. A run's own seed makes no other tasks."""
 
