@@ -50,7 +50,7 @@ def audit(
     github: Annotated[bool, typer.Option("--github", help="Print Markdown for a GitHub job summary.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Examine every task without a model: are right solutions paid, wrong ones and cheats not?
+    """Examine every task without a model: whether right solutions are paid, and wrong ones and cheats are not.
 
     The reference solution, doing nothing, constant answers, changed solutions and a library of cheats are played; the
     verifier, the files and the prompt are looked at. Interrupted, the same command goes on with what is left.
