@@ -96,7 +96,7 @@ def audit_command(request: AuditRequest, output: AuditOutput) -> int:
         check_acceptable(request.run.environments)
     folder = output.directory or fresh_directory(f"audits/{_beginning(request)}")
     progress = AuditProgress()
-    screen = _Screen(is_quiet=output.is_json or output.is_markdown)
+    screen = _AuditScreen(is_quiet=output.is_json or output.is_markdown)
     credentials = load_credentials(os.environ, Path.cwd())
     began = time.monotonic()
     is_interrupted = False
@@ -201,7 +201,7 @@ def _accept(summary: AuditedSet, output: AuditOutput) -> None:
     aside.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-class _Screen:
+class _AuditScreen:
     """Prints defective tasks as they come, and on a terminal the progress below them."""
 
     def __init__(self, *, is_quiet: bool) -> None:

@@ -69,17 +69,26 @@ def chosen_probes(request: AuditRequest) -> list[Probe]:
     """The probes and cheats of a request, in the order in which they run.
 
     Raises:
+        UsageError: see `chosen`.
+    """
+    return chosen(request.only, request.cheats)
+
+
+def chosen(only: Sequence[str], more: Sequence[Cheat]) -> list[Probe]:
+    """The probes and cheats of these names, or all of them, and the further cheats, in the order in which they run.
+
+    Raises:
         UnknownNameError: a name is neither a probe's nor a cheat's.
-        ConfigError: a cheat besides the library's is called like another, or like a probe.
+        ConfigError: a further cheat is called like another, or like a probe.
     """
     known = {probe.name: probe for probe in (*PROBES, *(as_probe(cheat) for cheat in all_cheats()))}
-    for cheat in request.cheats:
+    for cheat in more:
         if known.setdefault(cheat.name, own := as_probe(cheat)) is not own:
             raise ConfigError(f"there is a probe or cheat {cheat.name!r} already; give the one you add another name")
-    for name in request.only:
+    for name in only:
         if name not in known:
             raise UnknownNameError("probe or cheat", name, known)
-    return [probe for probe in known.values() if not request.only or probe.name in request.only]
+    return [probe for probe in known.values() if not only or probe.name in only]
 
 
 async def audit(

@@ -17,6 +17,7 @@ from rollouthub.text import one_line
 from rollouthub_registry.audit.audit_run import SetAudit, facts_of
 from rollouthub_registry.audit.cheats import all_cheats
 from rollouthub_registry.audit.cheats.cheat import as_probe
+from rollouthub_registry.audit.probe import Probe
 from rollouthub_registry.audit.probes import PROBES
 from rollouthub_registry.audit.task_finding import TaskAudit
 from rollouthub_registry.bundle.attestation import AuditSummary, ClassResult
@@ -95,9 +96,16 @@ def _classes(tried: Sequence[tuple[str, bool]]) -> Iterable[ClassResult]:
 
 
 async def attack_and_audit(
-    installation: Installation, asked: CheckRequest, note: Callable[[str], None] = lambda _: None
+    installation: Installation,
+    asked: CheckRequest,
+    note: Callable[[str], None] = lambda _: None,
+    *,
+    probes: Sequence[Probe] | None = None,
+    attacks: Sequence[Attack] = ATTACKS,
 ) -> Audited:
     """Serve an installed environment from a process of its own, attack it over the wire, and audit its first tasks.
+
+    `probes` are all of the hub's probes and cheats if None.
 
     Raises:
         UsageError: the environment cannot be served with these options.
@@ -111,22 +119,26 @@ async def attack_and_audit(
         ready = await stack.enter_async_context(serving)
         reaching = reach(ready.control_url, token, asked.split, asked.seed, asked.limit, ready.pid)
         target = await stack.enter_async_context(reaching)
-        audits = await _audit(target.host, target.cards, asked.seed, note)
+        audits = await _audit(target.host, target.cards, asked.seed, note, probes)
         context = await attack_context_of(stack, target, [], _NO_TWIN, Tools())
         verdicts: list[AttackResult] = []
 
         def on_attack(attack: Attack, verdict: AttackResult | None) -> None:
             if verdict is None:
-                note(f"attack {len(verdicts) + 1} of {len(ATTACKS)}: {attack.name}")
+                note(f"attack {len(verdicts) + 1} of {len(attacks)}: {attack.name}")
 
-        await attack_all(context, ATTACKS, anyio.current_time() + ATTACK_SECONDS, on_attack, verdicts)
+        await attack_all(context, attacks, anyio.current_time() + ATTACK_SECONDS, on_attack, verdicts)
         return Audited(tuple(verdicts), tuple(audits))
 
 
 async def _audit(
-    host: EnvironmentHost, cards: Sequence[TaskCard], seed: int, note: Callable[[str], None]
+    host: EnvironmentHost,
+    cards: Sequence[TaskCard],
+    seed: int,
+    note: Callable[[str], None],
+    chosen: Sequence[Probe] | None,
 ) -> list[TaskAudit]:
-    probes = [*PROBES, *(as_probe(cheat) for cheat in all_cheats())]
+    probes = [*PROBES, *(as_probe(cheat) for cheat in all_cheats())] if chosen is None else chosen
     done: list[TaskAudit] = []
 
     def keep(audit: TaskAudit) -> None:

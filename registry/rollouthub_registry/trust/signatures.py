@@ -28,7 +28,11 @@ class Signed:
 
 def sign(statement: Statement, key: Key) -> Envelope:
     """Sign a statement; returns the envelope with the signature."""
-    payload = statement.model_dump_json().encode()
+    return sign_payload(statement.model_dump_json().encode(), key)
+
+
+def sign_payload(payload: bytes, key: Key) -> Envelope:
+    """Sign the JSON of an in-toto statement; returns the envelope with the signature."""
     signature = {
         "keyid": key.id,
         "sig": base64.b64encode(key.sign(pre_authentication(PAYLOAD_TYPE, payload))).decode(),
@@ -61,6 +65,24 @@ def open_envelope(envelope: Envelope) -> Signed:
     Raises:
         SignatureRefused: the signature is invalid, or the signed content is not a statement about a release.
     """
+    payload, key = open_payload(envelope)
+    try:
+        statement = Statement.model_validate_json(payload)
+        Release.parse(statement.subject[0].name)
+    except ValidationError as error:
+        raise SignatureRefused(f"what is signed is no statement of ours: {invalid_fields(error)}") from error
+    except NameRefused as error:
+        raise SignatureRefused(f"what is signed speaks of no release: {error}") from error
+    _check_manifest(statement)
+    return Signed(statement, key)
+
+
+def open_payload(envelope: Envelope) -> tuple[bytes, PublicKey]:
+    """Check an envelope's signature by the key that it carries; returns what is signed, and the key.
+
+    Raises:
+        SignatureRefused: the signature is invalid.
+    """
     signature = envelope.signatures[0]
     try:
         key = PublicKey(_decoded(signature.public_key))
@@ -71,15 +93,7 @@ def open_envelope(envelope: Envelope) -> Signed:
         raise SignatureRefused(f"the envelope names the key {signature.keyid}, but carries {key.id}")
     if not key.verifies(signed, pre_authentication(envelope.payload_type, payload)):
         raise SignatureRefused(f"the signature is not of the key {key.id}: statement or signature was changed")
-    try:
-        statement = Statement.model_validate_json(payload)
-        Release.parse(statement.subject[0].name)
-    except ValidationError as error:
-        raise SignatureRefused(f"what is signed is no statement of ours: {invalid_fields(error)}") from error
-    except NameRefused as error:
-        raise SignatureRefused(f"what is signed speaks of no release: {error}") from error
-    _check_manifest(statement)
-    return Signed(statement, key)
+    return payload, key
 
 
 def verify(envelope: Envelope, digest: str, release: Release, pins: Pins, *, is_exact: bool = False) -> Statement:
