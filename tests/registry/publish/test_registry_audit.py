@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import typer
 from anyio import to_thread
-from httpx import AsyncClient
 from typer.testing import CliRunner
 
 from rollouthub.errors import HubError
@@ -123,23 +122,23 @@ async def test_pages_api_and_logs_show_the_latest_audit(tmp_path: Path, home: di
     folder = await to_thread.run_sync(filled, tmp_path, home)
     digest = Layout(folder).bundle(PAID)
     key = Key.generate()
-    async with served(folder) as url, AsyncClient(base_url=url) as http:
-        assert (await http.get("/envhub/v1/packages/lab/paid/1.0.0/audit")).status_code == 404
-        assert "audited" not in (await http.get("/packages/lab/paid")).text
+    async with served(folder) as http:
+        assert (await http.get("/envhub/v1/packages/lab/paid/1.0.0/audit")).status == 404
+        assert "audited" not in (await http.get("/packages/lab/paid")).body.decode()
         with open_registry(folder) as kept:
             digest = kept.get(PAID).facts.digest
             kept.note_audit(PAID, sign_audit(PAID, digest, summary("2026-05-01T00:00:00Z", L4="held"), key))
-        assert "audited 2026-05-01" in (await http.get("/packages/lab/paid")).text
+        assert "audited 2026-05-01" in (await http.get("/packages/lab/paid")).body.decode()
         with open_registry(folder) as kept:
             kept.note_audit(PAID, sign_audit(PAID, digest, summary("2026-06-01T00:00:00Z", L4="broke"), key))
-        assert "audit 2026-06-01: L4" in (await http.get("/")).text
-        page = (await http.get("/packages/lab/paid")).text
+        assert "audit 2026-06-01: L4" in (await http.get("/")).body.decode()
+        page = (await http.get("/packages/lab/paid")).body.decode()
         assert (
             "found L4 in 1 classes tried on 2 tasks, 1 of them defective, 2026-06-01, by who keeps the registry" in page
         )
-        raw = (await http.get("/envhub/v1/packages/lab/paid/1.0.0/audit")).content
+        raw = (await http.get("/envhub/v1/packages/lab/paid/1.0.0/audit")).body
         assert open_audit(raw, PAID, digest).key_id == key.id
-        async with open_source(url) as source:
+        async with open_source(http.url) as source:
             (offer,) = await source.offers(PAID.package)
             assert offer.audit is not None
             assert (offer.audit.sound, offer.audit.broken) == (False, ("L4",))
