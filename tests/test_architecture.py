@@ -213,7 +213,7 @@ REGISTRY_FLOORS = (
     ("bundle", "manifest", "scaffold"),
     ("trust",),
     ("install", "server", "check"),
-    ("client",),
+    ("client", "audit"),
     ("install_flow", "publish", "receipt"),
 )
 """The registry's, in the same order."""

@@ -259,6 +259,10 @@ class Environment(Generic[ConfigT, PublicT, SecretT]):
         """
         return 0.0
 
+    def audited_files(self) -> Mapping[str, str]:
+        """The texts of the task's own files (tests, solution, image) by path, for `hub audit`; none by default."""
+        return {}
+
     def reference(self) -> Sequence[Message]:
         """A reference solution as assistant messages; empty if there is none. Never shown to an agent under test."""
         return self.task.secret.reference

@@ -17,7 +17,7 @@ from rollouthub.messages import Message, ToolRequest
 from rollouthub.rollout import Fault, Isolation, Stop
 from rollouthub.sandbox import SandboxRef
 from rollouthub.score import KeptArtifact, ModelCall, SampleGroup, Score, Submission
-from rollouthub.task import BadRow, Public
+from rollouthub.task import AuditFacts, BadRow, Public
 from rollouthub.values import Frozen
 
 # --- agents -----------------------------------------------------------------------------------------------------
@@ -315,6 +315,10 @@ class Episode(Protocol):
 
     async def reference(self, seat: str | None = None) -> Sequence[Message]:
         """Privileged: the reference solution for a seat, by default the first; empty if there is none."""
+        ...
+
+    async def audit_facts(self) -> AuditFacts:
+        """Privileged: what an audit must know of the task."""
         ...
 
     async def snapshot(self) -> JsonValue:

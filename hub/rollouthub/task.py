@@ -66,6 +66,15 @@ class Secret(Frozen):
         raise PermissionError("the secret half of a task does not leave its process")
 
 
+class AuditFacts(Frozen):
+    """What an audit must know of a task besides its public half and its reference solution. Never shown to an agent."""
+
+    null_reward: float = 0.0
+    """The reward that doing nothing earns on this task, by its own rules."""
+    files: dict[str, str] = Field(default_factory=dict[str, str])
+    """The texts of the task's own files (tests, solution, image), by path within the task."""
+
+
 PublicT = TypeVar("PublicT", bound=Public, covariant=True)
 SecretT = TypeVar("SecretT", bound=Secret, covariant=True)
 

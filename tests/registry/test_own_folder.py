@@ -75,7 +75,10 @@ def test_publishing_names_what_the_author_forgot(tmp_path: Path) -> None:
     made = make_package("acme/shelves", tmp_path / "shelves", is_server=True)
     (tmp_path / "no-registry").mkdir()
     (tmp_path / "no-registry" / "mine.txt").write_text("mine")
-    order, home = PublishRequest(made.directory, (tmp_path / "no-registry").as_uri()), {"HOME": str(tmp_path / "home")}
+    order, home = (
+        PublishRequest(made.directory, (tmp_path / "no-registry").as_uri(), is_quick=True),
+        {"HOME": str(tmp_path / "home")},
+    )
     said = [publishing_says(order, home)]
     file = made.directory / "env.toml"
     file.write_text(file.read_text().replace("Someone <someone@example.org>", "Ann <ann@example.org>"))

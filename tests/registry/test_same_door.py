@@ -37,7 +37,7 @@ def people(tmp_path: Path) -> People:
 
 def exchanged(people: People, folder: str, name: str) -> float:
     """One publishes, the other installs and runs it; the mean reward of the references."""
-    assert people("one", "publish", folder, "-q") == ""
+    assert people("one", "publish", folder, "-q", "--quick") == ""
     people("other", "install", name, "--no-lock")
     summary = json.loads(people("other", "run", name, "-a", "oracle", "--limit", "3", "--json", "-q"))
     assert summary["scored"] == summary["rollouts"]
@@ -53,7 +53,7 @@ def test_a_preset_with_the_data_it_is_checked_with(people: People, tmp_path: Pat
     (tmp_path / "data").mkdir()
     row = {"question": "What is 2 + 2?", "answer": "Two and two are 4.\n#### 4"}
     (tmp_path / "data" / "test.jsonl").write_text(json.dumps(row) + "\n")
-    people("one", "publish", "gsm8k", "-q", "--set", f"data={tmp_path}/data")
+    people("one", "publish", "gsm8k", "-q", "--quick", "--set", f"data={tmp_path}/data")
     people("other", "install", "rollouthub/gsm8k")
     ran = people("other", "run", "rollouthub/gsm8k", "--set", f"data={tmp_path}/data", "--json", "-q")
     assert json.loads(ran)["mean_reward"] == 1.0

@@ -33,6 +33,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "Write": {
         "new": "start an environment package",
         "check": "check an environment before others use it",
+        "audit": "examine every task of a set, without a model",
         "import": "make environments of foreign tasks and servers",
         "fetch": "fetch the data of named benchmarks",
         "fingerprint": "say what an environment has, costs and teaches",

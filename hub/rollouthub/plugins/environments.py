@@ -19,6 +19,7 @@ from pydantic import JsonValue
 
 from rollouthub.environment import AnyEnvironment, Environment
 from rollouthub.errors import ConfigError, UnknownNameError, describe
+from rollouthub.plugins.accepted_tasks import only_accepted
 from rollouthub.plugins.entry_points import ADAPTERS, ENVIRONMENTS, Plugin, load_plugin, plugins, shipped_plugin
 from rollouthub.plugins.env_toml import FILE_NAME
 from rollouthub.plugins.file_owners import refuse_strangers
@@ -105,7 +106,29 @@ def _from_manifest(file: Path, python: str | None) -> FoundEnvironment:
     if python is None:
         _require(manifest.server.requirements, file)
     environment = cast(AnyEnvironment, load_plugin(adapter)(manifest, file.resolve(), python or sys.executable))
-    return FoundEnvironment(manifest.name, environment, {}, manifest.description, True)
+    return _as_declared(environment, {}, manifest.description, manifest, file)
+
+
+def _as_declared(
+    environment: AnyEnvironment, defaults: Mapping[str, JsonValue], summary: str, manifest: Manifest, file: Path
+) -> FoundEnvironment:
+    """An environment with the settings and the tasks that its manifest chooses."""
+    folder = file.resolve().parent
+    if manifest.accepted:
+        environment = only_accepted(environment, manifest.accepted, file)
+    own = {key: _placed(value, str(folder)) for key, value in manifest.settings.items()}
+    return FoundEnvironment(manifest.name, environment, {**defaults, **own}, summary, True)
+
+
+def _placed(value: JsonValue, folder: str) -> JsonValue:
+    """A setting with `{folder}` replaced in its texts."""
+    if isinstance(value, str):
+        return value.replace("{folder}", folder)
+    if isinstance(value, list):
+        return [_placed(each, folder) for each in value]
+    if isinstance(value, dict):
+        return {key: _placed(each, folder) for key, each in value.items()}
+    return value
 
 
 def _from_python(manifest: Manifest, section: PythonSection, file: Path) -> FoundEnvironment:
@@ -132,7 +155,7 @@ def _from_python(manifest: Manifest, section: PythonSection, file: Path) -> Foun
             "a score names one version, so they must be the same"
         )
     summary = manifest.description or preset.summary or _first_line(environment)
-    return FoundEnvironment(manifest.name, environment, dict(preset.defaults), summary, True)
+    return _as_declared(environment, preset.defaults, summary, manifest, file)
 
 
 def _from_file(name: str) -> FoundEnvironment:

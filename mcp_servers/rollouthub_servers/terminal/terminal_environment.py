@@ -16,6 +16,7 @@ from rollouthub.errors import ConfigError, DataError, NotOffered, TaskError
 from rollouthub.event_loop import background_tasks
 from rollouthub.messages import assistant, user
 from rollouthub.sandbox import Sandbox, SandboxSpec
+from rollouthub_servers.terminal.audited_files import texts_below
 from rollouthub_servers.terminal.config import TerminalConfig
 from rollouthub_servers.terminal.containers import agent_spec, agent_surroundings, is_in_place, verifier_spec
 from rollouthub_servers.terminal.grader import Grader
@@ -87,6 +88,10 @@ class Terminal(Workbench[TerminalConfig]):
                 yield _task(task)
             except DataError as error:
                 yield BadRow(error)
+
+    def audited_files(self) -> Mapping[str, str]:
+        """The texts of the task's tests, solution and image."""
+        return texts_below(self.harbor.folder, ("environment", "tests", "solution"))
 
     @classmethod
     def specs(cls, config: TerminalConfig) -> Sequence[SandboxSpec]:

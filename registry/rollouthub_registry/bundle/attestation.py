@@ -41,6 +41,49 @@ class CheckSummary(Frozen):
     """The report in the form that `hub publish` writes."""
 
 
+class ClassResult(Frozen):
+    """What was found of one class of defects."""
+
+    defect: str = Field(pattern=r"^[A-Za-z0-9-]{1,40}$")
+    """The class: a leak (`L1` …), or what makes scores wrong (`floor`, `flaky` …)."""
+    state: Literal["held", "broke", "not_tried"]
+    tried: int = Field(ge=0, le=10**9)
+    """Number of checks, attacks, probes and cheats that were tried."""
+    broke: int = Field(ge=0, le=10**9)
+    """Number of those that found a defect."""
+
+
+class AuditSummary(Frozen):
+    """What attacks and an audit of some tasks found, by class."""
+
+    at: AwareDatetime = Field(ge=datetime(2000, 1, 1, tzinfo=UTC), lt=datetime(9000, 1, 1, tzinfo=UTC))
+    """When they ended."""
+    tasks: int = Field(ge=0, le=10**12)
+    """Number of tasks that were audited."""
+    defective: int = Field(ge=0, le=10**12)
+    """Number of those whose score cannot be trusted."""
+    classes: tuple[ClassResult, ...] = Field(default=(), max_length=60)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing was found."""
+        return not self.defective and all(each.state != "broke" for each in self.classes)
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """The classes of which something was found."""
+        return tuple(each.defect for each in self.classes if each.state == "broke")
+
+
+def audit_words(audit: AuditSummary | None) -> str:
+    """An audit in one line, for people."""
+    if audit is None:
+        return "not audited"
+    tried = sum(each.state != "not_tried" for each in audit.classes)
+    of = f"{tried} classes tried on {audit.tasks} tasks, {audit.at:%Y-%m-%d}"
+    return f"nothing found in {of}" if audit.is_sound else f"found {', '.join(audit.broken)} in {of}"
+
+
 class Predicate(Frozen):
     """What the publisher states about the bundle."""
 
@@ -49,6 +92,8 @@ class Predicate(Frozen):
     tools_digest: Digest | None
     """Digest of the tool list (see `tool_list_digest`); None where the publisher did not start the environment."""
     check: CheckSummary
+    audit: AuditSummary | None = None
+    """What attacks and the audit of some tasks found; None where they were left out."""
     baselines: tuple[Baseline, ...] = Field(default=(), max_length=100)
     created_at: AwareDatetime = Field(ge=datetime(2000, 1, 1, tzinfo=UTC), lt=datetime(9000, 1, 1, tzinfo=UTC))
     """When the statement was signed."""

@@ -33,10 +33,12 @@ def check_named(manifest: Manifest, files: Sequence[str]) -> None:
     Raises:
         BundleRefused: a file is missing.
     """
-    for split, source in manifest.tasks.items():
-        if source.file is not None and posixpath.normpath(source.file) not in files:
+    named = [(split, source.file) for split, source in manifest.tasks.items() if source.file is not None]
+    named += [(split, accepted.file) for split, accepted in manifest.accepted.items()]
+    for split, file in named:
+        if posixpath.normpath(file) not in files:
             raise BundleRefused(
-                f"{FILE_NAME} names {source.file!r} for the tasks of {split!r}, but no such file is in the bundle; "
+                f"{FILE_NAME} names {file!r} for the tasks of {split!r}, but no such file is in the bundle; "
                 "put it into the folder, and see that it is not ignored"
             )
     folder = None if manifest.server is None else manifest.server.files

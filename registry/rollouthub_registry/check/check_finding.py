@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from rollouthub_registry.check.defect_class import DefectClass
+
 if TYPE_CHECKING:
     from rollouthub_registry.check.checked_environment import CheckedEnvironment
 
@@ -27,6 +29,8 @@ class Check:
     """A property that an environment must have."""
 
     name: str
+    defect: DefectClass
+    """The class of what it finds."""
     title: str
     run: "Callable[[CheckedEnvironment], Awaitable[str]]"
     """What was seen, in a few words, if the check passes.
@@ -46,6 +50,7 @@ class Finding:
     """The result of a check."""
 
     check: str
+    defect: DefectClass
     title: str
     state: State
     says: str

@@ -21,6 +21,7 @@ from rollouthub.values import Frozen
 from rollouthub_registry.check.check_finding import Finding, State
 from rollouthub_registry.check.check_request import CheckRequest
 from rollouthub_registry.check.check_suite import chosen_checks, find_and_check
+from rollouthub_registry.check.defect_class import DefectClass
 
 MOST_ORDER_BYTES = 2**20
 MOST_TEXT = 2000
@@ -43,6 +44,7 @@ class Told(Frozen):
     """A finding as it is sent."""
 
     check: str
+    defect: DefectClass
     title: str
     state: State
     says: str
@@ -55,6 +57,7 @@ class Told(Frozen):
         """The finding with its texts and details cut to their maximum lengths."""
         return cls(
             check=finding.check,
+            defect=finding.defect,
             title=finding.title,
             state=finding.state,
             says=finding.says[:MOST_TEXT],
@@ -66,7 +69,7 @@ class Told(Frozen):
     @property
     def finding(self) -> Finding:
         """The finding that was sent."""
-        return Finding(self.check, self.title, self.state, self.says, self.details, self.fix, self.seconds)
+        return Finding(self.check, self.defect, self.title, self.state, self.says, self.details, self.fix, self.seconds)
 
 
 class CheckAnswer(Frozen):

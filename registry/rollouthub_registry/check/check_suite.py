@@ -120,4 +120,4 @@ async def _run(subject: CheckedEnvironment, check: Check) -> Finding:
         # Anybody's code: whatever it raises is what was found.
         state, says = "failed", f"the environment raised {describe(error)}"
         fix = "mend what raised it, then check again"
-    return Finding(check.name, check.title, state, says, details, fix, time.perf_counter() - started)
+    return Finding(check.name, check.defect, check.title, state, says, details, fix, time.perf_counter() - started)

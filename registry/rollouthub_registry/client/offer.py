@@ -18,6 +18,15 @@ _Text = Annotated[str, Field(max_length=10_000)]
 _Words = Annotated[tuple[_Text, ...], Field(max_length=1000)]
 
 
+class OfferedAudit(Frozen):
+    """What a registry says of a version's latest audit."""
+
+    at: Annotated[str, Field(max_length=40)]
+    sound: bool
+    broken: Annotated[tuple[Annotated[str, Field(max_length=40)], ...], Field(max_length=60)] = ()
+    """The classes of which something was found."""
+
+
 class Offer(Frozen):
     """One version of a package; its texts come from the registry and the publisher, and must be cleaned before
     printing.
@@ -47,6 +56,8 @@ class Offer(Frozen):
     """Scores of models, the best first."""
     difficulty: float | None = None
     """1 minus the mean reward of the best baseline; None without a baseline."""
+    audit: OfferedAudit | None = None
+    """The latest audit, according to the registry; None if there is none."""
     downloads: int = 0
     """Downloads of all versions; 0 if the registry does not count them."""
 

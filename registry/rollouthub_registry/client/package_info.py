@@ -18,6 +18,7 @@ from rollouthub_registry.client.source import open_source
 from rollouthub_registry.client.version_ranges import VersionRequest
 from rollouthub_registry.trust.pins import Pins
 from rollouthub_registry.trust.signatures import open_envelope
+from rollouthub_registry.trust.signed_audits import SignedAudit, open_audit
 from rollouthub_registry.trust.trust_error import SignatureRefused
 
 KeyStanding = Literal["pinned", "not pinned yet", "not the pinned one"]
@@ -43,6 +44,8 @@ class Offered:
     chosen: Offer | None
     """The version that would be installed; None if none is eligible."""
     said: Said | None
+    audit: SignedAudit | None = None
+    """An audit by who keeps the registry, whose signature holds; None if there is none."""
 
 
 async def look_up(url: str, wanted: VersionRequest) -> Offered:
@@ -63,6 +66,7 @@ async def look_up(url: str, wanted: VersionRequest) -> Offered:
         if chosen is None:
             return Offered(source.url, offers, None, None)
         envelope, _ = await source.statement(chosen.release)
+        audited = await source.audit(chosen.release)
     signed = open_envelope(envelope)
     statement = signed.statement
     told = (chosen.release, chosen.digest, chosen.key_id)
@@ -73,7 +77,8 @@ async def look_up(url: str, wanted: VersionRequest) -> Offered:
         )
     manifest = _manifest(statement.predicate)
     secrets = () if manifest is None else manifest.needed_variables
-    return Offered(url, offers, chosen, Said(statement.predicate, secrets, unpromised_in(manifest)))
+    audit = None if audited is None else open_audit(audited, chosen.release, chosen.digest)
+    return Offered(url, offers, chosen, Said(statement.predicate, secrets, unpromised_in(manifest)), audit)
 
 
 def choose(offers: Sequence[Offer], wanted: VersionRequest) -> Offer | None:
@@ -139,15 +144,17 @@ def _installed_json(installation: Installation) -> dict[str, Any]:
 
 
 def _offered_json(offered: Offered, pins: Pins) -> dict[str, Any]:
-    chosen, said = offered.chosen, offered.said
+    chosen, said, later = offered.chosen, offered.said, offered.audit
     whole: dict[str, Any] | None = None
     if chosen is not None and said is not None:
-        whole = chosen.model_dump(mode="json", exclude={"release"})
+        whole = chosen.model_dump(mode="json", exclude={"release", "audit"})
         whole |= {
             "version": str(chosen.release.version),
             "key": standing(chosen.key_id, chosen.release.package.namespace, pins),
             "secrets": list(said.secrets),
             "unpromised": list(said.unpromised),
+            "audit": None if said.predicate.audit is None else said.predicate.audit.model_dump(mode="json"),
+            "registry_audit": None if later is None else later.audit.model_dump(mode="json") | {"key_id": later.key_id},
             "tools_digest": said.predicate.tools_digest,
             "signed_at": said.predicate.created_at.isoformat(),
             "hub_version": said.predicate.hub_version,

@@ -12,6 +12,7 @@ from rollouthub_registry.names import Release
 from rollouthub_registry.trust.signatures import parse_envelope
 
 STATEMENT_BYTES = 8 * 2**20
+AUDIT_BYTES = 2**20
 
 
 class Reader(Protocol):
@@ -45,6 +46,14 @@ class OfferedRelease:
     """URL of the registry."""
     bundle: str
     statement: str
+    audit: str
+
+    async def read_audit(self, reader: Reader) -> bytes | None:
+        """The envelope of an audit by who keeps the registry, not verified; None if there is none."""
+        try:
+            return await reader.read(self.audit, AUDIT_BYTES)
+        except Missing:
+            return None
 
     async def read_statement(self, reader: Reader) -> tuple[Envelope, bytes]:
         """The statement and the bytes of its envelope, not verified.

@@ -57,6 +57,10 @@ class Served:
         """See `Source`."""
         return await self._published(release).read_statement(self._exchange)
 
+    async def audit(self, release: Release) -> bytes | None:
+        """See `Source`."""
+        return await self._published(release).read_audit(self._exchange)
+
     async def fetch(self, release: Release, folder: Path, progress: Progress | None = None) -> Fetched:
         """See `Source`."""
         return await self._published(release).fetch(self._exchange, folder, progress)
@@ -108,7 +112,7 @@ class Served:
 
     def _published(self, release: Release) -> OfferedRelease:
         path = _path(release)
-        return OfferedRelease(release, self.url, f"{path}/bundle", f"{path}/statement")
+        return OfferedRelease(release, self.url, f"{path}/bundle", f"{path}/statement", f"{path}/audit")
 
     def _needed_token(self) -> str:
         if self._token is None:

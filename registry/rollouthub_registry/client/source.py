@@ -44,6 +44,14 @@ class Source(Protocol):
         """
         ...
 
+    async def audit(self, release: Release) -> bytes | None:
+        """The envelope of an audit by who keeps the registry; None if there is none.
+
+        Raises:
+            RegistryFault: the registry did not answer.
+        """
+        ...
+
     async def fetch(self, release: Release, folder: Path, progress: Progress | None = None) -> Fetched:
         """Download a version into a folder.
 

@@ -50,6 +50,10 @@ class Files:
         """See `Source`."""
         return await self._published(release).read_statement(self._reader)
 
+    async def audit(self, release: Release) -> bytes | None:
+        """See `Source`."""
+        return await self._published(release).read_audit(self._reader)
+
     async def fetch(self, release: Release, folder: Path, progress: Progress | None = None) -> Fetched:
         """See `Source`."""
         return await self._published(release).fetch(self._reader, folder, progress)
@@ -83,7 +87,9 @@ class Files:
 
     def _published(self, release: Release) -> OfferedRelease:
         folder = f"/packages/{release.package}/{release.version}"
-        return OfferedRelease(release, self.url, f"{folder}/bundle.envhub", f"{folder}/statement.dsse.json")
+        return OfferedRelease(
+            release, self.url, f"{folder}/bundle.envhub", f"{folder}/statement.dsse.json", f"{folder}/audit.dsse.json"
+        )
 
     async def _read(self, path: str, content: bytes, use: Callable[[Said], Result]) -> Result:
         try:
@@ -117,6 +123,14 @@ class Folder(Files):
             return registry.yank(release, reason)
 
         await to_thread.run_sync(self._do, yanked)
+
+    async def note_audit(self, release: Release, envelope: bytes) -> None:
+        """Keep a signed audit beside a version."""
+
+        def noted(registry: Registry) -> Listing:
+            return registry.note_audit(release, envelope)
+
+        await to_thread.run_sync(self._do, noted)
 
     def _do(self, what: Callable[[Registry], Result]) -> Result:
         try:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rollouthub.errors import invalid_fields
 from rollouthub_registry.bundle.attestation import Baseline
-from rollouthub_registry.client.offer import Offer
+from rollouthub_registry.client.offer import Offer, OfferedAudit
 from rollouthub_registry.names import NameRefused, PackageName, Release, Version
 
 LONGEST_LINE = 2**20
@@ -22,11 +22,18 @@ class _Open(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
+class _Audit(_Open):
+    at: str
+    sound: bool
+    broken: tuple[str, ...] = ()
+
+
 class _Quality(_Open):
     checks_passed: bool
     difficulty: float | None = Field(default=None, allow_inf_nan=False)
     baselines: tuple[Baseline, ...] = ()
     downloads: int = 0
+    audit: _Audit | None = None
 
 
 class _Listed(_Open):
@@ -53,6 +60,7 @@ def offer_of(value: Any) -> Offer:
     """
     try:
         said = _Listed.model_validate(value)
+        audit = said.quality.audit
         return Offer(
             release=Release(PackageName.parse(said.name), Version.parse(said.version)),
             digest=said.digest,
@@ -69,6 +77,7 @@ def offer_of(value: Any) -> Offer:
             baselines=said.quality.baselines,
             difficulty=said.quality.difficulty,
             downloads=said.quality.downloads,
+            audit=None if audit is None else OfferedAudit(at=audit.at, sound=audit.sound, broken=audit.broken),
         )
     except ValidationError as error:
         raise ValueError(invalid_fields(error, "a version")) from None

@@ -93,6 +93,9 @@ def _beside(manifest: Manifest, folder: Path) -> Iterator[tuple[str, str]]:
     for split, source in manifest.tasks.items():
         if source.file is not None:
             yield from ((f"tasks.{split}", said) for said in _task_file(source, source.file, folder))
+    for split, accepted in manifest.accepted.items():
+        if not _is_below(folder / accepted.file, folder):
+            yield f"accepted.{split}", f"{accepted.file!r} lies outside the environment's folder"
     files = manifest.server.files if manifest.server is not None else None
     if files is not None and not _is_below(folder / files, folder):
         yield "server.files", f"{files!r} lies outside the environment's folder, and would not be in its bundle"

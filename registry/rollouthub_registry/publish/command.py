@@ -47,6 +47,9 @@ OutputOption = Annotated[
     ),
 ]
 RehearsalOption = Annotated[bool, typer.Option("--dry-run", help="Do everything but publish.")]
+QuickOption = Annotated[
+    bool, typer.Option("--quick", help="Leave out the attacks and the audit; the publication says so.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -62,9 +65,10 @@ def publish(
     out: OutputOption = None,
     dry_run: RehearsalOption = False,
     as_json: JsonOption = False,
+    is_quick: QuickOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Publish an environment: bundle it, check it as others will install it, sign it, and upload it to a registry.
+    """Publish an environment: bundle it, check and attack it as others will install it, sign it, and upload it.
 
     Exit codes: 0 published, 1 its checks fail or the registry cannot be reached, 2 invalid or refused, 130 interrupted.
     """
@@ -83,5 +87,7 @@ def publish(
         settings=assignments(settings or [], "--set"),
         roles={role: str(model) for role, model in assignments(roles or [], "--role").items()},
     )
-    order = PublishRequest(folder_of(directory), to, asked, tuple(baselines or ()), allow_failing_checks, out, dry_run)
+    order = PublishRequest(
+        folder_of(directory), to, asked, tuple(baselines or ()), allow_failing_checks, out, dry_run, is_quick
+    )
     raise typer.Exit(publish_command(order, as_json=as_json, quiet=quiet))

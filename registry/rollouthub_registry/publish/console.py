@@ -12,12 +12,14 @@ from rich.text import Text
 from rollouthub.cli.console import remarks, results
 from rollouthub.errors import HubError
 from rollouthub.text import one_line
+from rollouthub_registry.bundle.attestation import audit_words
 from rollouthub_registry.check.check_run import print_findings
 from rollouthub_registry.publish.publication import PublishRequest, PublishResult, publish
 from rollouthub_registry.publish.publish_error import ChecksFailed
 from rollouthub_registry.publish.steps import Steps
 
 _WIDTH = 24
+_SHOWN = 20
 
 
 class Silent:
@@ -81,10 +83,19 @@ def publish_command(order: PublishRequest, *, as_json: bool, quiet: bool) -> int
     except ChecksFailed as error:
         if as_json:
             _print_json(
-                {"published": False, "error": str(error), "checks": [each.as_json() for each in error.findings]}
+                {
+                    "published": False,
+                    "error": str(error),
+                    "checks": [each.as_json() for each in error.findings],
+                    "problems": list(error.problems),
+                }
             )
         else:
             print_findings(remarks(), [each for each in error.findings if each.state == "failed"])
+            for problem in error.problems[:_SHOWN]:
+                remarks().print(Text.assemble(("✗", "bold red"), f"  {problem}"), soft_wrap=True)
+            if len(error.problems) > _SHOWN:
+                remarks().print(Text(f"   … and {len(error.problems) - _SHOWN} more; --json lists all", style="dim"))
             _say_why(error)
         return 1
     except KeyboardInterrupt:
@@ -107,6 +118,7 @@ def _print_json(said: dict[str, Any]) -> None:
 
 def _as_json(made: PublishResult, order: PublishRequest, steps: Steps) -> dict[str, Any]:
     passed = made.passed
+    audit = passed.audited.summary(passed.findings) if passed is not None and passed.audited is not None else None
     return {
         "published": made.seen_at is not None,
         "was_there": made.was_there,
@@ -122,6 +134,7 @@ def _as_json(made: PublishResult, order: PublishRequest, steps: Steps) -> dict[s
         "key_id": made.key_id,
         "checks_passed": None if passed is None else passed.is_good,
         "checks": [] if passed is None else [finding.as_json() for finding in passed.findings],
+        "audit": None if audit is None else audit.model_dump(mode="json"),
         "tools_digest": None if passed is None else passed.tools_digest,
         "baselines": [baseline.model_dump(mode="json") for baseline in made.baselines],
         "install": None if made.install is None else shlex.join(made.install),
@@ -136,6 +149,8 @@ def _show(made: PublishResult, order: PublishRequest) -> None:
     if made.passed is not None:
         failing = [finding.check for finding in made.passed.findings if finding.state == "failed"]
         rows.append(("checks", f"marked as failing: {', '.join(failing)}" if failing else "passed"))
+        audit = None if made.passed.audited is None else made.passed.audited.summary(made.passed.findings)
+        rows.append(("audit", "left out (--quick)" if audit is None else audit_words(audit)))
     rows += [
         ("baseline", f"{each.model}: mean reward {each.mean_reward:.4g} of {each.samples} samples")
         for each in made.baselines

@@ -21,6 +21,7 @@ from rollouthub_registry.check.check_suite import open_roles
 from rollouthub_registry.check.installed_check import CHECK_INSTALLED_SECONDS, check_installed, redactor
 from rollouthub_registry.install.install_home import InstallHome
 from rollouthub_registry.install.installation import Origin, install
+from rollouthub_registry.publish.audited import Audited, attack_and_audit
 from rollouthub_registry.publish.publish_error import PublishRefused
 from rollouthub_registry.publish.steps import Steps
 from rollouthub_registry.trust.tool_pins import tool_list_digest
@@ -42,17 +43,26 @@ class Passed:
     tools_digest: str
     tools: tuple[str, ...]
     """Names of its tools."""
+    audited: Audited | None = None
+    """What attacks and the audit of tasks found; None where they were left out."""
 
     @property
     def is_good(self) -> bool:
-        """Whether no check failed."""
-        return all(finding.state != "failed" for finding in self.findings)
+        """Whether no check failed, no attack got through, and no audited task is defective."""
+        has_failed = any(finding.state == "failed" for finding in self.findings)
+        return not has_failed and (self.audited is None or self.audited.summary().is_sound)
 
 
 def pass_gate(
-    bundle: Bundle, asked: CheckRequest, folder: Path, steps: Steps, seconds: float = CHECK_INSTALLED_SECONDS
+    bundle: Bundle,
+    asked: CheckRequest,
+    folder: Path,
+    steps: Steps,
+    seconds: float = CHECK_INSTALLED_SECONDS,
+    *,
+    is_quick: bool = False,
 ) -> Passed:
-    """Install a bundle below a folder, serve it and check it there.
+    """Install a bundle below a folder, serve it and check it there; unless `is_quick`, attack it and audit its tasks.
 
     Raises:
         UsageError: it cannot be installed, does not start, or its checks do not end in time.
@@ -67,7 +77,15 @@ def pass_gate(
         findings = run_async(check_installed, installation, asked, seconds)
         failed = sum(finding.state == "failed" for finding in findings)
         step.said = f"{failed} of {len(findings)} checks failed" if failed else "every check that applies passed"
-    return Passed(tuple(findings), digest, tools)
+    audited: Audited | None = None
+    if not is_quick:
+        with steps.step("attacking and auditing") as step:
+            audited = run_async(attack_and_audit, installation, asked, step.note)
+            problems = len(audited.problems)
+            held = sum(result.state == "held" for result in audited.attacks)
+            found = f"{problems} problems" if problems else "nothing got through"
+            step.said = f"{held} attacks, {len(audited.audits)} tasks: {found}"
+    return Passed(tuple(findings), digest, tools, audited)
 
 
 def install_apart(bundle: Bundle, folder: Path, note: Callable[[str], None] = lambda _: None) -> Installation:

@@ -43,6 +43,9 @@ class PublishRequest:
     is_rehearsal: bool = False
     """Whether everything is done except writing or uploading the result."""
 
+    is_quick: bool = False
+    """Whether the attacks and the audit are left out, which the statement then says."""
+
     @property
     def is_local(self) -> bool:
         """Whether no registry is contacted."""
@@ -105,9 +108,10 @@ def publish(order: PublishRequest, environ: Mapping[str, str], steps: Steps) -> 
                     step.said = "just this is published already"
                     return PublishResult(release, bundle.digest, bundle.size, key.id, None, (), to.url, to.url)
                 step.said = f"{release} is not there yet"
-        passed = pass_gate(bundle, order.asked, folder, steps)
+        passed = pass_gate(bundle, order.asked, folder, steps, is_quick=order.is_quick)
         if not passed.is_good and not order.allows_failing_checks:
-            raise ChecksFailed(str(release), passed.findings)
+            problems = () if passed.audited is None else tuple(passed.audited.problems)
+            raise ChecksFailed(str(release), passed.findings, problems)
         with steps.step("signing") as step:
             envelope = signed_statement(bundle, passed, order.asked, baselines, key)
             step.said = f"key {key.id}"

@@ -13,10 +13,14 @@ class PublishRefused(UsageError):
 class ChecksFailed(PublishRefused):
     """The environment does not pass its checks, so it is not published."""
 
-    def __init__(self, name: str, findings: Sequence[Finding]) -> None:
+    def __init__(self, name: str, findings: Sequence[Finding], problems: Sequence[str] = ()) -> None:
         self.findings = tuple(findings)
+        self.problems = tuple(problems)
+        """What attacks and the audit of tasks found, a line each."""
         failed = [finding.check for finding in findings if finding.state == "failed"]
+        fails = [f"fails {len(failed)} of {len(findings)} checks ({', '.join(failed)})"] if failed else []
+        fails += [f"shows {len(problems)} problems under attack and audit"] if problems else []
         super().__init__(
-            f"{name} is not published: it fails {len(failed)} of {len(findings)} checks ({', '.join(failed)}); mend "
-            "them and publish again, or publish it marked as failing with --allow-failing-checks"
+            f"{name} is not published: it {' and '.join(fails)}; mend them and publish again, or publish it marked as "
+            "failing with --allow-failing-checks"
         )

@@ -22,6 +22,7 @@ def signed_statement(
         manifest=bundle.manifest.model_dump(mode="json"),
         tools_digest=passed.tools_digest,
         check=CheckSummary(passed=passed.is_good, report=public_report(passed.findings, asked)),
+        audit=None if passed.audited is None else passed.audited.summary(passed.findings),
         baselines=tuple(baselines),
         created_at=datetime.now(UTC),
         hub_version=version("rollouthub"),

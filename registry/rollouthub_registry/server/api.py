@@ -54,6 +54,7 @@ class Api:
             Route(one, self.version),
             Route(f"{one}/bundle", self.bundle),
             Route(f"{one}/statement", self.statement),
+            Route(f"{one}/audit", self.audit),
             Route(f"{one}/yank", self.yank, methods=["POST"]),
             Route("/health", self.health),
         ]
@@ -134,6 +135,14 @@ class Api:
         listing = await self._find(request)
         path = self._registry.layout.statement(listing.release)
         return FileResponse(path, 200, {**HEADERS, **_FOREVER}, "application/vnd.in-toto+json")
+
+    async def audit(self, request: Request) -> Response:
+        """`GET …/audit`: the signed audit of who keeps the registry; 404 where there is none."""
+        listing = await self._find(request)
+        path = self._registry.layout.audit(listing.release)
+        if not path.exists():
+            raise RegistryRequestRefused(404, f"{listing.release} was not audited here")
+        return FileResponse(path, 200, {**HEADERS, "Cache-Control": "max-age=60"}, "application/vnd.in-toto+json")
 
     async def token(self, request: Request) -> Response:
         """`GET /envhub/v1/token`: what the request's token permits."""

@@ -10,6 +10,7 @@ from rollouthub_registry.names import NameRefused, PackageName, Release, Version
 BUNDLE = "bundle.envhub"
 STATEMENT = "statement.dsse.json"
 YANKED = "yanked.json"
+AUDIT = "audit.dsse.json"
 _PACKAGES = "packages"
 FORMAT = 1
 """Format of the directory, as stated in its `registry.json`."""
@@ -70,7 +71,7 @@ class Layout:
         return self.package(package) / "versions.jsonl"
 
     def version(self, release: Release) -> Path:
-        """A version's folder, which appears complete and does not change, but for the mark of a yank."""
+        """A version's folder, which appears complete and does not change, but for a yank and an audit."""
         package = release.package
         # At once: a path for each of its parts is what making an index would take its time for.
         return self.root.joinpath(_PACKAGES, package.namespace, package.name, str(release.version))
@@ -84,8 +85,12 @@ class Layout:
         return self.version(release) / STATEMENT
 
     def yanked(self, release: Release) -> Path:
-        """The mark of a yanked version; the only file added later."""
+        """The mark of a yanked version, which is added later."""
         return self.version(release) / YANKED
+
+    def audit(self, release: Release) -> Path:
+        """The signed audit of a version by whoever keeps the registry; added and replaced later."""
+        return self.version(release) / AUDIT
 
     def owners(self, namespace: str) -> Path:
         """The file that names a namespace's owners."""

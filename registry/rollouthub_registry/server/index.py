@@ -16,7 +16,7 @@ from rollouthub_registry.names import PackageName, Release
 from rollouthub_registry.server.directory_layout import sort_key
 from rollouthub_registry.server.version_listing import Listing, load_facts, release_of
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _SCHEMA = """
 CREATE TABLE versions (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, version TEXT NOT NULL, sort_key TEXT NOT NULL,
@@ -128,19 +128,23 @@ class Index:
             connection.execute("DELETE FROM versions")
             connection.execute("DELETE FROM words")
 
-    def known(self) -> dict[Release, bool]:
-        """Every version in the index, and whether it is marked as yanked."""
+    def known(self) -> dict[Release, tuple[bool, bool]]:
+        """Every version in the index: whether it is marked as yanked, and whether it was audited after publication."""
         with self.use() as connection:
-            rows = connection.execute("SELECT name, version, yanked IS NOT NULL AS yanked FROM versions").fetchall()
-        return {release_of(row["name"], row["version"]): bool(row["yanked"]) for row in rows}
+            rows = connection.execute(
+                "SELECT name, version, yanked IS NOT NULL AS yanked, "
+                "json_extract(facts, '$.audit.is_of_registry') IS NOT NULL AS audited FROM versions"
+            ).fetchall()
+        return {release_of(row["name"], row["version"]): (bool(row["yanked"]), bool(row["audited"])) for row in rows}
 
-    def standings(self) -> dict[str, tuple[str, str | None]]:
-        """For each `namespace/name@version`: its digest, and why it is yanked (None if it is not)."""
+    def standings(self) -> dict[str, tuple[str, str | None, str | None]]:
+        """For each `namespace/name@version`: its digest, why it is yanked (None if it is not), and its audit's time."""
         with self.use() as connection:
             return {
-                row["release"]: (row["digest"], row["yanked"])
+                row["release"]: (row["digest"], row["yanked"], row["audited"])
                 for row in connection.execute(
-                    "SELECT name || '@' || version AS release, json_extract(facts, '$.digest') AS digest, yanked "
+                    "SELECT name || '@' || version AS release, json_extract(facts, '$.digest') AS digest, yanked, "
+                    "json_extract(facts, '$.audit.at') AS audited "
                     "FROM versions"
                 )
             }

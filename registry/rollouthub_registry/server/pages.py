@@ -138,6 +138,7 @@ def _card(listing: Listing) -> Markup:
             tag("a", name, href=f"packages/{name}", class_="name"),
             tag("span", str(listing.release.version)),
             _checks(listing),
+            _audit(listing),
             class_="row",
         ),
         tag("p", facts.description or "No description."),
@@ -160,6 +161,27 @@ def _checks(listing: Listing) -> Markup:
     return tag("span", "checks failed", class_="mark bad")
 
 
+def _audit(listing: Listing) -> Markup | None:
+    """The badge of the latest audit."""
+    audit = listing.facts.audit
+    if audit is None:
+        return None
+    if audit["sound"]:
+        return tag("span", f"audited {audit['at'][:10]}", class_="mark good")
+    return tag("span", f"audit {audit['at'][:10]}: {', '.join(audit['broken'][:6])}", class_="mark bad")
+
+
+def _audit_words(listing: Listing) -> str | None:
+    audit = listing.facts.audit
+    if audit is None:
+        return None
+    by = "who keeps the registry" if audit.get("is_of_registry") else "its publisher"
+    found = "nothing found" if audit["sound"] else f"found {', '.join(audit['broken'])}"
+    defective = f", {audit['defective']} of them defective" if audit["defective"] else ""
+    of = f"{len(audit['tried'])} classes tried on {audit['tasks']} tasks{defective}"
+    return f"{found} in {of}, {audit['at'][:10]}, by {by}"
+
+
 def _tag(word: str) -> Markup:
     return tag("a", word, href=f"./?{urlencode({'tag': word})}", class_="tag")
 
@@ -168,7 +190,14 @@ def _package(shown: Listing, versions: list[Listing], url: str) -> list[Markup]:
     facts, release = shown.facts, shown.release
     parts = [
         tag("h1", str(release.package)),
-        tag("div", tag("span", f"version {release.version}"), _checks(shown), _signals(shown), class_="row"),
+        tag(
+            "div",
+            tag("span", f"version {release.version}"),
+            _checks(shown),
+            _audit(shown),
+            _signals(shown),
+            class_="row",
+        ),
         tag("p", facts.description or "No description."),
         tag("div", [_tag(word) for word in facts.tags], class_="row"),
     ]
@@ -214,6 +243,7 @@ def _about(shown: Listing) -> Markup:
     facts = shown.facts
     rows: list[tuple[str, str | None]] = [
         ("Checks", "passed before it was published" if facts.checks_passed else "failed; published all the same"),
+        ("Audit", _audit_words(shown) or "none"),
         ("Licence", facts.licence or "not given"),
         ("Authors", ", ".join(facts.authors)),
         ("Homepage", _link(facts.homepage)),
@@ -249,7 +279,12 @@ def _versions(versions: list[Listing]) -> Markup:
             ),
             tag("td", moment(each.published_at)[:10], class_="number"),
             tag(
-                "td", _checks(each), " ", tag("span", "yanked", class_="mark bad") if each.yanked is not None else None
+                "td",
+                _checks(each),
+                " ",
+                _audit(each),
+                " ",
+                tag("span", "yanked", class_="mark bad") if each.yanked is not None else None,
             ),
         )
         for each in sorted(versions, key=lambda listing: listing.release.version, reverse=True)

@@ -1,4 +1,4 @@
-"""The logs for readers of plain files: a line for each publication and yank, for each package and for all.
+"""The logs for readers of plain files: a line for each publication, yank and audit, for each package and for all.
 
 A line is a version as the API gave it at that moment; of a version's lines the last one counts. `is_latest` and
 `downloads` may be out of date. Readers ignore a last line without a line break: it is being written, or its writer was
@@ -21,8 +21,8 @@ from rollouthub_registry.server.atomic_write import write_whole
 from rollouthub_registry.server.directory_layout import Layout
 from rollouthub_registry.server.version_listing import Listing
 
-Standing = tuple[str, str | None]
-"""A version's digest, and why it is yanked (None if it is not)."""
+Standing = tuple[str, str | None, str | None]
+"""A version's digest, why it is yanked (None if it is not), and when it was audited."""
 
 
 class Journal:
@@ -81,7 +81,8 @@ def _name(listing: Listing) -> str:
 
 
 def _standing(listing: Listing) -> Standing:
-    return listing.facts.digest, listing.yanked
+    audit = listing.facts.audit
+    return listing.facts.digest, listing.yanked, None if audit is None else str(audit["at"])
 
 
 def _line(listing: Listing) -> bytes:
@@ -97,7 +98,8 @@ def _read(path: Path) -> dict[str, Standing] | None:
                 if not line.endswith(b"\n"):
                     return None
                 held: dict[str, JsonValue] = json.loads(line)
-                standings[f"{held['name']}@{held['version']}"] = (str(held["digest"]), _reason(held["yanked"]))
+                standing = (str(held["digest"]), _reason(held["yanked"]), _audited(held.get("quality")))
+                standings[f"{held['name']}@{held['version']}"] = standing
     except FileNotFoundError:
         return standings
     except (OSError, ValueError, KeyError, TypeError):
@@ -107,6 +109,11 @@ def _read(path: Path) -> dict[str, Standing] | None:
 
 def _reason(value: JsonValue) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _audited(quality: JsonValue) -> str | None:
+    audit = quality.get("audit") if isinstance(quality, dict) else None
+    return _reason(audit.get("at")) if isinstance(audit, dict) else None
 
 
 def _size(path: Path) -> int:

@@ -4,6 +4,7 @@ import logging
 import shutil
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from rollouthub.errors import StoreError, UsageError
 from rollouthub.values import Frozen
 from rollouthub_registry.names import PackageName, Release
 from rollouthub_registry.server.atomic_write import locked, open_layout, place, receiving, secure, sweep, write_whole
-from rollouthub_registry.server.directory_layout import BUNDLE, STATEMENT, YANKED, Layout
+from rollouthub_registry.server.directory_layout import AUDIT, BUNDLE, STATEMENT, YANKED, Layout
 from rollouthub_registry.server.index import Index
 from rollouthub_registry.server.owners import (
     assign,
@@ -25,11 +26,14 @@ from rollouthub_registry.server.publication_log import Journal
 from rollouthub_registry.server.search import Found, Query, search
 from rollouthub_registry.server.server_error import RegistryRequestRefused
 from rollouthub_registry.server.upload_check import Examined, examine, read_statement
-from rollouthub_registry.server.version_listing import Listing
+from rollouthub_registry.server.version_listing import Listing, audit_facts
+from rollouthub_registry.trust.signed_audits import open_audit
+from rollouthub_registry.trust.trust_error import SignatureRefused
 
 logger = logging.getLogger(__name__)
 
 _AT_A_TIME = 500
+AUDIT_BYTES = 2**20
 LONGEST_REASON = 500
 
 
@@ -99,6 +103,22 @@ class Registry:
                 write_whole(self.layout.yanked(release), mark.model_dump_json() + "\n")
             return self._take_in(release)
 
+    def note_audit(self, release: Release, envelope: bytes) -> Listing:
+        """Keep a signed audit of a version beside it, in place of an earlier one.
+
+        Raises:
+            RegistryRequestRefused: there is no such version, or the audit is not one of its bundle.
+            StoreError: writing failed.
+        """
+        with locked(self.layout):
+            listing = self.get(release)
+            try:
+                open_audit(envelope, release, listing.facts.digest)
+            except UsageError as error:
+                raise RegistryRequestRefused(422, str(error)) from error
+            write_whole(self.layout.audit(release), envelope.decode())
+            return self._take_in(release)
+
     def get(self, release: Release) -> Listing:
         """One published version.
 
@@ -153,7 +173,8 @@ class Registry:
         wrong, some = 0, list[Listing]()
         for release in self.layout.releases():
             there.add(release)
-            if release not in known or known[release] is not self.layout.yanked(release).exists():
+            marks = (self.layout.yanked(release).exists(), self.layout.audit(release).exists())
+            if known.get(release) != marks:
                 wrong += 1
                 try:
                     some.append(_read(self.layout, release))
@@ -231,6 +252,20 @@ def _listing(examined: Examined, published_at: float, yank: Yank | None = None) 
     )
 
 
+def _with_audit(examined: Examined, file: Path) -> Examined:
+    """The version with the audit beside it, if there is one of its bundle."""
+    if not file.exists():
+        return examined
+    content = file.read_bytes() if file.stat().st_size <= AUDIT_BYTES else b""
+    try:
+        signed = open_audit(content, examined.release, examined.facts.digest)
+    except SignatureRefused as error:
+        logger.warning("%s: %s; it is left out", file, error)
+        return examined
+    facts = replace(examined.facts, audit=audit_facts(signed.audit, signed.key_id) | {"is_of_registry": True})
+    return replace(examined, facts=facts)
+
+
 def _read(layout: Layout, release: Release) -> Listing:
     """A version as its folder describes it; not verified again, since it was at upload, and installing verifies it."""
     try:
@@ -241,6 +276,6 @@ def _read(layout: Layout, release: Release) -> Listing:
         examined = read_statement(statement.read_bytes(), folder / BUNDLE)
         if examined.release != release:
             raise RegistryRequestRefused(422, f"its statement speaks of {examined.release}")
-        return _listing(examined, published_at, yank)
+        return _listing(_with_audit(examined, folder / AUDIT), published_at, yank)
     except (OSError, ValueError, UsageError) as error:
         raise StoreError(f"{layout.version(release)} is not as it was published: {error}") from error

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from rollouthub_registry.bundle.attestation import Envelope, Statement
+from rollouthub_registry.bundle.attestation import AuditSummary, Envelope, Statement
 from rollouthub_registry.names import PackageName, Release, Version
 
 _OFFICIAL = "io.modelcontextprotocol.registry/official"
@@ -40,6 +40,8 @@ class Facts:
     checks_passed: bool
     baselines: tuple[tuple[str, float, int], ...]
     """For each baseline: model, mean reward and number of samples; the best first."""
+    audit: dict[str, Any] | None
+    """The latest audit (see `audit_facts`): its publisher's, or that of who keeps the registry; None without one."""
     server: dict[str, Any]
     """Its MCP `server.json`, with BUNDLE_HERE as the bundle's URL."""
 
@@ -100,6 +102,7 @@ class Listing:
             "yanked": self.yanked,
             "quality": {
                 "checks_passed": facts.checks_passed,
+                "audit": facts.audit,
                 "difficulty": facts.difficulty,
                 "baselines": [
                     {"model": model, "mean_reward": mean, "samples": samples}
@@ -159,8 +162,22 @@ def facts_of(envelope: Envelope, statement: Statement, size: int, server: dict[s
         created_at=said.created_at.astimezone(UTC).isoformat(timespec="seconds"),
         checks_passed=said.check.passed,
         baselines=tuple((each.model, each.mean_reward, each.samples) for each in baselines),
+        audit=None if said.audit is None else audit_facts(said.audit, signature.keyid),
         server=server,
     )
+
+
+def audit_facts(audit: AuditSummary, key_id: str) -> dict[str, Any]:
+    """What is shown of an audit: when, by which key, of how many tasks, and which classes broke."""
+    return {
+        "at": audit.at.astimezone(UTC).isoformat(timespec="seconds"),
+        "key_id": key_id,
+        "sound": audit.is_sound,
+        "tasks": audit.tasks,
+        "defective": audit.defective,
+        "tried": [each.defect for each in audit.classes if each.state != "not_tried"],
+        "broken": list(audit.broken),
+    }
 
 
 def load_facts(text: str) -> Facts:

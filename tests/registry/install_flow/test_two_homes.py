@@ -182,7 +182,9 @@ def test_one_publishes_and_another_installs_runs_and_reproduces(tmp_path: Path, 
     with served(author, root, address) as url:
         hub(author, "login", url, "--token-stdin", said=token_for(root, "pantry"))
         folder = write_jars(tmp_path / "jars")
-        published = author.hub("publish", str(folder), "--registry", url, "--limit", "1", "--json", "-q").json
+        published = author.hub(
+            "publish", str(folder), "--registry", url, "--limit", "1", "--json", "-q", "--quick"
+        ).json
 
         reader.hub("registry", "add", url).went_well()
         assert "pantry/jars" in reader.hub("search", "fill jars").out

@@ -15,7 +15,7 @@ from tests.cli.conftest import (
 from tests.registry.publish.environments import VERIFY, write_environment
 
 STEPS = ("reading", "building", "asking", "installing", "starting", "checking")
-QUICK = ("--limit", "1")
+QUICK = ("--limit", "1", "--quick")
 
 
 def variables(tmp_path: Path) -> dict[str, str]:

@@ -33,7 +33,7 @@ time.sleep(600)
 def through_the_gate(tmp_path: Path, seconds: float = 60.0, **changes: str) -> Passed:
     files = {name.replace("__", "."): text for name, text in changes.items()}
     bundle = build_bundle(write_environment(tmp_path / "words", files), tmp_path / "made")
-    return pass_gate(bundle, QUICK, tmp_path / "gate", Steps(Silent()), seconds)
+    return pass_gate(bundle, QUICK, tmp_path / "gate", Steps(Silent()), seconds, is_quick=True)
 
 
 def is_gone(pid: int) -> bool:
@@ -71,7 +71,7 @@ def test_a_secret_of_the_environment_is_in_nothing_that_is_published(
 ) -> None:
     monkeypatch.setenv("WORDS_PASSPORT", "x-4711-passport")
     folder = write_environment(tmp_path / "words", {"verify.py": VERIFY.replace("0.0", "1.0")})
-    order = PublishRequest(folder, asked=QUICK, allows_failing_checks=True, out=tmp_path / "out")
+    order = PublishRequest(folder, asked=QUICK, allows_failing_checks=True, out=tmp_path / "out", is_quick=True)
     publish(order, os.environ, Steps(Silent()))
     assert all(b"4711" not in file.read_bytes() for file in (tmp_path / "out").iterdir())
 

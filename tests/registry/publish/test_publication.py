@@ -33,7 +33,7 @@ SETUP = "raise SystemExit('this must never run')\n"
 
 
 def order(folder: Path, **more: Any) -> PublishRequest:
-    return PublishRequest(folder, asked=QUICK, **more)
+    return PublishRequest(folder, asked=QUICK, is_quick=True, **more)
 
 
 def done(order: PublishRequest, home: Home) -> PublishResult:

@@ -10,6 +10,7 @@ from rollouthub_registry.publish.published_checks import public_report, without_
 
 FAILED = Finding(
     "oracle",
+    "oracle",
     "the reference solution wins",
     "failed",
     "the environment raised KeyError: 'the answer is 4711'",
@@ -37,10 +38,10 @@ def test_settings_and_models_are_named_without_their_values() -> None:
 
 
 def test_a_report_is_bounded_whatever_a_check_says() -> None:
-    finding = Finding("tasks", "x" * 10_000, "passed", "y" * 10_000 + "\x1b[31m")
+    finding = Finding("tasks", "tasks", "x" * 10_000, "passed", "y" * 10_000 + "\x1b[31m")
     settings = {f"{number:03}" + "k" * 5000: 1 for number in range(500)}
     said = json.dumps(
-        public_report([finding, Finding("made-up", "", "passed", "")] * 40, CheckRequest(settings=settings))
+        public_report([finding, Finding("made-up", "tasks", "", "passed", "")] * 40, CheckRequest(settings=settings))
     )
     assert len(said) < 40_000
     assert "made-up" not in said

@@ -25,6 +25,7 @@ from rollouthub.hosting.server.served_episode import ServedEpisode
 from rollouthub.http.asgi import Receive, Scope, Send, TooLarge, again, answer, read_body
 from rollouthub.messages import Message
 from rollouthub.protocols import EnvironmentInfo, SeatAddress
+from rollouthub.task import AuditFacts
 from rollouthub.tools import text_result
 
 logger = logging.getLogger(__name__)
@@ -80,6 +81,10 @@ class _Endless:
     async def reference(self, seat: str | None = None) -> Sequence[Message]:
         """There is no reference solution."""
         return ()
+
+    async def audit_facts(self) -> AuditFacts:
+        """There is nothing to audit."""
+        return AuditFacts()
 
     async def snapshot(self) -> None:
         """There is no snapshot."""

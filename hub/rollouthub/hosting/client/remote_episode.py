@@ -33,6 +33,7 @@ from rollouthub.messages import Message
 from rollouthub.rollout import Fault
 from rollouthub.sandbox import SandboxRef
 from rollouthub.score import KeptArtifact, ModelCall, Score, Submission
+from rollouthub.task import AuditFacts
 
 logger = logging.getLogger(__name__)
 
@@ -127,6 +128,20 @@ class RemoteEpisode:
         if seat is not None and len(self.seats) > 1:
             path += f"?seat={quote(seat, safe='')}"
         return (await self._connection.ask("GET", path, Reference, seconds=self._deadlines.setup)).messages
+
+    async def audit_facts(self) -> AuditFacts:
+        """Privileged: what an audit must know of the task; nothing where the server has no such route.
+
+        Raises:
+            EpisodeError: the error that the server reported.
+        """
+        path = f"{self._path}/audit"
+        try:
+            return await self._connection.call("GET", path, AuditFacts, seconds=self._deadlines.setup)
+        except EpisodeError:
+            raise
+        except HubError:
+            return AuditFacts()
 
     async def snapshot(self) -> JsonValue:
         """Privileged: the environment's state."""

@@ -42,6 +42,7 @@ from rollouthub.messages import Message, assistant, user
 from rollouthub.rollout import Fault, Phase
 from rollouthub.sandbox import Sandbox, SandboxProvider, SandboxRef
 from rollouthub.score import KeptArtifact, ModelCall, Score, Submission, VerifierRef
+from rollouthub.task import AuditFacts
 from rollouthub.tools import CALLING_SEAT, as_result, ended, shown_result, text_result
 
 logger = logging.getLogger(__name__)
@@ -258,6 +259,16 @@ class HostedEpisode:
                 return self.environment.reference_of(seat or self.environment.seats[0])
             except NotOffered as error:
                 raise TaskError(str(error), retryable=False) from error
+
+    async def audit_facts(self) -> AuditFacts:
+        """Privileged: what an audit must know of the task.
+
+        Raises:
+            TaskError: the environment's code failed.
+        """
+        with hook_faults("audited_files"):
+            environment = self.environment
+            return AuditFacts(null_reward=environment.null_reward(), files=dict(environment.audited_files()))
 
     def media(self, digest: str) -> bytes | None:
         """Privileged: the bytes of media in its messages or model calls; None for any other digest."""

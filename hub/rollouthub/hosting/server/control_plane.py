@@ -242,6 +242,9 @@ class ControlPlane(ControlHttp):
             raise UnknownNameError("seat", seat[:80], tuple(episode.seats))
         return Reference(messages=tuple(await episode.reference(seat)))
 
+    async def _audit_facts(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
+        return await self._episodes.find(episode_id).episode.audit_facts()
+
     async def _state(self, episode_id: str, scope: Scope, receive: Receive) -> BaseModel:
         return EpisodeStateBody(state=await self._episodes.find(episode_id).episode.snapshot())
 
@@ -331,5 +334,6 @@ _ACTIONS: dict[tuple[str, str], _Action] = {
     ("GET", "artifacts"): ControlPlane._artifacts,  # pyright: ignore[reportPrivateUsage]
     ("GET", "doors"): ControlPlane._doors,  # pyright: ignore[reportPrivateUsage]
     ("GET", "reference"): ControlPlane._reference,  # pyright: ignore[reportPrivateUsage]
+    ("GET", "audit"): ControlPlane._audit_facts,  # pyright: ignore[reportPrivateUsage]
     ("GET", "state"): ControlPlane._state,  # pyright: ignore[reportPrivateUsage]
 }

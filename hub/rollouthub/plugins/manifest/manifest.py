@@ -2,10 +2,11 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from rollouthub.limits import Limits
 from rollouthub.plugins.env_toml import CONTRACT
+from rollouthub.plugins.manifest.accepted_section import Accepted
 from rollouthub.plugins.manifest.declared import AdoptedFrom, Determinism, RewardSection, SandboxSection
 from rollouthub.plugins.manifest.python_section import PythonSection
 from rollouthub.plugins.manifest.server_section import ServerSection
@@ -63,6 +64,10 @@ class Manifest(Frozen, defer_build=True):
     """A Python class written for the hub."""
     tasks: Tasks = {}
     """Split → source of its rows; the first split is the default. With `[python]`, the class reads them."""
+    settings: dict[str, JsonValue] = {}
+    """Defaults of the environment's settings, which `--set` overrides; `{folder}` in a text is env.toml's folder."""
+    accepted: Accepted = {}
+    """Split → the list of those tasks that are offered; without it all of them are."""
     verifier: VerifierSection | None = None
     """With `[server]`: the program or service that scores an episode; a class scores its own episodes."""
     limits: Limits = Limits()

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from rollouthub.errors import ConfigError
 from rollouthub.limits import Limits
 from rollouthub.plugins.env_toml import FILE_NAME
+from rollouthub.plugins.manifest.accepted_section import AcceptedTasks
 from rollouthub.plugins.manifest.declared import AdoptedFrom, RewardSection, SandboxSection
 from rollouthub.plugins.manifest.manifest import Manifest
 from rollouthub.plugins.manifest.python_section import PythonSection
@@ -26,6 +27,7 @@ SECTIONS: dict[str, type[Frozen]] = {
     "server": ServerSection,
     "python": PythonSection,
     "tasks.SPLIT": TaskSource,
+    "accepted.SPLIT": AcceptedTasks,
     "verifier": VerifierSection,
     "limits": Limits,
     "reward": RewardSection,
@@ -98,5 +100,5 @@ def _said(problem: Any) -> str:
 
 def _section(place: Sequence[str]) -> type[Frozen]:
     """The model that defines a section's keys."""
-    name = "tasks.SPLIT" if len(place) == 2 and place[0] == "tasks" else ".".join(place)
+    name = f"{place[0]}.SPLIT" if len(place) == 2 and place[0] in ("tasks", "accepted") else ".".join(place)
     return SECTIONS.get(name, Manifest)

@@ -52,10 +52,11 @@ class TaskSource(Frozen, defer_build=True):
         return f"hf:{self.hf}{config}{'' if self.revision is None else f'@{self.revision}'}"
 
 
-def _from_text(value: Any) -> Any:
+def from_text(value: Any) -> Any:
+    """A section of a split; a plain string stands for its `file`."""
     return {"file": value} if isinstance(value, str) else value
 
 
 Split = Annotated[str, Field(pattern=r"^[\w.-]+$")]
-Tasks = Mapping[Split, Annotated[TaskSource, BeforeValidator(_from_text, json_schema_input_type=str | TaskSource)]]
+Tasks = Mapping[Split, Annotated[TaskSource, BeforeValidator(from_text, json_schema_input_type=str | TaskSource)]]
 """Split → its source; a plain string stands for a `file`."""

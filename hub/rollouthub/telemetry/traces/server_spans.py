@@ -19,7 +19,7 @@ from rollouthub.protocols import AgentPlane, EnvironmentHost, EnvironmentInfo, E
 from rollouthub.rollout import Fault
 from rollouthub.sandbox import SandboxRef
 from rollouthub.score import KeptArtifact, ModelCall, SampleGroup, Score, Submission
-from rollouthub.task import BadRow
+from rollouthub.task import AuditFacts, BadRow
 from rollouthub.telemetry.traces.spans import UNKNOWN_TOOL, Span, Value, new_id
 from rollouthub.telemetry.traces.tracer import SpanTracer
 from rollouthub.tracing import HEADER, TRACEPARENT, parse
@@ -175,6 +175,10 @@ class TracedEpisode:
     async def reference(self, seat: str | None = None) -> Sequence[Message]:
         """The traced episode's reference solution."""
         return await self._episode.reference(seat)
+
+    async def audit_facts(self) -> AuditFacts:
+        """What an audit must know of the traced episode's task."""
+        return await self._episode.audit_facts()
 
     async def snapshot(self) -> JsonValue:
         """The traced episode's state."""

@@ -4,33 +4,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from rollouthub_registry.check.defect_class import DefectClass
 from rollouthub_registry.check.thorough.raw_exchange import RawExchange
 
 if TYPE_CHECKING:
     from rollouthub_registry.check.thorough.attack_context import AttackContext
 
 State = Literal["held", "broke", "not_tried"]
-Leak = Literal[
-    "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11", "L12", "calls", "protocol", "endings"
-]
-
-LEAKS: dict[Leak, str] = {
-    "L1": "answers or grader source in discovery",
-    "L2": "tools hidden only by name",
-    "L3": "control routes within the agent's reach",
-    "L4": "reward or answer in tool results",
-    "L5": "another submission after the end",
-    "L6": "answers in task listings",
-    "L7": "verifier's files on the agent's disk",
-    "L8": "a reward the agent can write; processes that survive",
-    "L9": "one episode bleeding into another",
-    "L10": "ids that can be guessed or adopted",
-    "L11": "verifier's words shown to the agent",
-    "L12": "the agent's code run in the server's process",
-    "calls": "what is no proper call of a tool",
-    "protocol": "what is no proper request, and clients of every kind",
-    "endings": "clients that are killed, and episodes that no client ends",
-}
 
 
 class NotTried(Exception):
@@ -42,7 +22,7 @@ class Attack:
     """A way to try to get something that an agent must not have."""
 
     name: str
-    leak: Leak
+    leak: DefectClass
     title: str
     """The property under attack, in one sentence."""
     run: "Callable[[AttackContext], Awaitable[str]]"
@@ -71,7 +51,7 @@ class AttackResult:
     """The result of an attack."""
 
     attack: str
-    leak: Leak
+    leak: DefectClass
     title: str
     state: State
     says: str

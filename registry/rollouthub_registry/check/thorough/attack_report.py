@@ -9,7 +9,8 @@ from typing import Any
 
 from rollouthub.protocols import EnvironmentInfo
 from rollouthub_registry.check.check_finding import Finding
-from rollouthub_registry.check.thorough.attack import LEAKS, AttackResult, Leak, State
+from rollouthub_registry.check.defect_class import LEAKS, DefectClass
+from rollouthub_registry.check.thorough.attack import AttackResult, State
 
 
 @dataclass
@@ -61,7 +62,7 @@ class Report:
             parts.append(f"interrupted after {len(self.verdicts)} of {self.planned} attacks")
         return " · ".join(parts)
 
-    def by_leak(self) -> list[tuple[Leak, str, list[AttackResult]]]:
+    def by_leak(self) -> list[tuple[DefectClass, str, list[AttackResult]]]:
         """Verdicts by the class of leak that they look for, in the contract's order; empty for a class no attack
         covers.
         """

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from rollouthub import BadRow, Message, Public, Secret, Task
 from rollouthub.environment import AnyEnvironment, EnvironmentConfig
 from rollouthub.errors import ConfigError, UnknownNameError, raise_first_error
+from rollouthub.hosting.client.program import OURS, ServerProgram
 from rollouthub.hosting.client.server_process import start
 from rollouthub.hosting.launch import RoleEndpoint, ServeOrder, ServerReady
 from rollouthub.hosting.local.toolbox import Toolbox
@@ -93,7 +94,11 @@ async def _first(host: EnvironmentHost, split: str, seed: int, limit: int) -> li
 
 @asynccontextmanager
 async def in_own_process(
-    name: str, settings: Mapping[str, JsonValue], roles: Mapping[str, RoleEndpoint], token: str
+    name: str,
+    settings: Mapping[str, JsonValue],
+    roles: Mapping[str, RoleEndpoint],
+    token: str,
+    program: ServerProgram = OURS,
 ) -> AsyncGenerator[ServerReady]:
     """Start a server process for an environment, as a run does; it ends with the context.
 
@@ -104,7 +109,7 @@ async def in_own_process(
     order = ServeOrder(
         environment=name, config=dict(settings), roles=dict(roles), control_token=token, ttl_seconds=TTL_SECONDS
     )
-    process = await start(name)
+    process = await start(name, program=program)
     try:
         async with raise_first_error(), anyio.create_task_group() as tasks:
             tasks.start_soon(process.hear)

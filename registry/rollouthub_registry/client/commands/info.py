@@ -96,6 +96,7 @@ def _lines(name: str, installed: "Sequence[Installation]", offered: "Offered | N
 
 
 def _offered_lines(offered: "Offered", pins: "Pins") -> "Iterator[Text]":
+    from rollouthub_registry.bundle.attestation import audit_words
     from rollouthub_registry.client.package_info import standing
 
     yield _line("registry", offered.source)
@@ -112,6 +113,11 @@ def _offered_lines(offered: "Offered", pins: "Pins") -> "Iterator[Text]":
         yield _line("key", f"{chosen.key_id} ({key})", "bold red" if key == "not the pinned one" else "")
         checks = "passed" if chosen.checks_passed else "FAILED, and it was published nevertheless"
         yield _line("checks", checks, "" if chosen.checks_passed else "bold red")
+        audit = said.predicate.audit
+        yield _line("audit", audit_words(audit), "" if audit is None or audit.is_sound else "bold red")
+        if (later := offered.audit) is not None:
+            words = f"{audit_words(later.audit)}, by the key {later.key_id} of who keeps the registry"
+            yield _line("audited", words, "" if later.audit.is_sound else "bold red")
         for each in chosen.baselines[:5]:
             yield _line("baseline", f"{each.mean_reward:.3f} by {each.model} over {each.samples} samples")
         if chosen.difficulty is not None:

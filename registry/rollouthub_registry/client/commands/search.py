@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from rollouthub_registry.client.combined_search import Findings
     from rollouthub_registry.client.offer import Offer
     from rollouthub_registry.client.registries import Registries
@@ -82,12 +84,25 @@ def _table(found: "Findings", registries: "Registries", *, several: bool) -> Any
         table.add_row(
             Text(str(offer.release.package)),
             Text(str(offer.release.version)),
-            Text("passed", "green") if offer.checks_passed else Text("failed", "bold red"),
+            _checks(offer),
             "" if offer.difficulty is None else f"{offer.difficulty:.2f}",
             Text(one_line(offer.description, 120)),
             where,
         )
     return table
+
+
+def _checks(offer: "Offer") -> "Text":
+    """Whether the checks passed when it was published, and no audit found anything since."""
+    from rich.text import Text
+
+    from rollouthub.text import one_line
+
+    if not offer.checks_passed:
+        return Text("failed", "bold red")
+    if offer.audit is not None and not offer.audit.sound:
+        return Text(f"audit: {one_line(', '.join(offer.audit.broken), 60)}", "bold red")
+    return Text("audited" if offer.audit is not None else "passed", "green")
 
 
 def _as_json(found: "Findings", registries: "Registries") -> dict[str, Any]:

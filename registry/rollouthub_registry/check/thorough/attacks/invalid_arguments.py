@@ -30,6 +30,9 @@ def _strict(tool: Tool) -> Iterator[tuple[str, Any]]:
     for name, field in fields.items():
         for value in _COERCIBLE.get(str(field.get("type")), ()):
             yield f"{name} = {value!r}", {**fitting, name: value}
+    if tool.input_schema.get("additionalProperties") is not False:
+        return  # a foreign server may well take what it does not name
+    for name in fields:
         yield f"{name} in capitals", {**{key: item for key, item in fitting.items() if key != name}, name.upper(): 1}
     yield "__proto__", {**fitting, "__proto__": {"x": 1}}
     yield "self", {**fitting, "self": "x"}

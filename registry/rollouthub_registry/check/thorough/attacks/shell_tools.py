@@ -1,21 +1,18 @@
 """Attack: uses a command tool to find verifier files, write rewards and leave processes (L7, L8)."""
 
 import os
-import re
 import secrets
 import shlex
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
-from mcp_types import Tool
 
 from rollouthub.errors import EpisodeError
-from rollouthub_registry.check.argument_samples import well_formed
+from rollouthub_registry.check.shell_tool import Shell, shell_among
 from rollouthub_registry.check.thorough.access_points import EpisodeResult, OpenEpisode
 from rollouthub_registry.check.thorough.attack import Attack, NotTried
 from rollouthub_registry.check.thorough.attack_context import AttackContext
@@ -23,7 +20,6 @@ from rollouthub_registry.check.thorough.raw_exchange import RawExchange
 from rollouthub_registry.check.thorough.target import Target
 
 _NO_SHELL = "it has no tool that runs commands"
-_RUNS = re.compile(r"command|cmd|script|code|program|source|shell|input|expression|keystrokes", re.IGNORECASE)
 GONE_SECONDS = 10.0
 """Seconds within which processes must be gone after their episode."""
 REWARDS = (
@@ -42,34 +38,13 @@ _EXFILTRATE = (
 )
 
 
-@dataclass(frozen=True)
-class Shell:
-    """A tool that runs commands."""
-
-    tool: Tool
-    argument: str
-    is_python: bool
-
-    def arguments(self, script: str) -> dict[str, Any]:
-        """The arguments of a call that runs a shell script."""
-        text = (
-            f"import subprocess; print(subprocess.run({script!r}, shell=True, capture_output=True, text=True).stdout)"
-        )
-        return {**next(well_formed(self.tool, "")), self.argument: text if self.is_python else script}
-
-
 async def find_shell(context: AttackContext, opened: OpenEpisode) -> Shell | None:
-    """The first tool that runs commands, found by trying tools whose schema suggests it."""
-    for tool in opened.place.tools:
-        fields = cast(dict[str, dict[str, Any]], tool.input_schema.get("properties", {}))
-        for name, field in fields.items():
-            if field.get("type") != "string" or not _RUNS.search(f"{name} {tool.name}"):
-                continue
-            for is_python, probe in ((False, "echo $((40+2))-ran"), (True, "print(str(40+2)+'-ran')")):
-                arguments = {**next(well_formed(tool, "")), name: probe}
-                if "42-ran" in (await context.call(opened, tool.name, arguments)).words:
-                    return Shell(tool, name, is_python)
-    return None
+    """The first tool of an episode under attack that runs commands."""
+
+    async def say(name: str, arguments: Mapping[str, Any]) -> str:
+        return (await context.call(opened, name, arguments)).words
+
+    return await shell_among(opened.place.tools, say)
 
 
 @asynccontextmanager
