@@ -25,7 +25,7 @@ class AuditSummary:
 
     @property
     def by_class(self) -> dict[DefectClass, tuple[int, int]]:
-        """Class → number of tasks with such a defect, and of those with a remark only; without classes that have none."""
+        """Class → number of tasks with such a defect, and of those with a remark only; without the classes of none."""
         found: dict[DefectClass, tuple[int, int]] = {}
         for name in DEFECTS:
             defects = remarks = 0

@@ -92,6 +92,18 @@ def without_steps(script: SeatScript, left_out: Sequence[Step]) -> SeatScript:
     return changed
 
 
+def unsubmitted(script: SeatScript) -> SeatScript:
+    """The script without the answer that would end the episode."""
+    return {seat: tuple(_without_submit(messages)) for seat, messages in script.items()}
+
+
+def _without_submit(messages: Sequence[Message]) -> Iterator[Message]:
+    for message in messages:
+        requests = tuple(each for each in message.tool_requests if each.name != SUBMIT)
+        if requests:
+            yield message.model_copy(update={"tool_requests": requests})
+
+
 def with_arguments(script: SeatScript, step: Step, arguments: Mapping[str, Any]) -> SeatScript:
     """The script with other arguments in one call."""
     message = script[step.seat][step.message]

@@ -14,6 +14,7 @@ async def reference_is_paid(task: TaskUnderAudit) -> str:
     for what, plays in (("the reference solution", [first, *again]), ("doing nothing", idle)):
         said = sorted({_said(played) for played in plays})
         if len(said) > 1:
+            task.is_flaky = True
             task.note(f"{what} is judged differently each time: {', '.join(said)}", defect="flaky")
     return f"paid {first.reward:g}, {len(again) + 1} times"
 
