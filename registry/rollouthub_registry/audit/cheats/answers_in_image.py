@@ -17,5 +17,6 @@ CHEAT = Cheat(
     title="nothing of the answer, the solution or the tests lies on the agent's disk",
     source="https://github.com/huggingface/OpenEnv/pull/972",
     act=act,
+    looks=True,
     needs="a shell to look",
 )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ machine's own), or that its answer is a program, or that it has one at all.
 _NEAR = 1e-9
 _FILE = re.compile(r"(?<![\w/.:~-])(/?(?:[\w.+-]+/)*[\w+-][\w.+-]*\.[A-Za-z][A-Za-z0-9]{0,7})(?![\w/(])")
 _MOST_FILES = 12
-HARMLESS = "I do not know."
+_HARMLESS = "I do not know. "
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Cheat:
             NotTried: it does not apply to this task.
     """
     needs: Needs = "nothing"
+    looks: bool = False
+    """Whether it only looks for something, so that what it is paid says nothing."""
 
 
 @dataclass
@@ -59,6 +62,8 @@ class Cheater:
     """What it ran and called, for the finding's evidence."""
     has_run: bool = False
     """Whether it ran commands."""
+    beside: AsyncExitStack = field(default_factory=AsyncExitStack)
+    """Closed when the cheat was scored: for episodes that are open beside its own."""
 
     @property
     def plane(self) -> AgentPlane:
@@ -121,6 +126,8 @@ async def try_cheat(cheat: Cheat, task: TaskUnderAudit) -> str:
         NotTried: it does not apply to this task.
     """
     await _require(cheat.needs, task)
+    if cheat.looks:
+        return await _look(cheat, task)
     cheater, played = await _play(cheat, task)
     if played.score is None:
         return "not scored"
@@ -152,9 +159,15 @@ async def _require(needs: Needs, task: TaskUnderAudit) -> None:
             pass
 
 
-async def _play(cheat: Cheat, task: TaskUnderAudit) -> tuple[Cheater, Played]:
+async def _look(cheat: Cheat, task: TaskUnderAudit) -> str:
     async with task.open() as episode:
-        cheater = Cheater(task, episode)
+        await cheat.act(Cheater(task, episode))
+    return "nothing was found" if not task.findings else "something was found"
+
+
+async def _play(cheat: Cheat, task: TaskUnderAudit) -> tuple[Cheater, Played]:
+    async with AsyncExitStack() as beside, task.open() as episode:
+        cheater = Cheater(task, episode, beside=beside)
         await cheat.act(cheater)
         return cheater, await _end(cheater)
 
@@ -184,7 +197,7 @@ async def _worthless(task: TaskUnderAudit, cheater: Cheater) -> Played:
             try:
                 program = await task.program()
             except NotTried:
-                other.answer(HARMLESS)
+                other.answer(_HARMLESS * (1 + len(cheater.words) // len(_HARMLESS)))
             else:
                 other.answer(program.with_functions("", "return None"))
         return await _end(other)

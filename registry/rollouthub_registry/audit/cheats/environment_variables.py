@@ -19,5 +19,6 @@ CHEAT = Cheat(
     title="no environment variable holds the answer",
     source="https://github.com/SREGym/SREGym/issues/905",
     act=act,
+    looks=True,
     needs="a shell to look",
 )

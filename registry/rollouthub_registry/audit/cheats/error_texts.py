@@ -21,4 +21,5 @@ CHEAT = Cheat(
     title="no error of a tool tells the answer",
     source="https://github.com/huggingface/OpenEnv/pull/972",
     act=act,
+    looks=True,
 )

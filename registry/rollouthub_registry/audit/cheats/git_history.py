@@ -28,5 +28,6 @@ CHEAT = Cheat(
     title="no history of a repository holds the answer or the solution",
     source="https://github.com/SWE-bench/SWE-bench/issues/465",
     act=act,
+    looks=True,
     needs="a shell to look",
 )

@@ -25,5 +25,6 @@ CHEAT = Cheat(
     title="no process that the agent sees holds the answer",
     source="https://github.com/PrimeIntellect-ai/verifiers/pull/1758",
     act=act,
+    looks=True,
     needs="a shell to look",
 )

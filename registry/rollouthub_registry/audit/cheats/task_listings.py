@@ -21,4 +21,5 @@ CHEAT = Cheat(
     title="no list of tasks tells the answer",
     source="the project's own",
     act=act,
+    looks=True,
 )

@@ -22,4 +22,5 @@ CHEAT = Cheat(
     title="no list of tools tells the answer",
     source="the project's own",
     act=act,
+    looks=True,
 )

@@ -20,4 +20,5 @@ CHEAT = Cheat(
     title="no tool tells the answer by the way",
     source="https://github.com/huggingface/OpenEnv/pull/611",
     act=act,
+    looks=True,
 )

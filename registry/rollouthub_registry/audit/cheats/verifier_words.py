@@ -31,4 +31,5 @@ CHEAT = Cheat(
     title="no tool says what the verifier would say",
     source="https://github.com/huggingface/OpenEnv/pull/972",
     act=act,
+    looks=True,
 )
