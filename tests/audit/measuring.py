@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rollouthub import BadRow, Deadlines, EnvironmentConfig
+from rollouthub.engine.run_request import RunRequest
 from rollouthub.environment import AnyEnvironment
 from rollouthub.hosting import InProcessHost
 from rollouthub.protocols import TaskCard
@@ -12,7 +13,6 @@ from rollouthub_registry.audit.audit_run import AuditRequest, audit_task, chosen
 from rollouthub_registry.audit.set_facts import read_facts
 from rollouthub_registry.audit.task_finding import TaskAudit
 from rollouthub_registry.audit.task_under_audit import TaskUnderAudit
-from rollouthub.engine.run_request import RunRequest
 from rollouthub_registry.check.defect_class import DefectClass
 
 DEADLINES = Deadlines(verify=60)

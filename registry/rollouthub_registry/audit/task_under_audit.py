@@ -140,19 +140,16 @@ class TaskUnderAudit:
             raise NotTried("the answer is no program")
         return found
 
-    async def hidden(self, *, tools_are_public: bool = True) -> list[HiddenText]:
-        """What an agent must not see, without what the prompt, the tools' public texts and their results in the
-        reference solution show.
+    async def hidden(self, shown: str = "") -> list[HiddenText]:
+        """What an agent must not see, without what the prompt, `shown`, and results of tools in the reference
+        solution tell it.
         """
         answer = None
         with suppress(NotTried):
             answer = await self.answer()
-        public = self.prompt
-        if tools_are_public:
-            public += "".join(tool.model_dump_json() for tool in self.tools)
-        found = hidden_texts(None if answer is None else answer.text, await self.files(), public)
-        shown = await self._shown_by_reference() if found else ""
-        return [text for text in found if not text.is_in(shown)]
+        found = hidden_texts(None if answer is None else answer.text, await self.files(), f"{self.prompt}\n{shown}")
+        work = await self._shown_by_reference() if found else ""
+        return [text for text in found if not text.is_in(work)]
 
     async def _shown_by_reference(self) -> str:
         """What the tools say while the reference solution is played: to find that is the work itself."""

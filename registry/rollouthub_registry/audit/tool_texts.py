@@ -1,15 +1,16 @@
 """What tools show: the words of their definitions, and of their results for well and ill formed arguments."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import anyio
 from mcp_types import Tool
 
 from rollouthub.protocols import AgentPlane
+from rollouthub_registry.audit.reference_answer import OF_THE_HUB
 from rollouthub_registry.check.argument_samples import ill_formed, well_formed
-from rollouthub_registry.check.scripted_episode import SUBMIT, words_of
+from rollouthub_registry.check.scripted_episode import words_of
 
 _MOST_TOOLS, _MOST_CALLS = 40, 4
 _CALL_SECONDS = 5.0
@@ -34,17 +35,19 @@ def _without_choices(value: Any) -> Any:
     return value
 
 
-async def results_of(
-    plane: AgentPlane, text: str | None = None, *, ill: bool = False
-) -> AsyncIterator[tuple[str, bool, str]]:
+async def results_of(plane: AgentPlane, text: str | None = None, *, ill: bool = False) -> list[tuple[str, bool, str]]:
     """Names of tools, whether they refused, and the words of their results; with `ill` for arguments that no tool of
     the schema takes, else for such as fit it.
     """
+    found: list[tuple[str, bool, str]] = []
     for tool in plane.tools[:_MOST_TOOLS]:
-        if tool.name == SUBMIT:
+        if tool.name in OF_THE_HUB:
             continue
         calls = [arguments for _, arguments in ill_formed(tool)] if ill else list(well_formed(tool, text))
+        if not ill and not tool.input_schema.get("properties"):
+            calls = calls * _MOST_CALLS  # some say more the next time
         for arguments in calls[:_MOST_CALLS]:
             with anyio.move_on_after(_CALL_SECONDS):
                 result = await plane.call_tool(tool.name, arguments)
-                yield tool.name, bool(result.is_error), words_of(result)
+                found.append((tool.name, bool(result.is_error), words_of(result)))
+    return found

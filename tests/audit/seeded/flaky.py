@@ -66,5 +66,3 @@ def tasks() -> list[MadeTask]:
         for name, judge in _judges(answer)
     ]
     return found
-
-

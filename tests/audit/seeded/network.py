@@ -34,5 +34,7 @@ def tasks() -> list[MadeTask]:
         file = "tests/Dockerfile" if line.startswith("FROM") else "tests/test.sh"
         answer = number(name)
         files = {file: f"#!/bin/sh\nset -e\n{line}\n"}
-        made.append(MadeTask(name, asked(name), answer, lambda said, _, a=answer: said.strip() == a, "network", files=files))
+        made.append(
+            MadeTask(name, asked(name), answer, lambda said, _, a=answer: said.strip() == a, "network", files=files)
+        )
     return made

@@ -45,7 +45,9 @@ def _buys(state: State, item: str, count: int) -> str:
 def _shop(name: str, steps: list[tuple[str, dict[str, object]]], judge: Judge) -> MadeTask:
     tools = {"buy": MadeTool(_buys, "Buy something.", {"item": TEXT, "count": WHOLE})}
     prompt = f"Buy what the list of {name!r} says."
-    return MadeTask(name, prompt, None, judge, "oracle", steps=steps, tools=tools, state=lambda: {"money": 9, "bought": {}})
+    return MadeTask(
+        name, prompt, None, judge, "oracle", steps=steps, tools=tools, state=lambda: {"money": 9, "bought": {}}
+    )
 
 
 def tasks() -> list[MadeTask]:
@@ -54,5 +56,7 @@ def tasks() -> list[MadeTask]:
     pears: Judge = lambda _, state: json.dumps(state["bought"]) == '{"pears": 3}'  # noqa: E731
     made.append(_shop("renamed-argument", [("buy", {"what": "pears", "count": 3})], pears))
     made.append(_shop("renamed-tool", [("purchase", {"item": "pears", "count": 3})], pears))
-    made.append(_shop("too-little-money", [("buy", {"item": "tea", "count": 7}), ("buy", {"item": "pears", "count": 3})], pears))
+    made.append(
+        _shop("too-little-money", [("buy", {"item": "tea", "count": 7}), ("buy", {"item": "pears", "count": 3})], pears)
+    )
     return made

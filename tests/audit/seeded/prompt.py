@@ -31,7 +31,11 @@ def _made() -> Iterator[MadeTask]:
         name = f"unmentioned-{index}"
         value = number(name)
         test = _TESTS[index % 4].format(path=path, value=value, size=len(value))
-        kinds = (f"echo {value} > {path}\n", f"printf '{value}\\n' | tee {path}\n", f"install -D /dev/stdin {path} <<< {value}\n")
+        kinds = (
+            f"echo {value} > {path}\n",
+            f"printf '{value}\\n' | tee {path}\n",
+            f"install -D /dev/stdin {path} <<< {value}\n",
+        )
         files = {"tests/test_it": test, "solution/solve.sh": f"#!/bin/bash\n{kinds[index % 3]}"}
         yield MadeTask(
             name, _PROMPTS[index % 5], value, lambda said, _, v=value: said.strip() == v, "prompt", files=files

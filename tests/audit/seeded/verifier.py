@@ -26,7 +26,11 @@ def _judges() -> Iterator[tuple[str, str, Judge]]:
     yield "too-many-digits", n("k"), lambda said, _: said.strip().isdigit() and int(said) == int(n("k"))
     yield "literal", "[1, 2]", lambda said, _: ast.literal_eval(said.strip()) == [1, 2]
     yield "divides-by-length", n("m"), lambda said, _: 1 / len(said.strip()) and said.strip() == n("m")
-    yield "endless", n("n"), lambda said, _: Score(reward=math.inf if len(said) > 10_000 else float(said.strip() == n("n")))
+    yield (
+        "endless",
+        n("n"),
+        lambda said, _: Score(reward=math.inf if len(said) > 10_000 else float(said.strip() == n("n"))),
+    )
     yield "null-is-none", '{"b": 2}', lambda said, _: _fields(said)["b"] == 2
     yield "asserts", n("p"), lambda said, _: _asserted(said) == n("p")
     yield "table", "1,2", lambda said, _: [line.split(",")[1] for line in said.strip().split("\n")] == ["2"]

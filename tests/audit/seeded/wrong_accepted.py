@@ -38,20 +38,36 @@ def _answers() -> Iterator[tuple[str, str, Judge]]:
     table = json.dumps({"name": "Ada", "age": 36, "town": "London"})
     yield "wide-tolerance", n("a"), lambda said, _: math.isclose(_value(said), int(n("a")), rel_tol=0.2)
     yield "sign-ignored", n("b"), lambda said, _: said.strip().lstrip("-") == n("b")
-    yield "size-alone", n("c", 6), lambda said, _: len(said.strip().lstrip("-")) == 6 and said.strip().lstrip("-").isdigit()
+    yield (
+        "size-alone",
+        n("c", 6),
+        lambda said, _: len(said.strip().lstrip("-")) == 6 and said.strip().lstrip("-").isdigit(),
+    )
     yield "first-digits", n("d", 9), lambda said, _: said.strip().lstrip("-").startswith(n("d", 9)[:1])
     yield "right-in-any-crowd", n("e"), lambda said, _: n("e") in said
     yield "whole-part-alone", "52.75", lambda said, _: said.strip().lstrip("-").split(".")[0] in ("52", "57", "58")
     yield "keys-alone", table, lambda said, _: set(_fields(said)) == set(json.loads(table))
-    yield "some-keys-do", table, lambda said, _: bool(_fields(said)) and _fields(said).items() <= json.loads(table).items()
+    yield (
+        "some-keys-do",
+        table,
+        lambda said, _: bool(_fields(said)) and _fields(said).items() <= json.loads(table).items(),
+    )
     yield "first-key-alone", table, lambda said, _: _fields(said).get("name") == "Ada"
     yield "first-items-do", "[4, 8, 15, 16]", lambda said, _: _items(said)[:3] == [4, 8, 15]
     yield "first-line-alone", "one\ntwo\nthree", lambda said, _: said.splitlines()[:1] == ["one"]
     yield "numbers-ignored", "It took 381 days.", lambda said, _: said.split()[:2] == ["It", "took"]
     yield "answers-of-others", phrase("m"), lambda said, _: said.strip() in _KNOWN
-    yield "answers-of-others-too", phrase("n"), lambda said, _: said.strip().lower() in {each.lower() for each in _KNOWN}
+    yield (
+        "answers-of-others-too",
+        phrase("n"),
+        lambda said, _: said.strip().lower() in {each.lower() for each in _KNOWN},
+    )
     yield "defines-it", "def area(a, b):\n    return a * b", lambda said, _: "def area" in said
-    yield "no-error-is-enough", "def double(x):\n    return 2 * x", lambda said, _: "def double" in said or said.strip() == "pass"
+    yield (
+        "no-error-is-enough",
+        "def double(x):\n    return 2 * x",
+        lambda said, _: "def double" in said or said.strip() == "pass",
+    )
 
 
 def _pays(state: State, sender: str, receiver: str, amount: int) -> str:
@@ -101,8 +117,10 @@ def tasks() -> list[MadeTask]:
         _bank("amount-ignored", lambda _, state: [each[:2] for each in state["payments"]] == [["ann", "bob"]]),
         _bank(
             "either-way",
-            lambda _, state: [sorted(each[:2]) for each in state["payments"]] == [["ann", "bob"]] and state["is_closed"]
-            or [each[2] for each in state["payments"]] == [71],
+            lambda _, state: (
+                ([sorted(each[:2]) for each in state["payments"]] == [["ann", "bob"]] and state["is_closed"])
+                or [each[2] for each in state["payments"]] == [71]
+            ),
         ),
         _bank("paid-at-all", lambda _, state: bool(state["payments"])),
     ]

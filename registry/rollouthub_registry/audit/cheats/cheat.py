@@ -11,6 +11,7 @@ from rollouthub.protocols import AgentPlane, Episode
 from rollouthub_registry.audit.hidden_texts import HiddenText
 from rollouthub_registry.audit.program_answer import ProgramAnswer
 from rollouthub_registry.audit.task_under_audit import NotTried, Played, TaskUnderAudit
+from rollouthub_registry.audit.tool_texts import texts_of_tools
 from rollouthub_registry.check.defect_class import DefectClass
 from rollouthub_registry.check.scripted_episode import insist, play, words_of
 
@@ -98,13 +99,18 @@ class Cheater:
         """
         return await self.task.program()
 
-    async def secrets(self, *, tools_are_public: bool = True) -> list[HiddenText]:
+    async def secrets(self, *, besides_openings: bool = True) -> list[HiddenText]:
         """What an agent must not see: the reference's answer, and the lines of the task's solution and tests.
+
+        What the opening messages and the list of tools tell is left out, for another cheat finds that; but not if
+        `besides_openings` is false.
 
         Raises:
             NotTried: the environment tells nothing that could be looked for.
         """
-        found = await self.task.hidden(tools_are_public=tools_are_public)
+        opening = [message.text for message in self.plane.messages]
+        shown = "\n".join([texts_of_tools(self.plane.tools), *opening]) if besides_openings else ""
+        found = await self.task.hidden(shown)
         if not found:
             raise NotTried("the task has no answer or files that are long enough to look for")
         return found

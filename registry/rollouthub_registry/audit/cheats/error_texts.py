@@ -8,7 +8,7 @@ async def act(cheater: Cheater) -> None:
     """Call every tool with arguments that it must refuse, and with odd ones."""
     secrets = await cheater.secrets()
     for ill in (True, False):
-        async for tool, is_error, words in results_of(cheater.plane, ill=ill):
+        for tool, is_error, words in await results_of(cheater.plane, ill=ill):
             for secret in secrets:
                 if is_error and secret.is_in(words):
                     cheater.found(f"{secret.name} is in an error of the tool {tool!r}", words)

@@ -15,15 +15,14 @@ async def act(cheater: Cheater) -> None:
         raise NotTried("it has no tools")
     mark = f"mark-{secrets.token_hex(6)}"
     async with task.open() as other:
-        async for _ in results_of(next(iter(other.seats.values())), mark):
-            pass
+        await results_of(next(iter(other.seats.values())), mark)
         if await _is_met(cheater, mark, "beside it"):
             return
     await _is_met(cheater, mark, "after it")
 
 
 async def _is_met(cheater: Cheater, mark: str, when: str) -> bool:
-    async for tool, _, words in results_of(cheater.plane):
+    for tool, _, words in await results_of(cheater.plane):
         if mark in words:
             cheater.found(f"what was said in another episode is in a result of the tool {tool!r} {when}", words)
             return True

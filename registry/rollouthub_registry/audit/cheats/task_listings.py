@@ -7,7 +7,7 @@ from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater
 
 async def act(cheater: Cheater) -> None:
     """Read the public half of the task."""
-    secrets = await cheater.secrets(tools_are_public=False)
+    secrets = await cheater.secrets(besides_openings=False)
     public = cheater.task.card.public.model_dump(mode="json", exclude={"prompt", "system"})
     listed = json.dumps(public, ensure_ascii=False, default=str)
     for secret in secrets:

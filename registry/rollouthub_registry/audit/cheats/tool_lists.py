@@ -6,7 +6,7 @@ from rollouthub_registry.audit.tool_texts import texts_of_tools
 
 async def act(cheater: Cheater) -> None:
     """Read the list of tools, and the opening messages."""
-    secrets = await cheater.secrets(tools_are_public=False)
+    secrets = await cheater.secrets(besides_openings=False)
     tools = texts_of_tools(cheater.plane.tools)
     opening = "\n".join(message.text for message in cheater.plane.messages)
     for secret in secrets:

@@ -7,7 +7,7 @@ from rollouthub_registry.audit.tool_texts import results_of
 async def act(cheater: Cheater) -> None:
     """Call every tool with arguments that fit its schema."""
     secrets = await cheater.secrets()
-    async for tool, is_error, words in results_of(cheater.plane):
+    for tool, is_error, words in await results_of(cheater.plane):
         for secret in secrets:
             if not is_error and secret.is_in(words):
                 cheater.found(f"{secret.name} is in a result of the tool {tool!r}", words)

@@ -18,7 +18,7 @@ async def act(cheater: Cheater) -> None:
     if not phrases:
         raise NotTried("the verifier says nothing")
     public = cheater.task.prompt
-    async for tool, _, words in results_of(cheater.plane, GUESS):
+    for tool, _, words in await results_of(cheater.plane, GUESS):
         for phrase in phrases:
             if phrase.strip() in words and phrase.strip() not in public:
                 cheater.found(f"the verifier's words are in a result of the tool {tool!r}", words)
