@@ -172,7 +172,7 @@ async def _look(cheat: Cheat, task: TaskUnderAudit) -> str:
 
 
 async def _play(cheat: Cheat, task: TaskUnderAudit) -> tuple[Cheater, Played]:
-    async with AsyncExitStack() as beside, task.open() as episode:
+    async with task.open() as episode, AsyncExitStack() as beside:
         cheater = Cheater(task, episode, beside=beside)
         await cheat.act(cheater)
         return cheater, await _end(cheater)
