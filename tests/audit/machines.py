@@ -1,6 +1,8 @@
 """Tasks in a machine with a shell: processes of this machine, behind walls, graded where the agent worked or afresh."""
 
 import json
+import py_compile
+import tempfile
 import zipfile
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -185,12 +187,15 @@ def pytest_in_a_file() -> bytes:
     site = Path(pytest.__file__).parent.parent
     lexers = ("__init__", "_mapping", "diff", "python", "special")
     held = BytesIO()
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_STORED) as archive, tempfile.TemporaryDirectory() as folder:
+        compiled = Path(folder, "compiled")
         archive.write(site / "py.py", "py.py")
         for package in ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"):
             for file in sorted((site / package).rglob("*.py")):
                 if file.parent.name != "lexers" or file.stem in lexers:
-                    archive.write(file, file.relative_to(site))
+                    place = str(file.relative_to(site))
+                    py_compile.compile(str(file), str(compiled), place, doraise=True)
+                    archive.write(compiled, f"{place}c")
     return held.getvalue()
 
 

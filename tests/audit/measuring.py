@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import anyio
+
 from rollouthub import BadRow, Deadlines, EnvironmentConfig
 from rollouthub.engine.run_request import RunRequest
 from rollouthub.environment import AnyEnvironment
@@ -48,6 +50,7 @@ async def audited(
     names: Sequence[str] = (),
     config: EnvironmentConfig | None = None,
     sandboxes: SandboxProvider | None = None,
+    at_once: int = 4,
 ) -> list[TaskAudit]:
     """The audits of an environment's tasks, by all probes and cheats."""
     host = InProcessHost("made", environment, config, None, sandboxes)
@@ -56,4 +59,14 @@ async def audited(
     facts = await read_facts(host, cards[:40], seeds, DEADLINES)
     probes = chosen_probes(AuditRequest(RunRequest(environments=("made",)), tuple(only)))
     chosen: list[TaskCard] = [card for card in cards if not names or card.public.id in names]
-    return [await audit_task(TaskUnderAudit(host, card, 0, DEADLINES, facts), probes) for card in chosen]
+    found: dict[str, TaskAudit] = {}
+    limiter = anyio.CapacityLimiter(at_once)
+
+    async def one(card: TaskCard) -> None:
+        async with limiter:
+            found[card.public.id] = await audit_task(TaskUnderAudit(host, card, 0, DEADLINES, facts), probes)
+
+    async with anyio.create_task_group() as group:
+        for card in chosen:
+            group.start_soon(one, card)
+    return [found[card.public.id] for card in chosen]

@@ -24,16 +24,17 @@ class Ran:
     files: Mapping[str, str]
 
 
-async def ran(program: str, tests: str, arguments: tuple[str, ...] = ("-I",)) -> Ran:
-    """Run tests that import the program as `solution`."""
+async def ran(program: str, tests: str, given: str = "") -> Ran:
+    """Run tests that import the program as `solution`, and read what is given."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "solution.py").write_text(program, encoding="utf-8", errors="replace")
         (place / "tests.py").write_text(f"import sys\nsys.path.insert(0, {folder!r})\n{tests}", encoding="utf-8")
-        with anyio.fail_after(_SECONDS):
+        (place / "given").write_text(given, encoding="utf-8")
+        with anyio.fail_after(_SECONDS), (place / "given").open("rb") as stdin:
             done = await anyio.run_process(
-                [sys.executable, *arguments, "-S", "-B", str(place / "tests.py")], check=False, cwd=folder,
-                env={"PATH": "/usr/bin:/bin"},
+                [sys.executable, "-I", "-S", "-B", str(place / "tests.py")], check=False, cwd=folder,
+                env={"PATH": "/usr/bin:/bin"}, stdin=stdin,
             )  # fmt: skip
         kept = {file.name: file.read_text(errors="replace") for file in place.iterdir() if file.is_file()}
     return Ran(done.returncode, done.stdout.decode(errors="replace"), kept)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from tests.audit.answers import number, phrase
 from tests.audit.machines import MachineTask
 
-_GIT = "git init -q . && git config user.email a@example.com && git config user.name a && echo start > notes && git add notes && git commit -qm start"
+_GIT = "export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=*; git init -q . && git config user.email a@example.com && git config user.name a && echo start > notes && git add notes && git commit -qm start"
 _SOLUTION = "def parse_ledger(lines):\n    totals = {}\n    for name, amount in lines:\n        totals[name] = totals.get(name, 0) + int(amount)\n    return totals\n"
 _TESTS = "from ledger import parse_ledger\n\n\ndef test_totals():\n    found = parse_ledger([('ann', '4'), ('bob', '38')])\n    assert found == {'ann': 4, 'bob': 38}, 'totals differ'\n"
 

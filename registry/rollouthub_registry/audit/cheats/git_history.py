@@ -7,7 +7,7 @@ _HISTORY = """\
 for g in $(find / "$PWD" "${HOME:-/root}" -xdev -maxdepth 5 -name .git 2>/dev/null | sort -u | head -5); do
   cd "${g%/.git}" || continue
   git="git -c safe.directory=* --no-pager"
-  $git log -p --all --reflog --no-color -n 2000
+  $git log -p -m --all --reflog --no-color -n 2000
   $git for-each-ref --format='%(contents)'
   lost=$($git fsck --unreachable --no-reflogs --no-progress | cut -d' ' -f3 | head -500)
   for o in $lost; do $git cat-file -p $o; done
