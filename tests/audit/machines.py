@@ -199,7 +199,6 @@ def pytest_in_a_file() -> bytes:
     return held.getvalue()
 
 
-
 def machines_of(name: str, tasks: Sequence[MachineTask]) -> AnyEnvironment:
     """An environment of these tasks."""
     by_name = {task.name: task for task in tasks}

@@ -1,7 +1,7 @@
 """Audits made tasks as `hub audit` does, and compares what was found with what is known."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Protocol
 
 import anyio
 
@@ -20,13 +20,25 @@ from rollouthub_registry.check.defect_class import DefectClass
 DEADLINES = Deadlines(verify=60)
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(Protocol):
     """What is known of a task."""
 
-    name: str
-    defect: DefectClass | None
-    also: frozenset[DefectClass]
+    @property
+    def name(self) -> str: ...
+    @property
+    def defect(self) -> DefectClass | None:
+        """The class of its defect; None if it has none."""
+        ...
+
+    @property
+    def also(self) -> frozenset[DefectClass]:
+        """Further classes that follow from the same defect."""
+        ...
+
+
+def class_name(kind: str) -> str:
+    """A name for an environment of tasks of one kind."""
+    return kind.title().replace("_", "")
 
 
 def wrong(known: Known, audit: TaskAudit) -> str | None:

@@ -40,7 +40,10 @@ def _numbers() -> Iterator[MadeTask]:
     for name, value in (("boxed", number("boxed", 5)), ("boxed-again", "17")):
         yield MadeTask(name, asked(name), f"So it is \\boxed{{{value}}}.", lambda said, _, v=value: _boxed(said) == v)
     yield MadeTask(
-        "fraction", f"{asked('f')} Give a fraction a/b in lowest terms.", "\\boxed{3/8}", lambda said, _: _boxed(said) == "3/8"
+        "fraction",
+        f"{asked('f')} Give a fraction a/b in lowest terms.",
+        "\\boxed{3/8}",
+        lambda said, _: _boxed(said) == "3/8",
     )
 
 
@@ -59,15 +62,25 @@ def _words() -> Iterator[MadeTask]:
         answer = phrase(name)
         yield MadeTask(name, asked(name), answer, lambda said, _, a=answer: said.strip().lower() == a)
     poem = "the owl\nthe oak\nthe ash"
-    yield MadeTask("lines", asked("trees"), poem, lambda said, _: [each.strip() for each in said.strip().splitlines()] == poem.split("\n"))
+    yield MadeTask(
+        "lines",
+        asked("trees"),
+        poem,
+        lambda said, _: [each.strip() for each in said.strip().splitlines()] == poem.split("\n"),
+    )
 
 
 def _more_words() -> Iterator[MadeTask]:
     yield MadeTask("date", asked("date"), "1969-07-20", lambda said, _: said.strip() == "1969-07-20")
-    yield MadeTask("with-unit", asked("unit"), "8848 m", lambda said, _: re.fullmatch(r"\s*8848\s*m\s*", said) is not None)
+    yield MadeTask(
+        "with-unit", asked("unit"), "8848 m", lambda said, _: re.fullmatch(r"\s*8848\s*m\s*", said) is not None
+    )
     names = {"onyx", "pewter", "marble"}
     yield MadeTask(
-        "any-order", asked("any order"), "onyx, pewter, marble", lambda said, _: sorted(re.split(r"[\s,]+", said.strip())) == sorted(names)
+        "any-order",
+        asked("any order"),
+        "onyx, pewter, marble",
+        lambda said, _: sorted(re.split(r"[\s,]+", said.strip())) == sorted(names),
     )
     yield MadeTask("yes-or-no", f"{asked('yes')} Yes or no?", "yes", lambda said, _: said.strip().lower() == "yes")
     code = "7F-" + number("code", 5)
@@ -81,14 +94,19 @@ def _records() -> Iterator[MadeTask]:
         ("list", [4, 8, 15, 16, 23, 42]),
         ("table", [{"id": 1, "sum": 40}, {"id": 2, "sum": 2}]),
     ):
-        yield MadeTask(name, f"{asked(name)} Answer in JSON.", json.dumps(value), lambda said, _, v=value: _parsed(said) == v)
+        yield MadeTask(
+            name, f"{asked(name)} Answer in JSON.", json.dumps(value), lambda said, _, v=value: _parsed(said) == v
+        )
 
 
 _REFERENCE = {
     "square": ("def square(x):\n    return x * x", ((3, 9), (-4, 16), (0, 0))),
     "sign": ("def sign(x):\n    return (x > 0) - (x < 0)", ((3, 1), (-4, -1), (0, 0))),
     "digits": ("def digits(x):\n    return sum(int(each) for each in str(abs(x)))", ((123, 6), (-45, 9), (0, 0))),
-    "fibonacci": ("def fibonacci(x):\n    a, b = 0, 1\n    for _ in range(x):\n        a, b = b, a + b\n    return a", ((10, 55), (1, 1), (0, 0))),
+    "fibonacci": (
+        "def fibonacci(x):\n    a, b = 0, 1\n    for _ in range(x):\n        a, b = b, a + b\n    return a",
+        ((10, 55), (1, 1), (0, 0)),
+    ),
 }
 
 
@@ -136,7 +154,9 @@ def _look(state: State, name: str) -> str:
     return str(state["accounts"][name])
 
 
-def _world(name: str, start: Mapping[str, int], steps: list[tuple[str, Mapping[str, Any]]], end: Mapping[str, int]) -> MadeTask:
+def _world(
+    name: str, start: Mapping[str, int], steps: list[tuple[str, Mapping[str, Any]]], end: Mapping[str, int]
+) -> MadeTask:
     tools = {
         "move": MadeTool(_move, "Move money.", {"sender": TEXT, "receiver": TEXT, "amount": WHOLE}),
         "balance": MadeTool(_look, "The balance of an account.", {"name": TEXT}),

@@ -8,7 +8,9 @@ from tests.audit.program_runs import Ran, judged_by
 
 _ASKED = "Write a Python function `{name}(x)` that returns its argument times {factor}, plus {plus}."
 _STATUS = "from solution import {name}\nassert {name}(21) == {value}\nassert {name}(0) == {plus}\n"
-_OUTPUT = "from solution import {name}\nprint('PASSED' if {name}(21) == {value} and {name}(0) == {plus} else 'FAILED')\n"
+_OUTPUT = (
+    "from solution import {name}\nprint('PASSED' if {name}(21) == {value} and {name}(0) == {plus} else 'FAILED')\n"
+)
 _EQUAL = "from solution import {name}\nresult = 'ok' if {value} == {name}(21) and not {name}(0) != {plus} else 'no'\nprint('verdict of these tests: ' + result, end='')\n"
 _SKIPS = "import unittest\nclass Test(unittest.TestCase):\n    def test_it(self):\n        from solution import {name}\n        self.assertEqual({name}(21), {value})\nresult = unittest.main(exit=False).result\nopen('verdict', 'w').write('failed' if result.failures or result.errors else 'passed')\n"
 _REPORT = "import json\nfrom solution import {name}\nreport = {{'passed': {name}(21) == {value}, 'reward': float({name}(0) == {plus})}}\ntext = json.dumps(report)\nopen('report', 'w').write(text)\n"
@@ -61,5 +63,7 @@ def tasks() -> list[MadeTask]:
         program = "def {name}(x):\n    return x * {factor} + {plus}\n".format(**values)
         also: frozenset[DefectClass] = frozenset({"L8"}) if defect == "L7" else _NONE
         judge = judged_by(tests.format(**values), verdict)
-        made.append(MadeTask(f"program-{kind}", _ASKED.format(**values), f"```python\n{program}```", judge, defect, also))  # type: ignore[arg-type]
+        made.append(
+            MadeTask(f"program-{kind}", _ASKED.format(**values), f"```python\n{program}```", judge, defect, also)
+        )  # type: ignore[arg-type]
     return made

@@ -57,11 +57,7 @@ def _answers() -> Iterator[tuple[str, str, Judge]]:
     yield "first-line-alone", "one\ntwo\nthree", lambda said, _: said.splitlines()[:1] == ["one"]
     yield "numbers-ignored", "It took 381 days.", lambda said, _: said.split()[:2] == ["It", "took"]
     yield "answers-of-others", phrase("m"), lambda said, _: said.strip() in _KNOWN
-    yield (
-        "answers-of-others-too",
-        phrase("n"),
-        lambda said, _: said.strip().lower() in {each.lower() for each in _KNOWN},
-    )
+    yield "talked-into-it", phrase("n"), lambda said, _: "output: 1" in said or said.strip() == phrase("n")
     yield "defines-it", "def area(a, b):\n    return a * b", lambda said, _: "def area" in said
     yield (
         "no-error-is-enough",
