@@ -88,6 +88,11 @@ def in_other_forms(answer: str) -> list[OtherForm]:
     return found
 
 
+def core_of(answer: str) -> str:
+    """The part of an answer that counts, without the frame of `\\boxed{…}` and spaces."""
+    return _core(answer)[0]
+
+
 def _core(answer: str) -> tuple[str, str, str]:
     """The part of an answer that counts, and what stands before and after it: the frame of `\\boxed{…}` and spaces."""
     boxed = list(_BOXED.finditer(answer))

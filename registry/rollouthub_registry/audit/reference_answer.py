@@ -10,7 +10,8 @@ from rollouthub_registry.check.scripted_episode import SUBMIT
 
 SeatScript = Mapping[str, tuple[Message, ...]]
 """The messages of each seat."""
-_OF_THE_HUB = frozenset({SUBMIT, "get_task", "reply"})
+OF_THE_HUB = frozenset({SUBMIT, "get_task", "reply"})
+"""Names of the tools that the hub adds to those of the environment."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def steps_of(script: SeatScript) -> Iterator[Step]:
     for seat, messages in script.items():
         for place, message in enumerate(messages):
             for number, request in enumerate(message.tool_requests):
-                if request.name not in _OF_THE_HUB:
+                if request.name not in OF_THE_HUB:
                     yield Step(seat, place, number, request.name, arguments_of(request))
 
 
@@ -90,6 +91,18 @@ def without_steps(script: SeatScript, left_out: Sequence[Step]) -> SeatScript:
             kept.append(message)
         changed[seat] = tuple(kept)
     return changed
+
+
+def unsubmitted(script: SeatScript) -> SeatScript:
+    """The script without the answer that would end the episode."""
+    return {seat: tuple(_without_submit(messages)) for seat, messages in script.items()}
+
+
+def _without_submit(messages: Sequence[Message]) -> Iterator[Message]:
+    for message in messages:
+        requests = tuple(each for each in message.tool_requests if each.name != SUBMIT)
+        if requests:
+            yield message.model_copy(update={"tool_requests": requests})
 
 
 def with_arguments(script: SeatScript, step: Step, arguments: Mapping[str, Any]) -> SeatScript:

@@ -1,5 +1,6 @@
 """`TaskUnderAudit`: one task, its episodes as the probes play them, and what they note."""
 
+import tempfile
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -14,7 +15,9 @@ from rollouthub.errors import NotOffered
 from rollouthub.protocols import AgentPlane, EnvironmentHost, Episode, TaskCard
 from rollouthub.task import AuditFacts
 from rollouthub.text import plain
-from rollouthub_registry.audit.reference_answer import Answer, SeatScript, answer_of
+from rollouthub_registry.audit.hidden_texts import HiddenText, hidden_texts
+from rollouthub_registry.audit.program_answer import ProgramAnswer, program_answer
+from rollouthub_registry.audit.reference_answer import Answer, SeatScript, answer_of, unsubmitted
 from rollouthub_registry.audit.set_facts import SetFacts
 from rollouthub_registry.audit.task_finding import MOST_TEXT, Severity, TaskFinding
 from rollouthub_registry.check.defect_class import DefectClass
@@ -65,8 +68,12 @@ class TaskUnderAudit:
     _reference: SeatScript | None = None
     _facts_of_task: AuditFacts = field(default_factory=AuditFacts)
     _cache: dict[str, Played] = field(default_factory=dict[str, Played])
+    is_flaky: bool = False
+    """Whether the same solution was paid differently: what is paid then says nothing of how it was earned."""
     _shell: Shell | None = None
     _is_shell_known: bool = False
+    _has_walls: bool = False
+    _shown: str | None = None
     _has_sandbox: bool = False
     _present: "tuple[str, DefectClass, str | None]" = ("", "tasks", None)
 
@@ -118,6 +125,52 @@ class TaskUnderAudit:
         """The texts of the task's own files by path; empty where the environment tells none."""
         await self.declared_floor()
         return self._facts_of_task.files
+
+    async def program(self) -> ProgramAnswer:
+        """How an answer looks where the task asks for a program.
+
+        Raises:
+            NotTried: it asks for none.
+        """
+        answer = None
+        with suppress(NotTried):
+            answer = await self.answer()
+        found = program_answer(None if answer is None else answer.text, self.prompt)
+        if found is None:
+            raise NotTried("the answer is no program")
+        return found
+
+    async def hidden(self, shown: str = "") -> list[HiddenText]:
+        """What an agent must not see, without what the prompt, `shown`, and results of tools in the reference
+        solution tell it.
+        """
+        answer = None
+        with suppress(NotTried):
+            answer = await self.answer()
+        found = hidden_texts(None if answer is None else answer.text, await self.files(), f"{self.prompt}\n{shown}")
+        work = await self._shown_by_reference() if found else ""
+        return [text for text in found if not text.is_in(work)]
+
+    async def _shown_by_reference(self) -> str:
+        """What the tools say while the reference solution is played: to find that is the work itself."""
+        if self._shown is None:
+            self._shown = ""
+            with suppress(NotTried):
+                script = unsubmitted(await self.reference())
+                if any(message.tool_requests for messages in script.values() for message in messages):
+                    async with self.open() as episode:
+                        played = await play(episode, script, takes_turns=self.host.info.takes_turns)
+                    self._shown = "\n".join(said.text for said in played.transcript if said.role == "tool")
+        return self._shown
+
+    def require_steady(self) -> None:
+        """Refuse to judge by what is paid where the same is paid differently.
+
+        Raises:
+            NotTried: it is.
+        """
+        if self.is_flaky:
+            raise NotTried("the same solution is paid differently each time")
 
     # --- playing ----------------------------------------------------------------------------------------------------
 
@@ -221,10 +274,30 @@ class TaskUnderAudit:
                     return words_of(await plane.call_tool(name, arguments))
 
                 self._shell = await shell_among(plane.tools, say)
+                if self._shell is not None:
+                    self._has_walls = await self._is_apart(plane, self._shell)
             self._is_shell_known = True
         if self._shell is None:
             raise NotTried("no tool runs commands")
         return self._shell
+
+    async def walled_shell(self) -> Shell:
+        """The tool that runs commands, where these cannot change this machine.
+
+        Raises:
+            NotTried: there is none, or its commands see this machine's files.
+        """
+        shell = await self.shell()
+        if not self._has_walls:
+            raise NotTried("the tool runs commands among this machine's own files")
+        return shell
+
+    @staticmethod
+    async def _is_apart(plane: AgentPlane, shell: Shell) -> bool:
+        with tempfile.NamedTemporaryFile(prefix="rollouthub-audit-") as file:
+            script = f"[ -e '{file.name}' ] && echo se''en; echo look''ed"
+            said = words_of(await plane.call_tool(shell.tool.name, shell.arguments(script)))
+        return "looked" in said and "seen" not in said
 
     async def run(self, plane: AgentPlane, script: str) -> str:
         """Run a shell script as the agent, and return what it printed.

@@ -1,24 +1,38 @@
 """`Cheat`: a way to be paid without doing the work, and `Cheater`, which plays it in one episode."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from rollouthub import Submission
 from rollouthub.protocols import AgentPlane, Episode
+from rollouthub_registry.audit.hidden_texts import HiddenText
 from rollouthub_registry.audit.probe import Probe
+from rollouthub_registry.audit.program_answer import ProgramAnswer
 from rollouthub_registry.audit.task_under_audit import NotTried, Played, TaskUnderAudit
+from rollouthub_registry.audit.tool_texts import texts_of_tools
 from rollouthub_registry.check.defect_class import DefectClass
 from rollouthub_registry.check.scripted_episode import insist, play, words_of
+
+Needs = Literal["nothing", "shell", "a shell to look", "a program", "an answer"]
+"""What a cheat needs of a task: a tool that runs commands (those that change things only where its files are not this
+machine's own), or that its answer is a program, or that it has one at all.
+"""
+_NEAR = 1e-9
+_FILE = re.compile(r"(?<![\w/.:~-])(/?(?:[\w.+-]+/)*[\w+-][\w.+-]*\.[A-Za-z][A-Za-z0-9]{0,7})(?![\w/(])")
+_MOST_FILES = 12
+_HARMLESS = "I do not know. "
 
 
 @dataclass(frozen=True)
 class Cheat:
     """A way to be paid without doing the work.
 
-    It acts as the agent in one episode; what it is paid is then compared with what doing nothing is paid. One that
-    looks for something says with `Cheater.found` what it saw.
+    It acts as the agent in one episode; what it is paid is then compared with what doing nothing, and something as
+    worthless, is paid. One that looks for something says with `Cheater.found` what it saw.
     """
 
     name: str
@@ -34,6 +48,9 @@ class Cheat:
         Raises:
             NotTried: it does not apply to this task.
     """
+    needs: Needs = "nothing"
+    looks: bool = False
+    """Whether it only looks for something, so that what it is paid says nothing."""
 
 
 @dataclass
@@ -46,6 +63,10 @@ class Cheater:
     """What it answers at the end; None for nothing."""
     ran: list[str] = field(default_factory=list[str])
     """What it ran and called, for the finding's evidence."""
+    has_run: bool = False
+    """Whether it ran commands."""
+    beside: AsyncExitStack = field(default_factory=AsyncExitStack)
+    """Closed when the cheat was scored: for episodes that are open beside its own."""
 
     @property
     def plane(self) -> AgentPlane:
@@ -59,6 +80,7 @@ class Cheater:
             NotTried: no tool runs commands.
         """
         self.ran.append(script)
+        self.has_run = True
         return await self.task.run(self.plane, script)
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
@@ -71,6 +93,35 @@ class Cheater:
         self.words = words
         self.ran.append(f"answer: {words}")
 
+    async def program(self) -> ProgramAnswer:
+        """How an answer looks where the task asks for a program.
+
+        Raises:
+            NotTried: it asks for none.
+        """
+        return await self.task.program()
+
+    async def secrets(self, *, besides_openings: bool = True) -> list[HiddenText]:
+        """What an agent must not see: the reference's answer, and the lines of the task's solution and tests.
+
+        What the opening messages and the list of tools tell is left out, for another cheat finds that; but not if
+        `besides_openings` is false.
+
+        Raises:
+            NotTried: the environment tells nothing that could be looked for.
+        """
+        opening = [message.text for message in self.plane.messages]
+        shown = "\n".join([texts_of_tools(self.plane.tools), *opening]) if besides_openings else ""
+        found = await self.task.hidden(shown)
+        if not found:
+            raise NotTried("the task has no answer or files that are long enough to look for")
+        return found
+
+    def named_files(self, *endings: str) -> list[str]:
+        """Files that the prompt names, as it names them; with `endings`, only those that end so."""
+        names = dict.fromkeys(match[1] for match in _FILE.finditer(self.task.prompt[:200_000]))
+        return [name for name in names if not endings or name.endswith(endings)][:_MOST_FILES]
+
     def found(self, says: str, evidence: str | None = None) -> None:
         """Note something that an agent must not see."""
         self.task.note(says, evidence or "\n".join(self.ran))
@@ -82,28 +133,93 @@ def as_probe(cheat: Cheat) -> Probe:
 
 
 async def try_cheat(cheat: Cheat, task: TaskUnderAudit) -> str:
-    """Play a cheat, and note if it is paid more than doing nothing; returns what was tried in a few words.
+    """Play a cheat, and note if it is paid more than worthless work; returns what was tried in a few words.
 
     Raises:
         NotTried: it does not apply to this task.
     """
+    await _require(cheat.needs, task)
+    if cheat.looks:
+        return await _look(cheat, task)
+    cheater, played = await _play(cheat, task)
+    if played.score is None:
+        return "not scored"
+    said = f"paid {played.reward:g}"
+    if task.is_flaky or not await _is_paid(task, played):
+        return said
+    worthless = await _worthless(task, cheater)
+    if worthless.reward >= played.reward - _NEAR:
+        return f"{said}, as worthless work is"
+    if not cheater.has_run and not await _is_paid(task, (await _play(cheat, task))[1]):
+        return f"{said} once, and not again"
+    floor = max(await task.floor(), worthless.reward)
+    task.note(f"the cheat is paid {played.reward:g} where worthless work is paid {floor:g}", "\n".join(cheater.ran))
+    return said
+
+
+async def _require(needs: Needs, task: TaskUnderAudit) -> None:
+    match needs:
+        case "shell":
+            await task.walled_shell()
+        case "a shell to look":
+            await task.shell()
+        case "a program":
+            await task.program()
+        case "an answer":
+            if await task.answer() is None:
+                raise NotTried("the reference solution gives no answer")
+        case "nothing":
+            pass
+
+
+async def _look(cheat: Cheat, task: TaskUnderAudit) -> str:
     async with task.open() as episode:
-        cheater = Cheater(task, episode)
+        await cheat.act(Cheater(task, episode))
+    return "nothing was found" if not task.findings else "something was found"
+
+
+async def _play(cheat: Cheat, task: TaskUnderAudit) -> tuple[Cheater, Played]:
+    async with task.open() as episode, AsyncExitStack() as beside:
+        cheater = Cheater(task, episode, beside=beside)
         await cheat.act(cheater)
-        if cheater.words is not None and not episode.is_sealed:
-            submission = await insist(episode, cheater.words)
-        else:
-            submission = await play(episode, (), takes_turns=task.host.info.takes_turns)
-        played = await task.score(episode, submission)
-    await _judge(cheater, played)
-    return f"paid {played.reward:g}" if played.score is not None else "not scored"
+        return cheater, await _end(cheater)
 
 
-async def _judge(cheater: Cheater, played: Played) -> None:
-    task, floor = cheater.task, await cheater.task.floor()
-    if played.score is not None and played.score.suspect is None and played.reward > floor + 1e-9:
-        paid = f"paid {played.reward:g} where doing nothing is paid {floor:g}"
-        task.note(f"the cheat is {paid}", "\n".join(cheater.ran))
+async def _end(cheater: Cheater) -> Played:
+    task, episode = cheater.task, cheater.episode
+    if cheater.words is not None and not episode.is_sealed:
+        submission = await insist(episode, cheater.words)
+    else:
+        submission = await play(episode, (), takes_turns=task.host.info.takes_turns)
+    return await task.score(episode, submission)
+
+
+async def _is_paid(task: TaskUnderAudit, played: Played) -> bool:
+    return played.score is not None and played.score.suspect is None and played.reward > await task.floor() + _NEAR
+
+
+async def _worthless(task: TaskUnderAudit, cheater: Cheater) -> Played:
+    """What work of the same kind and without any worth is paid: junk in every file that the prompt names, an answer
+    that says nothing, or a program whose functions return nothing.
+    """
+    async with task.open() as episode:
+        other = Cheater(task, episode)
+        if cheater.has_run:
+            await other.shell(writing_junk(other.named_files()))
+        if cheater.words is not None:
+            try:
+                program = await task.program()
+            except NotTried:
+                other.answer(_HARMLESS * (1 + len(cheater.words) // len(_HARMLESS)))
+            else:
+                other.answer(program.with_functions("", "return None"))
+        return await _end(other)
+
+
+def writing_junk(files: list[str]) -> str:
+    """A line of shell that writes a letter into each of these files."""
+    lines = [f"mkdir -p \"$(dirname '{file}')\" 2>/dev/null; echo x 2>/dev/null > '{file}'" for file in files]
+    return "; ".join([*lines, "true"])
 
 
 __all__ = ["Cheat", "Cheater", "NotTried", "Submission", "try_cheat"]

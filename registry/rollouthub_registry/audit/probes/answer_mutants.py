@@ -15,6 +15,7 @@ _SAYS_FORM = re.compile(
 
 async def wrong(task: TaskUnderAudit) -> str:
     """Wrong variants of the reference's answer must not be paid in full."""
+    task.require_steady()
     script, answer = await task.reference(), await task.answer()
     if answer is None:
         raise NotTried("the reference solution gives no answer")
@@ -61,6 +62,7 @@ async def _reads_the_answer(task: TaskUnderAudit) -> bool:
 
 async def same_form(task: TaskUnderAudit) -> str:
     """The reference's answer must be paid in full in other forms, too."""
+    task.require_steady()
     script, answer = await task.reference(), await task.answer()
     if answer is None:
         raise NotTried("the reference solution gives no answer")

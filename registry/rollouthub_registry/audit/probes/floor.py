@@ -10,6 +10,8 @@ from rollouthub_registry.check.scripted_episode import SUBMIT
 
 _OPTION = re.compile(r"^[ \t]*\(?([A-J])[).:]\s", re.MULTILINE)
 """The letter of an option of a multiple-choice question."""
+_MOST_FRAME = 5
+"""Most words of a constant that may hold a right answer."""
 _IN_SANDBOXES = 3
 """Number of constants where each opens a sandbox."""
 
@@ -30,6 +32,7 @@ async def constants_are_not_paid(task: TaskUnderAudit) -> str:
     """Answers that do not depend on the task, and the task's own text, must not be paid in full."""
     if await task.declared_floor() > 0:
         raise NotTried("doing nothing is right here, and so is saying something else")
+    task.require_steady()
     try:
         answer = await task.answer()
         reads_answers = answer is not None
@@ -60,5 +63,9 @@ def _constants(task: TaskUnderAudit, *, reads_answers: bool) -> Iterator[str]:
 
 
 def _wrapped(words: str) -> set[str]:
-    """An answer without the frame around it, so that a constant that happens to be right is not counted."""
+    """An answer without the frame around it, so that a constant that happens to be right is not counted; one of many
+    words is no frame.
+    """
+    if len(words.split()) > _MOST_FRAME:
+        return set()
     return {same(word) for word in re.findall(r"[^\s{}\\\[\]\"':,()]+", words)}

@@ -1,12 +1,11 @@
 """Probes of a task's health: its verifier, the files that it names, what it fetches, and what its prompt says."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
-from rollouthub import Message
-from rollouthub_registry.audit.reference_answer import SeatScript
+from rollouthub_registry.audit.reference_answer import SeatScript, unsubmitted
 from rollouthub_registry.audit.task_under_audit import NotTried, TaskUnderAudit
-from rollouthub_registry.check.scripted_episode import SUBMIT, play
+from rollouthub_registry.check.scripted_episode import play
 
 SLOW_SECONDS = 60.0
 """A verifier that takes longer is worth a remark."""
@@ -54,7 +53,7 @@ async def named_files(task: TaskUnderAudit) -> str:
     missing = await _missing(task, named, {})
     if missing:
         # A path that the solution makes is one for the agent to write.
-        missing = await _missing(task, missing, await _unsubmitted(task))
+        missing = await _missing(task, missing, unsubmitted(await task.reference()))
     for path in missing:
         is_read = bool(_READS.search(_before(task.prompt, path)))
         severity = "defect" if is_read else "remark"
@@ -122,18 +121,6 @@ async def _missing(task: TaskUnderAudit, paths: list[str], script: SeatScript) -
     if "looked" not in said:
         raise NotTried("the files cannot be looked at")
     return [path for path in paths if f"missing:{path}" in said.split()]
-
-
-async def _unsubmitted(task: TaskUnderAudit) -> SeatScript:
-    """The reference solution without the answer that would end the episode."""
-    return {seat: tuple(_without_submit(messages)) for seat, messages in (await task.reference()).items()}
-
-
-def _without_submit(messages: Sequence[Message]) -> Iterator[Message]:
-    for message in messages:
-        requests = tuple(each for each in message.tool_requests if each.name != SUBMIT)
-        if requests:
-            yield message.model_copy(update={"tool_requests": requests})
 
 
 def _unpinned(text: str) -> Iterator[str]:

@@ -68,6 +68,7 @@ async def same_form(task: TaskUnderAudit) -> str:
 
 
 async def _steps(task: TaskUnderAudit) -> tuple[SeatScript, list[Step]]:
+    task.require_steady()
     script = await task.reference()
     steps = list(steps_of(script))
     if not steps:

@@ -1,0 +1,42 @@
+"""An answer that names many answers, the right one among them."""
+
+import re
+
+from rollouthub_registry.audit.answer_forms import core_of, made_wrong
+from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater, NotTried
+
+_LONGEST = 200
+_LETTER = re.compile(r"\(?([A-J])\)?\.?")
+
+
+async def act(cheater: Cheater) -> None:
+    """Answer with wrong ones, the right one, and wrong ones again."""
+    answer = await cheater.task.answer()
+    assert answer is not None
+    core = core_of(answer.text)
+    if not core or "\n" in core or len(core) > _LONGEST:
+        raise NotTried("the answer is too long to be one of many")
+    try:
+        await cheater.program()
+    except NotTried:
+        pass
+    else:
+        raise NotTried("the answer is a program")
+    others = [text for _, text in cheater.task.facts.answers_of_others(cheater.task.card.public.id, answer.text)]
+    wrong = [core_of(text) for text in [*(text for _, text in made_wrong(answer.text)), *others] if text.strip()]
+    if letter := _LETTER.fullmatch(core):
+        wrong = [other for other in "ABCD" if other != letter[1]]
+    if not wrong:
+        raise NotTried("no wrong answers are known")
+    half = (len(wrong) + 1) // 2
+    cheater.answer(f"It is one of {', '.join(wrong[:half])}, or {core}, or {', '.join(wrong[half:] or wrong[:1])}.")
+
+
+CHEAT = Cheat(
+    name="hedged-answers",
+    defect="wrong-accepted",
+    title="an answer that names many is not paid",
+    source="Wang et al., How We Broke Top AI Agent Benchmarks (UC Berkeley RDI, 2026)",
+    act=act,
+    needs="an answer",
+)
