@@ -16,7 +16,8 @@ def wall(request: pytest.FixtureRequest) -> Wall:
     try:
         found = anyio.run(open_wall, request.param)
     except ConfigError as error:
-        pytest.skip(str(error))
+        lacking = "no container engine" if request.param == "container" else "bubblewrap does not work here"
+        pytest.skip(f"{lacking}: {error}")
     assert found is not None
     return found
 

@@ -56,7 +56,7 @@ async def server_start(program: ServerProgram, order: ServeOrder) -> AsyncGenera
             walled = {
                 "control_socket": str(folder / CONTROL),
                 "agent_socket": str(folder / AGENTS),
-                "agent_url": f"http://{agents}",
+                "agent_url": order.agent_url or f"http://{agents}",
                 "traces": order.traces if "network" in view.openings else None,
             }
             variables = view.variables(os.environ, program.declared(os.environ))
