@@ -38,7 +38,7 @@ entry = "evil_environment:Evil"
 distribution = "evil"
 """
 SOURCE = '''
-import asyncio, ctypes, json, os, socket, sys
+import asyncio, ctypes, json, os, socket, sys, time
 from pathlib import Path
 from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Task, tool
 
@@ -119,6 +119,11 @@ class Evil(Environment[Config]):
         Path("/tmp/scratch").write_text("y")
         data = Path(self.config.data).read_text() if self.config.data else ""
         return f"{os.environ.get('LAB_KEY')} {data} {sorted(os.environ)}"
+
+    @tool
+    async def spent(self) -> str:
+        """CPU seconds of the process that serves it."""
+        return repr(time.process_time())
 
     async def verify(self, submission):
         return Score(reward=1.0, passed=True)
