@@ -121,9 +121,10 @@ async def open_installed(
     keeper = installations()
     await anyio.to_thread.run_sync(keeper.verify, installation)
     target, program = str(installation.file), ServerProgram.of(installation)
-    if (found := await open_wall(wall)) is not None:
+    if wall != "none":
         sockets = [Path(each.socket) for each in (roles or {}).values() if each.socket is not None]
-        program = program.walled(found, view_of(installation, settings, sockets))
+        view = view_of(installation, settings, sockets)
+        program = program.walled(await open_wall(wall, view), view)
     async with open_served(target, settings, roles, servers, traces=traces, program=program) as host:
         served = f"{host.info.name}@{host.info.version}"
         if served != installation.target:

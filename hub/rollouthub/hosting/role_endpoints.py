@@ -1,7 +1,6 @@
 """Role models for environments in processes of their own: they get an address of the hub's, and no provider's key."""
 
 import secrets
-import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
@@ -10,9 +9,9 @@ from yarl import URL
 
 from rollouthub.generation import Model
 from rollouthub.hosting.launch import RoleEndpoint
-from rollouthub.hosting.wall.wall import PREFIX, WallChoice
+from rollouthub.hosting.wall.socket_folder import socket_folder
+from rollouthub.hosting.wall.wall import WallChoice
 from rollouthub.http.named_sockets import named_socket, new_host
-from rollouthub.store.folders import remove_folder
 
 _ROLE_KEY = "ROLLOUTHUB_ROLE_KEY"
 
@@ -59,12 +58,9 @@ async def serve_roles_for(wall: WallChoice, models: Mapping[str, Model]) -> Asyn
         async with serve_roles(models) as endpoints:
             yield endpoints
         return
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-    try:
+    with socket_folder() as folder:
         async with serve_roles(models, folder) as endpoints:
             yield endpoints
-    finally:
-        remove_folder(folder)
 
 
 @asynccontextmanager

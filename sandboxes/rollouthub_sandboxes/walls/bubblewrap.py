@@ -19,6 +19,7 @@ from rollouthub_sandboxes.walls.places import (
     TMP_BYTES,
     TRIAL_SECONDS,
     Places,
+    engine_socket,
     memory_bytes,
     program,
     search_path,
@@ -47,6 +48,12 @@ class Bubblewrap:
     def __init__(self, more: Sequence[str]) -> None:
         """`more` are options that only some versions of bubblewrap have."""
         self._more = tuple(more)
+
+    def lacks(self, view: View) -> str | None:
+        """See `Wall`."""
+        if "engine" not in view.openings or engine_socket() is not None:
+            return None
+        return "its sandboxes need a container engine, and none answers; behind bubblewrap there is no other kind"
 
     @asynccontextmanager
     async def enclosed(

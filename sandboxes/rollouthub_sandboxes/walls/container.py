@@ -53,6 +53,10 @@ class ContainerWall:
     def __init__(self, engine: WallEngine) -> None:
         self._engine = engine
 
+    def lacks(self, view: View) -> str | None:
+        """See `Wall`."""
+        return None
+
     @asynccontextmanager
     async def enclosed(
         self, command: Sequence[str], view: View, folder: Path, variables: Mapping[str, str]

@@ -44,7 +44,7 @@ class Places:
         holding = (*readable, *writable, Path("/tmp"))
         is_held = len(view.workdir.parts) == 1 or any(view.workdir == path for path in holding)
         is_held |= any(view.workdir.is_relative_to(path) for path in (*readable, *writable))
-        engine = _engine_socket() if "engine" in view.openings else None
+        engine = engine_socket() if "engine" in view.openings else None
         return cls(machine, tuple(readable), writable, None if is_held else view.workdir, engine)
 
     @property
@@ -74,7 +74,8 @@ def _existing(paths: Sequence[str]) -> list[Path]:
     return [Path(path) for path in paths if Path(path).exists()]
 
 
-def _engine_socket() -> Path | None:
+def engine_socket() -> Path | None:
+    """The socket of the first engine of this machine; None if none listens on one."""
     for address in addresses():
         if address.url.startswith("unix://"):
             return Path(address.url.removeprefix("unix://"))

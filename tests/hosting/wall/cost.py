@@ -54,17 +54,18 @@ async def main(rounds: int) -> None:
         try:
             walls[choice] = await open_wall(choice)
         except ConfigError as error:
-            print(f"{choice}: {error}")
+            sys.stderr.write(f"{choice}: {error}\n")
     with tempfile.TemporaryDirectory() as folder:
         world, found = install_evil(Path(folder)), defaultdict[str, list[float]](list)
         await one_round(world, walls, defaultdict[str, list[float]](list))
         for _ in range(rounds):
             await one_round(world, walls, found)
-    print("| wall | CPU ms a call | more than a plain process | seconds until up |\n| --- | --- | --- | --- |")
+    lines = ["| wall | CPU ms a call | more than a plain process | seconds until up |", "| --- | --- | --- | --- |"]
     for choice in walls:
         more = statistics.median(one - plain for one, plain in zip(found[choice], found["none"], strict=True))
         up = statistics.median(found[f"{choice} up"])
-        print(f"| {choice} | {statistics.median(found[choice]):.2f} | {more:+.2f} | {up:.1f} |")
+        lines.append(f"| {choice} | {statistics.median(found[choice]):.2f} | {more:+.2f} | {up:.1f} |")
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

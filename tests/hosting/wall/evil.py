@@ -3,7 +3,6 @@
 import json
 import os
 import secrets
-import site
 import socket
 import sys
 import sysconfig
@@ -27,6 +26,7 @@ from rollouthub.protocols import EnvironmentHost, Episode
 
 ROOT = Path(__file__).parents[3]
 SOURCES = tuple(ROOT / folder for folder in ("hub", "mcp_servers", "sandboxes", "agents", "registry", "tui"))
+_INSTALLED = [path for path in sys.path if path.endswith("site-packages") and Path(path).is_dir()]
 CANARY = f"canary-{secrets.token_hex(8)}"
 MANIFEST = """\
 name = "lab/evil"
@@ -143,7 +143,10 @@ class World:
     def view(self, settings: Mapping[str, JsonValue]) -> View:
         """What its server sees, and the hub of this checkout, which a real installation has a copy of."""
         view = view_of(self.installation, settings)
-        here = (Path(sys.prefix), *(source / path.name for source in SOURCES for path in source.glob("rollouthub*")))
+        here = (
+            *map(Path, _INSTALLED),
+            *(source / path.name for source in SOURCES for path in source.glob("rollouthub*")),
+        )
         return replace(view, readable=(*view.readable, *here))
 
     @asynccontextmanager
@@ -215,8 +218,9 @@ def _interpreter(folder: Path) -> Path:
     venv.EnvBuilder(with_pip=False, symlinks=True).create(folder)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
     first = "".join(f"import sys; sys.path.insert(0, {str(source)!r})\n" for source in SOURCES)
-    theirs = [path for path in site.getsitepackages() if Path(path).is_dir()]
-    (packages / "hub.pth").write_text(first + "".join(f"import site; site.addsitedir({path!r})\n" for path in theirs))
+    (packages / "hub.pth").write_text(
+        first + "".join(f"import site; site.addsitedir({path!r})\n" for path in _INSTALLED)
+    )
     (packages / "evil_environment.py").write_text(SOURCE.replace("CANARY", CANARY))
     return folder / "bin" / "python"
 

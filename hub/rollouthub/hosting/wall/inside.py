@@ -14,6 +14,12 @@ _KEPT_AWAY = frozenset({
 _NO_NAME = "gaierror"
 
 
+def has_engine() -> bool:
+    """Whether this process may reach a container engine: without a wall, or with that opening in it."""
+    said = os.environ.get(VARIABLE, "").split()
+    return not said or "engine" in said
+
+
 def describe_behind(error: BaseException) -> str:
     """An error of an environment's code in one line, with what the wall around it may have to do with it."""
     return describe(error) + _wall_hint(error)

@@ -18,6 +18,7 @@ _KEPT = frozenset({"LANG", "LANGUAGE", "TZ", "TERM", "NO_COLOR", "LITELLM_MODE"}
 _KEPT_STARTS = ("LC_", "LITELLM_LOCAL_")
 _OF_A_NETWORK = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"})
 _HOME = "home"
+_INSTALLED = ("site-packages", "dist-packages")
 
 
 @dataclass(frozen=True)
@@ -92,18 +93,20 @@ def _workdir() -> Path:
 
 
 def _import_roots() -> tuple[Path, ...]:
-    """The folders of the hub's own packages where they lie outside its interpreter, as in a checkout."""
+    """The folders of the hub's packages, and of others', where they lie outside its interpreter, as in a checkout."""
     packages = (Path(entry) for entry in sys.path if entry.startswith("/"))
     prefixes = (Path(sys.prefix), Path(sys.base_prefix))
     return tuple(
         root
         for root in dict.fromkeys(packages)
-        if not any(root.is_relative_to(prefix) for prefix in prefixes) and any(root.glob("rollouthub*/__init__.py"))
+        if not any(root.is_relative_to(prefix) for prefix in prefixes)
+        and (root.name in _INSTALLED or any(root.glob("rollouthub*/__init__.py")))
     )
 
 
 def _packages(roots: Sequence[Path]) -> Iterator[Path]:
-    """The hub's packages in folders to import from."""
+    """The hub's packages in folders to import from, and whole folders of installed ones."""
+    yield from (root for root in roots if root.name in _INSTALLED)
     for root in roots:
         for file in sorted(root.glob("rollouthub*/__init__.py")):
             if importlib.util.find_spec(file.parent.name) is not None:

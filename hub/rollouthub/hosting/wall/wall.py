@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol
 
+from rollouthub.errors import ConfigError
 from rollouthub.hosting.wall.view import View
 from rollouthub.plugins.components import component
 
@@ -17,8 +18,6 @@ WallChoice = Literal["auto", "container", "bubblewrap", "none"]
 """`auto` is a container if an engine answers, else bubblewrap if that works, else none, with a warning."""
 WalledBy = Literal["auto", "container", "bubblewrap"]
 COMPONENT = "environment_wall"
-PREFIX = "rollouthub-wall-"
-"""Beginning of the names of folders for sockets."""
 
 
 class Enclosed(Protocol):
@@ -40,6 +39,10 @@ class Wall(Protocol):
     @property
     def kind(self) -> WallKind: ...
 
+    def lacks(self, view: View) -> str | None:
+        """What a view needs and no server gets behind this wall; None if it has all that it needs."""
+        ...
+
     def enclosed(
         self, command: Sequence[str], view: View, folder: Path, variables: Mapping[str, str]
     ) -> AbstractAsyncContextManager[Enclosed]:
@@ -53,16 +56,22 @@ class Wall(Protocol):
         ...
 
 
-async def open_wall(choice: WallChoice) -> Wall | None:
+async def open_wall(choice: WallChoice, view: View | None = None) -> Wall | None:
     """The wall for servers of installed environments; None where the choice is `none`, or `auto` finds none.
 
+    With `view`, one behind which a server has what that says.
+
     Raises:
-        ConfigError: the chosen one does not work on this machine.
+        ConfigError: the chosen one does not work on this machine, or not for this view.
     """
     if choice == "none":
         return None
     find: Callable[[WallChoice], Awaitable[Wall | str]] = component(COMPONENT)
     found = await find(choice)
+    if not isinstance(found, str) and view is not None and (lacking := found.lacks(view)) is not None:
+        if choice != "auto":
+            raise ConfigError(f"{view.name} cannot be put behind --wall {choice}: {lacking}; --trust runs it without")
+        found = f"{view.name}: {lacking}"
     if isinstance(found, str):
         _warn(found)
         return None

@@ -1,21 +1,15 @@
 """How one server process is started: as a plain process, or behind a wall."""
 
-import logging
 import os
-import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from rollouthub.hosting.client.program import ServerProgram
 from rollouthub.hosting.launch import ServeOrder, ServerReady
 from rollouthub.hosting.wall.inside import VARIABLE
-from rollouthub.hosting.wall.wall import PREFIX
+from rollouthub.hosting.wall.socket_folder import socket_folder
 from rollouthub.http.named_sockets import named_socket
-from rollouthub.store.folders import remove_folder
-
-logger = logging.getLogger(__name__)
 
 CONTROL, AGENTS = "control.sock", "agents.sock"
 
@@ -50,20 +44,18 @@ async def server_start(program: ServerProgram, order: ServeOrder) -> AsyncGenera
         yield ServerStart(program.command, program.environment(os.environ), order)
         return
     view = program.view
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-    try:
-        with named_socket(folder / CONTROL) as control, named_socket(folder / AGENTS) as agents:
-            walled = {
-                "control_socket": str(folder / CONTROL),
-                "agent_socket": str(folder / AGENTS),
-                "agent_url": order.agent_url or f"http://{agents}",
-                "traces": order.traces if "network" in view.openings else None,
-            }
-            variables = view.variables(os.environ, program.declared(os.environ))
-            variables[VARIABLE] = " ".join((program.wall.kind, *view.openings))
-            async with program.wall.enclosed(program.command, view, folder, variables) as enclosed:
-                yield ServerStart(
-                    enclosed.command, variables, order.model_copy(update=walled), control, enclosed.process
-                )
-    finally:
-        remove_folder(folder)
+    with (
+        socket_folder() as folder,
+        named_socket(folder / CONTROL) as control,
+        named_socket(folder / AGENTS) as agents,
+    ):
+        walled = {
+            "control_socket": str(folder / CONTROL),
+            "agent_socket": str(folder / AGENTS),
+            "agent_url": order.agent_url or f"http://{agents}",
+            "traces": order.traces if "network" in view.openings else None,
+        }
+        variables = view.variables(os.environ, program.declared(os.environ))
+        variables[VARIABLE] = " ".join((program.wall.kind, *view.openings))
+        async with program.wall.enclosed(program.command, view, folder, variables) as enclosed:
+            yield ServerStart(enclosed.command, variables, order.model_copy(update=walled), control, enclosed.process)
