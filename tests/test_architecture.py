@@ -221,7 +221,7 @@ SANDBOX_FLOORS = (
     ("",),
     ("engine", "supervisor"),
     ("images", "process"),
-    ("docker",),
+    ("docker", "walls"),
     ("bench",),
     ("commands",),
 )

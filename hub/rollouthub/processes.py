@@ -4,11 +4,12 @@ how to end them.
 Every process of this interpreter is started by `PYTHON` or `HUB`: without `-P`, the folder that it is started in
 comes first on the import path.
 
-This file is also a program, on the standard library alone, which `guarded` calls: `processes.py GRACE COMMAND
-ARGUMENT…` runs one command and leaves no process of it behind. Stdout and stderr are the command's. When stdin ends, or
-on SIGTERM, the command gets SIGTERM, unless GRACE is 0. After GRACE seconds, or when the command has exited, every
-process below is killed, also those that left its session: orphans are reparented to this process, a subreaper. If stdin
-is /dev/null, only SIGTERM ends the command. The exit status is the command's, or 127 if it could not be started.
+This file is also a program, on the standard library alone, which `guarded` and `passing` call: `processes.py GRACE
+COMMAND ARGUMENT…` runs one command and leaves no process of it behind. Stdout and stderr are the command's. When
+stdin ends, or on SIGTERM, the command gets SIGTERM, unless GRACE is 0. After GRACE seconds, or when the command has
+exited, every process below is killed, also those that left its session: orphans are reparented to this process, a
+subreaper. If stdin is /dev/null, only SIGTERM ends the command. The exit status is the command's, or 127 if it could
+not be started. Where GRACE is `-`, stdin is the command's, too, and its end ends nothing.
 """
 
 import contextlib
@@ -37,6 +38,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _KILL_SECONDS = 10.0
 _POLL_SECONDS = 0.005
 _NOT_STARTED = 127
+_PASSING = "-"
 
 
 def set_import_defaults() -> None:
@@ -50,6 +52,11 @@ def guarded(command: Sequence[str], grace_seconds: float = 0.0) -> list[str]:
     closed.
     """
     return [*PYTHON, "-I", "-S", __file__, str(grace_seconds), *command]
+
+
+def passing(command: Sequence[str]) -> list[str]:
+    """The command line that runs a command under a guard which leaves stdin to it: all its processes end with it."""
+    return [*PYTHON, "-I", "-S", __file__, _PASSING, *command]
 
 
 def kill_group(leader: int, number: int = signal.SIGKILL) -> None:
@@ -81,7 +88,7 @@ def stat_fields(pid: int | str) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
-def _guard(grace: float, command: list[str]) -> int:
+def _guard(grace: float, command: list[str], *, passes_stdin: bool = False) -> int:
     """Run a command until it exits or is to be ended; returns the exit status."""
     import ctypes
     import subprocess
@@ -103,11 +110,16 @@ def _guard(grace: float, command: list[str]) -> int:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # should this guard itself be killed
 
     try:
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=as_before)
+        given = None if passes_stdin else subprocess.DEVNULL
+        child = subprocess.Popen(command, stdin=given, start_new_session=True, preexec_fn=as_before)
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         return _NOT_STARTED
     sys.stdout.close()
+    if passes_stdin:
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
     status = _wait(child.pid, wake, asked)
     if status is None and grace > 0:
         os.kill(child.pid, signal.SIGTERM)
@@ -209,4 +221,5 @@ def strangers_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    _end_as(_guard(float(sys.argv[1]), sys.argv[2:]))
+    is_passing = sys.argv[1] == _PASSING
+    _end_as(_guard(0.0 if is_passing else float(sys.argv[1]), sys.argv[2:], passes_stdin=is_passing))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from mcp_types import CallToolResult, Tool
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from rollouthub.generation import Model as Model
 from rollouthub.generation import ModelReply as ModelReply
@@ -14,7 +14,7 @@ from rollouthub.generation import ModelRequest as ModelRequest
 from rollouthub.generation import PricedModel as PricedModel
 from rollouthub.limits import Deadlines, Limits
 from rollouthub.messages import Message, ToolRequest
-from rollouthub.rollout import Fault, Isolation, Stop
+from rollouthub.rollout import Fault, Isolation, Opening, Stop
 from rollouthub.sandbox import SandboxRef
 from rollouthub.score import KeptArtifact, ModelCall, SampleGroup, Score, Submission
 from rollouthub.task import AuditFacts, BadRow, Public
@@ -204,6 +204,8 @@ class EnvironmentInfo(Frozen):
     deadlines: Deadlines = Deadlines()
     """The deadlines that its tasks need."""
     isolation: Isolation
+    openings: tuple[Opening, ...] = Field(default=(), exclude=True)
+    """What it may reach through the wall around it; known to the hub that built the wall."""
     scores_transcripts: bool = False
     """Whether `score` works without an episode."""
     scores_samples: bool = True

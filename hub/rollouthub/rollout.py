@@ -248,7 +248,11 @@ class Timings(Frozen):
     total: FiniteFloat = 0.0
 
 
-Isolation = Literal["in_process", "process", "container"]
+Isolation = Literal["in_process", "process", "bubblewrap", "container"]
+Opening = Literal["network", "engine"]
+"""What an environment's server may reach through the wall around it: a network, or the container engine, with which it
+can do all that the engine can.
+"""
 
 
 class Rollout(Frozen):
@@ -291,7 +295,9 @@ class Rollout(Frozen):
     faults: tuple[Fault, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     isolation: Isolation = "in_process"
-    """Where the environment ran: in the hub's process, in another process, or in a container."""
+    """Where the environment ran: in the hub's process, in another process without a wall, or behind a wall."""
+    openings: tuple[Opening, ...] = ()
+    """What the environment could reach through its wall, as it declares."""
     retuned: Limits | None = None
     """The limits in force at its end, if a person changed them while it was played."""
     told: tuple[Intervention, ...] = ()

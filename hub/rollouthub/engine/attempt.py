@@ -324,6 +324,7 @@ class Attempt:
             faults=(*self._agents.failed.values(), *self._faults),
             artifacts=tuple(each.ref for each in self._artifacts),
             isolation=info.isolation,
+            openings=info.openings,
             retuned=None if self.limits is context.limits else self.limits,
             told=tuple(recorder.interventions),
             sandboxes=tuple(self._sandboxes),

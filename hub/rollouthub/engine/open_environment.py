@@ -1,7 +1,7 @@
 """Hosts an environment of a run: in this process, in a process of its own, or attached to a running server."""
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,7 +13,7 @@ from rollouthub.errors import UnknownNameError
 from rollouthub.generation import Model
 from rollouthub.hosting.launch import TOKEN_VARIABLE
 from rollouthub.hosting.open_host import open_attached, open_in_process, open_installed, open_served
-from rollouthub.hosting.role_endpoints import serve_roles
+from rollouthub.hosting.role_endpoints import serve_roles, serve_roles_for
 from rollouthub.limits import DEFAULT_LIMITS, Deadlines, Limits
 from rollouthub.models.credentials import Credentials
 from rollouthub.plugins.installed import Installation
@@ -56,12 +56,16 @@ async def hosted(
     if planned.local is not None:
         found, config = planned.local
         roles = {role: roles[role] for role in found.environment.roles(config) if role in roles}
-    async with serve_roles(roles) as endpoints:
-        request = plan.request
-        more = (planned.settings, endpoints, request.servers)
+    request = plan.request
+    async with AsyncExitStack() as stack:
+        wall = request.wall_choice
         if planned.installation is not None:
-            opening = open_installed(planned.installation, *more, traces=request.traces)
+            endpoints = await stack.enter_async_context(serve_roles_for(wall, roles))
+            more = (planned.settings, endpoints, request.servers)
+            opening = open_installed(planned.installation, *more, traces=request.traces, wall=wall)
         else:
+            endpoints = await stack.enter_async_context(serve_roles(roles))
+            more = (planned.settings, endpoints, request.servers)
             opening = open_served(planned.target, *more, traces=request.traces)
         async with opening as host:
             yield host

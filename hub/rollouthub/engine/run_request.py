@@ -15,6 +15,7 @@ from rollouthub.engine.seat_config import SeatConfig, by_seat, seats_of
 from rollouthub.engine.task_names import read_names
 from rollouthub.errors import ConfigError
 from rollouthub.generation import Sampling
+from rollouthub.hosting.wall.wall import WallChoice, WalledBy
 from rollouthub.limits import Deadlines, Limits
 from rollouthub.models.config import Api, Lane, ModelConfig, by_name, roles_of
 from rollouthub.settings import FILE_ONLY, OnResume, Option, check_settings
@@ -174,6 +175,16 @@ class RunRequest(Frozen):
     served: Annotated[bool, Option(panel=ROBUSTNESS), OnResume.RECORDED] = Field(
         default=False, description="Run every environment in a process of its own, and reach it over MCP."
     )
+    wall: Annotated[WalledBy, Option(panel=ROBUSTNESS), OnResume.HARMLESS] = Field(
+        default="auto",
+        description="The wall around servers of installed environments: a container if an engine answers, else "
+        "bubblewrap if it works, else none, with a warning; or insist on one.",
+    )
+    trust: Annotated[bool, Option(panel=ROBUSTNESS), OnResume.HARMLESS] = Field(
+        default=False,
+        description="Trust installed environments with what you can read, and the network: their servers run without "
+        "a wall.",
+    )
     servers: Annotated[int, Option(panel=ROBUSTNESS), OnResume.HARMLESS] = Field(
         default=1, ge=1, le=64, description="Processes of each served environment; an episode goes to the least busy."
     )
@@ -209,6 +220,11 @@ class RunRequest(Frozen):
     traces: Annotated[str | None, Option(metavar="URL", panel=OUTPUT), OnResume.HARMLESS] = Field(
         default=None, description="An OTLP collector that takes traces, such as http://127.0.0.1:4318."
     )
+
+    @property
+    def wall_choice(self) -> WallChoice:
+        """The wall around servers of installed environments: `none` where they are trusted."""
+        return "none" if self.trust else self.wall
 
     @field_validator("environments", "base_url", "tasks", mode="before")
     @classmethod

@@ -33,6 +33,8 @@ class RoleEndpoint(Frozen):
     served_name: str
     base_url: str
     api_key: str = Field(repr=False)
+    socket: str | None = None
+    """Path of a unix socket at which the host of `base_url` is reached; None where its name leads there."""
 
 
 class ServeOrder(Frozen):
@@ -54,6 +56,10 @@ class ServeOrder(Frozen):
     agent_host: str = "127.0.0.1"
     agent_port: int = 0
     """0 picks a free port."""
+    agent_socket: str | None = None
+    """Path of the agent plane's unix socket, in the place of a port."""
+    agent_url: str | None = None
+    """Base URL by which `agent_socket` is reached."""
     ttl_seconds: float = Field(default=7200.0, gt=0)
     """Seconds after which the server closes an episode by itself."""
     traces: str | None = None

@@ -2,17 +2,21 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
 from pydantic import JsonValue
 
 from rollouthub.environment import AnyEnvironment, EnvironmentConfig, SandboxedConfig
-from rollouthub.errors import ConfigError, HubError, describe
+from rollouthub.errors import ConfigError, HubError
 from rollouthub.generation import Model
 from rollouthub.hosting.launch import RoleEndpoint, addresses
 from rollouthub.hosting.local.episode_sandboxes import open_sandboxes
 from rollouthub.hosting.local.host import InProcessHost
+from rollouthub.hosting.wall.inside import describe_behind
+from rollouthub.hosting.wall.view import view_of
+from rollouthub.hosting.wall.wall import WallChoice, open_wall
 from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.environments import FoundEnvironment
 from rollouthub.plugins.installed import Installation, installations
@@ -63,7 +67,7 @@ async def open_in_process(
         except HubError:
             raise
         except Exception as error:
-            raise ConfigError(f"environment {name!r} cannot be hosted: {describe(error)}") from error
+            raise ConfigError(f"environment {name!r} cannot be hosted: {describe_behind(error)}") from error
         yield host
 
 
@@ -103,11 +107,13 @@ async def open_installed(
     servers: int = 1,
     *,
     traces: str | None = None,
+    wall: WallChoice = "auto",
 ) -> AsyncGenerator[EnvironmentHost]:
-    """Host an installed environment, in a process of its own, once it is seen to be what was installed.
+    """Host an installed environment, in a process of its own behind a wall, once it is seen to be what was installed.
 
     Raises:
-        UsageError: what lies on the disk is not what was installed, or the server offers other tools than published.
+        UsageError: what lies on the disk is not what was installed, the server offers other tools than published, or
+            the wall does not work here.
         TaskError: it does not come up.
     """
     from rollouthub.hosting.client.program import ServerProgram
@@ -115,6 +121,10 @@ async def open_installed(
     keeper = installations()
     await anyio.to_thread.run_sync(keeper.verify, installation)
     target, program = str(installation.file), ServerProgram.of(installation)
+    if wall != "none":
+        sockets = [Path(each.socket) for each in (roles or {}).values() if each.socket is not None]
+        view = view_of(installation, settings, sockets)
+        program = program.walled(await open_wall(wall, view), view)
     async with open_served(target, settings, roles, servers, traces=traces, program=program) as host:
         served = f"{host.info.name}@{host.info.version}"
         if served != installation.target:

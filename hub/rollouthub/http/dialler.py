@@ -11,6 +11,7 @@ from typing import Any
 from aiohappyeyeballs import start_connection  # pyright: ignore[reportUnknownVariableType]  # its bare `tuple`
 from yarl import URL
 
+from rollouthub.http.named_sockets import open_socket_file, path_of
 from rollouthub.http.no_answer import NotConnected
 
 CONNECT_SECONDS = 15.0
@@ -26,7 +27,7 @@ Address = tuple[int, int, int, str, tuple[Any, ...]]
 
 
 class Dialler:
-    """Opens connections to the hosts of URLs, or all to one Unix socket."""
+    """Opens connections to the hosts of URLs, named sockets among them, or all to one Unix socket."""
 
     def __init__(self, unix_path: str | None) -> None:
         self._unix_path = unix_path
@@ -48,6 +49,8 @@ class Dialler:
             async with asyncio.timeout(CONNECT_SECONDS):
                 if self._unix_path is not None:
                     await self._loop.create_unix_connection(lambda: protocol, self._unix_path)
+                elif (path := path_of(host)) is not None:
+                    await self._connect_named(path, protocol)
                 else:
                     await self._connect_tcp(host, port, protocol, is_secure=url.scheme == "https")
         except NotConnected:
@@ -56,8 +59,15 @@ class Dialler:
             raise NotConnected(f"no connection within {CONNECT_SECONDS:g} s") from error
         except OSError as error:
             self._known.pop((host, port), None)
-            where = self._unix_path or f"{url.host_subcomponent}:{port}"
+            where = self._unix_path or path_of(host) or f"{url.host_subcomponent}:{port}"
             raise NotConnected(_problem(error, where), is_refused_here=isinstance(error, ssl.SSLError)) from error
+
+    async def _connect_named(self, path: str, protocol: asyncio.Protocol) -> None:
+        descriptor = open_socket_file(path)
+        try:
+            await self._loop.create_unix_connection(lambda: protocol, f"/proc/self/fd/{descriptor}")
+        finally:
+            os.close(descriptor)
 
     async def _connect_tcp(self, host: str, port: int, protocol: asyncio.Protocol, *, is_secure: bool) -> None:
         addresses = await self._addresses(host, port)

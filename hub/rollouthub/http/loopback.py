@@ -3,6 +3,7 @@
 import ipaddress
 
 from rollouthub.http.asgi import Guard
+from rollouthub.http.named_sockets import path_of
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Names and addresses of this machine's loopback interface."""
@@ -11,7 +12,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 def is_local_host(host: str) -> bool:
     """Whether an address can be reached only from this machine."""
     try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        return host == "localhost" or path_of(host) is not None or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 

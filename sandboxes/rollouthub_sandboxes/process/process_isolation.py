@@ -195,9 +195,8 @@ def root_options(machine: Machine, folder: Path, user: int) -> list[str]:
     options += ["--perms", "0755", "--dir", "/etc"]
     for path in machine.files:
         options += ["--ro-bind", str(path.resolve()), str(path)]
-    for name, text in _accounts(user).items():
-        (folder / name).write_text(text)
-        options += ["--ro-bind", str(folder / name), f"/etc/{name}"]
+    for file in account_files(folder, user):
+        options += ["--ro-bind", str(file), f"/etc/{file.name}"]
     options += ["--proc", "/proc", "--dev", "/dev", *_tmpfs("/dev/shm", _SHARED_MEMORY_BYTES)]
     return options
 
@@ -206,6 +205,15 @@ def shown_options(path: str) -> list[str]:
     """Bubblewrap options that mount a path of the machine read-only; the folders above it contain nothing else."""
     above = [str(parent) for parent in reversed(Path(path).parents)][1:]
     return [*(option for folder in above for option in ("--perms", "0755", "--dir", folder)), "--ro-bind", path, path]
+
+
+def account_files(folder: Path, user: int) -> list[Path]:
+    """Write the files of `/etc` that list users and hosts into a folder; returns their paths."""
+    files: list[Path] = []
+    for name, text in _accounts(user).items():
+        (folder / name).write_text(text)
+        files.append(folder / name)
+    return files
 
 
 def _accounts(user: int) -> dict[str, str]:

@@ -28,6 +28,8 @@ class FingerprintCommand(SettingsCommand):
         "skip_bad",
         "in_process",
         "served",
+        "wall",
+        "trust",
     )
 
 

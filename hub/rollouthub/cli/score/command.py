@@ -14,7 +14,7 @@ class ScoreCommand(SettingsCommand):
     """`hub score`: takes the run settings that apply to a verifier."""
 
     options = ScoreOptions
-    taken = ("roles", "set", "deadlines.verify", "in_process", "served", "batch", "wait")
+    taken = ("roles", "set", "deadlines.verify", "in_process", "served", "wall", "trust", "batch", "wait")
 
 
 @ScoreCommand.of

@@ -32,6 +32,9 @@ def print_rollout(console: Console, rollout: Rollout) -> None:
         console.print(
             Text(f"seat {seat}: {player.agent.name} {player.agent.version}  model {player.model or 'none'}{version}")
         )
+    if rollout.isolation not in ("in_process", "process"):
+        reached = f", open to {' and '.join(rollout.openings)}" if rollout.openings else ""
+        console.print(Text(f"environment behind a wall: {rollout.isolation}{reached}"))
     for ref in rollout.sandboxes:
         where = f"{ref.provider}, {ref.walls}" + (f", {ref.engine}" if ref.engine else "")
         console.print(Text(f"sandbox {where}  {ref.profile}  network {ref.network}  {ref.image or ''}".rstrip()))

@@ -82,6 +82,7 @@ class RemotePlane:
         self.url = seat.url
         """The seat's MCP endpoint."""
         self._name, self._url = seat.name, URL(seat.url)
+        connection.check_seat(self._url)
         self._known = {tool.name for tool in tools}
         self._connection, self._deadlines = connection, deadlines
         self._sealed, self._reply = sealed, reply

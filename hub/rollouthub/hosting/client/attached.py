@@ -126,7 +126,7 @@ async def attach(
         }
         if len(servers) == 1:
             (server,), (info,) = servers.values(), infos.values()
-            yield RemoteHost(info, server)
+            yield RemoteHost(info.model_copy(update={"isolation": "process"}), server)
             return
         host = ReplicatedHost(infos, list(servers.values()))
         async with raise_first_error(), anyio.create_task_group() as tasks:

@@ -97,7 +97,7 @@ class RemoteHost:
     """The `EnvironmentHost` of an environment that another process serves."""
 
     def __init__(self, info: EnvironmentInfo, server: RestartableServer) -> None:
-        self.info = info.model_copy(update={"isolation": "process"})
+        self.info = info
         self._tools = {tool.name: tool for tool in info.tools}
         self._server = server
         self._media = RemoteMedia()

@@ -23,6 +23,7 @@ from rollouthub.hosting.client.remote_host import RemoteHost
 from rollouthub.hosting.client.server_connection import ServerConnection, connect
 from rollouthub.hosting.client.server_process import ServerProcess, start
 from rollouthub.hosting.launch import RoleEndpoint, ServeOrder
+from rollouthub.hosting.wall.walled_start import ServerStart, server_start
 from rollouthub.protocols import EnvironmentHost, EnvironmentInfo
 
 logger = logging.getLogger(__name__)
@@ -128,16 +129,25 @@ class ServedProcess:
 
     async def _live(self, first: TaskStatus[EnvironmentInfo]) -> tuple[float, str]:
         """Run one server process from start to end; returns how many seconds it was up, and what ended it."""
-        process = await start(self._name, self._program)
+        async with server_start(self._program, self._order) as prepared:
+            return await self._live_as(prepared, first)
+
+    async def _live_as(self, prepared: ServerStart, first: TaskStatus[EnvironmentInfo]) -> tuple[float, str]:
+        process = await start(self._name, self._program, prepared)
         began, why, is_frozen = time.monotonic(), "", False
         try:
             async with raise_first_error(), AsyncExitStack() as stack, anyio.create_task_group() as tasks:
                 tasks.start_soon(process.hear)
-                ready = await process.greet(self._order)
+                ready = await process.greet(prepared.order)
                 tasks.start_soon(process.drain)
                 suspicion = _Flag()
                 connection = await stack.enter_async_context(
-                    connect(ready.control_url, self._order.control_token, on_fault=suspicion.raise_)
+                    connect(
+                        prepared.control_url(ready),
+                        self._order.control_token,
+                        on_fault=suspicion.raise_,
+                        agent_url=None if prepared.control_host is None else prepared.order.agent_url,
+                    )
                 )
                 await self._introduce(connection, first)
                 tasks.start_soon(_raise_at_end, suspicion, process)
@@ -152,6 +162,7 @@ class ServedProcess:
                 tasks.cancel_scope.cancel()
         finally:
             await process.end(at_once=is_frozen)
+            await process.finish()
         return time.monotonic() - began, why
 
     async def _introduce(self, connection: ServerConnection, first: TaskStatus[EnvironmentInfo]) -> None:
@@ -288,6 +299,6 @@ async def serve(
     async with raise_first_error(), anyio.create_task_group() as tasks:
         info = await tasks.start(supervisor.run)
         try:
-            yield RemoteHost(info, supervisor)
+            yield RemoteHost(program.informed(info), supervisor)
         finally:
             supervisor.stop()

@@ -52,8 +52,13 @@ class ServerConnection:
         agents: HttpPool,
         grace_seconds: float,
         on_fault: Callable[[], None],
+        agent_url: str | None = None,
     ) -> None:
-        """`on_fault` is called after each call for which the server was gone, silent, or answered wrongly."""
+        """`on_fault` is called after each call for which the server was gone, silent, or answered wrongly.
+
+        `agent_url` is the only address at which seats may be; None leaves it to the server.
+        """
+        self._agent_url = agent_url
         self._grace_seconds = grace_seconds
         self._base = "http://control" if control_url.startswith("unix:") else control_url
         self.elsewhere = None if control_url.startswith("unix:") or is_loopback(control_url) else URL(control_url).host
@@ -168,6 +173,15 @@ class ServerConnection:
         self._on_fault()
         return ServerFault(f"the environment server {words}")
 
+    def check_seat(self, url: URL) -> None:
+        """Check the address of a seat that the server gave: one behind a wall would have the hub call another for it.
+
+        Raises:
+            ServerFault: it is not where this server's seats are.
+        """
+        if self._agent_url is not None and url.origin() != URL(self._agent_url):
+            raise self.fault(f"gave a seat an address that is not its own, {url.host!r}")
+
     async def info(self) -> EnvironmentInfo:
         """Read the server's description of its environment.
 
@@ -209,6 +223,7 @@ async def connect(
     token: str,
     grace_seconds: float = GRACE_SECONDS,
     on_fault: Callable[[], None] = lambda: None,
+    agent_url: str | None = None,
 ) -> AsyncGenerator[ServerConnection]:
     """Open connection pools to a server's control plane and MCP endpoints; they are closed on exit.
 
@@ -216,4 +231,4 @@ async def connect(
     """
     unix_path = control_url.removeprefix("unix:") if control_url.startswith("unix:") else None
     async with open_pool(unix_path) as control, open_pool() as agents:
-        yield ServerConnection(control_url, token, control, agents, grace_seconds, on_fault)
+        yield ServerConnection(control_url, token, control, agents, grace_seconds, on_fault, agent_url)

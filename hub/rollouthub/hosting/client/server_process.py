@@ -6,6 +6,7 @@ import os
 import subprocess
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 
 import anyio
 from anyio.abc import ByteReceiveStream, Process
@@ -15,7 +16,8 @@ from rollouthub.errors import HubError, TaskError, said
 from rollouthub.hosting.client.program import OURS, ServerProgram
 from rollouthub.hosting.control_wire import Failure, error_of
 from rollouthub.hosting.launch import ServeOrder, ServerReady
-from rollouthub.processes import kill_group, stat_fields
+from rollouthub.hosting.wall.walled_start import ServerStart
+from rollouthub.processes import descendants, kill_group, stat_fields
 
 logger = logging.getLogger(__name__)
 
@@ -46,8 +48,15 @@ def kill_running() -> None:
 class ServerProcess:
     """One process, from its start to its end."""
 
-    def __init__(self, process: Process, name: str) -> None:
-        self._process, self._name = process, name
+    def __init__(
+        self,
+        process: Process,
+        name: str,
+        wall: str | None = None,
+        walled: Callable[[int], int | None] = lambda started: started,
+    ) -> None:
+        """`wall` is the kind of wall around the server, and `walled` gives the pid that all behind it are below."""
+        self._process, self._name, self._wall, self._walled = process, name, wall, walled
         self._said: deque[str] = deque(maxlen=_TAIL_LINES)
         self._has_said_all = anyio.Event()
         self._is_up = False
@@ -58,12 +67,14 @@ class ServerProcess:
         return self._process.returncode is None
 
     def cpu_seconds(self) -> float | None:
-        """CPU seconds that the process has used, all threads together; None if the system does not say."""
-        try:
-            fields = stat_fields(self._process.pid)
-        except OSError:
-            return None
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # proc(5): utime, stime
+        """CPU seconds that the process has used, all threads together; None if the system does not say.
+
+        Behind a wall, those of all processes there.
+        """
+        if self._wall is None:
+            return _cpu_seconds([self._process.pid])
+        first = self._walled(self._process.pid)
+        return None if first is None else _cpu_seconds([first, *descendants(first)])
 
     async def greet(self, order: ServeOrder, start_seconds: float = START_SECONDS) -> ServerReady:
         """Send the order, and wait until the server is ready.
@@ -79,9 +90,13 @@ class ServerProcess:
                 line = await self._exchange_greetings(order)
             tasks.cancel_scope.cancel()
         if line is None and self.is_alive:
-            raise TaskError(f"the server of {self._name!r} was not up after {start_seconds:g} s{self._tail()}")
+            raise TaskError(
+                f"the server of {self._name!r} was not up after {start_seconds:g} s{self._tail()}{self._wall_note}"
+            )
         if line is None:
-            raise TaskError(f"the server of {self._name!r} ended before it was up ({await self.last_words()})")
+            raise TaskError(
+                f"the server of {self._name!r} ended before it was up ({await self.last_words()}){self._wall_note}"
+            )
         try:
             ready = ServerReady.model_validate_json(line)
         except ValidationError:
@@ -94,7 +109,8 @@ class ServerProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            await self._process.stdin.send(order.model_dump_json().encode() + b"\n")
+            # Without defaults: an older hub in the environment's interpreter refuses fields that it does not know.
+            await self._process.stdin.send(order.model_dump_json(exclude_defaults=True).encode() + b"\n")
             return await _first_line(self._process.stdout)
         except (anyio.BrokenResourceError, anyio.EndOfStream, ConnectionError):
             with anyio.move_on_after(LAST_WORDS_SECONDS):
@@ -144,6 +160,26 @@ class ServerProcess:
         finally:
             self._has_said_all.set()
 
+    @property
+    def _wall_note(self) -> str:
+        """What a failed start adds to its message where the wall may be the cause."""
+        if self._wall is None:
+            return ""
+        return (
+            f"; it ran behind a wall ({self._wall}): with its own files, and no network or engine unless its env.toml "
+            "declares them; --trust runs it as a plain process of yours"
+        )
+
+    async def finish(self) -> None:
+        """Read its pipes to their ends, after `end`: behind a wall, no child of the server's holds them open."""
+        if self._wall is not None:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(LAST_WORDS_SECONDS):
+                await self.drain()
+                assert self._process.stderr is not None
+                with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    async for _ in self._process.stderr:
+                        pass
+
     def _tail(self) -> str:
         said = "\n".join(self._said).strip()
         return f"; it said: {said[-_MAX_TAIL:]}" if said else ""
@@ -172,6 +208,16 @@ class ServerProcess:
                     await self.drain()
 
 
+def _cpu_seconds(pids: Sequence[int]) -> float | None:
+    """CPU seconds that processes have used; None if the system says it of none."""
+    ticks: list[int] = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            fields = stat_fields(pid)
+            ticks.append(int(fields[11]) + int(fields[12]))  # proc(5): utime, stime
+    return sum(ticks) / os.sysconf("SC_CLK_TCK") if ticks else None
+
+
 class _Sparing:
     """Logs a server's lines, at most `LINES_A_SECOND`, and counts the rest."""
 
@@ -193,25 +239,32 @@ class _Sparing:
         self._dropped += max(0, len(lines) - room)
 
 
-async def start(name: str, program: ServerProgram = OURS) -> ServerProcess:
+async def start(name: str, program: ServerProgram = OURS, prepared: ServerStart | None = None) -> ServerProcess:
     """Start a server process in a session of its own, so that Ctrl-C reaches only the hub.
+
+    `prepared` says how; None starts the program as a plain process.
 
     Raises:
         TaskError: the system cannot start the process.
     """
+    command = program.command if prepared is None else prepared.command
+    variables = program.environment(os.environ) if prepared is None else prepared.variables
+    wall = None if prepared is None or program.wall is None else program.wall.kind
     try:
         process = await anyio.open_process(
-            program.command,
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env=program.environment(os.environ),
+            env=variables,
         )
     except OSError as error:
         raise TaskError(f"the server of {name!r} could not be started: {said(error)}") from error
     _running.add(process.pid)
-    return ServerProcess(process, name)
+    if prepared is None:
+        return ServerProcess(process, name)
+    return ServerProcess(process, name, wall, prepared.process)
 
 
 async def _first_line(stream: ByteReceiveStream) -> bytes:

@@ -193,7 +193,7 @@ async def serve_replicas(
             async with anyio.create_task_group() as starts:
                 for number, supervisor in enumerate(supervisors, 1):
                     starts.start_soon(begin, number, supervisor)
-            yield ReplicatedHost(infos, supervisors)
+            yield ReplicatedHost({name: program.informed(info) for name, info in infos.items()}, supervisors)
         finally:
             for supervisor in supervisors:
                 supervisor.stop()

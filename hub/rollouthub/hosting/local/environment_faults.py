@@ -5,7 +5,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Literal
 
-from rollouthub.errors import EpisodeError, ModelError, SandboxError, SandboxOverrun, TaskError, VerifierError, describe
+from rollouthub.errors import EpisodeError, ModelError, SandboxError, SandboxOverrun, TaskError, VerifierError
+from rollouthub.hosting.wall.inside import describe_behind
 from rollouthub.rollout import Fault, Phase
 
 logger = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ def verifier_faults(task_id: str) -> Generator[None]:
         raise VerifierError(f"a model the verifier asked failed: {error}", retryable=error.retryable) from error
     except Exception as error:
         logger.exception("the verifier of task %r failed", task_id)
-        raise VerifierError(f"the verifier raised {describe(error)}") from error
+        raise VerifierError(f"the verifier raised {describe_behind(error)}") from error
 
 
 @contextmanager
@@ -43,7 +44,7 @@ def hook_faults(hook: str) -> Generator[None]:
     except EpisodeError:
         raise
     except Exception as error:
-        raise TaskError(f"{hook} raised {describe(error)}") from error
+        raise TaskError(f"{hook} raised {describe_behind(error)}") from error
 
 
 def world_fault(error: Exception, phase: Phase) -> Fault:
@@ -52,7 +53,7 @@ def world_fault(error: Exception, phase: Phase) -> Fault:
         boundary=_boundary(error),
         phase=phase,
         type=type(error).__name__,
-        message=describe(error),
+        message=describe_behind(error),
         retryable=error.retryable if isinstance(error, EpisodeError) else True,
         status=error.status if isinstance(error, ModelError) else None,
     )

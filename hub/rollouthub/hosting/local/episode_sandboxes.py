@@ -9,6 +9,7 @@ from rollouthub.environment import AnyEnvironment, Environment, EnvironmentConfi
 from rollouthub.errors import ConfigError, SandboxError, TaskError, UnknownNameError, describe
 from rollouthub.hosting.image_progress import Readiness
 from rollouthub.hosting.local.environment_faults import hook_faults
+from rollouthub.hosting.wall.inside import has_engine
 from rollouthub.plugins.entry_points import SANDBOXES, plugins
 from rollouthub.sandbox import (
     Build,
@@ -62,6 +63,11 @@ async def open_provider(name: str) -> AsyncGenerator[SandboxProvider]:
 
 
 async def _best(stack: AsyncExitStack) -> SandboxProvider:
+    if not has_engine():
+        raise ConfigError(
+            "its sandboxes need a container engine, from which the wall around its server keeps it: declare a "
+            "[sandbox] in its env.toml, or run it as a plain process of yours with --trust"
+        )
     try:
         return await stack.enter_async_context(_provider(_PREFERRED))
     except ProviderUnavailable as error:

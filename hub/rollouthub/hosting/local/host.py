@@ -12,13 +12,14 @@ from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError
 
 from rollouthub.environment import AnyEnvironment, Environment, EnvironmentConfig
-from rollouthub.errors import ConfigError, HubError, NotOffered, TaskError, UnknownNameError, VerifierError, describe
+from rollouthub.errors import ConfigError, HubError, NotOffered, TaskError, UnknownNameError, VerifierError
 from rollouthub.event_loop import timed_reading
 from rollouthub.generation import Model
 from rollouthub.hosting.local.group_scores import group_scores
 from rollouthub.hosting.local.hosted_episode import HostedEpisode, logger
 from rollouthub.hosting.local.task_index import SplitTasks
 from rollouthub.hosting.local.toolbox import Toolbox
+from rollouthub.hosting.wall.inside import describe_behind
 from rollouthub.limits import Deadlines
 from rollouthub.plugins.env_toml import CONTRACT
 from rollouthub.protocols import EnvironmentInfo, Episode, TaskCard
@@ -148,7 +149,7 @@ class InProcessHost:
         except HubError:
             raise
         except Exception as error:
-            raise ConfigError(f"the tasks of {self.info.name} could not be made: {describe(error)}") from error
+            raise ConfigError(f"the tasks of {self.info.name} could not be made: {describe_behind(error)}") from error
 
     @asynccontextmanager
     async def open(
@@ -177,7 +178,7 @@ class InProcessHost:
         try:
             environment = self._environment(task.task, self._config, seed)
         except Exception as error:
-            raise TaskError(f"task {task.public.id!r} could not be opened: {describe(error)}") from error
+            raise TaskError(f"task {task.public.id!r} could not be opened: {describe_behind(error)}") from error
         return HostedEpisode(environment, self._toolbox, self._verifier, deadlines, self._models, self._sandboxes)
 
     async def score(self, task: TaskCard, submission: Submission, *, seed: int, deadlines: Deadlines) -> Score:
@@ -219,7 +220,7 @@ class InProcessHost:
         try:
             environment = self._environment(task.task, self._config, seed)
         except Exception as error:
-            raise VerifierError(f"task {task.public.id!r} could not be opened: {describe(error)}") from error
+            raise VerifierError(f"task {task.public.id!r} could not be opened: {describe_behind(error)}") from error
         environment.sandboxes = self._sandboxes
         return await group_scores(environment, group, self._verifier, self._models, deadlines)
 

@@ -21,7 +21,6 @@ from rollouthub.errors import (
     TaskError,
     ToolError,
     VerifierError,
-    describe,
 )
 from rollouthub.event_loop import background_tasks, call_hook
 from rollouthub.generation import Model
@@ -37,6 +36,7 @@ from rollouthub.hosting.local.shell_access import WaysIn, ways_into
 from rollouthub.hosting.local.shown_media import ShownMedia
 from rollouthub.hosting.local.toolbox import GET_TASK, LISTEN, REPLY, SUBMIT, AnyTool, Toolbox, has_turns
 from rollouthub.hosting.local.world_seal import WorldSeal
+from rollouthub.hosting.wall.inside import describe_behind
 from rollouthub.limits import Deadlines, charged
 from rollouthub.messages import Message, assistant, user
 from rollouthub.rollout import Fault, Phase
@@ -149,7 +149,7 @@ class HostedEpisode:
         except (EpisodeError, NotOffered):
             raise
         except Exception as error:
-            raise TaskError(f"setup of task {environment.task.id!r} raised {describe(error)}") from error
+            raise TaskError(f"setup of task {environment.task.id!r} raised {describe_behind(error)}") from error
 
     async def call_tool(self, seat: str, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call a tool: arguments are checked strictly, the call has a deadline, and the seal cancels it."""
@@ -391,7 +391,7 @@ class HostedEpisode:
             with anyio.CancelScope(deadline=anyio.current_time() + seconds, shield=True) as scope:
                 await call_hook(self.environment.close)
         except Exception as error:
-            raise TaskError(f"close raised {describe(error)}") from error
+            raise TaskError(f"close raised {describe_behind(error)}") from error
         if scope.cancelled_caught:
             raise TaskError(f"close was not done after {seconds:g} s")
 

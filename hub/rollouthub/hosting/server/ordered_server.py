@@ -38,6 +38,8 @@ def serve_ordered() -> int:
             control=f"unix:{order.control_socket}" if order.control_socket else "127.0.0.1:0",
             agent_host=order.agent_host,
             agent_port=order.agent_port,
+            agent_socket=order.agent_socket,
+            public_url=order.agent_url,
             ttl_seconds=order.ttl_seconds,
             traces=order.traces,
         )

@@ -37,13 +37,18 @@ async def see_that_it_is_sound(
             role: await stack.enter_async_context(open_model(model, credentials)) for role, model in roles.items()
         }
         endpoints = await stack.enter_async_context(serve_roles(models))
-        host = await stack.enter_async_context(open_installed(installation, settings, endpoints))
+        host = await stack.enter_async_context(open_installed(installation, settings, endpoints, wall="none"))
         return host.info.tools_digest
 
 
 def hand_over(installation: Installation, name: str, tools_digest: str) -> NoReturn:
     """Become the process that serves it: this one's arguments, with the file in the place of the name."""
-    arguments = [str(installation.file) if word == name else word for word in sys.argv[1:]]
+    # A hub in the environment's interpreter may be older than the options of walls, which mean nothing there.
+    words = [word for word in sys.argv[1:] if word != "--trust" and not word.startswith("--wall=")]
+    if "--wall" in words:
+        place = words.index("--wall")
+        del words[place : place + 2]
+    arguments = [str(installation.file) if word == name else word for word in words]
     variables = ServerProgram.of(installation).environment(os.environ)
     variables[TOOLS_VARIABLE] = tools_digest
     if token := os.environ.get(TOKEN_VARIABLE):

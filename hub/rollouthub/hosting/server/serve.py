@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from rollouthub.hosting.server.control_socket import authority, control_guard, c
 from rollouthub.hosting.server.served_episodes import Episodes
 from rollouthub.hosting.server.server_metrics import Metrics
 from rollouthub.http.asgi import Application, Guard
-from rollouthub.http.listener import bind_tcp, listening
+from rollouthub.http.listener import bind_tcp, bind_unix, listening
 from rollouthub.http.loopback import LOOPBACK
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials, load_credentials
@@ -54,6 +55,8 @@ class Service:
     """`unix:PATH` or `HOST:PORT`."""
     agent_host: str = "127.0.0.1"
     agent_port: int = 0
+    agent_socket: str | None = None
+    """Path of a unix socket for the agent plane, in the place of a port; it needs a `public_url`."""
     public_url: str | None = None
     """The agent plane as agents reach it, where that is not what it listens on."""
     ttl_seconds: float = 7200.0
@@ -104,7 +107,7 @@ async def serving_host(
         UsageError: an address does not hold.
     """
     async with AsyncExitStack() as stack:
-        agents = bind_tcp(service.agent_host, service.agent_port)
+        agents = _agent_socket(service)
         stack.callback(agents.close)
         control, control_url = stack.enter_context(control_socket(service.control))
         agent_url = service.public_url or f"http://{authority(service.agent_host, agents)}"
@@ -132,6 +135,14 @@ async def serving_host(
                 if not await episodes.stop(STOP_SECONDS):
                     logger.warning("some episodes were not closed within %g s; leaving them", STOP_SECONDS)
                     give_up()
+
+
+def _agent_socket(service: Service) -> socket.socket:
+    if service.agent_socket is None:
+        return bind_tcp(service.agent_host, service.agent_port)
+    if service.public_url is None:
+        raise ConfigError(f"agents cannot reach unix:{service.agent_socket} without a URL for it")
+    return bind_unix(service.agent_socket)
 
 
 async def _traced(

@@ -52,6 +52,10 @@ class Manifest(Frozen, defer_build=True):
     """
     secrets: tuple[Variable, ...] = ()
     """Names, never values, of the environment variables that the environment needs."""
+    network: bool = False
+    """Whether the environment's own code needs a network: without it, its server has none behind the wall around
+    installed environments. A `url` in [server], [verifier] or [tasks], and an `hf` data set, say so themselves.
+    """
     submit: bool = True
     """With `[server]`: whether a task expects an answer; if so, the agent also gets the tool `submit(answer)`."""
     default_agent: str = Field(default=DEFAULT_AGENT, pattern=r"^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)?$")

@@ -17,7 +17,8 @@ MOST_KINDS = 64
 """Most environments, agents and models that are listed; bounds memory if records differ without end."""
 _REFERENCES = """
 SELECT group_id, json_extract(body, '$.environment', '$.tools_digest', '$.score.verifier', '$.isolation', '$.sandboxes',
-    '$.task.split'), json_extract(body, '$.agent'), json_extract(body, '$.model'), json_extract(body, '$.task')
+    '$.task.split', '$.openings'), json_extract(body, '$.agent'), json_extract(body, '$.model'),
+    json_extract(body, '$.task')
 FROM rollouts WHERE effective ORDER BY id
 """
 _DIGEST_SPACE = 2**256
@@ -88,8 +89,8 @@ def _environments(found: Counter[str], plainness: Plainness) -> tuple[Environmen
     """One entry per environment; its verifier is taken from records with a score, as others name none."""
     listed: dict[tuple[str, ...], EnvironmentIdentity] = {}
     for text, count in found.most_common():
-        environment, tools, verifier, isolation, sandboxes, split = json.loads(text)
-        key = (json.dumps(environment), tools or "", isolation, split)
+        environment, tools, verifier, isolation, sandboxes, split, openings = json.loads(text)
+        key = (json.dumps(environment), tools or "", isolation, split, json.dumps(openings))
         earlier = listed.get(key)
         places = {_sandbox(each, plainness): None for each in sandboxes or ()}
         if earlier is not None:
@@ -104,7 +105,7 @@ def _environments(found: Counter[str], plainness: Plainness) -> tuple[Environmen
             dependencies=_name_or_none(environment.get("dependencies"), plainness),
             tools=_name_or_none(tools, plainness),
             verifier=earlier.verifier if earlier and earlier.verifier else _verifier(verifier, plainness),
-            isolation=name(isolation),
+            isolation=name(" open to ".join((isolation, *(openings or ())))),
             sandboxes=tuple(places),
             split=name(split),
             rollouts=count,

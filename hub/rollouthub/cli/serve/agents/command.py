@@ -30,6 +30,8 @@ class ServeAgentsCommand(SettingsCommand):
         "deadlines",
         "in_process",
         "served",
+        "wall",
+        "trust",
         "metrics",
         "traces",
     )

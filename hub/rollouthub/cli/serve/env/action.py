@@ -13,8 +13,11 @@ from rollouthub.hosting.server.credential import ControlCredential, control_cred
 from rollouthub.hosting.server.other_interpreter import TOOLS_VARIABLE, hand_over, see_that_it_is_sound
 from rollouthub.hosting.server.serve import Service, serve
 from rollouthub.hosting.server.server_lifetime import serve_to_the_end
+from rollouthub.hosting.server.walled_service import WalledService, serve_walled
+from rollouthub.hosting.wall.view import view_of
+from rollouthub.hosting.wall.wall import Wall, WallChoice, open_wall
 from rollouthub.models.config import ModelConfig
-from rollouthub.plugins.installed import find_installation
+from rollouthub.plugins.installed import Installation, find_installation
 
 
 def serve_for_people(name: str, given: dict[str, Any], options: ServeEnvOptions) -> int:
@@ -27,6 +30,11 @@ def serve_for_people(name: str, given: dict[str, Any], options: ServeEnvOptions)
     roles = {role: ModelConfig(name=model) for role, model in given.get("roles", {}).items()}
     installation = find_installation(name)
     tools_digest = os.environ.pop(TOOLS_VARIABLE, None)
+    if installation is not None and tools_digest is None:
+        choice: WallChoice = "none" if given.get("trust") else given.get("wall", "auto")
+        wall = None if choice == "none" else run_async(open_wall, choice, view_of(installation, settings))
+        if wall is not None:
+            return _serve_walled(installation, wall, given, options)
     if installation is not None:
         tools_digest = run_async(see_that_it_is_sound, installation, settings, roles)
         if installation.is_class:
@@ -47,6 +55,26 @@ def serve_for_people(name: str, given: dict[str, Any], options: ServeEnvOptions)
             tools_digest=tools_digest,
         )
         return serve_to_the_end(partial(serve, service), lambda ready: _announce(ready, credential, options.as_json))
+
+
+def _serve_walled(installation: Installation, wall: Wall, given: dict[str, Any], options: ServeEnvOptions) -> int:
+    """Serve an installed environment from behind a wall; returns the exit code."""
+    with control_credential(options.control) as credential:
+        service = WalledService(
+            installation,
+            wall,
+            control_token=credential.token,
+            control=credential.address,
+            config=given.get("set", {}),
+            roles={role: ModelConfig(name=model) for role, model in given.get("roles", {}).items()},
+            agent_host=options.host,
+            agent_port=options.port,
+            public_url=options.agents_url,
+            ttl_seconds=options.ttl,
+            traces=given.get("traces"),
+        )
+        ready = partial(_announce, credential=credential, as_json=options.as_json)
+        return serve_to_the_end(partial(serve_walled, service), ready)
 
 
 def _announce(ready: ServerReady, credential: ControlCredential, as_json: bool) -> None:

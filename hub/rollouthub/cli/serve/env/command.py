@@ -13,7 +13,7 @@ class ServeEnvCommand(SettingsCommand):
     """`hub serve env`: takes the run settings that apply to one environment."""
 
     options = ServeEnvOptions
-    taken = ("set", "roles", "traces")
+    taken = ("set", "roles", "traces", "wall", "trust")
 
 
 @ServeEnvCommand.of

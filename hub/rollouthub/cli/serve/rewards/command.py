@@ -48,7 +48,7 @@ class ServeRewardsCommand(SettingsCommand):
     """`hub serve rewards`: takes the run settings that apply to verifiers."""
 
     options = ServeRewardsOptions
-    taken = ("environments", "roles", "seed", "set", "concurrency", "in_process", "served")
+    taken = ("environments", "roles", "seed", "set", "concurrency", "in_process", "served", "wall", "trust")
 
 
 @ServeRewardsCommand.of
