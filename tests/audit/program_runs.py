@@ -1,5 +1,7 @@
 """Runs a program that is an answer together with its tests, in a process of its own."""
 
+# ruff: noqa: ASYNC240
+
 import re
 import sys
 import tempfile

@@ -30,7 +30,7 @@ from rollouthub_registry.audit.probe import Probe
 from rollouthub_registry.audit.probes import PROBES
 from rollouthub_registry.audit.set_facts import FIRST, FIRST_IN_SANDBOXES, SetFacts, read_facts
 from rollouthub_registry.audit.task_finding import MOST_TEXT, ProbeResult, TaskAudit
-from rollouthub_registry.audit.task_under_audit import NotTried, TaskUnderAudit
+from rollouthub_registry.audit.task_under_audit import ProbeSkipped, TaskUnderAudit
 
 CONCURRENCY = 8
 
@@ -253,7 +253,7 @@ async def _try(task: TaskUnderAudit, probe: Probe) -> tuple[ProbeResult, str | N
     try:
         with anyio.fail_after(probe.seconds):
             says = await probe.run(task)
-    except NotTried as reason:
+    except ProbeSkipped as reason:
         is_tried, says = False, str(reason)
     except TimeoutError:
         is_tried, says = False, f"not done after {probe.seconds:g} s"

@@ -23,7 +23,7 @@ class Probe:
     """Tries it, notes what is wrong in the task, and returns what was tried in a few words.
 
         Raises:
-            NotTried: it does not apply to this task.
+            ProbeSkipped: it does not apply to this task.
     """
     source: str | None = None
     """The paper or issue that describes what it looks for."""

@@ -27,7 +27,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Step:
+class SolutionStep:
     """A tool call of a reference solution, other than those that end it."""
 
     seat: str
@@ -65,16 +65,16 @@ def with_answer(script: SeatScript, answer: Answer, text: str) -> SeatScript:
     return _with_message(script, answer.seat, answer.message, changed)
 
 
-def steps_of(script: SeatScript) -> Iterator[Step]:
+def steps_of(script: SeatScript) -> Iterator[SolutionStep]:
     """The tool calls of the solution in order, without those of the hub's own tools."""
     for seat, messages in script.items():
         for place, message in enumerate(messages):
             for number, request in enumerate(message.tool_requests):
                 if request.name not in OF_THE_HUB:
-                    yield Step(seat, place, number, request.name, arguments_of(request))
+                    yield SolutionStep(seat, place, number, request.name, arguments_of(request))
 
 
-def without_steps(script: SeatScript, left_out: Sequence[Step]) -> SeatScript:
+def without_steps(script: SeatScript, left_out: Sequence[SolutionStep]) -> SeatScript:
     """The script without these calls; messages that are empty then go, too."""
     gone = {(step.seat, step.message, step.request) for step in left_out}
     changed: dict[str, tuple[Message, ...]] = {}
@@ -105,12 +105,12 @@ def _without_submit(messages: Sequence[Message]) -> Iterator[Message]:
             yield message.model_copy(update={"tool_requests": requests})
 
 
-def with_arguments(script: SeatScript, step: Step, arguments: Mapping[str, Any]) -> SeatScript:
+def with_arguments(script: SeatScript, step: SolutionStep, arguments: Mapping[str, Any]) -> SeatScript:
     """The script with other arguments in one call."""
     return with_call(script, step, step.tool, arguments)
 
 
-def with_call(script: SeatScript, step: Step, tool: str, arguments: Mapping[str, Any]) -> SeatScript:
+def with_call(script: SeatScript, step: SolutionStep, tool: str, arguments: Mapping[str, Any]) -> SeatScript:
     """The script with another call in the place of one."""
     message = script[step.seat][step.message]
     update = {"name": tool, "arguments": json.dumps(arguments)}

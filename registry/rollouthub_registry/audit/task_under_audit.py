@@ -27,7 +27,7 @@ from rollouthub_registry.check.shell_tool import Shell, shell_among
 _NEAR = 1e-9
 
 
-class NotTried(Exception):
+class ProbeSkipped(Exception):
     """The probe does not apply to this task, and why."""
 
 
@@ -100,14 +100,14 @@ class TaskUnderAudit:
         """The reference solution by seat.
 
         Raises:
-            NotTried: there is none.
+            ProbeSkipped: there is none.
         """
         if self._reference is None:
             async with self.open() as episode:
                 self._reference = {seat: tuple(await episode.reference(seat)) for seat in episode.seats}
                 self._facts_of_task = await episode.audit_facts()
         if not any(self._reference.values()):
-            raise NotTried("the task has no reference solution")
+            raise ProbeSkipped("the task has no reference solution")
         return self._reference
 
     async def answer(self) -> Answer | None:
@@ -117,7 +117,7 @@ class TaskUnderAudit:
     async def declared_floor(self) -> float:
         """What doing nothing may earn, as the environment declares."""
         if self._reference is None:
-            with suppress(NotTried):
+            with suppress(ProbeSkipped):
                 await self.reference()
         return self._facts_of_task.null_reward
 
@@ -130,14 +130,14 @@ class TaskUnderAudit:
         """How an answer looks where the task asks for a program.
 
         Raises:
-            NotTried: it asks for none.
+            ProbeSkipped: it asks for none.
         """
         answer = None
-        with suppress(NotTried):
+        with suppress(ProbeSkipped):
             answer = await self.answer()
         found = program_answer(None if answer is None else answer.text, self.prompt)
         if found is None:
-            raise NotTried("the answer is no program")
+            raise ProbeSkipped("the answer is no program")
         return found
 
     async def hidden(self, shown: str = "") -> list[HiddenText]:
@@ -145,7 +145,7 @@ class TaskUnderAudit:
         solution tell it.
         """
         answer = None
-        with suppress(NotTried):
+        with suppress(ProbeSkipped):
             answer = await self.answer()
         found = hidden_texts(None if answer is None else answer.text, await self.files(), f"{self.prompt}\n{shown}")
         work = await self._shown_by_reference() if found else ""
@@ -155,7 +155,7 @@ class TaskUnderAudit:
         """What the tools say while the reference solution is played: to find that is the work itself."""
         if self._shown is None:
             self._shown = ""
-            with suppress(NotTried):
+            with suppress(ProbeSkipped):
                 script = unsubmitted(await self.reference())
                 if any(message.tool_requests for messages in script.values() for message in messages):
                     async with self.open() as episode:
@@ -167,10 +167,10 @@ class TaskUnderAudit:
         """Refuse to judge by what is paid where the same is paid differently.
 
         Raises:
-            NotTried: it is.
+            ProbeSkipped: it is.
         """
         if self.is_flaky:
-            raise NotTried("the same solution is paid differently each time")
+            raise ProbeSkipped("the same solution is paid differently each time")
 
     # --- playing ----------------------------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class TaskUnderAudit:
     async def score(self, episode: Episode, submission: Submission) -> Played:
         """Score an open episode."""
         if not self.host.info.scores_samples:
-            raise NotTried("the environment scores all samples of a task together")
+            raise ProbeSkipped("the environment scores all samples of a task together")
         try:
             state = await episode.snapshot()
         except NotOffered:
@@ -222,7 +222,7 @@ class TaskUnderAudit:
         """The reference solution, played once.
 
         Raises:
-            NotTried: there is none.
+            ProbeSkipped: there is none.
         """
         if "oracle" not in self._cache:
             self._cache["oracle"] = await self.play(await self.reference())
@@ -250,7 +250,7 @@ class TaskUnderAudit:
             return False
         try:
             best = await self.oracle()
-        except NotTried:
+        except ProbeSkipped:
             best = None
         if best is None or best.score is None:
             return played.score.passed if played.score.passed is not None else played.score.reward >= 1 - _NEAR
@@ -264,7 +264,7 @@ class TaskUnderAudit:
         """The tool that runs commands.
 
         Raises:
-            NotTried: there is none.
+            ProbeSkipped: there is none.
         """
         if not self._is_shell_known:
             async with self.open() as episode:
@@ -278,18 +278,18 @@ class TaskUnderAudit:
                     self._has_walls = await self._is_apart(plane, self._shell)
             self._is_shell_known = True
         if self._shell is None:
-            raise NotTried("no tool runs commands")
+            raise ProbeSkipped("no tool runs commands")
         return self._shell
 
     async def walled_shell(self) -> Shell:
         """The tool that runs commands, where these cannot change this machine.
 
         Raises:
-            NotTried: there is none, or its commands see this machine's files.
+            ProbeSkipped: there is none, or its commands see this machine's files.
         """
         shell = await self.shell()
         if not self._has_walls:
-            raise NotTried("the tool runs commands among this machine's own files")
+            raise ProbeSkipped("the tool runs commands among this machine's own files")
         return shell
 
     @staticmethod
@@ -303,7 +303,7 @@ class TaskUnderAudit:
         """Run a shell script as the agent, and return what it printed.
 
         Raises:
-            NotTried: no tool runs commands.
+            ProbeSkipped: no tool runs commands.
         """
         shell = await self.shell()
         return words_of(await plane.call_tool(shell.tool.name, shell.arguments(script)))

@@ -1,5 +1,7 @@
 """Tasks with a shell and without a defect: only the declared files cross to a fresh machine, where they are judged."""
 
+# ruff: noqa: E501
+
 from tests.audit.machines import MachineTask
 
 _READ_INT = "python3 -I -c \"import re, sys; text = open('{file}').read(); sys.exit(0 if re.fullmatch(r'\\s*{value}\\s*', text) else 1)\""

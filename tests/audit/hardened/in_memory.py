@@ -1,5 +1,10 @@
 """Tasks without a defect: numbers, choices, words, JSON, programs, worlds of tools, and conversations."""
 
+# ruff: noqa: E501
+
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 import json
 import math
 import re

@@ -1,5 +1,10 @@
 """L9: what is done or said in one episode is paid or met in another."""
 
+# ruff: noqa: E501
+
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

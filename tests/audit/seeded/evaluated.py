@@ -1,5 +1,7 @@
 """L12: the verifier runs the answer as code."""
 
+# ruff: noqa: RUF028, SIM202
+
 # that is the defect
 import math
 from collections.abc import Callable, Mapping

@@ -1,5 +1,7 @@
 """Verifiers that judge the same solution differently."""
 
+# ruff: noqa: RET504
+
 import itertools
 import random
 from collections.abc import Iterator

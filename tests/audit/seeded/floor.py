@@ -1,5 +1,8 @@
 """Rewards for nothing, or for the same answer to every task."""
 
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 import json
 import re
 from collections.abc import Iterator

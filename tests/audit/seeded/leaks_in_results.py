@@ -1,5 +1,10 @@
 """L4: a tool tells the answer, in a result or in an error."""
 
+# ruff: noqa: RUF028
+
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 import json
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,5 +1,7 @@
 """L7: the answer, the solution or the tests can be read on the agent's machine."""
 
+# ruff: noqa: E501, RUF028
+
 from collections.abc import Iterator, Mapping
 
 from tests.audit.answers import number, phrase

@@ -1,5 +1,7 @@
 """L11: a tool says what the verifier says of an answer."""
 
+# ruff: noqa: RUF028
+
 from collections.abc import Callable, Mapping
 
 from rollouthub import Score

@@ -1,5 +1,8 @@
 """Wrong solutions that are paid in full."""
 
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 import json
 import math
 from collections.abc import Iterator, Mapping

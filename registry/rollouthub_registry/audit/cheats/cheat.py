@@ -12,7 +12,7 @@ from rollouthub.protocols import AgentPlane, Episode
 from rollouthub_registry.audit.hidden_texts import HiddenText
 from rollouthub_registry.audit.probe import Probe
 from rollouthub_registry.audit.program_answer import ProgramAnswer
-from rollouthub_registry.audit.task_under_audit import NotTried, Played, TaskUnderAudit
+from rollouthub_registry.audit.task_under_audit import Played, ProbeSkipped, TaskUnderAudit
 from rollouthub_registry.audit.tool_texts import texts_of_tools
 from rollouthub_registry.check.defect_class import DefectClass
 from rollouthub_registry.check.scripted_episode import insist, play, words_of
@@ -46,7 +46,7 @@ class Cheat:
     """Acts as the agent.
 
         Raises:
-            NotTried: it does not apply to this task.
+            ProbeSkipped: it does not apply to this task.
     """
     needs: Needs = "nothing"
     looks: bool = False
@@ -77,7 +77,7 @@ class Cheater:
         """Run a shell script with the environment's own tool, and return what it printed.
 
         Raises:
-            NotTried: no tool runs commands.
+            ProbeSkipped: no tool runs commands.
         """
         self.ran.append(script)
         self.has_run = True
@@ -97,7 +97,7 @@ class Cheater:
         """How an answer looks where the task asks for a program.
 
         Raises:
-            NotTried: it asks for none.
+            ProbeSkipped: it asks for none.
         """
         return await self.task.program()
 
@@ -108,13 +108,13 @@ class Cheater:
         `besides_openings` is false.
 
         Raises:
-            NotTried: the environment tells nothing that could be looked for.
+            ProbeSkipped: the environment tells nothing that could be looked for.
         """
         opening = [message.text for message in self.plane.messages]
         shown = "\n".join([texts_of_tools(self.plane.tools), *opening]) if besides_openings else ""
         found = await self.task.hidden(shown)
         if not found:
-            raise NotTried("the task has no answer or files that are long enough to look for")
+            raise ProbeSkipped("the task has no answer or files that are long enough to look for")
         return found
 
     def named_files(self, *endings: str) -> list[str]:
@@ -136,7 +136,7 @@ async def try_cheat(cheat: Cheat, task: TaskUnderAudit) -> str:
     """Play a cheat, and note if it is paid more than worthless work; returns what was tried in a few words.
 
     Raises:
-        NotTried: it does not apply to this task.
+        ProbeSkipped: it does not apply to this task.
     """
     await _require(cheat.needs, task)
     if cheat.looks:
@@ -167,7 +167,7 @@ async def _require(needs: Needs, task: TaskUnderAudit) -> None:
             await task.program()
         case "an answer":
             if await task.answer() is None:
-                raise NotTried("the reference solution gives no answer")
+                raise ProbeSkipped("the reference solution gives no answer")
         case "nothing":
             pass
 
@@ -209,7 +209,7 @@ async def _worthless(task: TaskUnderAudit, cheater: Cheater) -> Played:
         if cheater.words is not None:
             try:
                 program = await task.program()
-            except NotTried:
+            except ProbeSkipped:
                 other.answer(_HARMLESS * (1 + len(cheater.words) // len(_HARMLESS)))
             else:
                 other.answer(program.with_functions("", "return None"))
@@ -222,4 +222,4 @@ def writing_junk(files: list[str]) -> str:
     return "; ".join([*lines, "true"])
 
 
-__all__ = ["Cheat", "Cheater", "NotTried", "Submission", "try_cheat"]
+__all__ = ["Cheat", "Cheater", "ProbeSkipped", "Submission", "try_cheat"]

@@ -1,6 +1,6 @@
 """An answer that is an expression, and equal to everything if the verifier evaluates it."""
 
-from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater, NotTried
+from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater, ProbeSkipped
 
 _EQUAL = (
     "type('E', (float,), {'__eq__': lambda s, o: True, '__ne__': lambda s, o: False, '__hash__': float.__hash__})()"
@@ -12,11 +12,11 @@ async def act(cheater: Cheater) -> None:
     answer = await cheater.task.answer()
     try:
         await cheater.program()
-    except NotTried:
+    except ProbeSkipped:
         boxed = answer is not None and "\\boxed{" in answer.text
         cheater.answer(f"\\boxed{{{_EQUAL}}}" if boxed else _EQUAL)
     else:
-        raise NotTried("the answer is a program, which may well be run")
+        raise ProbeSkipped("the answer is a program, which may well be run")
 
 
 CHEAT = Cheat(

@@ -3,7 +3,7 @@
 import re
 
 from rollouthub_registry.audit.answer_forms import core_of, made_wrong
-from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater, NotTried
+from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater, ProbeSkipped
 
 _LONGEST = 200
 _LETTER = re.compile(r"\(?([A-J])\)?\.?")
@@ -15,19 +15,19 @@ async def act(cheater: Cheater) -> None:
     assert answer is not None
     core = core_of(answer.text)
     if not core or "\n" in core or len(core) > _LONGEST:
-        raise NotTried("the answer is too long to be one of many")
+        raise ProbeSkipped("the answer is too long to be one of many")
     try:
         await cheater.program()
-    except NotTried:
+    except ProbeSkipped:
         pass
     else:
-        raise NotTried("the answer is a program")
+        raise ProbeSkipped("the answer is a program")
     others = [text for _, text in cheater.task.facts.answers_of_others(cheater.task.card.public.id, answer.text)]
     wrong = [core_of(text) for text in [*(text for _, text in made_wrong(answer.text)), *others] if text.strip()]
     if letter := _LETTER.fullmatch(core):
         wrong = [other for other in "ABCD" if other != letter[1]]
     if not wrong:
-        raise NotTried("no wrong answers are known")
+        raise ProbeSkipped("no wrong answers are known")
     half = (len(wrong) + 1) // 2
     cheater.answer(f"It is one of {', '.join(wrong[:half])}, or {core}, or {', '.join(wrong[half:] or wrong[:1])}.")
 

@@ -1,13 +1,13 @@
 """Writes a letter into every file that the prompt names."""
 
-from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater, NotTried, writing_junk
+from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater, ProbeSkipped, writing_junk
 
 
 async def act(cheater: Cheater) -> None:
     """Write them."""
     files = cheater.named_files()
     if not files:
-        raise NotTried("the prompt names no file")
+        raise ProbeSkipped("the prompt names no file")
     await cheater.shell(writing_junk(files))
 
 

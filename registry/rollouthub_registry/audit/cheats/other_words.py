@@ -2,7 +2,7 @@
 
 import secrets
 
-from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater, NotTried
+from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater, ProbeSkipped
 from rollouthub_registry.audit.tool_texts import results_of
 
 
@@ -10,9 +10,9 @@ async def act(cheater: Cheater) -> None:
     """Leave a mark with every tool of another episode, and look for it in this one, beside and after the other."""
     task = cheater.task
     if task.host.info.takes_turns:
-        raise NotTried("calls may wait for other seats")
+        raise ProbeSkipped("calls may wait for other seats")
     if not cheater.plane.tools:
-        raise NotTried("it has no tools")
+        raise ProbeSkipped("it has no tools")
     mark = f"mark-{secrets.token_hex(6)}"
     async with task.open() as other:
         await results_of(next(iter(other.seats.values())), mark)

@@ -1,6 +1,6 @@
 """A program whose functions return an object that is equal to everything."""
 
-from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater, NotTried
+from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater, ProbeSkipped
 
 _EQUAL = """\
 class Equal(float):
@@ -28,7 +28,7 @@ async def act(cheater: Cheater) -> None:
     """Answer with it."""
     program = await cheater.program()
     if not program.names:
-        raise NotTried("the program has no functions")
+        raise ProbeSkipped("the program has no functions")
     cheater.answer(program.with_functions(_EQUAL, "return Equal()"))
 
 

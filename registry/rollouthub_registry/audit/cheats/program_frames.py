@@ -1,6 +1,6 @@
 """A program that reads the expected result from the variables of its callers."""
 
-from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater, NotTried
+from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater, ProbeSkipped
 
 _READS = """\
 import sys
@@ -34,7 +34,7 @@ async def act(cheater: Cheater) -> None:
     """Answer with it."""
     program = await cheater.program()
     if not program.names:
-        raise NotTried("the program has no functions")
+        raise ProbeSkipped("the program has no functions")
     cheater.answer(program.with_functions(_READS, "return _seen(args)"))
 
 

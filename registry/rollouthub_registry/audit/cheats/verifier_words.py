@@ -2,7 +2,7 @@
 
 import re
 
-from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater, NotTried
+from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater, ProbeSkipped
 from rollouthub_registry.audit.tool_texts import results_of
 
 GUESS = "mauve-7319"
@@ -16,7 +16,7 @@ async def act(cheater: Cheater) -> None:
     feedback = "" if judged.score is None else judged.score.feedback or ""
     phrases = [phrase for phrase in re.split(r"[\n.;:]", feedback.replace(GUESS, "")) if len(phrase.strip()) >= _LEAST]
     if not phrases:
-        raise NotTried("the verifier says nothing")
+        raise ProbeSkipped("the verifier says nothing")
     public = cheater.task.prompt
     for tool, _, words in await results_of(cheater.plane, GUESS):
         for phrase in phrases:

@@ -1,10 +1,10 @@
 """The probes, in the order in which they run: those that others build on come first."""
 
 from rollouthub_registry.audit.probe import Probe
-from rollouthub_registry.audit.probes import answer_mutants, floor, health, oracle, step_mutants
+from rollouthub_registry.audit.probes import answer_mutants, floor, health, reference_solution, step_mutants
 
 PROBES: tuple[Probe, ...] = (
-    Probe("oracle", "oracle", "the reference solution is paid in full, each time", oracle.reference_is_paid),
+    Probe("oracle", "oracle", "the reference solution is always paid in full", reference_solution.reference_is_paid),
     Probe("null", "floor", "doing nothing is paid nothing", floor.nothing_is_not_paid),
     Probe("constants", "floor", "the same answer to every task is not paid", floor.constants_are_not_paid),
     Probe("wrong-answers", "wrong-accepted", "changed answers of the reference are refused", answer_mutants.wrong),

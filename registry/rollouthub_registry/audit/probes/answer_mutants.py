@@ -4,7 +4,7 @@ import re
 
 from rollouthub_registry.audit.answer_forms import in_other_forms, made_wrong
 from rollouthub_registry.audit.reference_answer import with_answer
-from rollouthub_registry.audit.task_under_audit import NotTried, TaskUnderAudit
+from rollouthub_registry.audit.task_under_audit import ProbeSkipped, TaskUnderAudit
 
 _SAYS_FORM = re.compile(
     r"format|exactly|digits?\b|integer|decimal|json|boxed|fraction|comma|only\b|nothing else|round|letter|\bone word"
@@ -18,11 +18,11 @@ async def wrong(task: TaskUnderAudit) -> str:
     task.require_steady()
     script, answer = await task.reference(), await task.answer()
     if answer is None:
-        raise NotTried("the reference solution gives no answer")
+        raise ProbeSkipped("the reference solution gives no answer")
     if not await task.is_paid_in_full(await task.oracle()):
-        raise NotTried("the reference solution itself is not paid in full")
+        raise ProbeSkipped("the reference solution itself is not paid in full")
     if not await _reads_the_answer(task):
-        raise NotTried("the verifier does not read the answer")
+        raise ProbeSkipped("the verifier does not read the answer")
     variants = made_wrong(answer.text)
     others = task.facts.answers_of_others(task.card.public.id, answer.text)
     tried = 0
@@ -65,9 +65,9 @@ async def same_form(task: TaskUnderAudit) -> str:
     task.require_steady()
     script, answer = await task.reference(), await task.answer()
     if answer is None:
-        raise NotTried("the reference solution gives no answer")
+        raise ProbeSkipped("the reference solution gives no answer")
     if not await task.is_paid_in_full(await task.oracle()):
-        raise NotTried("the reference solution itself is not paid in full")
+        raise ProbeSkipped("the reference solution itself is not paid in full")
     tried = 0
     for variant in in_other_forms(answer.text):
         if variant.is_notation and _SAYS_FORM.search(task.prompt):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from rollouthub_registry.audit.set_facts import same
-from rollouthub_registry.audit.task_under_audit import NotTried, TaskUnderAudit
+from rollouthub_registry.audit.task_under_audit import ProbeSkipped, TaskUnderAudit
 from rollouthub_registry.check.checks.score_floor import CONSTANTS
 from rollouthub_registry.check.scripted_episode import SUBMIT
 
@@ -31,12 +31,12 @@ async def nothing_is_not_paid(task: TaskUnderAudit) -> str:
 async def constants_are_not_paid(task: TaskUnderAudit) -> str:
     """Answers that do not depend on the task, and the task's own text, must not be paid in full."""
     if await task.declared_floor() > 0:
-        raise NotTried("doing nothing is right here, and so is saying something else")
+        raise ProbeSkipped("doing nothing is right here, and so is saying something else")
     task.require_steady()
     try:
         answer = await task.answer()
         reads_answers = answer is not None
-    except NotTried:
+    except ProbeSkipped:
         answer, reads_answers = None, True
     own = "" if answer is None else same(answer.text)
     paid: list[str] = []

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from rollouthub_registry.audit.reference_answer import SeatScript, unsubmitted
-from rollouthub_registry.audit.task_under_audit import NotTried, TaskUnderAudit
+from rollouthub_registry.audit.task_under_audit import ProbeSkipped, TaskUnderAudit
 from rollouthub_registry.check.scripted_episode import play
 
 SLOW_SECONDS = 60.0
@@ -48,7 +48,7 @@ async def named_files(task: TaskUnderAudit) -> str:
     """Absolute paths in the prompt must be there at the start, or once the reference solution was played."""
     named = [path for path in dict.fromkeys(_paths(task.prompt)) if path not in _SYSTEM]
     if not named:
-        raise NotTried("the prompt names no file")
+        raise ProbeSkipped("the prompt names no file")
     await task.shell()
     missing = await _missing(task, named, {})
     if missing:
@@ -66,7 +66,7 @@ async def pinned_versions(task: TaskUnderAudit) -> str:
     """What tests, solution and image fetch from the network should have a pinned version."""
     files = await task.files()
     if not files:
-        raise NotTried("the environment tells no files of the task")
+        raise ProbeSkipped("the environment tells no files of the task")
     found: list[str] = []
     for name, text in files.items():
         found += [f"{name}: {what}" for what in _unpinned(text)]
@@ -83,7 +83,7 @@ async def mentioned(task: TaskUnderAudit) -> str:
     files = await task.files()
     tests = "\n".join(text for name, text in files.items() if name.startswith("tests/"))
     if not tests:
-        raise NotTried("the environment tells no tests of the task")
+        raise ProbeSkipped("the environment tells no tests of the task")
     solution = "\n".join(text for name, text in files.items() if name.startswith("solution/"))
     image = "\n".join(text for name, text in files.items() if name.startswith("environment/"))
     wanted = [path for path in dict.fromkeys(_paths(tests)) if path in solution and not _is_known(path, task, image)]
@@ -119,7 +119,7 @@ async def _missing(task: TaskUnderAudit, paths: list[str], script: SeatScript) -
         tests = "; ".join(f"[ -e '{path}' ] || echo 'missing:'{path}" for path in paths)
         said = await task.run(plane, f"{tests}; echo look''ed")
     if "looked" not in said:
-        raise NotTried("the files cannot be looked at")
+        raise ProbeSkipped("the files cannot be looked at")
     return [path for path in paths if f"missing:{path}" in said.split()]
 
 

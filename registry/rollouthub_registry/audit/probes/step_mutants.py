@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from rollouthub_registry.audit.reference_answer import (
     SeatScript,
-    Step,
+    SolutionStep,
     answer_of,
     steps_of,
     with_answer,
@@ -20,7 +20,7 @@ from rollouthub_registry.audit.reference_answer import (
     with_call,
     without_steps,
 )
-from rollouthub_registry.audit.task_under_audit import NotTried, TaskUnderAudit
+from rollouthub_registry.audit.task_under_audit import ProbeSkipped, TaskUnderAudit
 
 _MOST, _MOST_IN_SANDBOXES = 12, 3
 """Number of changed solutions; fewer where each opens a sandbox."""
@@ -31,7 +31,7 @@ async def wrong(task: TaskUnderAudit) -> str:
     script, steps = await _steps(task)
     oracle = await task.oracle()
     if not await task.is_paid_in_full(oracle):
-        raise NotTried("the reference solution itself is not paid in full")
+        raise ProbeSkipped("the reference solution itself is not paid in full")
     bare = without_steps(script, steps)
     if await task.is_paid_in_full(await task.play(bare)):
         if await _judges_answers(task, bare):
@@ -58,7 +58,7 @@ async def same_form(task: TaskUnderAudit) -> str:
     """Solutions that differ from the reference in form alone must be paid in full."""
     script, steps = await _steps(task)
     if not await task.is_paid_in_full(await task.oracle()):
-        raise NotTried("the reference solution itself is not paid in full")
+        raise ProbeSkipped("the reference solution itself is not paid in full")
     changed = script
     for step in steps:
         changed = with_arguments(changed, step, dict(reversed(list(step.arguments.items()))))
@@ -67,12 +67,12 @@ async def same_form(task: TaskUnderAudit) -> str:
     return "arguments in another order"
 
 
-async def _steps(task: TaskUnderAudit) -> tuple[SeatScript, list[Step]]:
+async def _steps(task: TaskUnderAudit) -> tuple[SeatScript, list[SolutionStep]]:
     task.require_steady()
     script = await task.reference()
     steps = list(steps_of(script))
     if not steps:
-        raise NotTried("the reference solution calls no tool")
+        raise ProbeSkipped("the reference solution calls no tool")
     return script, steps
 
 
@@ -100,7 +100,7 @@ async def _are_independent(task: TaskUnderAudit, script: SeatScript, state: Json
     return (await task.play(turned)).state == state
 
 
-def _changed(script: SeatScript, steps: list[Step], most: int) -> Iterator[tuple[str, SeatScript]]:
+def _changed(script: SeatScript, steps: list[SolutionStep], most: int) -> Iterator[tuple[str, SeatScript]]:
     """Solutions with a step left out or an argument changed, spread over the steps."""
     spread = steps[:: max(1, len(steps) // most)][:most]
     count = 0
