@@ -102,6 +102,7 @@ class Machines(Environment[SandboxedConfig]):
         """
         if self._machine is None:
             self._machine = await self._tasks.start(self._keep)
+        assert self._machine is not None
         done = await self._machine.exec(
             ["bash", "-c", f"exec 2>&1; {command}"], environment=self.about.variables, timeout_seconds=_SECONDS
         )
@@ -162,7 +163,7 @@ def _number(text: str) -> float:
     """The reward that a text's last line tells."""
     line = text.strip().rpartition("\n")[2]
     try:
-        value = json.loads(line)
+        value: Any = json.loads(line)
         return float(value["reward"] if isinstance(value, dict) else value)
     except (ValueError, KeyError, TypeError):
         return 0.0

@@ -37,10 +37,11 @@ def audit(
         typer.Option("--add-cheat", metavar="FILE.py", help="Try a cheat of your own, too; the file is run."),
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, max=100, help="Plays of each reference solution.")] = 3,
-    concurrency: Annotated[int, typer.Option("-j", "--concurrency", min=1, help="Tasks at once.")] = 8,
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Tasks at once.")] = 8,
     servers: Annotated[int, typer.Option(min=1, help="Processes for each environment that is served.")] = 1,
     directory: Annotated[
-        Path | None, typer.Option("-o", metavar="FOLDER", help="Where the audit is kept; given again, it goes on.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FOLDER", help="Where the audit is kept; given again, it goes on."),
     ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a page with every task.")] = None,
     accept: Annotated[

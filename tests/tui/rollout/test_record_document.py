@@ -141,7 +141,9 @@ def test_the_raw_record_escapes_what_cannot_be_drawn() -> None:
 
 
 def test_the_conversation_ends_with_why_it_was_paid_so() -> None:
-    score = Score(reward=0.5, passed=False, feedback="expected 8547, got 8548", components={"near": 0.5})
+    score = Score(
+        reward=0.5, passed=False, feedback="expected 8547, got 8548", components={"near": Component(value=0.5)}
+    )
     ended = told([transcript(record(score=score))[-1]])
     assert ended.startswith("◐ ended · finished · reward 0.500")
     assert "feedback of the verifier\nexpected 8547, got 8548" in ended
