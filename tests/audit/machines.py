@@ -164,7 +164,7 @@ def _number(text: str) -> float:
     line = text.strip().rpartition("\n")[2]
     try:
         value: Any = json.loads(line)
-        return float(value["reward"] if isinstance(value, dict) else value)
+        return float(value["reward"] if isinstance(value, dict) else value)  # pyright: ignore[reportUnknownArgumentType]
     except (ValueError, KeyError, TypeError):
         return 0.0
 

@@ -30,14 +30,14 @@ def audit(
     sample: Annotated[int | None, typer.Option(min=1, help="Draw N tasks at random, by the seed.")] = None,
     seed: Annotated[int, typer.Option(help="Seeds tasks and episodes.")] = 0,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="NAME", help="Only this probe or cheat; repeatable.")
+        list[str] | None, typer.Option("--only", metavar="CHECK", help="Only this probe or cheat; repeatable.")
     ] = None,
     add_cheat: Annotated[
         list[Path] | None,
         typer.Option("--add-cheat", metavar="FILE.py", help="Try a cheat of your own, too; the file is run."),
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, max=100, help="Plays of each reference solution.")] = 3,
-    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Tasks at once.")] = 8,
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Tasks at once.")] = 8,
     servers: Annotated[int, typer.Option(min=1, help="Processes for each environment that is served.")] = 1,
     directory: Annotated[
         Path | None,

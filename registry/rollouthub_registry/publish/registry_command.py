@@ -24,7 +24,7 @@ def audit_registry_command(
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="NAME", help="Only this probe or cheat, without the attacks; repeatable."),
+        typer.Option("--only", metavar="CHECK", help="Only this probe or cheat, without the attacks; repeatable."),
     ] = None,
     add_cheat: Annotated[
         list[Path] | None,

@@ -16,7 +16,7 @@ COUNT = 12
 def _arguments(folder: Path, number: int, *more: str) -> list[str]:
     settings = {"count": COUNT, "signal_once": str(folder / "signalled"), "signal": number}
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    return ["sums.py", "-o", "a", "-j", "2", *words, *more]
+    return ["sums.py", "-o", "a", "-c", "2", *words, *more]
 
 
 def _audited(journal: Path) -> Counter[str]:
