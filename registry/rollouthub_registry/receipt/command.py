@@ -56,7 +56,7 @@ def verify(
         typer.Option(
             "--run",
             autocompletion=completion.runs,
-            metavar="DIR",
+            metavar="RUN",
             help="The run's directory, or its name; the one beside the receipt by default.",
         ),
     ] = None,
