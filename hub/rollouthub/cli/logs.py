@@ -14,8 +14,12 @@ from rollouthub.text import plain
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _EPISODES = ("rollouthub.hosting", "rollouthub.engine")
 """Loggers shown on the terminal only with `-v`: episode faults are counted there, and recorded in the run's log."""
-_FOR_EVERYONE = {"rollouthub.hosting.local.episode_sandboxes", "rollouthub.engine.run_limits"}
-"""Exceptions to `_EPISODES`, always shown: warnings of weaker sandbox isolation or of a limit that is close."""
+_FOR_EVERYONE = {
+    "rollouthub.hosting.local.episode_sandboxes",
+    "rollouthub.hosting.wall.wall",
+    "rollouthub.engine.run_limits",
+}
+"""Exceptions to `_EPISODES`, always shown: warnings of weaker isolation or of a limit that is close."""
 
 
 def log_to_terminal(verbosity: int) -> None:
