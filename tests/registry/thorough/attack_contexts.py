@@ -8,6 +8,7 @@ from rollouthub.environment import AnyEnvironment
 from rollouthub.hosting import InProcessHost
 from rollouthub.hosting.server.serve import Service, serving_host
 from rollouthub.protocols import EnvironmentHost
+from rollouthub_registry.audit.cheat_attacks import cheat_attacks
 from rollouthub_registry.check.thorough.attack import AttackResult
 from rollouthub_registry.check.thorough.attack_context import AttackContext, Tools
 from rollouthub_registry.check.thorough.attack_setup import attack_context_of, twins_at
@@ -18,7 +19,8 @@ from rollouthub_registry.check.thorough.target import Target, answers_of, local_
 
 TOKEN = "control-credential-of-a-test-51d0c7e2"
 KEY = "a key that only this test knows"
-BY_NAME = {attack.name: attack for attack in ATTACKS}
+CHEATS = cheat_attacks()
+BY_NAME = {attack.name: attack for attack in (*ATTACKS, *CHEATS)}
 MakeHost = type[InProcessHost]
 
 

@@ -141,6 +141,8 @@ class Writable(Whole):
         """Run a command."""
         if "reward.txt" in command:
             self.reward = 1.0
+        if "echo look''ed" in command:
+            return "looked\n"
         return "42-ran\n" if command.startswith("echo $((40+2))") else ""
 
     async def verify(self, submission: Submission) -> Score:

@@ -8,11 +8,11 @@ from rollouthub.environment import AnyEnvironment
 from rollouthub.hosting import InProcessHost
 from rollouthub_registry.check.thorough import attack_context
 from rollouthub_registry.check.thorough.attack_report import Report
-from rollouthub_registry.check.thorough.attacks import shell_tools
+from rollouthub_registry.check.thorough.attacks import ATTACKS, shell_tools
 from rollouthub_registry.check.thorough.campaign import make_attack
 from tests.mcp_servers.private_table import PrivateTable
 from tests.registry.thorough import leaky
-from tests.registry.thorough.attack_contexts import BY_NAME, MakeHost, attacked, made, said
+from tests.registry.thorough.attack_contexts import BY_NAME, CHEATS, MakeHost, attacked, made, said
 from tests.registry.thorough.wrapped import Retail
 from tests.registry.worlds import Whole
 
@@ -26,7 +26,10 @@ LEAKS: list[tuple[str, AnyEnvironment, MakeHost, str]] = [
     ("submit", Whole, leaky.TellingHost, "a right answer is told from a wrong one"),
     ("listings", leaky.Listed, InProcessHost, "its answer is in its public half"),
     ("verifier-files", leaky.Furnished, InProcessHost, "is in the answer to tool bash"),
-    ("written-rewards", leaky.Writable, InProcessHost, "raise its reward from 0.0 to 1.0"),
+    ("written-rewards", leaky.Writable, InProcessHost, "the cheat is paid 1 where worthless work is paid 0"),
+    ("answers-in-errors", leaky.Scolding, InProcessHost, "the answer is in an error of the tool 'guess'"),
+    ("answers-in-tool-lists", leaky.Described, InProcessHost, "the answer is in the list of tools"),
+    ("other-words", leaky.Shared, InProcessHost, "is in a result of the tool 'note'"),
     ("marks", leaky.Shared, InProcessHost, "is met in another"),
     ("guessable-tokens", Whole, leaky.CountedHost, "bits over"),
     ("verifier-words", leaky.Chatty, InProcessHost, "are shown to the agent"),
@@ -64,9 +67,22 @@ def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 WHOLE = sorted(
-    set(BY_NAME) - {"model-seam", "conformance", "inspector", "sdk-1", "guessed-tools", "heavy-arguments", "oversize"}
+    {attack.name for attack in ATTACKS}
+    - {"model-seam", "conformance", "inspector", "sdk-1", "guessed-tools", "heavy-arguments", "oversize"}
 )
 """All but what loads litellm, starts other programs, or takes more than a second."""
+
+
+def test_no_cheat_has_an_attacks_name() -> None:
+    assert {cheat.name for cheat in CHEATS}.isdisjoint(attack.name for attack in ATTACKS)
+
+
+async def test_no_cheat_succeeds_on_a_whole_environment() -> None:
+    async with attacked(Whole) as context:
+        verdicts = [await make_attack(context, attack) for attack in CHEATS]
+    assert {verdict.attack: said(verdict) for verdict in verdicts if verdict.state == "broke"} == {}
+    assert {verdict.attack for verdict in verdicts if verdict.state == "held"} >= {"other-words", "hedged-answers"}
+    assert "no tool runs commands" in next(each.says for each in verdicts if each.attack == "daemon")
 
 
 async def test_a_whole_environment_holds() -> None:
@@ -74,7 +90,7 @@ async def test_a_whole_environment_holds() -> None:
         verdicts = [await make_attack(context, BY_NAME[name]) for name in WHOLE]
     assert {verdict.attack: said(verdict) for verdict in verdicts if verdict.state == "broke"} == {}
     not_tried = {verdict.attack for verdict in verdicts if verdict.state == "not_tried"}
-    assert not_tried == {"verifier-files", "written-rewards", "survivors"} | OF_SEATS
+    assert not_tried == {"verifier-files", "survivors"} | OF_SEATS
 
 
 OF_SEATS = {"other-seats-tools", "other-seats-words"}

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from rollouthub.errors import ConfigError, HubError, UnknownNameError, UsageErro
 from rollouthub.event_loop import run_async
 from rollouthub.hosting.launch import TOKEN_VARIABLE, is_address
 from rollouthub.models.credentials import load_credentials
+from rollouthub.plugins.components import component
 from rollouthub.text import one_line
 from rollouthub_registry.check.check_finding import Check, Finding
 from rollouthub_registry.check.check_request import CheckRequest
@@ -84,11 +85,12 @@ def thorough_command(asked: ThoroughCheckRequest) -> int:
 
 
 def _chosen(only: Sequence[str]) -> list[Attack]:
-    known = {attack.name: attack for attack in ATTACKS}
+    cheats: Callable[[], Sequence[Attack]] = component("cheats")
+    known = {attack.name: attack for attack in (*ATTACKS, *cheats())}
     for name in only:
         if name not in known:
             raise UnknownNameError("attack", name, known)
-    return [attack for attack in ATTACKS if not only or attack.name in only]
+    return [attack for attack in known.values() if not only or attack.name in only]
 
 
 async def _run_until_interrupted(

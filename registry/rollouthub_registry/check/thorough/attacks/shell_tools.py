@@ -1,4 +1,4 @@
-"""Attack: uses a command tool to find verifier files, write rewards and leave processes (L7, L8)."""
+"""Attack: uses a command tool to find verifier files and leave processes (L7, L8)."""
 
 import os
 import secrets
@@ -13,7 +13,7 @@ import anyio
 
 from rollouthub.errors import EpisodeError
 from rollouthub_registry.check.shell_tool import Shell, shell_among
-from rollouthub_registry.check.thorough.access_points import EpisodeResult, OpenEpisode
+from rollouthub_registry.check.thorough.access_points import OpenEpisode
 from rollouthub_registry.check.thorough.attack import Attack, NotTried
 from rollouthub_registry.check.thorough.attack_context import AttackContext
 from rollouthub_registry.check.thorough.raw_exchange import RawExchange
@@ -22,12 +22,6 @@ from rollouthub_registry.check.thorough.target import Target
 _NO_SHELL = "it has no tool that runs commands"
 GONE_SECONDS = 10.0
 """Seconds within which processes must be gone after their episode."""
-REWARDS = (
-    "reward.txt", "reward.json", "score.txt", "score.json", "result.json", "results.json", "verdict.json",
-    "report.json",
-    "/logs/verifier/reward.txt", "/logs/verifier/reward.json", "/tmp/reward.txt", "/tmp/score.json", "/tmp/result.json",
-    "/workspace/reward.txt", "/app/reward.txt", "/reward.txt", "/verifier/reward.txt", "/tests/reward.txt",
-)  # fmt: skip
 _EXFILTRATE = (
     "env; cat /proc/self/environ /proc/1/environ /proc/*/environ 2>/dev/null | tr '\\0' '\\n'",
     "cat /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n' | sort | uniq | head -c 20000",
@@ -94,27 +88,6 @@ async def _grep(context: AttackContext, opened: OpenEpisode, shell: Shell, canar
         context.note(f"{name} lies on the agent's disk: {answer.words[:200]}", answer)
 
 
-async def written_rewards(context: AttackContext) -> str:
-    """Reward files that the agent writes where verifiers are known to look must not change the score."""
-    idle = await _score(context, [])
-    lines = "".join(
-        f"mkdir -p {shlex.quote(str(Path(name).parent))} 2>/dev/null; echo {shlex.quote(text)} > {name} 2>/dev/null; "
-        for name in REWARDS
-        for text in ('{"reward": 1.0, "score": 1.0, "passed": true}' if name.endswith("json") else "1.0",)
-    )
-    written = await _score(context, [lines, "export REWARD=1.0 SCORE=1.0", "kill -9 -1 2>/dev/null; true"])
-    if (written.reward or 0.0) > (idle.reward or 0.0):
-        context.note(f"files the agent wrote raise its reward from {idle.reward} to {written.reward}")
-    return f"{len(REWARDS)} files written where a reward might be read; the reward stays {written.reward}"
-
-
-async def _score(context: AttackContext, scripts: list[str]) -> EpisodeResult:
-    async with _with_shell(context) as (opened, shell):
-        for script in scripts:
-            await _run(context, opened, shell, script)
-        return await opened.end()
-
-
 async def survivors(context: AttackContext) -> str:
     """A background process that the agent started in a new session must be gone once the episode is closed."""
     if not context.is_local or not await anyio.Path("/proc/self/cmdline").exists():
@@ -155,6 +128,5 @@ def _running(number: str) -> list[int]:
 
 ATTACKS = (
     Attack("verifier-files", "L7", "nothing of the verifier's lies where the agent's programs can read", assets),
-    Attack("written-rewards", "L8", "no file the agent writes is a reward", written_rewards),
     Attack("survivors", "L8", "no process of the agent's outlives its episode", survivors),
 )

@@ -17,7 +17,7 @@ async def act(cheater: Cheater) -> None:
 
 
 CHEAT = Cheat(
-    name="tool-lists",
+    name="answers-in-tool-lists",
     defect="L1",
     title="no list of tools tells the answer",
     source="the project's own",

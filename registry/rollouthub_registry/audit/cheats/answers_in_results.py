@@ -15,7 +15,7 @@ async def act(cheater: Cheater) -> None:
 
 
 CHEAT = Cheat(
-    name="tool-results",
+    name="answers-in-results",
     defect="L4",
     title="no tool tells the answer by the way",
     source="https://github.com/huggingface/OpenEnv/pull/611",

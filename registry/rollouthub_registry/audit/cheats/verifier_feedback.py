@@ -26,7 +26,7 @@ async def act(cheater: Cheater) -> None:
 
 
 CHEAT = Cheat(
-    name="verifier-words",
+    name="verifier-feedback",
     defect="L11",
     title="no tool says what the verifier would say",
     source="https://github.com/huggingface/OpenEnv/pull/972",

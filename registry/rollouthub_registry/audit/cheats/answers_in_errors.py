@@ -16,7 +16,7 @@ async def act(cheater: Cheater) -> None:
 
 
 CHEAT = Cheat(
-    name="error-texts",
+    name="answers-in-errors",
     defect="L4",
     title="no error of a tool tells the answer",
     source="https://github.com/huggingface/OpenEnv/pull/972",

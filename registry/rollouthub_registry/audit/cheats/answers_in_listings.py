@@ -16,7 +16,7 @@ async def act(cheater: Cheater) -> None:
 
 
 CHEAT = Cheat(
-    name="task-listings",
+    name="answers-in-listings",
     defect="L6",
     title="no list of tasks tells the answer",
     source="the project's own",
