@@ -15,6 +15,9 @@ _PART = 1e-4
 """Relative change below which a number may be within a verifier's tolerance."""
 _SENTENCE = 200
 """Longest text whose last number is taken for its answer; in a longer one it may be any number."""
+_LIST = 3
+_ITEM = re.compile(r"[\w+-]{1,30}")
+"""An answer of at least so many lines, each of one word, is a list."""
 MOST_CHARACTERS = 20_000
 """Longest answer of which variants are made."""
 
@@ -56,6 +59,10 @@ def made_wrong(answer: str) -> list[tuple[str, str]]:
                 (f"its last number {how}", before + core[: last.start()] + text + core[last.end() :] + after)
                 for how, text in _other_numbers(last[0])[:1]
             ]
+        lines = core.splitlines()
+        if len(lines) >= _LIST and all(_ITEM.fullmatch(line.strip()) for line in lines):
+            other = "\n".join([lines[0], *("none" for _ in lines[1:])])
+            found.append(("a list of which the first item alone is right", before + other + after))
     return [(how, text) for how, text in dict.fromkeys(found) if text.strip() != answer.strip()]
 
 

@@ -51,6 +51,8 @@ class Cheat:
     needs: Needs = "nothing"
     looks: bool = False
     """Whether it only looks for something, so that what it is paid says nothing."""
+    is_worthless: bool = False
+    """Whether it is such worthless work itself as others are compared with."""
 
 
 @dataclass
@@ -147,7 +149,7 @@ async def try_cheat(cheat: Cheat, task: TaskUnderAudit) -> str:
     said = f"paid {played.reward:g}"
     if task.is_flaky or not await _is_paid(task, played):
         return said
-    worthless = await _worthless(task, cheater)
+    worthless = await task.null() if cheat.is_worthless else await _worthless(task, cheater)
     if worthless.reward >= played.reward - _NEAR:
         return f"{said}, as worthless work is"
     if not cheater.has_run and not await _is_paid(task, (await _play(cheat, task))[1]):

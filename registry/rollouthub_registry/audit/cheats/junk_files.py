@@ -18,4 +18,5 @@ CHEAT = Cheat(
     source="arXiv:2606.08960 (output spoofing)",
     act=act,
     needs="shell",
+    is_worthless=True,
 )
