@@ -39,6 +39,10 @@ _SHOWN = (
 )
 LONG_TEXT = 64 * 1024
 """Characters from which a text argument skips the check through JSON."""
+MOST_LEVELS = 100
+"""Most levels of lists and objects in arguments that are forwarded: what programs cannot write or read is the agent's
+error, and not the environment's fault.
+"""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _BLOCKS = get_args(ContentBlock)
 
@@ -144,6 +148,8 @@ class ForwardedTool:
         Raises:
             ToolError: tells the model which argument is wrong.
         """
+        if _is_deeper(arguments, MOST_LEVELS):
+            raise ToolError(f"the arguments are nested deeper than {MOST_LEVELS} levels")
         if self.problems is not None and (problems := self.problems(arguments)):
             raise ToolError("\n".join(problems))
         return arguments
@@ -154,6 +160,21 @@ class ForwardedTool:
 
 
 _MOST_PROBLEMS = 8
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and objects are nested deeper than `levels`; takes time proportional to their size."""
+    level = [value]
+    for _ in range(levels + 1):
+        level = [
+            inner
+            for each in level
+            for inner in (each.values() if isinstance(each, dict) else each)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def checked_tool(definition: Tool) -> ForwardedTool:

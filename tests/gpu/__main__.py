@@ -63,7 +63,6 @@ def parser_of() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and write; returns the exit code."""
-    set_import_defaults()
     parser = parser_of()
     given = parser.parse_args(arguments)
     parts = chosen_parts(PARTS, given.only, has_given=given.model is not None, refuse=parser.error)
@@ -201,4 +200,5 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
+    set_import_defaults()
     sys.exit(main())

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
-from mcp_types import AudioContent, CallToolResult, ImageContent, TextContent
+from mcp_types import AudioContent, CallToolResult, ImageContent, TextContent, Tool
 from pydantic import BaseModel, Field
 
 from rollouthub import ToolError, tool
-from rollouthub.tools import ToolSpec, as_result, tool_specs
+from rollouthub.tools import MOST_LEVELS, ToolSpec, as_result, checked_tool, tool_specs
 from tests.hosting.local.postponed import Point, Postponed, Size
 from tests.strategies import json_values
 
@@ -370,3 +370,13 @@ def test_long_text_comes_through_as_it_is_and_is_checked_all_the_same() -> None:
         spec.parse({"text": long, "short": long})
     with pytest.raises(ToolError, match="unknown argument 'more'"):
         spec.parse({"text": long, "more": long})
+
+
+def test_a_forwarded_call_that_is_nested_too_deep_is_the_agents_error() -> None:
+    spec = checked_tool(Tool(name="show", input_schema={"type": "object"}))
+    deep: Any = "x"
+    for _ in range(MOST_LEVELS - 1):
+        deep = [deep]
+    assert spec.parse({"deep": deep}) == {"deep": deep}
+    with pytest.raises(ToolError, match="nested deeper than 100 levels"):
+        spec.parse({"deep": [{"deep": deep}]})

@@ -15,7 +15,7 @@ from rollouthub_registry.receipt.merkle import leaf_hash
 
 FORM = "urn:rollouthub:rollout-form:v1"
 """Names the canonical form of a rollout. Where any byte of it changes for a record of today, that is a new form."""
-ADDED_SINCE: dict[str, Any] = {}
+ADDED_SINCE: dict[str, Any] = {"openings": []}
 """Path of a field that was added to the record after this form was fixed, such as `turns.retries` → its default,
 which is left out like None.
 

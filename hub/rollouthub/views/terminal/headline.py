@@ -66,12 +66,13 @@ def _rows(figures: RunTotals, summary: GroupSummary | None) -> list[tuple[str, s
             if at.pass_at_k is not None
         ),
         ("coverage", amounts.share(figures.coverage), f"of {planned} planned"),
+        *([("retried", f"{figures.retried:,}", "attempts")] if figures.retried else []),
         ("output tokens", amounts.short(figures.output_tokens), _each(figures.output_tokens, figures.attempts)),
         ("prompt tokens", amounts.short(figures.prompt_tokens), _each(figures.prompt_tokens, figures.attempts)),
         ("turns", amounts.short(figures.turns), _each(figures.turns, figures.attempts)),
         ("tool calls", amounts.short(figures.tool_calls), _each(figures.tool_calls, figures.attempts)),
         ("cost", amounts.dollars(figures.cost), ""),
-        ("retried", f"{figures.retried:,}", "attempts"),
+        *([] if figures.retried else [("retried", "0", "attempts")]),
     ]
 
 
