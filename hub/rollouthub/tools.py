@@ -149,7 +149,7 @@ class ForwardedTool:
             ToolError: tells the model which argument is wrong.
         """
         if _is_deeper(arguments, MOST_LEVELS):
-            raise ToolError(f"the arguments are nested deeper than {MOST_LEVELS} levels")
+            raise ToolError(f"the arguments are nested too deeply: more than {MOST_LEVELS} levels")
         if self.problems is not None and (problems := self.problems(arguments)):
             raise ToolError("\n".join(problems))
         return arguments

@@ -378,5 +378,5 @@ def test_a_forwarded_call_that_is_nested_too_deep_is_the_agents_error() -> None:
     for _ in range(MOST_LEVELS - 1):
         deep = [deep]
     assert spec.parse({"deep": deep}) == {"deep": deep}
-    with pytest.raises(ToolError, match="nested deeper than 100 levels"):
+    with pytest.raises(ToolError, match="nested too deeply: more than 100 levels"):
         spec.parse({"deep": [{"deep": deep}]})
