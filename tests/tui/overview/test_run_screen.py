@@ -79,7 +79,10 @@ async def test_a_wide_terminal_is_filled_and_any_size_is_fitted_at_once(at_home:
                 assert screen.query_one(TimelinePanel).content_size.height >= 16
 
 
-async def test_a_trainers_loss_is_drawn_beside_the_rewards_as_soon_as_it_is_logged(at_home: Path) -> None:
+async def test_a_trainers_loss_is_drawn_beside_the_rewards_as_soon_as_it_is_logged(
+    at_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(at_home)
     now = Path("runs/now")
     async with playing_run(now), app_for(now, at_home, MIDWAY).run_test(size=(200, 60)) as pilot:
         await opened(pilot)
