@@ -155,7 +155,8 @@ class NoteFile:
         self._offset += len(whole)
         lines = [line for each in whole.split(b"\n") if each.strip() and (line := self._line(each)) is not None]
         if self._unread:
-            self.problem = f"{self._unread:,} lines of {NOTES} are no notes, and left out"
+            what = "1 line of {} is no note" if self._unread == 1 else f"{self._unread:,} lines of {{}} are no notes"
+            self.problem = f"{what.format(NOTES)}, and left out"
         if is_long:
             self.problem = f"{NOTES} has more than {MOST_BYTES // 2**20} MiB; the rest is not read"
         return lines

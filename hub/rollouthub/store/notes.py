@@ -13,7 +13,6 @@ Whatever is read is cut to the bounds below and has no control characters. It is
 """
 
 import getpass
-import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -29,7 +28,7 @@ TAG_CHARACTERS, COMMENT_CHARACTERS, NAME_CHARACTERS = 64, 10_000, 64
 """Most characters of a tag, of a comment, and of the name of who wrote it."""
 MOST_TAGS, MOST_COMMENTS, MOST_REVIEWS, MOST_TURNS = 32, 200, 32, 1000
 """Most tags, comments and reviewers of a rollout or a turn, and most turns of a rollout with notes."""
-_MOST_ID = 400
+_MOST_ID, _LATEST = 400, 1e11
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +110,7 @@ class RolloutNotes(TurnNotes):
         return dict(self.turns).get(turn, _NONE)
 
 
+NO_NOTES = RolloutNotes()
 _NONE, _ITSELF = TurnNotes(), 0
 """No notes; and the number under which a rollout's own notes are held beside those of its turns."""
 
@@ -151,7 +151,9 @@ class RunNotes:
 
     def of(self, rollout_id: str, attempt: int = 0) -> RolloutNotes:
         """The notes on an attempt at a rollout; without any, they are empty and false."""
-        parts = self._parts.get((rollout_id, attempt), {})
+        parts = self._parts.get((rollout_id, attempt))
+        if not parts:
+            return NO_NOTES
         own = parts.get(_ITSELF, _NONE)
         turns = tuple((turn, parts[turn]) for turn in sorted(parts) if turn != _ITSELF and parts[turn])
         return RolloutNotes(own.tags, own.is_starred, own.comments, own.reviews, turns)
@@ -179,7 +181,7 @@ class RunNotes:
 
 def _changed(held: TurnNotes, line: NoteLine) -> TurnNotes:
     """Notes after a change."""
-    by, at = one_line(line.by, NAME_CHARACTERS), line.at if math.isfinite(line.at) else 0.0
+    by, at = one_line(line.by, NAME_CHARACTERS), line.at if 0 <= line.at <= _LATEST else 0.0
     tags, comments, reviews = held.tags, held.comments, held.reviews
     if line.tags or line.untags:
         removed = {_tag(tag) for tag in line.untags}

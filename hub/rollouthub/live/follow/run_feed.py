@@ -21,12 +21,14 @@ from rollouthub.live.follow.group_tables import Lines
 from rollouthub.live.follow.incremental import IncrementalView
 from rollouthub.live.follow.outcome_counts import OutcomeCounts
 from rollouthub.live.follow.pace import overall_rate, present_rate
+from rollouthub.live.follow.review_queue import ReviewQueue
 from rollouthub.live.follow.reward_histogram import RewardHistogram
 from rollouthub.live.follow.rollout_view import RolloutList
 from rollouthub.live.follow.stage_times import StageQuantiles
 from rollouthub.live.follow.timeline import Timeline
 from rollouthub.rollout import Rollout
 from rollouthub.store import LiveState, RunInfo, RunReader
+from rollouthub.store.notes import RunNotes
 from rollouthub.store.read_only_source import ReadOnlySource
 from rollouthub.store.record_rows import SELECT_TURNS, rollout_from
 from rollouthub.store.run_facts import ShownStatus
@@ -72,7 +74,9 @@ class RunFeed:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.columns = AttemptColumns()
+        self.notes = RunNotes(directory)
+        """The notes of people on rollouts and turns."""
+        self.columns = AttemptColumns(self.notes)
         self.live: list[LiveState] = []
         """The attempts in flight, the most recently updated first; for a run that died, those in flight at that
         time.
@@ -86,6 +90,7 @@ class RunFeed:
         self._seq = 0
         self._facts: dict[str, str] = {}
         self._followers: dict[str, IncrementalView] = {}
+        self._review = ReviewQueue(self)
 
     def __enter__(self) -> Self:
         return self
@@ -129,6 +134,7 @@ class RunFeed:
                 self._info = self._reader.info
             is_new = is_new or status != self._info.status
         self._facts = facts
+        is_new = self.notes.refresh() or is_new
         return self.trainer.refresh() or is_new
 
     def _is_running(self, facts: dict[str, str]) -> bool:
@@ -282,6 +288,24 @@ class RunFeed:
             finally:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
+
+    def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """The rows of a statement on the run's database.
+
+        Raises:
+            RunDirectoryError, StoreError: as for `refresh`.
+        """
+        with self._reading() as connection:
+            return connection.execute(statement, values).fetchall()
+
+    @property
+    def review(self) -> ReviewQueue:
+        """The rollouts that a person should look at, up to date.
+
+        Raises:
+            RunDirectoryError, StoreError: as for `refresh`.
+        """
+        return self._review.catch_up()
 
     @property
     def reader(self) -> RunReader:
