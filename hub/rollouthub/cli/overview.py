@@ -22,6 +22,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "runs": "list runs, newest first",
         "show": "show a run, or one rollout in full",
         "watch": "look into runs: terminal, browser or plain text",
+        "note": "tag, star, comment and review rollouts",
         "live": "list and steer what is being played now",
         "report": "write a report of runs into one file",
         "doctor": "find what is wrong with a machine or a run",

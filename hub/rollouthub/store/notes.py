@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from pydantic import JsonValue
+
 from rollouthub.errors import UsageError
 from rollouthub.store.note_file import NoteFile, NoteLine, append_lines
 from rollouthub.text import one_line, plain
@@ -79,6 +81,15 @@ class TurnNotes:
     def __bool__(self) -> bool:
         return bool(self.tags or self.is_starred or self.comments or self.reviews)
 
+    def as_json(self) -> dict[str, JsonValue]:
+        """The notes as JSON, as exports and `--json` have them."""
+        return {
+            "tags": list(self.tags),
+            "starred": self.is_starred,
+            "comments": [{"text": comment.text, "by": comment.by, "at": comment.at} for comment in self.comments],
+            "reviews": [{"by": review.by, "at": review.at} for review in self.reviews],
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class RolloutNotes(TurnNotes):
@@ -89,6 +100,10 @@ class RolloutNotes(TurnNotes):
 
     def __bool__(self) -> bool:
         return TurnNotes.__bool__(self) or bool(self.turns)
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """The notes as JSON; `turns` has those of turns by their number, counted from 1."""
+        return {**TurnNotes.as_json(self), "turns": {str(turn): notes.as_json() for turn, notes in self.turns}}
 
     @property
     def is_reviewed(self) -> bool:
