@@ -14,6 +14,7 @@ from rollouthub.live.follow.run_figures import figures_in
 from rollouthub.text import plain
 from rollouthub.views.terminal.text_fit import apart, cut
 from rollouthub_tui.action_target import Target
+from rollouthub_tui.actions.note_taking import NoteKind
 from rollouthub_tui.screens.steering_screen import SteeringScreen
 from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.machines import MachinesPane
@@ -229,6 +230,12 @@ class RunScreen(SteeringScreen):
     def action_next_pane(self, by: int) -> None:
         """Show the next pane."""
         self._go(PANES[(PANES.index(self._pane) + by) % len(PANES)])
+
+    def noted(self, kind: NoteKind) -> None:
+        """Show the note in the list; of a review that is not listed any more, the next one is under the cursor."""
+        pane = self._panes[self.pane]
+        if isinstance(pane, RolloutsPane):
+            pane.show(self._watched)
 
     def on_rollouts_pane_by_task(self, event: RolloutsPane.ByTask) -> None:
         """Show the tasks, with the cursor on the task of the selected rollout."""

@@ -55,6 +55,8 @@ class ReviewQueue:
         self._generation = -1
         self.places: set[int] = set()
         """Indices of the rows that wait for a review."""
+        self.version = 0
+        """Increases when the queue may have changed."""
 
     def catch_up(self) -> "ReviewQueue":
         """Bring the queue up to date; what costs something is done only when rows or notes changed.
@@ -71,6 +73,7 @@ class ReviewQueue:
         if self._seen != (*rows, notes.version):
             self._seen = (*rows, notes.version)
             self.places = {place for place in self._reasons if not columns.notes_at(place).is_reviewed}
+            self.version += 1
         return self
 
     @property

@@ -91,6 +91,7 @@ class RunFeed:
         self._facts: dict[str, str] = {}
         self._followers: dict[str, IncrementalView] = {}
         self._review = ReviewQueue(self)
+        self._is_reviewed = False
 
     def __enter__(self) -> Self:
         return self
@@ -135,6 +136,8 @@ class RunFeed:
             is_new = is_new or status != self._info.status
         self._facts = facts
         is_new = self.notes.refresh() or is_new
+        if self._is_reviewed:
+            self._review.catch_up()
         return self.trainer.refresh() or is_new
 
     def _is_running(self, facts: dict[str, str]) -> bool:
@@ -300,12 +303,15 @@ class RunFeed:
 
     @property
     def review(self) -> ReviewQueue:
-        """The rollouts that a person should look at, up to date.
+        """The rollouts that a person should look at, as of the latest refresh.
 
         Raises:
             RunDirectoryError, StoreError: as for `refresh`.
         """
-        return self._review.catch_up()
+        if not self._is_reviewed:
+            self._review.catch_up()
+            self._is_reviewed = True  # from now on each refresh brings it up to date
+        return self._review
 
     @property
     def reader(self) -> RunReader:
