@@ -29,6 +29,10 @@ def watch(
             autocompletion=_complete_run,
         ),
     ] = None,
+    needs_review: Annotated[
+        bool,
+        typer.Option("--needs-review", help="Begin with the rollouts of RUN that a person should look at, and why."),
+    ] = False,
     root: Annotated[
         list[Path] | None,
         typer.Option(help="Where runs are kept; repeatable; runs/ and the user's own store by default."),
@@ -69,15 +73,21 @@ def watch(
     environ = dict(os.environ)
     is_served = "web_driver" in environ.get("TEXTUAL_DRIVER", "")
     _check_options(web, port, no_open, text, do)
+    if needs_review and (run is None or web or text):
+        raise UsageError(
+            "--needs-review goes with a RUN on a terminal's screen; elsewhere: hub show RUN --needs-review"
+        )
     roots = [folder.absolute() for folder in root] if root else usual_roots(environ)
-    if text or (text is None and not web and not is_served and _is_always_text(environ)):
+    if text or (text is None and not web and not needs_review and not is_served and _is_always_text(environ)):
         from rollouthub_tui.text.command import run_text
 
         raise typer.Exit(run_text(run, roots, environ, do or None))
     directory = None if run is None else anyio.run(find_watched, run, roots, environ)
     if not web and not is_served:
         check_terminal(environ)
-    raise typer.Exit(_serve(directory, roots, environ, port, no_open) if web else _show(directory, roots, environ))
+    raise typer.Exit(
+        _serve(directory, roots, environ, port, no_open) if web else _show(directory, roots, environ, needs_review)
+    )
 
 
 def _check_options(web: bool, port: int, no_open: bool, text: bool | None, do: Sequence[str] | None) -> None:
@@ -118,7 +128,7 @@ def check_terminal(environ: Mapping[str, str]) -> None:
         raise UsageError(f"hub watch cannot draw on a terminal of type {environ.get('TERM', '')!r} ($TERM); {instead}")
 
 
-def _show(directory: Path | None, roots: Sequence[Path], environ: Mapping[str, str]) -> int:
+def _show(directory: Path | None, roots: Sequence[Path], environ: Mapping[str, str], reviews: bool) -> int:
     from rollouthub_tui.app.app import WatchApp
     from rollouthub_tui.app.app_runner import run_app
     from rollouthub_tui.crash_message import last_words, logging_beside
@@ -126,7 +136,7 @@ def _show(directory: Path | None, roots: Sequence[Path], environ: Mapping[str, s
 
     with logging_beside(environ):
         prepare_graphics(environ)
-        app = WatchApp(roots, environ, run=directory)
+        app = WatchApp(roots, environ, run=directory, reviews=reviews)
         code = run_app(app)
     if app.problem is not None:
         last_words(app.problem)

@@ -60,9 +60,10 @@ class RunScreen(SteeringScreen):
         Binding("shift+tab", "next_pane(-1)", "Previous pane", show=False),
     ]
 
-    def __init__(self, run: WatchedRun) -> None:
+    def __init__(self, run: WatchedRun, *, reviews: bool = False) -> None:
+        """`reviews` begins with the rollouts that need a review."""
         super().__init__()
-        self._watched = run
+        self._watched, self._reviews = run, reviews
         self._ticks = 0
         self._is_turning = False
         self._made: set[str] = set()
@@ -152,6 +153,10 @@ class RunScreen(SteeringScreen):
             await run.beside(partial(getattr, run.feed, name))
             self._made.add(name)
             self._show()
+        if self._reviews and self.is_attached:
+            await run.beside(lambda: run.feed.review)
+            self._go("rollouts")
+            self.query_one(RolloutsPane).action_review()
         self._look()
 
     def _tell_trouble(self, problem: str) -> None:
