@@ -7,8 +7,14 @@ from typing import Any, cast
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.]*\d)")
 _WHOLE_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
+_FRAMES = (
+    re.compile(r"\\boxed\{([^{}]*)\}"),
+    re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE),
+    re.compile(r"^[ \t]*(?:the )?(?:final |correct )?answer(?: is|:)[ \t]+(\S[^\n]{0,120}?)\.?[ \t]*$", re.I | re.M),
+)
+"""How an answer may be framed; the last one of a kind counts."""
 _LETTER = re.compile(r"\(?([A-J])\)?\.?")
+_WORD = re.compile(r"[A-Za-z][A-Za-z -]*")
 _PROGRAM = re.compile(r"^\s*(?:def |class |import |from \w+ import |#include|function |public class )", re.MULTILINE)
 _RETURNS = re.compile(r"^([ \t]*)return[ \t]+[^\n]+$", re.MULTILINE)
 _PART = 1e-4
@@ -96,16 +102,23 @@ def in_other_forms(answer: str) -> list[OtherForm]:
 
 
 def core_of(answer: str) -> str:
-    """The part of an answer that counts, without the frame of `\\boxed{…}` and spaces."""
+    """The part of an answer that counts, without a frame such as `\\boxed{…}` or `The answer is …`, and spaces."""
     return _core(answer)[0]
 
 
+def kind_of(core: str) -> str:
+    """What kind of answer it is: other answers of that kind may be given in its place."""
+    kinds = {"number": _WHOLE_NUMBER, "letter": _LETTER, "word": _WORD}
+    return next((kind for kind, pattern in kinds.items() if pattern.fullmatch(core)), "other")
+
+
 def _core(answer: str) -> tuple[str, str, str]:
-    """The part of an answer that counts, and what stands before and after it: the frame of `\\boxed{…}` and spaces."""
-    boxed = list(_BOXED.finditer(answer))
-    if boxed:
-        last = boxed[-1]
-        return last[1].strip(), answer[: last.start(1)], answer[last.end(1) :]
+    """The part of an answer that counts, and what stands before and after it: its frame and spaces."""
+    if len(answer) <= MOST_CHARACTERS:
+        for frame in _FRAMES:
+            if found := list(frame.finditer(answer)):
+                last = found[-1]
+                return last[1].strip(), answer[: last.start(1)], answer[last.end(1) :]
     core = answer.strip()
     start = answer.find(core)
     return core, answer[:start], answer[start + len(core) :]
@@ -117,7 +130,7 @@ def _other_numbers(number: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     step = 1.0 if abs(value) < 1 / _PART else abs(value) * 0.1
     changed = value + step
-    text = str(int(number) + int(step)) if not places else f"{changed:.{places}f}"
+    text = str(int(number) + int(step)).zfill(len(number)) if not places else f"{changed:.{places}f}"
     found.append(("off by one" if step == 1 else "off by a tenth", text))
     if value:
         found.append(("its sign turned", number.removeprefix("-") if number.startswith("-") else f"-{number}"))
