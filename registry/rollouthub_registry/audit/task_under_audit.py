@@ -190,10 +190,16 @@ class TaskUnderAudit:
     async def insist(self, words: str) -> Played:
         """Answer with the same words whatever is asked, and score that."""
         async with self.open() as episode:
-            if self.host.info.takes_turns:
-                for other in list(episode.seats)[1:]:
-                    await episode.leave(other)
-            return await self.score(episode, await insist(episode, words))
+            return await self.score(episode, await self.insist_in(episode, words))
+
+    async def insist_in(self, episode: Episode, words: str) -> Submission:
+        """Answer with the same words in an open episode; where seats take turns, the others leave, for nobody plays
+        them.
+        """
+        if self.host.info.takes_turns:
+            for other in list(episode.seats)[1:]:
+                await episode.leave(other)
+        return await insist(episode, words)
 
     async def score(self, episode: Episode, submission: Submission) -> Played:
         """Score an open episode."""

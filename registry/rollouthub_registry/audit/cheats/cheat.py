@@ -15,7 +15,7 @@ from rollouthub_registry.audit.program_answer import ProgramAnswer
 from rollouthub_registry.audit.task_under_audit import Played, ProbeSkipped, TaskUnderAudit
 from rollouthub_registry.audit.tool_texts import texts_of_tools
 from rollouthub_registry.check.defect_class import DefectClass
-from rollouthub_registry.check.scripted_episode import insist, play, words_of
+from rollouthub_registry.check.scripted_episode import play, words_of
 
 Needs = Literal["nothing", "shell", "a shell to look", "a program", "an answer"]
 """What a cheat needs of a task: a tool that runs commands (those that change things only where its files are not this
@@ -190,7 +190,7 @@ async def _play(cheat: Cheat, task: TaskUnderAudit) -> tuple[Cheater, Played]:
 async def _end(cheater: Cheater) -> Played:
     task, episode = cheater.task, cheater.episode
     if cheater.words is not None and not episode.is_sealed:
-        submission = await insist(episode, cheater.words)
+        submission = await task.insist_in(episode, cheater.words)
     else:
         submission = await play(episode, (), takes_turns=task.host.info.takes_turns)
     return await task.score(episode, submission)

@@ -1,0 +1,49 @@
+"""Audits of environments that ship: sound ones are found sound, and soon."""
+
+import anyio
+import pytest
+
+from rollouthub.environment import AnyEnvironment, EnvironmentConfig
+from rollouthub_registry.audit.answer_forms import core_of, made_wrong
+from rollouthub_servers.debate import Debate, DebateConfig
+from rollouthub_servers.drawing import Drawing, DrawingConfig
+from rollouthub_servers.visual import Visual, VisualConfig
+from tests.audit.measuring import audited
+
+SOON = 60
+
+
+@pytest.mark.parametrize(
+    ("environment", "config"),
+    [
+        (Visual, VisualConfig(size=40)),  # letters, times, words and numbers, each in a sentence
+        (Drawing, DrawingConfig(size=6)),
+        (Debate, DebateConfig(size=3, judge="quotes")),
+    ],
+)
+async def test_what_is_sound_is_found_sound_before_a_call_times_out(
+    environment: AnyEnvironment, config: EnvironmentConfig
+) -> None:
+    with anyio.fail_after(SOON):
+        audits = await audited(environment, config=config)
+    assert [(each.task, each.verdict, each.fault) for each in audits if each.verdict != "sound"] == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "core"),
+    [
+        ("The answer is 18.", "18"),
+        ("Final answer: B", "B"),
+        ("So far so good.\nThe answer is 3:05.", "3:05"),
+        ("<answer>red</answer>", "red"),
+        (r"It is \boxed{7}", "7"),
+        ("what the answer is not", "what the answer is not"),
+    ],
+)
+def test_an_answer_is_read_out_of_its_frame(answer: str, core: str) -> None:
+    assert core_of(answer) == core
+
+
+def test_a_changed_number_keeps_its_frame_and_its_digits() -> None:
+    assert ("off by one", "The answer is 19.") in made_wrong("The answer is 18.")
+    assert [text for _, text in made_wrong("The answer is 3:05.")] == ["The answer is 3:06."]
