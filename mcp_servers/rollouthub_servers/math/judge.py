@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 # None of the three has type stubs.
 from latex2sympy2_extended import NormalizationConfig  # pyright: ignore[reportMissingTypeStubs]
 from math_verify import LatexExtractionConfig, parse, verify  # pyright: ignore[reportMissingTypeStubs]
-from sympy import Basic, Eq, Expr, Float, MatrixBase, Symbol, nan, zoo  # pyright: ignore[reportMissingTypeStubs]
+from sympy import Basic, Derivative, Eq, Expr, Float, MatrixBase, Symbol, nan, zoo  # pyright: ignore[reportMissingTypeStubs]
 
 from rollouthub_servers.math.normal_form import normal, plain, words
 
@@ -83,6 +83,7 @@ def _compare(reference: str, expected: Any, candidate: str, given: Any) -> Statu
         if given is None and plain(reference) == plain(candidate):
             return "correct"
         return "wrong" if name is not None else "unreadable_reference"
+    expected, given = _with_named_derivatives(expected), _with_named_derivatives(given)
     if given is None or (expected != given and _differ_surely(expected, given)):
         return "wrong"
     same = verify([expected], [given], timeout_seconds=None) and not _differ_widely(expected, given)
@@ -101,6 +102,16 @@ def _read(latex: str) -> Basic | MatrixBase | None:
     if not isinstance(expression, Basic | MatrixBase):
         return None
     return None if cast(Any, expression).has(nan, zoo) else expression
+
+
+def _with_named_derivatives(expression: Any) -> Any:
+    """An equation with a symbol for each derivative: the library solves both equations, and takes any two differential
+    equations to be solved by what is constant.
+    """
+    if not isinstance(expression, Eq):
+        return expression
+    found = cast(Any, expression).atoms(Derivative)
+    return cast(Any, expression).xreplace({each: Symbol(f"[{each}]") for each in found})
 
 
 def _differ_widely(expected: Any, given: Any) -> bool:

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.]*\d)")
 _WHOLE_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_BOXED = "\\boxed{"
 _FRAMES = (
-    re.compile(r"\\boxed\{([^{}]*)\}"),
     re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE),
     re.compile(r"^[ \t]*(?:the )?(?:final |correct )?answer(?: is|:)[ \t]+(\S[^\n]{0,120}?)\.?[ \t]*$", re.I | re.M),
 )
-"""How an answer may be framed; the last one of a kind counts."""
+"""How an answer may be framed besides `\\boxed{…}`; the last one of a kind counts."""
 _LETTER = re.compile(r"\(?([A-J])\)?\.?")
 _WORD = re.compile(r"[A-Za-z][A-Za-z -]*")
 _PROGRAM = re.compile(r"^\s*(?:def |class |import |from \w+ import |#include|function |public class )", re.MULTILINE)
@@ -115,6 +115,8 @@ def kind_of(core: str) -> str:
 def _core(answer: str) -> tuple[str, str, str]:
     """The part of an answer that counts, and what stands before and after it: its frame and spaces."""
     if len(answer) <= MOST_CHARACTERS:
+        if (span := _last_boxed(answer)) is not None:
+            return answer[slice(*span)].strip(), answer[: span[0]], answer[span[1] :]
         for frame in _FRAMES:
             if found := list(frame.finditer(answer)):
                 last = found[-1]
@@ -124,13 +126,25 @@ def _core(answer: str) -> tuple[str, str, str]:
     return core, answer[:start], answer[start + len(core) :]
 
 
+def _last_boxed(answer: str) -> tuple[int, int] | None:
+    """Where the content of the last `\\boxed{…}` begins and ends; None if there is none that is closed."""
+    start = answer.rfind(_BOXED) + len(_BOXED)
+    depth = 1
+    for place in range(start, len(answer) if start >= len(_BOXED) else 0):
+        depth += {"{": 1, "}": -1}.get(answer[place], 0)
+        if not depth:
+            return start, place
+    return None
+
+
 def _other_numbers(number: str) -> list[tuple[str, str]]:
     places = len(number.partition(".")[2])
     value = float(number)
     found: list[tuple[str, str]] = []
     step = 1.0 if abs(value) < 1 / _PART else abs(value) * 0.1
     changed = value + step
-    text = str(int(number) + int(step)).zfill(len(number)) if not places else f"{changed:.{places}f}"
+    width = len(number) if number.startswith("0") else 0  # as the minutes of a clock
+    text = str(int(number) + int(step)).zfill(width) if not places else f"{changed:.{places}f}"
     found.append(("off by one" if step == 1 else "off by a tenth", text))
     if value:
         found.append(("its sign turned", number.removeprefix("-") if number.startswith("-") else f"-{number}"))

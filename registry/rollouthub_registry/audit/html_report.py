@@ -136,7 +136,7 @@ def _task(audit: TaskAudit, *, is_open: bool) -> Markup:
         tag("span", ", ".join(_kinds(audit)), class_="soft"),
     )
     paid = "not known" if audit.oracle_reward is None else f"{audit.oracle_reward:g}"
-    verified = "" if audit.verify_seconds is None else f" · verifier {audit.verify_seconds:.2f} s at most"
+    verified = "" if audit.verify_seconds is None else f" · verifier {audit.verifier_took}"
     told = f"split {audit.split} · {audit.digest} · reference paid {paid}{verified} · {audit.episodes:,} episodes"
     inside = [
         tag("p", told, class_="soft"),

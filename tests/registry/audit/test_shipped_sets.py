@@ -37,6 +37,8 @@ async def test_what_is_sound_is_found_sound_before_a_call_times_out(
         ("So far so good.\nThe answer is 3:05.", "3:05"),
         ("<answer>red</answer>", "red"),
         (r"It is \boxed{7}", "7"),
+        (r"It is \boxed{\frac{1}{x^{2}}}, not \boxed{", r"It is \boxed{\frac{1}{x^{2}}}, not \boxed{"),
+        (r"It is \boxed{\frac{1}{x^{2}}}.", r"\frac{1}{x^{2}}"),
         ("what the answer is not", "what the answer is not"),
     ],
 )

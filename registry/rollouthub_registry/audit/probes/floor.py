@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from rollouthub_registry.audit.answer_forms import core_of
+from rollouthub_registry.audit.hidden_texts import has_word
 from rollouthub_registry.audit.set_facts import same
 from rollouthub_registry.audit.task_under_audit import ProbeSkipped, TaskUnderAudit
 from rollouthub_registry.check.checks.score_floor import CONSTANTS
@@ -66,7 +67,8 @@ def _constants(task: TaskUnderAudit, *, reads_answers: bool) -> Iterator[str]:
 
 def _says(words: str, answer: str) -> bool:
     """Whether a constant happens to be right, or is the right answer in a frame; one of many words is no frame."""
-    if same(core_of(words)) == answer:
+    core = same(core_of(words))
+    if core and has_word(answer, core):  # as '5' is where the answer is 'x=5'
         return True
     if len(words.split()) > _MOST_FRAME:
         return False

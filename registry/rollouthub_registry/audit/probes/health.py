@@ -3,12 +3,13 @@
 import re
 from collections.abc import Callable, Iterator
 
+from rollouthub.sandbox_spec import GIB, MIB
 from rollouthub_registry.audit.reference_answer import SeatScript, unsubmitted
 from rollouthub_registry.audit.task_under_audit import ProbeSkipped, TaskUnderAudit
 from rollouthub_registry.check.scripted_episode import play
 
-SLOW_SECONDS = 60.0
-"""A verifier that takes longer is worth a remark."""
+SLOW_SECONDS, LARGE_BYTES = 60.0, GIB
+"""A verifier that takes longer, or more memory, is worth a remark."""
 _ODD = ("", "x" * 60_000, "\\boxed{", "\u202e\ud7ff\n\t{[(", "9" * 5000, "null")
 _PATH = re.compile(r"(?<![\w:/.~-])(/(?:[\w.@+-]+/)*[\w.@+-]*[\w@+-])(?![\w*{])")
 _READS = re.compile(
@@ -41,6 +42,8 @@ async def verifier(task: TaskUnderAudit) -> str:
         task.note(f"the verifier took {slowest:.1f} s of the {task.deadlines.verify:g} s that it may take")
     elif slowest > SLOW_SECONDS:
         task.note(f"the verifier took {slowest:.1f} s", severity="remark")
+    if task.verify_bytes > LARGE_BYTES:
+        task.note(f"the verifier took {task.verify_bytes / MIB:,.0f} MiB of memory", severity="remark")
     return f"{len(odd)} odd answers; {slowest:.2f} s at most"
 
 
