@@ -53,6 +53,8 @@ class Cheat:
     """Whether it only looks for something, so that what it is paid says nothing."""
     is_worthless: bool = False
     """Whether it is such worthless work itself as others are compared with."""
+    may_earn_a_part: bool = False
+    """Whether it holds the right answer among others, so that some credit for it is a remark, and all of it a defect."""
 
 
 @dataclass
@@ -155,7 +157,9 @@ async def try_cheat(cheat: Cheat, task: TaskUnderAudit) -> str:
     if not cheater.has_run and not await _is_paid(task, (await _play(cheat, task))[1]):
         return f"{said} once, and not again"
     floor = max(await task.floor(), worthless.reward)
-    task.note(f"the cheat is paid {played.reward:g} where worthless work is paid {floor:g}", "\n".join(cheater.ran))
+    is_part = cheat.may_earn_a_part and not await task.is_paid_in_full(played)
+    says = f"the cheat is paid {played.reward:g} where worthless work is paid {floor:g}"
+    task.note(says, "\n".join(cheater.ran), severity="remark" if is_part else "defect")
     return said
 
 
