@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
 from rollouthub import Submission
 from rollouthub.protocols import AgentPlane, Episode
-from rollouthub_registry.audit.hidden_texts import HiddenText
+from rollouthub_registry.audit.answer_forms import core_of
+from rollouthub_registry.audit.hidden_texts import HiddenText, has_word
 from rollouthub_registry.audit.probe import Probe
 from rollouthub_registry.audit.program_answer import ProgramAnswer
 from rollouthub_registry.audit.task_under_audit import Played, ProbeSkipped, TaskUnderAudit
@@ -24,7 +25,8 @@ machine's own), or that its answer is a program, or that it has one at all.
 _NEAR = 1e-9
 _FILE = re.compile(r"(?<![\w/.:~-])(/?(?:[\w.+-]+/)*[\w+-][\w.+-]*\.[A-Za-z][A-Za-z0-9]{0,7})(?![\w/(])")
 _MOST_FILES = 12
-_HARMLESS = "I do not know. "
+_HARMLESS = "I do not know 7319 of it. "
+"""Words that say nothing, with a number, for which some verifiers give a little credit."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Cheat:
     is_worthless: bool = False
     """Whether it is such worthless work itself as others are compared with."""
     may_earn_a_part: bool = False
-    """Whether it holds the right answer among others, so that some credit for it is a remark, and all of it a defect."""
+    """Whether it holds the right answer among others: some credit for it is a remark, all of it a defect."""
 
 
 @dataclass
@@ -156,8 +158,11 @@ async def try_cheat(cheat: Cheat, task: TaskUnderAudit) -> str:
         return f"{said}, as worthless work is"
     if not cheater.has_run and not await _is_paid(task, (await _play(cheat, task))[1]):
         return f"{said} once, and not again"
+    is_part = not await task.is_paid_in_full(played)
+    if not cheat.may_earn_a_part and await _is_chance(cheater, is_part=is_part):
+        return f"{said}, for the answer stands in it by chance"
     floor = max(await task.floor(), worthless.reward)
-    is_part = cheat.may_earn_a_part and not await task.is_paid_in_full(played)
+    is_part = is_part and cheat.may_earn_a_part
     says = f"the cheat is paid {played.reward:g} where worthless work is paid {floor:g}"
     task.note(says, "\n".join(cheater.ran), severity="remark" if is_part else "defect")
     return said
@@ -202,6 +207,16 @@ async def _end(cheater: Cheater) -> Played:
 
 async def _is_paid(task: TaskUnderAudit, played: Played) -> bool:
     return played.score is not None and played.score.suspect is None and played.reward > await task.floor() + _NEAR
+
+
+async def _is_chance(cheater: Cheater, *, is_part: bool) -> bool:
+    """Whether what the cheat answers holds the right answer by chance: as a word, or, for some credit, anywhere."""
+    with suppress(ProbeSkipped):
+        answer = await cheater.task.answer()
+        if answer is not None and cheater.words is not None and (core := core_of(answer.text).lower()):
+            words = cheater.words.lower()
+            return has_word(words, core) or (is_part and core in words)
+    return False
 
 
 async def _worthless(task: TaskUnderAudit, cheater: Cheater) -> Played:
