@@ -1,8 +1,8 @@
 """Probes: solutions with changed or missing steps are refused, and those that differ in form alone are paid.
 
 A changed solution is wrong if it leaves the environment in another state than the reference does, and the steps are
-independent: played in reverse, they lead to the reference's state, too. Where they are not, as in a game, another way
-may be as good, and what is paid all the same is a remark.
+independent: played in reverse, they lead to the reference's state, too. Where they are not, as in a game, or where the
+state is all that lies in a sandbox, another way may be as good, and what is paid all the same is a remark.
 """
 
 from collections.abc import Iterator, Mapping
@@ -48,7 +48,8 @@ async def wrong(task: TaskUnderAudit) -> str:
         if is_other and await task.is_paid_in_full(played):
             accepted.append(how)
     if accepted:
-        is_wrong = await _are_independent(task, script, oracle.state)
+        # Of all files of a sandbox some may differ and nothing be wrong, such as a log.
+        is_wrong = not task.opens_sandboxes and await _are_independent(task, script, oracle.state)
         says = f"{len(accepted)} of {wrong_ones} solutions that end in another state are paid in full"
         task.note(f"{says}: {accepted[0]}", "\n".join(accepted), severity="defect" if is_wrong else "remark")
     return f"{tried} changed solutions"
