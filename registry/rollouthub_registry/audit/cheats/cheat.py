@@ -55,8 +55,12 @@ class Cheat:
     """Whether it only looks for something, so that what it is paid says nothing."""
     is_worthless: bool = False
     """Whether it is such worthless work itself as others are compared with."""
-    may_earn_a_part: bool = False
-    """Whether it holds the right answer among others: some credit for it is a remark, all of it a defect."""
+    holds_answer: bool = False
+    """Whether its answer holds the right one among others."""
+    aims_at_all: bool = False
+    """Whether it succeeds with the whole reward alone, so that some credit, which its words may get by chance, is a
+    remark.
+    """
 
 
 @dataclass
@@ -159,12 +163,11 @@ async def try_cheat(cheat: Cheat, task: TaskUnderAudit) -> str:
     if not cheater.has_run and not await _is_paid(task, (await _play(cheat, task))[1]):
         return f"{said} once, and not again"
     is_part = not await task.is_paid_in_full(played)
-    if not cheat.may_earn_a_part and await _is_chance(cheater, is_part=is_part):
+    if not cheat.holds_answer and await _is_chance(cheater, is_part=is_part):
         return f"{said}, for the answer stands in it by chance"
     floor = max(await task.floor(), worthless.reward)
-    is_part = is_part and cheat.may_earn_a_part
     says = f"the cheat is paid {played.reward:g} where worthless work is paid {floor:g}"
-    task.note(says, "\n".join(cheater.ran), severity="remark" if is_part else "defect")
+    task.note(says, "\n".join(cheater.ran), severity="remark" if is_part and cheat.aims_at_all else "defect")
     return said
 
 

@@ -43,5 +43,6 @@ CHEAT = Cheat(
     source="Wang et al., How We Broke Top AI Agent Benchmarks (UC Berkeley RDI, 2026)",
     act=act,
     needs="an answer",
-    may_earn_a_part=True,
+    holds_answer=True,
+    aims_at_all=True,
 )
