@@ -106,6 +106,13 @@ def core_of(answer: str) -> str:
     return _core(answer)[0]
 
 
+def mark_of(answer: str) -> str | None:
+    """The mark around an answer by which a verifier may find it; None if it stands in words, or alone."""
+    if _last_boxed(answer) is not None:
+        return "\\boxed"
+    return "<answer>" if "<answer>" in answer and "</answer>" in answer else None
+
+
 def kind_of(core: str) -> str:
     """What kind of answer it is: other answers of that kind may be given in its place."""
     kinds = {"number": _WHOLE_NUMBER, "letter": _LETTER, "word": _WORD}

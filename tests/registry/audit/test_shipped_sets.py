@@ -8,6 +8,7 @@ from rollouthub_registry.audit.answer_forms import core_of, made_wrong
 from rollouthub_servers.debate import Debate, DebateConfig
 from rollouthub_servers.drawing import Drawing, DrawingConfig
 from rollouthub_servers.visual import Visual, VisualConfig
+from tests.audit.made_tasks import MadeTask, State, environment_of
 from tests.audit.measuring import audited
 
 SOON = 60
@@ -49,3 +50,21 @@ def test_an_answer_is_read_out_of_its_frame(answer: str, core: str) -> None:
 def test_a_changed_number_keeps_its_frame_and_its_digits() -> None:
     assert ("off by one", "The answer is 19.") in made_wrong("The answer is 18.")
     assert [text for _, text in made_wrong("The answer is 3:05.")] == ["The answer is 3:06."]
+
+
+def _tagged(prompt: str) -> MadeTask:
+    """A task whose verifier reads what stands in a tag."""
+
+    def judge(said: str, _: State) -> bool:
+        return said.partition("<answer>")[2].partition("</answer>")[0] == "dunlin-60417"
+
+    return MadeTask("tagged", prompt, "<answer>dunlin-60417</answer>", judge)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "found"),
+    [("Which bird?", {"prompt"}), ("Which bird? Put it between <answer> and </answer>.", set[str]())],
+)
+async def test_a_mark_that_the_verifier_wants_must_be_in_the_prompt(prompt: str, found: set[str]) -> None:
+    (audit,) = await audited(environment_of("Tagged", [_tagged(prompt)]))
+    assert {finding.defect for finding in audit.defects} == found

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from rollouthub.sandbox_spec import GIB, MIB
-from rollouthub_registry.audit.reference_answer import SeatScript, unsubmitted
+from rollouthub_registry.audit.answer_forms import core_of, mark_of
+from rollouthub_registry.audit.reference_answer import SeatScript, unsubmitted, with_answer
 from rollouthub_registry.audit.task_under_audit import ProbeSkipped, TaskUnderAudit
 from rollouthub_registry.check.scripted_episode import play
 
@@ -82,11 +84,16 @@ async def pinned_versions(task: TaskUnderAudit) -> str:
 
 
 async def mentioned(task: TaskUnderAudit) -> str:
-    """A file that the tests read and the reference solution writes must be in the prompt, or be there already."""
+    """The prompt must mention a mark without which an answer is refused, and a file that the tests read and the
+    reference solution writes, unless it is there already.
+    """
+    mark = await _mark_of_answer(task)
     files = await task.files()
     tests = "\n".join(text for name, text in files.items() if name.startswith("tests/"))
-    if not tests:
-        raise ProbeSkipped("the environment tells no tests of the task")
+    if not tests and mark is None:
+        raise ProbeSkipped("the environment tells no tests of the task, and its answer has no mark")
+    if mark is not None:
+        return f"the mark {mark} of the answer"
     solution = "\n".join(text for name, text in files.items() if name.startswith("solution/"))
     image = "\n".join(text for name, text in files.items() if name.startswith("environment/"))
     wanted = [path for path in dict.fromkeys(_paths(tests)) if path in solution and not _is_known(path, task, image)]
@@ -94,6 +101,22 @@ async def mentioned(task: TaskUnderAudit) -> str:
     for path in wanted[:_MOST_LISTED]:
         task.note(f"the tests want {path}, which the prompt does not mention")
     return f"{len(tests):,} characters of tests"
+
+
+async def _mark_of_answer(task: TaskUnderAudit) -> str | None:
+    """The mark that the reference puts around its answer; noted if it must be there and the prompt does not say so."""
+    if task.is_flaky:
+        return None
+    with suppress(ProbeSkipped):
+        script, answer = await task.reference(), await task.answer()
+        if answer is None or (mark := mark_of(answer.text)) is None:
+            return None
+        if mark.strip("\\<>") in task.prompt or not await task.is_paid_in_full(await task.oracle()):
+            return mark
+        if not await task.is_paid_in_full(await task.play(with_answer(script, answer, core_of(answer.text)))):
+            task.note(f"the verifier wants {mark} around the answer, which the prompt does not mention", answer.text)
+        return mark
+    return None
 
 
 def _is_known(path: str, task: TaskUnderAudit, image: str) -> bool:
