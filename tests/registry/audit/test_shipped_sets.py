@@ -8,7 +8,7 @@ from rollouthub_registry.audit.answer_forms import core_of, made_wrong
 from rollouthub_servers.debate import Debate, DebateConfig
 from rollouthub_servers.drawing import Drawing, DrawingConfig
 from rollouthub_servers.visual import Visual, VisualConfig
-from tests.audit.made_tasks import MadeTask, State, environment_of
+from tests.audit.made_tasks import TEXT, MadeTask, MadeTool, State, environment_of
 from tests.audit.measuring import audited
 
 SOON = 60
@@ -68,3 +68,25 @@ def _tagged(prompt: str) -> MadeTask:
 async def test_a_mark_that_the_verifier_wants_must_be_in_the_prompt(prompt: str, found: set[str]) -> None:
     (audit,) = await audited(environment_of("Tagged", [_tagged(prompt)]))
     assert {finding.defect for finding in audit.defects} == found
+
+
+@pytest.mark.parametrize(("minds_order", "remarks"), [(False, []), (True, [("same-steps", "remark")])])
+async def test_steps_in_another_order_that_lead_to_the_same_are_right_too(
+    minds_order: bool, remarks: list[tuple[str, str]]
+) -> None:
+    orders: dict[int, list[str]] = {}
+
+    def put(state: State, place: str) -> str:
+        order = orders[id(state)] = orders[id(state)] if state else []
+        order.append(place)
+        state[place] = True
+        return "done"
+
+    def judge(_: str, state: State) -> float:
+        return float(len(state) == 2 and (not minds_order or orders[id(state)] == ["dish", "bowl"]))
+
+    tools = {"put": MadeTool(put, arguments={"place": TEXT})}
+    steps = [("put", {"place": place}) for place in ("dish", "bowl")]
+    made = MadeTask("order", "Fill the dish and the bowl.", None, judge, steps=steps, tools=tools)
+    (audit,) = await audited(environment_of("Order", [made]))
+    assert [(each.probe, each.severity) for each in audit.findings] == remarks
