@@ -68,11 +68,15 @@ def kill_group(leader: int, number: int = signal.SIGKILL) -> None:
 def descendants(pid: int) -> list[int]:
     """Process ids of the living descendants of a process, each parent before its children (Linux only)."""
     found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").glob("*/children"))
+    except OSError:
+        return []  # the process ended meanwhile
+    for task in tasks:
         try:
             children = [int(child) for child in task.read_text().split()]
         except OSError:
-            continue  # the thread or the process ended meanwhile
+            continue  # the thread ended meanwhile
         for child in children:
             found += [child, *descendants(child)]
     return found
