@@ -16,7 +16,7 @@ from rollouthub.hosting.local.episode_sandboxes import open_sandboxes
 from rollouthub.hosting.local.host import InProcessHost
 from rollouthub.hosting.wall.inside import describe_behind
 from rollouthub.hosting.wall.view import view_of
-from rollouthub.hosting.wall.wall import WallChoice, open_wall
+from rollouthub.hosting.wall.wall import WallChoice, choice_for, open_wall
 from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.environments import FoundEnvironment
 from rollouthub.plugins.installed import Installation, installations
@@ -121,7 +121,7 @@ async def open_installed(
     keeper = installations()
     await anyio.to_thread.run_sync(keeper.verify, installation)
     target, program = str(installation.file), ServerProgram.of(installation)
-    if wall != "none":
+    if (wall := choice_for(installation, wall)) != "none":
         sockets = [Path(each.socket) for each in (roles or {}).values() if each.socket is not None]
         view = view_of(installation, settings, sockets)
         program = program.walled(await open_wall(wall, view), view)

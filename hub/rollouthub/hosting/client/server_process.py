@@ -167,7 +167,7 @@ class ServerProcess:
             return ""
         return (
             f"; it ran behind a wall ({self._wall}): with its own files, and no network or engine unless its env.toml "
-            "declares them; --trust runs it as a plain process of yours"
+            "declares them; --trust runs it as a plain process of yours, `hub trust add` for good"
         )
 
     async def finish(self) -> None:
