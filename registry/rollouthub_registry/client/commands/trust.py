@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rollouthub_registry.trust.pin_store import TrustStore
 
 trust = typer.Typer(
-    help="List and change whom this machine trusts: keys that sign for a namespace, and environments without a wall.\n\n"
+    help="List and change what this machine trusts: keys that sign for a namespace, environments without a wall.\n\n"
     "The first install from a namespace pins the key that signed it; from then on, packages signed by another key are "
     "refused. When the owner has announced a new key, `hub trust add NAMESPACE KEYID` pins it.\n\n"
     "Installed environments run behind a wall. `hub trust add NAMESPACE/NAME` lets the installed version of one read "
@@ -71,7 +71,8 @@ def add(
     keys = tuple(dict.fromkeys(key_ids or ()))
     if "/" in name:
         if keys:
-            raise UsageError(f"keys sign for a namespace, not for {name!r}: hub trust add {name.split('/')[0]} {keys[0]}")
+            namespace = name.partition("/")[0]
+            raise UsageError(f"keys sign for a namespace, not for {name!r}: hub trust add {namespace} {keys[0]}")
         _unwall(name, as_json)
     elif not keys:
         raise UsageError(
@@ -83,7 +84,7 @@ def add(
 
 @trust.command("remove")
 def remove(name: NameArgument, as_json: JsonOption = False) -> None:
-    """Unpin a namespace: its next install pins the key that signed it. Of an environment: put it behind a wall again."""
+    """Unpin a namespace: its next install pins the key that signed it. Put an environment behind a wall again."""
     if "/" in name:
         _wall(name, as_json)
         return
