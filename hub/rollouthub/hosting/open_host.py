@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
 
 import anyio.to_thread
 from pydantic import JsonValue
@@ -13,15 +12,14 @@ from rollouthub.generation import Model
 from rollouthub.hosting.launch import RoleEndpoint, addresses
 from rollouthub.hosting.local.episode_sandboxes import open_sandboxes
 from rollouthub.hosting.local.host import InProcessHost
+from rollouthub.hosting.server_program import OURS, ServerProgram
 from rollouthub.hosting.wall.inside import describe_behind
 from rollouthub.hosting.wall.wall import WallChoice
+from rollouthub.hosting.wall.walled_start import program_of
 from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.environments import FoundEnvironment
 from rollouthub.plugins.installed import Installation, installations
 from rollouthub.protocols import EnvironmentHost
-
-if TYPE_CHECKING:
-    from rollouthub.hosting.client.program import ServerProgram
 
 
 def configured(
@@ -77,7 +75,7 @@ async def open_served(
     servers: int = 1,
     *,
     traces: str | None = None,
-    program: "ServerProgram | None" = None,
+    program: ServerProgram | None = None,
 ) -> AsyncGenerator[EnvironmentHost]:
     """Host an environment in a process of its own, or several, which are started here and end with the context.
 
@@ -86,7 +84,6 @@ async def open_served(
         TaskError: it does not come up.
     """
     from rollouthub.hosting.client import serve, serve_replicas  # aiohttp, and only where there is a server
-    from rollouthub.hosting.client.program import OURS
 
     given, program = (name, settings, roles or {}), program or OURS
     if servers == 1:
@@ -114,8 +111,6 @@ async def open_installed(
             the wall does not work here.
         TaskError: it does not come up.
     """
-    from rollouthub.hosting.wall.walled_start import program_of  # aiohttp, and only where there is a server
-
     keeper = installations()
     await anyio.to_thread.run_sync(keeper.verify, installation)
     program = await program_of(installation, settings, roles or {}, wall)

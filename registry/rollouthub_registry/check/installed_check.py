@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from rollouthub import Model
 from rollouthub.errors import ConfigError, UsageError
-from rollouthub.hosting.client.program import ServerProgram
 from rollouthub.hosting.role_endpoints import serve_roles_for
+from rollouthub.hosting.server_program import ServerProgram
 from rollouthub.hosting.wall.socket_folder import socket_folder
 from rollouthub.hosting.wall.wall import choice_for
 from rollouthub.hosting.wall.walled_start import behind_wall, program_of

@@ -86,7 +86,7 @@ class ContainerWall:
         options = ["--name", name, "--rm", "--interactive", "--hostname", "environment", *wall_options()]
         for label, value in labels(this_process(), PURPOSE, time.time() + _LONGEST_SECONDS, PURPOSE).items():
             options += ["--label", f"{label}={value}"]
-        options += ["--network", "bridge" if "network" in view.openings else "none", *self._engine.user_options]
+        options += ["--network", "bridge" if "network" in view.openings else "none", *self._engine.own_options]
         options += ["--tmpfs", f"/tmp:rw,mode=1777,size={TMP_BYTES}"]
         for path in places.mounted:
             if path == places.empty:

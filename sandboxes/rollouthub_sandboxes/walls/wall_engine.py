@@ -31,8 +31,8 @@ class WallEngine:
     """An engine's command line program, with the address that it asks and how it names users."""
 
     command: tuple[str, ...]
-    user_options: tuple[str, ...]
-    """Options by which a program in a container is this process's user."""
+    own_options: tuple[str, ...]
+    """Options of this engine alone: those by which a program in a container is this process's user, and others."""
 
     def call(self, *words: str, stdin: bytes | None = None, variables: Mapping[str, str] | None = None) -> str:
         """Run the program; returns what it printed. Blocks.
@@ -112,10 +112,10 @@ def _tried(command: tuple[str, ...], name: str) -> WallEngine:
     Raises:
         EngineRefused: the engine does not answer, or sees the files of another machine.
     """
-    engine = WallEngine(command, _user_options(WallEngine(command, ()), name))
+    engine = WallEngine(command, _own_options(WallEngine(command, ()), name))
     folder = Path(tempfile.mkdtemp(prefix="rollouthub-wall-"))
     try:
-        options = [*wall_options(), *engine.user_options, *mount(folder, Path("/tmp"), "readonly")]
+        options = [*wall_options(), *engine.own_options, *mount(folder, Path("/tmp"), "readonly")]
         created = engine.create(options, image_name(this_machine()), ("true",), {})
         with suppress(EngineRefused):
             engine.call("rm", "--force", created)
@@ -124,10 +124,12 @@ def _tried(command: tuple[str, ...], name: str) -> WallEngine:
     return engine
 
 
-def _user_options(engine: WallEngine, name: str) -> tuple[str, ...]:
+def _own_options(engine: WallEngine, name: str) -> tuple[str, ...]:
     user = f"{os.geteuid()}:{os.getegid()}"
     if name == "podman":
-        return ("--user", user, *(("--userns", "keep-id") if os.geteuid() != 0 else ()))
+        # Else /run and /var/tmp could be written to without a bound.
+        own = ("--user", user, "--read-only-tmpfs=false")
+        return (*own, *(("--userns", "keep-id") if os.geteuid() != 0 else ()))
     said = engine.call("info", "--format", "{{json .SecurityOptions}}")
     try:
         options = [str(option) for option in json.loads(said) or ()]

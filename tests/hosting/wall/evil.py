@@ -16,8 +16,8 @@ from pydantic import JsonValue
 
 from rollouthub import Deadlines
 from rollouthub.errors import EpisodeError
-from rollouthub.hosting.client.program import ServerProgram
 from rollouthub.hosting.open_host import open_served
+from rollouthub.hosting.server_program import ServerProgram
 from rollouthub.hosting.wall.view import View, view_of
 from rollouthub.hosting.wall.wall import Wall
 from rollouthub.plugins.installed import Installation
@@ -226,7 +226,7 @@ def install_evil(folder: Path, more: str = "") -> World:
 
 def _interpreter(folder: Path) -> Path:
     venv.EnvBuilder(with_pip=False, symlinks=True).create(folder)
-    packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
+    packages = Path(sysconfig.get_path("purelib", "venv", vars={"base": str(folder), "platbase": str(folder)}))
     first = "".join(f"import sys; sys.path.insert(0, {str(source)!r})\n" for source in SOURCES)
     (packages / "hub.pth").write_text(
         first + "".join(f"import site; site.addsitedir({path!r})\n" for path in INSTALLED)

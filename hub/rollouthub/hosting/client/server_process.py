@@ -13,9 +13,9 @@ from anyio.abc import ByteReceiveStream, Process
 from pydantic import ValidationError
 
 from rollouthub.errors import HubError, TaskError, said
-from rollouthub.hosting.client.program import OURS, ServerProgram
 from rollouthub.hosting.control_wire import Failure, error_of
 from rollouthub.hosting.launch import ServeOrder, ServerReady
+from rollouthub.hosting.server_program import OURS, ServerProgram
 from rollouthub.hosting.wall.walled_start import ServerStart
 from rollouthub.processes import descendants, kill_group, stat_fields
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from rollouthub.hosting.client.program import ServerProgram
 from rollouthub.hosting.launch import RoleEndpoint, ServeOrder, ServerReady
+from rollouthub.hosting.server_program import ServerProgram
 from rollouthub.hosting.wall.inside import VARIABLE
 from rollouthub.hosting.wall.socket_folder import socket_folder
 from rollouthub.hosting.wall.view import view_of

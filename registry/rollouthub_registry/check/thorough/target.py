@@ -15,12 +15,12 @@ from pydantic import JsonValue
 from rollouthub import BadRow, Message, Public, Secret, Task
 from rollouthub.environment import AnyEnvironment, EnvironmentConfig
 from rollouthub.errors import ConfigError, UnknownNameError, raise_first_error
-from rollouthub.hosting.client.program import OURS, ServerProgram
 from rollouthub.hosting.client.server_process import start
 from rollouthub.hosting.launch import RoleEndpoint, ServeOrder, ServerReady
 from rollouthub.hosting.local.toolbox import Toolbox
 from rollouthub.hosting.open_host import open_attached
 from rollouthub.hosting.server.control_socket import authority
+from rollouthub.hosting.server_program import OURS, ServerProgram
 from rollouthub.hosting.wall.walled_start import server_start
 from rollouthub.http.byte_forward import forwarding
 from rollouthub.http.listener import bind_tcp
