@@ -109,16 +109,24 @@ def wall_engine() -> WallEngine | str:
 def _tried(command: tuple[str, ...], name: str) -> WallEngine:
     """An engine's program, once the engine was seen to mount a folder that was made just now.
 
+    Podman, which has no daemon with rights of its own, is also seen to start a program.
+
     Raises:
-        EngineRefused: the engine does not answer, or sees the files of another machine.
+        EngineRefused: the engine does not answer, sees the files of another machine, or starts nothing.
     """
     engine = WallEngine(command, _own_options(WallEngine(command, ()), name))
     folder = Path(tempfile.mkdtemp(prefix="rollouthub-wall-"))
     try:
         options = [*wall_options(), *engine.own_options, *mount(folder, Path("/tmp"), "readonly")]
-        created = engine.create(options, image_name(this_machine()), ("true",), {})
-        with suppress(EngineRefused):
-            engine.call("rm", "--force", created)
+        for path in (*this_machine().folders, *this_machine().files):
+            options += mount(path.resolve(), path, "readonly")
+        created = engine.create(options, image_name(this_machine()), (program("true") or "true",), {})
+        try:
+            if name == "podman":
+                engine.call("start", "--attach", created)
+        finally:
+            with suppress(EngineRefused):
+                engine.call("rm", "--force", created)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return engine
