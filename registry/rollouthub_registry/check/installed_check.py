@@ -116,7 +116,6 @@ async def _answered(
                 tasks.start_soon(answer.take, process.stdout)
                 with contextlib.suppress(anyio.BrokenResourceError, ConnectionError):
                     await process.stdin.send(order.model_dump_json(exclude_defaults=True).encode() + b"\n")
-                    await process.stdin.aclose()
                 tasks.start_soon(_give_up_after, process, answer)
                 await answer.line.wait()
                 # What it started may hold its pipes open; nothing more is wanted of it.

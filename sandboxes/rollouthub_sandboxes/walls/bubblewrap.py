@@ -20,6 +20,7 @@ from rollouthub_sandboxes.walls.places import (
     TRIAL_SECONDS,
     Places,
     engine_socket,
+    guarded_in,
     memory_bytes,
     program,
     search_path,
@@ -27,7 +28,7 @@ from rollouthub_sandboxes.walls.places import (
 
 _APART = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
-    *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "environment"),
+    *("--die-with-parent", "--as-pid-1", "--new-session", "--cap-drop", "ALL", "--hostname", "environment"),
 )
 
 
@@ -63,7 +64,7 @@ class Bubblewrap:
         accounts = folder / ".accounts"
         accounts.mkdir()
         options = await anyio.to_thread.run_sync(self._options, command, view, folder, accounts)
-        yield _InBubblewrap((*options, "--", *_limits(), *command))
+        yield _InBubblewrap((*options, "--", *_limits(), *guarded_in(command)))
 
     def _options(self, command: Sequence[str], view: View, folder: Path, accounts: Path) -> list[str]:
         bwrap = program("bwrap")
