@@ -13,9 +13,10 @@ from typing import Literal
 import anyio.to_thread
 
 from rollouthub.hosting.wall.view import View
-from rollouthub_sandboxes.process.process_isolation import account_files
+from rollouthub_sandboxes.process.process_isolation import account_files, processes_of_user
 from rollouthub_sandboxes.walls.places import (
     NAMES,
+    PROCESSES,
     TMP_BYTES,
     TRIAL_SECONDS,
     Places,
@@ -122,7 +123,8 @@ def _limits() -> tuple[str, ...]:
     limiter = program("prlimit")
     if limiter is None:
         return ()
-    return (limiter, f"--data={memory_bytes()}:{memory_bytes()}", "--core=0:0")
+    memory, processes = memory_bytes(), processes_of_user(PROCESSES)  # the kernel bounds no root's
+    return (limiter, f"--data={memory}:{memory}", f"--nproc={processes}:{processes}", "--core=0:0")
 
 
 async def bubblewrap_wall() -> Bubblewrap | str:
