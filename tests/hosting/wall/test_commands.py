@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -127,3 +129,33 @@ def test_without_any_wall_it_is_refused_until_it_is_trusted(data: Path, tmp_path
     assert "bubblewrap (`bwrap`) is not installed" in said
     assert f"--trust for once, `hub trust add {SHOPPING}` for good" in said
     assert run_record(data, tmp_path, "--trust", **nothing)[0] == "process"
+
+
+def test_a_run_of_others_opens_no_wall_and_shows_no_file(data: Path, tmp_path: Path) -> None:
+    """Its settings say that an environment needs no wall, and name a file of this user's."""
+    out = tmp_path / "theirs"
+    assert hub(data, tmp_path, "run", SHOPPING, "-a", "oracle", "--limit", "1", "-o", str(out)).returncode == 0
+    assert hub(data, tmp_path, "attest", str(out)).returncode == 0
+    secret = tmp_path / "secret.txt"
+    secret.write_text("mine")
+    for request in ({"set": {"server.note": str(secret)}}, {"trust": True}):
+        resolved = json.loads((out / "resolved.json").read_text())
+        resolved["request"] |= request
+        (out / "resolved.json").write_text(json.dumps(resolved))
+        with closing(sqlite3.connect(out / "run.db")) as connection, connection:
+            connection.execute("UPDATE meta SET value = ? WHERE key = 'resolved'", (json.dumps(resolved),))
+        if "set" in request:
+            for words in (("score", str(out)), ("fingerprint", "--from", str(out)), ("estimate", "--from", str(out))):
+                done = hub(data, tmp_path, *words)
+                said = " ".join(done.stderr.split())
+                assert (done.returncode, "would have examples/shopping" in said) == (2, True), said
+                assert "name the environment yourself" in said
+            done = hub(data, tmp_path, "verify", f"{out}.receipt.json", "--replay")
+            assert "would have examples/shopping" in " ".join((done.stdout + done.stderr).split())
+            (out / "resolved.json").write_text(json.dumps({**resolved, "request": {**resolved["request"], "set": {}}}))
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    nothing = {"DOCKER_HOST": f"unix://{tmp_path}/engine.sock", "PATH": str(programs)}
+    done = hub(data, tmp_path, "fingerprint", "--from", str(out), **nothing)
+    assert done.returncode == 2
+    assert "cannot be put behind a wall here" in done.stderr, "it would run as a plain process"
