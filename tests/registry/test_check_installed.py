@@ -94,6 +94,7 @@ async def test_a_declared_server_is_checked_with_the_interpreter_it_was_installe
     assert (tmp_path / "used").exists()
 
 
+@pytest.mark.usefixtures("walled")
 async def test_an_installed_environment_is_checked_by_its_name_and_only_as_it_was_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
