@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rollouthub.hosting.client.program import OURS
+from rollouthub.hosting.server_program import OURS
 from rollouthub.hosting.client.server_process import start
 from rollouthub.hosting.launch import ServeOrder
 from tests.hosting.server.processes import HUB, ROOT
