@@ -60,7 +60,8 @@ _TEXT = """
 .cards code, .cards pre { font: .86em/1.55 ui-monospace, SFMono-Regular, 'DejaVu Sans Mono', Menlo, Consolas,
   monospace; }
 .cards pre { white-space: pre-wrap; background: var(--code); color: var(--ink); border: 0; border-radius: .45rem;
-  padding: .55rem .75rem; margin: .3rem 0; max-width: 100%; overflow: clip; tab-size: 4; }
+  padding: .55rem .75rem; margin: .3rem 0; max-width: 100%; max-height: none; overflow: clip;
+  tab-size: 4; }
 .cards pre code { font-size: 1em; } .cards :not(pre) > code { background: var(--code); border-radius: .3rem;
   padding: .05rem .3rem; }
 .cards .label { color: var(--soft); font-size: .76rem; font-weight: 600; margin: .35rem 0 -.15rem; }
@@ -82,6 +83,7 @@ _TEXT = """
 """
 _CALLS = """
 .cards .call-head { display: flex; flex-wrap: wrap; align-items: baseline; gap: .1rem .6rem; }
+.cards .call-head .raw { margin-left: auto; } .cards .call-head .raw[open] { width: 100%; }
 .cards .call-head .who { margin-right: 0; } .cards .call-head .name { font-weight: 650; background: none; padding: 0; }
 .cards .status { font-size: .8rem; font-weight: 600; } .cards .status.ok { color: var(--good); }
 .cards .status.error { color: var(--bad); } .cards .status.not-run { color: var(--warn); }
@@ -100,7 +102,7 @@ _CALLS = """
 """
 _SMALL_AND_PAPER = """
 @media (max-width: 40rem) { .cards .card { padding-left: .6rem; } .cards pre { padding: .45rem .55rem; }
-  .cards .fields { grid-template-columns: 1fr; gap: 0; } .cards dd { margin-bottom: .3rem; }
+  .cards .fields { grid-template-columns: fit-content(7rem) 1fr; column-gap: .6rem; }
   .cards ul, .cards ol { padding-left: 1.15rem; } }
 @media print { .cards { font-size: 10pt; } .cards pre, .cards .add, .cards .del { background: none; }
   .cards pre { border: 1px solid #ccc; } .cards .turn-head, .cards .call-head { break-after: avoid; }
