@@ -3,20 +3,22 @@
 Every rule is below `.cards`, so that a report, a page and a notebook can take it beside their own.
 """
 
-_COLOURS = """
-.cards { --ink: #182033; --soft: #5a6478; --line: #e1e5ee; --card: #fff; --code: #f3f5f9; --accent: #2f5fd0;
+_LIGHT = """--ink: #182033; --soft: #5a6478; --line: #e1e5ee; --card: #fff; --code: #f3f5f9; --accent: #2f5fd0;
   --good: #17703f; --good-page: #e2f4e9; --bad: #b3352b; --bad-page: #fbe9e7; --warn: #855700; --warn-page: #fdf1d8;
   --agent-rule: #2f5fd0; --user-rule: #1c8f6a; --system-rule: #8a94a8; --tool-rule: #b58900; --person-rule: #a63fa8;
   --judge-rule: #a63fa8; --word: #8a2fa0; --string: #1c6b45; --figure: #a34a00; --remark: #6a7386;
   --h1: #f3f7df; --h2: #f2f0b8; --h3: #f8e08e; --h4: #fbc978; --h5: #fbab6e; --h6: #f78d6c; --h7: #f0696b;
-  --heat-ink: #182033; }
-@media screen and (prefers-color-scheme: dark) { .cards { --ink: #e6eaf3; --soft: #9aa5ba; --line: #2b3446;
+  --heat-ink: #182033;"""
+_DARK = """--ink: #e6eaf3; --soft: #9aa5ba; --line: #2b3446;
   --card: #181e2a; --code: #111722; --accent: #8ab0ff; --good: #72d6a0; --good-page: #14301f; --bad: #ff9c92;
   --bad-page: #3a1d1b; --warn: #f2c66d; --warn-page: #342812;
   --agent-rule: #7ea6ff; --user-rule: #4fd0a3; --system-rule: #7c879d; --tool-rule: #d8bf4a; --person-rule: #df8be0;
   --judge-rule: #df8be0; --word: #d6a2f2; --string: #8fd6ae; --figure: #f0b27a; --remark: #8c97ab;
   --h1: #23301f; --h2: #37391a; --h3: #4d4314; --h4: #644514; --h5: #7a431a; --h6: #8f3c22; --h7: #a3312f;
-  --heat-ink: #f4f6fb; } }
+  --heat-ink: #f4f6fb;"""
+_COLOURS = f"""
+.cards {{ {_LIGHT} }}
+@media screen and (prefers-color-scheme: dark) {{ .cards {{ {_DARK} }} }}
 """
 _FRAME = """
 .cards { color: var(--ink); font: 15px/1.55 system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif;
@@ -111,3 +113,9 @@ _SMALL_AND_PAPER = """
   .cards details.rest > summary { display: none; } }
 """
 STYLE = _COLOURS + _FRAME + _TEXT + _CALLS + _SMALL_AND_PAPER
+NOTEBOOK_STYLE = f"""{STYLE}
+body[data-jp-theme-light=true] .cards, body.vscode-light .cards {{ {_LIGHT} }}
+body[data-jp-theme-light=false] .cards, body.vscode-dark .cards {{ {_DARK} }}
+.cards {{ max-width: 60rem; font-size: 14px; }} .cards img {{ max-height: 12rem; }}
+"""
+"""The same for a notebook, which has a theme of its own; pictures are thumbnails."""
