@@ -15,27 +15,11 @@ from rollouthub.views.notebook.record_page import shown
 from tests.store.records import conversation, record, write
 from tests.strategies import rollouts
 
-TAGS = {"div", "table", "thead", "tbody", "tr", "th", "td", "bdi", "pre", "details", "summary"}
-TAGS |= {
-    "a",
-    "b",
-    "blockquote",
-    "br",
-    "code",
-    "dd",
-    "dl",
-    "dt",
-    "em",
-    "h3",
-    "h4",
-    "header",
-    "hr",
-    "img",
-    "li",
-    "ol",
-    "p",
-}
-TAGS |= {"section", "span", "strong", "style", "s", "ul"}
+PHRASES = ("a", "b", "bdi", "br", "code", "em", "img", "s", "span", "strong")
+BLOCKS = (
+    "blockquote dd details div dl dt h3 h4 header hr li ol p pre section style summary table tbody td th thead tr ul"
+)
+TAGS = {*PHRASES, *BLOCKS.split()}
 ATTRIBUTES = {"style", "class", "open", "aria-label", "role", "tabindex", "scope", "rel", "target", "title"}
 HARMLESS = ("http://", "https://", "mailto:")
 HOSTILE = (

@@ -22,9 +22,25 @@ from rollouthub.views.report.report_facts import Report
 from rollouthub.views.report.style import STYLE
 from tests.views.report.played import HOSTILE, broken, hostile, make_run, played, report_of
 
-KEPT = {"status", "chosen", "kind", "outcomes", "stops", "kinds", "outcome", "stop", "mime_type", "source", "stages"}
+KEPT = {
+    "status",
+    "chosen",
+    "kind",
+    "outcomes",
+    "stops",
+    "kinds",
+    "outcome",
+    "stop",
+    "mime_type",
+    "source",
+    "stages",
+} | {
+    "role",
+    "style",
+    "mark",
+    "word",
+}
 """What is chosen from fixed words, and so is nobody's to make up."""
-KEPT |= {"role", "style", "mark", "word"}
 MARKED = {"prose", "code", "diff"}
 """Kinds of blocks whose text makes elements of its own, see tests/views/cards/test_harmless.py."""
 SPECIAL = st.text(st.sampled_from("<>&\"'`/=-!;:x \n\x00\x1b\u202e"), min_size=1)
