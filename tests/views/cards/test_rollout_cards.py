@@ -32,7 +32,7 @@ def test_what_a_tool_gave_stands_at_its_call_only() -> None:
     called = turn(0, "", call(0, "look", {}, "seen"), user="go")
     result = Message(role="tool", content="seen", tool_call_id="call0")
     other = Message(role="tool", content="from elsewhere", tool_call_id="other")
-    cards = RolloutCards(record("a", turns=(called, turn(1, "done", messages=(result, other))))).turn(1).cards
+    cards = RolloutCards(record("a-0", turns=(called, turn(1, "done", messages=(result, other))))).turn(1).cards
     assert [card.blocks for card in cards if isinstance(card, SpeechCard)] == [
         (PlainBlock("from elsewhere"),),
         (ProseBlock("done"),),
@@ -41,7 +41,7 @@ def test_what_a_tool_gave_stands_at_its_call_only() -> None:
 
 def test_a_call_that_was_not_run_says_so() -> None:
     asked = turn(0, "", call(0, "look", {}, ""))
-    (card,) = RolloutCards(record("a", turns=(asked.model_copy(update={"tool_calls": ()}),))).turn(0).cards
+    (card,) = RolloutCards(record("a-0", turns=(asked.model_copy(update={"tool_calls": ()}),))).turn(0).cards
     assert isinstance(card, ToolCard)
     assert (card.name, card.status, card.size, card.result) == ("look", "not run", None, ())
 
@@ -49,7 +49,7 @@ def test_a_call_that_was_not_run_says_so() -> None:
 def test_a_message_of_a_person_is_told_from_the_users() -> None:
     told = Intervention(at=2.5, seat="agent", text="use the other file")
     messages = (Message(role="user", content="begin"), Message(role="user", content=told.text))
-    cards = RolloutCards(record("a", turns=(turn(0, "ok", messages=messages),), told=(told,))).turn(0).cards
+    cards = RolloutCards(record("a-0", turns=(turn(0, "ok", messages=messages),), told=(told,))).turn(0).cards
     assert [card.kind for card in cards] == ["speech", "person", "speech"]
     assert cards[1] == PersonCard(PlainBlock("use the other file"), "agent", 2.5)
 
@@ -61,7 +61,7 @@ def test_a_model_call_of_the_environment_stands_where_its_words_were_said_and_a_
     judge = ModelCall(model="j", messages=(), response=None, error="429")
     credit = {"credit": {"turns": {"1": "well put"}, "team": "fine"}}
     made = record(
-        "a",
+        "a-0",
         turns=(turn(0, "Hello.", user="hi"), turn(1, "Here.", user="Where is my order?")),
         role_calls=(user, lost),
         score=Score(reward=1.0, judge_calls=(judge,), metadata=credit),
@@ -77,7 +77,7 @@ def test_a_model_call_of_the_environment_stands_where_its_words_were_said_and_a_
 
 def test_the_verdict_says_why() -> None:
     score = Score(reward=0.25, passed=False, feedback="**no**", components={"tests": Component(value=0.5, weight=0.5)})
-    verdict = RolloutCards(record("a", score=score, answer="x = 1\ny = 2")).verdict()
+    verdict = RolloutCards(record("a-0", score=score, answer="x = 1\ny = 2")).verdict()
     assert (verdict.mark, verdict.word, verdict.worth) == ("◐", "partly solved", "reward 0.250")
     assert verdict.feedback == ProseBlock("**no**")
     assert [(part.name, part.value, part.weight) for part in verdict.components] == [("tests", 0.5, 0.5)]

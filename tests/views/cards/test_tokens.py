@@ -40,7 +40,7 @@ def tokens_of(made: Turn) -> SampledTokens:
 def test_the_text_of_tokens_is_the_text_of_the_answer() -> None:
     tokens = tokens_of(sampled())
     assert tokens.texts == ["a", " <b>", "\nc", ""]
-    assert "".join(tokens.texts) == SAID
+    assert "".join(tokens.texts or ()) == SAID
     assert tokens.forks == [1]
     assert tokens.mean_logprob == pytest.approx((math.log(0.05) + math.log(0.6)) / 3)
     assert [tokens.is_learnt(place) for place in range(4)] == [True, True, False, True]
@@ -82,10 +82,10 @@ def test_heat_has_eight_steps() -> None:
 
 def chained() -> Rollout:
     """Two turns that make one row: the second's prompt begins with all of the first."""
-    first = sampled(prompt_token_ids=Int32s([1, 2]))
+    first = sampled(prompt_token_ids=Int32s([1, 2]), output_logprobs=Float32s([0.0, -3.0, -0.5, -0.1]))
     ids = Int32s([1, 2, 11, 12, 13, 14, 5])
     second = turn(1, "end", prompt_token_ids=ids, output_token_ids=Int32s([7]), output_logprobs=Float32s([-0.5]))
-    return record("a", turns=(first, second), trainable=True)
+    return record("a-0", turns=(first, second), trainable=True)
 
 
 def test_what_the_trainer_gets_is_what_segments_derive() -> None:
@@ -122,7 +122,7 @@ def test_the_page_has_both_behind_switches_that_need_no_script() -> None:
         assert words in found.text
     assert page.count('type="checkbox"') == 2
     assert {"show-tokens", "show-training", "has-heat"} <= set(found.classes)
-    untrainable = content_of(record("a", turns=(turn(0, "x"),), trainable=False, trainable_reason="a person helped"))
+    untrainable = content_of(record("a-0", turns=(turn(0, "x"),), trainable=False, trainable_reason="a person helped"))
     assert "No trainer gets this rollout" in untrainable
     assert "a person helped" in untrainable
 

@@ -66,9 +66,7 @@ def ending_pieces(rollout: Rollout) -> list[Piece]:
         head = Text("feedback of the verifier", "bold")
         pieces.append(Piece("feedback", score.feedback, head=head, folded_rows=MESSAGE_ROWS))
     if score is not None and score.components:
-        lines = (
-            f"{drawn_line(name, 40)}  {number(part.value)} × {part.weight:g}" for name, part in score.components.items()
-        )
+        lines = (f"{drawn_line(name, 40)}  {part.value:g} × {part.weight:g}" for name, part in score.components.items())
         pieces.append(Piece("components", "\n".join(lines), head=Text("components of the reward", "bold")))
     return [*pieces, *fault_pieces(rollout)]
 
