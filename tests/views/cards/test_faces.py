@@ -1,6 +1,7 @@
 """One rollout on every face: the web page, the report, the notebook, the terminal and its text mode tell the same."""
 
 from collections.abc import Callable
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -46,15 +47,22 @@ def told() -> Rollout:
     )
 
 
-def words_of(html: str) -> str:
+class Words(HTMLParser):
     """All text of a page, whatever elements it is in."""
-    from html.parser import HTMLParser
 
-    said: list[str] = []
-    parser = HTMLParser(convert_charrefs=True)
-    parser.handle_data = said.append
-    parser.feed(html)
-    return "".join(said)
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.said: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_data(self, data: str) -> None:
+        self.said.append(data)
+
+
+def words_of(page: str) -> str:
+    """The text of a page."""
+    return "".join(Words(page).said)
 
 
 def web(rollout: Rollout) -> str:

@@ -1,6 +1,8 @@
 """The cards of a rollout: each thing that happened is a card of its kind, where it happened."""
 
-from rollouthub import Message, Score
+from pydantic import JsonValue
+
+from rollouthub import Message, Outcome, Score
 from rollouthub.rollout import Intervention
 from rollouthub.score import Component, ModelCall
 from rollouthub.views.cards.blocks import CodeBlock, PlainBlock, ProseBlock
@@ -59,7 +61,7 @@ def test_a_model_call_of_the_environment_stands_where_its_words_were_said_and_a_
     user = ModelCall(role="user", model="m", messages=(Message(role="system", content="be a user"),), response=heard)
     lost = ModelCall(role="user", model="m", messages=(), response=Message(role="assistant", content="never said"))
     judge = ModelCall(model="j", messages=(), response=None, error="429")
-    credit = {"credit": {"turns": {"1": "well put"}, "team": "fine"}}
+    credit: dict[str, JsonValue] = {"credit": {"turns": {"1": "well put"}, "team": "fine"}}
     made = record(
         "a-0",
         turns=(turn(0, "Hello.", user="hi"), turn(1, "Here.", user="Where is my order?")),
@@ -85,8 +87,6 @@ def test_the_verdict_says_why() -> None:
 
 
 def test_what_is_unscored_has_no_reward() -> None:
-    from rollouthub import Outcome
-
     verdict = RolloutCards(episode("arithmetic", 1, 0, outcome=Outcome.SANDBOX_FAILED)).verdict()
     assert verdict.worth == "no reward: unscored, which is not 0"
     assert "out of memory" in verdict.faults[0].message

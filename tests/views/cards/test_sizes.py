@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -57,12 +58,23 @@ def cpu(work: Callable[[], object]) -> float:
     return min(once() for _ in range(3))
 
 
+def python_html(text: str) -> str:
+    """Coloured Python."""
+    return code_html(text, "python")
+
+
+def python_block(text: str) -> CodeBlock:
+    """A block of Python."""
+    return CodeBlock(text, "python")
+
+
 @pytest.mark.parametrize("unit", NASTY)
 def test_time_grows_with_the_text_and_no_faster(unit: str) -> None:
     prose_html("*warm*")
-    for make, most in ((prose_html, LONGEST), (lambda text: code_html(text, "python"), LONGEST_CODE)):
+    made: list[tuple[Callable[[str], str], int]] = [(prose_html, LONGEST), (python_html, LONGEST_CODE)]
+    for make, most in made:
         small, large = ((unit * most)[: most // 8], (unit * most)[:most])
-        took, takes = cpu(lambda made=make, text=small: made(text)), cpu(lambda made=make, text=large: made(text))
+        took, takes = cpu(partial(make, small)), cpu(partial(make, large))
         # Eight times the text: a quadratic text takes 64 times as long.
         assert takes < 24 * took + 0.02, (unit, took, takes)
 
@@ -90,7 +102,7 @@ def test_prose_is_folded_between_paragraphs_and_never_within_code() -> None:
     Harmless(made)
 
 
-@pytest.mark.parametrize("make", [ProseBlock, PlainBlock, lambda text: CodeBlock(text, "python")])
+@pytest.mark.parametrize("make", [ProseBlock, PlainBlock, python_block])
 def test_a_huge_block_stays_proportional(make: Callable[[str], ProseBlock | PlainBlock | CodeBlock]) -> None:
     small, large = ("word *and* \n" * (n * 1000) for n in (1, 8))
     took, takes = cpu(lambda: block_html(make(small))), cpu(lambda: block_html(make(large)))
