@@ -33,6 +33,8 @@ _FRAME = """
 .cards .turn-head h3 { margin: 0; font-size: .95rem; font-weight: 650; }
 .cards .turn-head a { color: inherit; text-decoration: none; }
 .cards .turn-head a:hover, .cards .turn-head a:focus-visible { text-decoration: underline; }
+.cards summary .turn-head { display: inline-flex; vertical-align: top; margin: 0; border: 0; color: var(--ink); }
+.cards details[open] > summary .gist { display: none; } .cards > .fields { margin-bottom: 1.2rem; }
 .cards .turn:target > .turn-head { border-color: var(--accent); box-shadow: 0 1px 0 var(--accent); }
 .cards .seat { font-weight: 600; font-size: .84rem; color: var(--agent-rule); }
 .cards .chip { border-radius: 1rem; padding: 0 .55rem; font-size: .78rem; font-weight: 600; white-space: nowrap; }
