@@ -81,11 +81,11 @@ def _several(report: Report) -> Markup:
     parts = [head, *([_comparison(compared)] if compared else []), _side_by_side(runs)]
     for place, run in enumerate(runs):
         inner = (tag("h2", run.name), tag("p", phrases.heading(run)), _about(run), _notices(run), _tiles(run))
-        parts.append(tag("section", *inner, _details(run), class_="run", id=f"run{place}"))
+        parts.append(tag("section", *inner, _details(run, f"run{place}-"), class_="run", id=f"run{place}"))
     return join(parts)
 
 
-def _details(run: RunReport) -> Markup:
+def _details(run: RunReport, anchor: str = "") -> Markup:
     if not run.figures.played:
         return join(_card("What makes the numbers", provenance(run)), reproducing(run), settings(run))
     return join(
@@ -98,7 +98,7 @@ def _details(run: RunReport) -> Markup:
         stages(run),
         usage(run),
         groups(run),
-        transcripts(run),
+        transcripts(run, anchor),
         faults(run),
         reproducing(run),
         settings(run),
