@@ -54,7 +54,7 @@ class RolloutScreen(SteeringScreen):
         Binding("N", "next(-1)", "Previous match, or error", show=False),
         Binding("escape", "forget", "Forget what was looked for", show=False),
         Binding("W", "wrap", "Wrap long lines, or not", show=False),
-        Binding("v", "raw", "JSON", show=False),
+        Binding("s", "raw", "Arguments as JSON, or as code", show=False),
         Binding("d", "diff", "Diff", tooltip="Side by side with another sample of its task"),
     ]
     DEFAULT_CSS = """
