@@ -146,4 +146,6 @@ def _check_directory(file: BinaryIO, size: int, path: Path) -> None:
     if directory == 0xFFFFFFFF and (wide := tail.rfind(_END64)) >= 0 and len(tail) - wide >= 48:
         (directory,) = struct.unpack("<Q", tail[wide + 40 : wide + 48])
     if directory > _MOST_DIRECTORY:
-        raise ConfigError(f"{str(path)!r} has a directory of {directory:,} bytes; more than {_MOST_DIRECTORY:,} are refused")
+        raise ConfigError(
+            f"{str(path)!r} has a directory of {directory:,} bytes; more than {_MOST_DIRECTORY:,} are refused"
+        )

@@ -155,7 +155,10 @@ def _score(episode: Episode) -> tuple[Score | None, str | None]:
         return None, None
     reward = as_number(episode.reward)
     if reward is None:
-        return None, "the file gives it no reward" if episode.reward is None else f"its reward is {episode.reward!r:.80}"
+        return (
+            None,
+            "the file gives it no reward" if episode.reward is None else f"its reward is {episode.reward!r:.80}",
+        )
     if not math.isfinite(reward):
         return None, f"its reward is {reward}"
     return Score(reward=reward, **episode.score), None
@@ -165,7 +168,7 @@ def _faults(episode: Episode, outcome: Outcome, problem: str | None) -> tuple[Fa
     message = episode.error or problem
     if message is None and outcome is Outcome.SCORED:
         return ()
-    boundary = _BOUNDARIES.get(outcome, "environment")
+    boundary = _BOUNDARIES.get(outcome, "agent")
     return (
         Fault(
             boundary=boundary,

@@ -292,7 +292,8 @@ class _Log:
         return {
             "usage": Usage(
                 prompt_tokens=sum(
-                    as_count(used.get(name)) for name in ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write")
+                    as_count(used.get(name))
+                    for name in ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write")
                 ),
                 output_tokens=as_count(used.get("output_tokens")),
                 cached_tokens=as_count(used.get("input_tokens_cache_read")),

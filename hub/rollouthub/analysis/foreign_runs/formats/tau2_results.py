@@ -5,7 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.analysis.foreign_runs.entries import Entry, Samples, as_json, entry_of, from_document, members
-from rollouthub.analysis.foreign_runs.foreign_messages import as_count, as_list, as_number, as_object, as_text, chat_message
+from rollouthub.analysis.foreign_runs.foreign_messages import (
+    as_count,
+    as_list,
+    as_number,
+    as_object,
+    as_text,
+    chat_message,
+)
 from rollouthub.analysis.foreign_runs.foreign_record import Episode, Said, between, moment
 from rollouthub.analysis.foreign_runs.json_pieces import MOST_BYTES, Piece, decode, first_keys, json_document
 from rollouthub.analysis.foreign_runs.run_format import ForeignFacts, ForeignRun, StatedTotals

@@ -112,7 +112,9 @@ class _Episodes:
         """The rollout of one episode, all its agents' traces together."""
         task, traces = as_object(row.get("task")), [as_object(trace) for trace in as_list(row.get("traces"))]
         data = as_object(task.get("data"))
-        task_id = str(next((each for each in (data.get("idx"), task.get("key"), task.get("hash")) if each is not None), "0"))
+        task_id = str(
+            next((each for each in (data.get("idx"), task.get("key"), task.get("hash")) if each is not None), "0")
+        )
         media: dict[str, bytes] = {}
         main = next((trace for trace in traces if _is_trained(trace)), traces[0] if traces else {})
         said: list[Said] = []
@@ -137,11 +139,15 @@ class _Episodes:
             said=said,
             split=as_text(task.get("type")) or "",
             sample=self._samples.next(task_id),
-            agent=as_text(as_object(as_object(as_object(main.get("agent")).get("config")).get("harness")).get("id")) or "default",
+            agent=as_text(as_object(as_object(as_object(main.get("agent")).get("config")).get("harness")).get("id"))
+            or "default",
             agent_version=f"verifiers {version}".strip(),
-            model=_model_of(main) or next((as_text(c.get("model")) for c in map(as_object, as_list(main.get("calls")))), None),
+            model=_model_of(main)
+            or next((as_text(c.get("model")) for c in map(as_object, as_list(main.get("calls")))), None),
             outcome=outcome,
-            stop=Stop.TIME_LIMIT if row.get("is_timeout") or main.get("is_timeout") else _STOPS.get(stop, Stop.FINISHED),
+            stop=Stop.TIME_LIMIT
+            if row.get("is_timeout") or main.get("is_timeout")
+            else _STOPS.get(stop, Stop.FINISHED),
             reward=reward,
             score=score,
             error=as_text(last.get("message")) if outcome is not Outcome.SCORED else None,
@@ -150,7 +156,9 @@ class _Episodes:
             timings=Timings(
                 setup=_seconds(timing, "boot") + _seconds(timing, "setup"),
                 agent=_seconds(timing, "agent"),
-                model=max(0.0, as_number(as_object(as_object(timing.get("agent")).get("model")).get("duration")) or 0.0),
+                model=max(
+                    0.0, as_number(as_object(as_object(timing.get("agent")).get("model")).get("duration")) or 0.0
+                ),
                 verify=_seconds(timing, "scoring"),
                 total=sum(_seconds(timing, part) for part in ("boot", "setup", "agent", "finalize", "scoring")),
             ),
@@ -308,7 +316,11 @@ class _Rows:
         media: dict[str, bytes] = {}
         prompt = chat_messages(row.get("prompt"), media)
         answered = row.get("completion")
-        answers = [Message(role="assistant", content=answered)] if isinstance(answered, str) else chat_messages(answered, media)
+        answers = (
+            [Message(role="assistant", content=answered)]
+            if isinstance(answered, str)
+            else chat_messages(answered, media)
+        )
         task_id = str(row.get("example_id"))
         error = row.get("error")
         kind = as_text(as_object(error).get("error") or as_object(error).get("type")) or "Error"
