@@ -154,6 +154,22 @@ class RunInfo:
         return ReadFrom.of(given) if isinstance(given, dict) else None
 
     @property
+    def origin_lines(self) -> tuple[str, ...]:
+        """For a run that was read from another tool's files: which, what the tool says of it, what is not in them, and
+        the remarks; empty for a run that a hub played. The words may be strangers'.
+        """
+        source = self.read_from
+        if source is None:
+            return self.remarks
+        told = ", ".join(f"{name} {value}" for name, value in source.totals.items())
+        return (
+            f"Read from {source.format} files of {source.tool}, not played here: {source.path}",
+            *([f"{source.tool} says itself: {told}"] if told else []),
+            *([f"Not in these files: {'; '.join(source.missing)}"] if source.missing else []),
+            *self.remarks,
+        )
+
+    @property
     def seats(self) -> dict[str, str]:
         """Seat → its own player in the form of `--seat`: a model, an agent or both."""
         request = self.resolved.get("request")

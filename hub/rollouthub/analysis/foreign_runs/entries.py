@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from rollouthub.analysis.foreign_runs.foreign_messages import as_object
 from rollouthub.analysis.foreign_runs.foreign_record import Episode, found
 from rollouthub.analysis.foreign_runs.json_pieces import MOST_BYTES, Piece, decode, json_document, json_lines
 from rollouthub.analysis.foreign_runs.run_format import FoundRollout, Unreadable
@@ -60,7 +61,7 @@ def entry_of(piece: Piece, place: str, make: Make, tool: str) -> Iterator[Entry]
         value = decode(piece.raw)
         if not isinstance(value, dict):
             raise ValueError("it is no object")
-        episode = make(value)
+        episode = make(as_object(value))
         if episode is not None:
             episode.position, episode.held = piece.end, 3 * len(piece.raw)
             yield found(episode, tool)
@@ -99,7 +100,7 @@ def small_object(path: Path, most: int = 16 * 2**20) -> dict[str, Any]:
         value = decode(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return value if isinstance(value, dict) else {}
+    return as_object(value)
 
 
 def mean(values: Iterable[float]) -> float | None:

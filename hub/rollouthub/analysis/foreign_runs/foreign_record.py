@@ -88,7 +88,7 @@ class Episode:
     error_type: str = "Error"
     phase: Phase = "agent"
     role_calls: Sequence[ModelCall] = ()
-    timings: Timings = Timings()
+    timings: Timings = field(default_factory=Timings)
     started_at: float = 0.0
     tools: Sequence[Tool] = ()
     media: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
@@ -180,7 +180,7 @@ def _faults(episode: Episode, outcome: Outcome, problem: str | None) -> tuple[Fa
 
 
 def turns_of(said: Sequence[Said]) -> tuple[Turn, ...]:
-    """A linear conversation as turns: one for each sampled message, with the calls that the following results answer."""
+    """A conversation as turns: one for each sampled message, with the calls that the following results answer."""
     made: list[dict[str, Any]] = []
     waiting: list[Message] = []
     asked: dict[str, tuple[int, ToolRequest]] = {}

@@ -9,7 +9,7 @@ import re
 import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import msgspec
 
@@ -180,8 +180,8 @@ class JsonDocument:
         more = self._stream.read(_PIECE)
         if not more:
             raise ConfigError(
-                f"{str(self._path)!r} ends within its JSON, after {self._read:,} bytes; it is cut short, or still being "
-                "written: read it again when its tool is done"
+                f"{str(self._path)!r} ends within its JSON, after {self._read:,} bytes; it is cut short, or still "
+                "being written: read it again when its tool is done"
             )
         if self._read == 0:
             more = more.removeprefix(_BOM)
@@ -292,7 +292,7 @@ def first_object(path: Path) -> dict[str, Any]:
         found = decode(line)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
 
 
 def first_keys(path: Path) -> tuple[str, ...]:

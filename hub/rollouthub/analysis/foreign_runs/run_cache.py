@@ -104,11 +104,12 @@ def trim(root: Path, kept: Path, most_bytes: int = MOST_BYTES, now: float | None
     source folder `kept`, nor one that is being read.
     """
     oldest = (time.time() if now is None else now) - _MOST_DAYS * 86_400
-    found: list[tuple[float, int, Path]] = []
     with suppress(OSError):
-        for folder in root.iterdir():
-            if folder.is_dir() and not folder.is_symlink():
-                found.append((_opened(folder), _bytes(folder), folder))
+        folders = [folder for folder in root.iterdir() if folder.is_dir() and not folder.is_symlink()]
+        _trim([(_opened(folder), _bytes(folder), folder) for folder in folders], kept, most_bytes, oldest)
+
+
+def _trim(found: list[tuple[float, int, Path]], kept: Path, most_bytes: int, oldest: float) -> None:
     total = sum(size for _, size, _ in found)
     for opened, size, folder in sorted(found):
         if folder == kept or (opened >= oldest and total <= most_bytes):

@@ -26,17 +26,17 @@ def nested(attributes: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in attributes.items():
         at, parts = made, name.split(".", _MOST_PARTS)
         for part in parts[:-1]:
-            inner = at.get(part)
+            inner: Any = at.get(part)
             if not isinstance(inner, dict):
                 inner = at[part] = {} if inner is None else {"": inner}
-            at = inner
-        old = at.get(parts[-1])
-        if isinstance(old, dict) and isinstance(value, dict):
-            old.update(value)
-        elif isinstance(old, dict):
-            old[""] = value
-        else:
+            at = as_object(inner)
+        old: Any = at.get(parts[-1])
+        if not isinstance(old, dict):
             at[parts[-1]] = value
+        elif isinstance(value, dict):
+            as_object(old).update(as_object(value))
+        else:
+            old[""] = value
     return made
 
 
@@ -181,7 +181,7 @@ def _plain(tree: dict[str, Any], place: str, role: str) -> list[dict[str, Any]]:
     """What a span has as its whole input or output, where it has no messages."""
     value = as_object(tree.get(place)).get("value")
     known = parsed(value)
-    if isinstance(known, dict) and isinstance(known.get("messages"), list):
-        return part_messages(known["messages"])
+    if isinstance(messages := as_object(known).get("messages"), list):
+        return part_messages(messages)
     text = as_text(value)
     return [{"role": role, "content": text}] if text else []

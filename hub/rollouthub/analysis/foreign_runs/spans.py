@@ -9,7 +9,7 @@ from typing import Any, Literal
 from mcp_types import Tool
 
 from rollouthub.analysis.foreign_runs.entries import BAD, Entry, Samples
-from rollouthub.analysis.foreign_runs.foreign_messages import as_object, as_text, chat_message, texts_of
+from rollouthub.analysis.foreign_runs.foreign_messages import as_list, as_object, as_text, chat_message, texts_of
 from rollouthub.analysis.foreign_runs.foreign_record import Episode, Said, found
 from rollouthub.analysis.foreign_runs.run_format import Unreadable
 from rollouthub.messages import Message
@@ -49,7 +49,7 @@ class TraceSpan:
     asked: Sequence[Any] = ()
     """A model call's conversation, as chat messages in OpenAI's form."""
     answered: Sequence[Any] = ()
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     cost: float | None = None
     finish_reason: str | None = None
     tools: Sequence[Tool] = ()
@@ -282,7 +282,7 @@ def _canonical(arguments: str) -> str:
 def part_messages(given: Any) -> list[dict[str, Any]]:
     """Messages with `parts`, as OpenTelemetry's conventions have them, in OpenAI's form; others stay as they are."""
     made: list[dict[str, Any]] = []
-    for each in given if isinstance(given, list) else []:
+    for each in as_list(given):
         message = as_object(each)
         parts = message.get("parts")
         if not isinstance(parts, list):
@@ -290,7 +290,7 @@ def part_messages(given: Any) -> list[dict[str, Any]]:
             continue
         content: list[Any] = []
         calls: list[Any] = []
-        for part in map(as_object, parts):
+        for part in map(as_object, as_list(parts)):
             kind = part.get("type")
             if kind == "tool_call":
                 calls.append(part)
@@ -303,6 +303,6 @@ def part_messages(given: Any) -> list[dict[str, Any]]:
                 content.append({"type": "image_url", "image_url": {"url": url}})
             else:
                 content.append(part)
-        if content or calls or not any(as_object(part).get("type") == "tool_call_response" for part in parts):
+        if content or calls or not any(as_object(part).get("type") == "tool_call_response" for part in as_list(parts)):
             made.append({"role": message.get("role"), "content": content, "tool_calls": calls or None})
     return made

@@ -1,4 +1,4 @@
-"""Writes a job's folder with harbor's own models; run in an interpreter that has harbor: `… FOLDER`, totals on stdout."""
+"""Writes a job's folder with harbor's own models; run where harbor is: `… FOLDER`, totals on stdout."""
 
 import json
 import sys

@@ -19,7 +19,7 @@ class Lines(SpanExporter):
     def __init__(self, path: Path) -> None:
         self._file = path.open("w")
 
-    def export(self, spans):  # noqa: ANN001, ANN201
+    def export(self, spans):
         """Write a batch."""
         self._file.write(json.dumps(MessageToDict(encode_spans(spans))) + "\n")
         self._file.flush()
@@ -31,7 +31,7 @@ def said(role: str, *parts: dict) -> dict:
     return {"role": role, "parts": list(parts)}
 
 
-def play(tracer, score: float | None, error: str | None) -> None:  # noqa: ANN001
+def play(tracer, score: float | None, error: str | None) -> None:
     """One agent's trace: two model calls with a tool between them."""
     asked = [said("user", {"type": "text", "content": "What is 1 + 2?"})]
     call = said("assistant", {"type": "tool_call", "id": "c1", "name": "add", "arguments": {"x": 1, "y": 2}})
@@ -52,7 +52,7 @@ def play(tracer, score: float | None, error: str | None) -> None:  # noqa: ANN00
             root.set_status(StatusCode.ERROR, error)
 
 
-def chat(tracer, asked: list, answer: dict, error: str | None) -> None:  # noqa: ANN001
+def chat(tracer, asked: list, answer: dict, error: str | None) -> None:
     """One model call."""
     with tracer.start_as_current_span("chat small") as span:
         span.set_attributes(

@@ -41,7 +41,9 @@ def episode(index: int, rewards: dict[str, Reward], error: Error | None = None, 
         tools=[Tool(name="add", description="Add.", parameters={"type": "object"})],
         nodes=nodes(with_ids),
         calls=[
-            ModelCall(node=2, model="small", finish_reason="tool_calls", usage=Usage(prompt_tokens=9, completion_tokens=4)),
+            ModelCall(
+                node=2, model="small", finish_reason="tool_calls", usage=Usage(prompt_tokens=9, completion_tokens=4)
+            ),
             ModelCall(node=4, model="small", finish_reason="stop", usage=Usage(prompt_tokens=15, completion_tokens=2)),
         ],
         rewards=rewards,

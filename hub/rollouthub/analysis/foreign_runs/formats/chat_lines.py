@@ -34,9 +34,10 @@ class ChatLines:
     def recognises(self, path: Path) -> bool:
         """Whether the first line has a conversation, or a result of the Batch API."""
         first = first_object(path)
-        said = first.get("messages")
-        has_messages = isinstance(said, list) and all(isinstance(each, dict) and "role" in each for each in said)
-        return bool(said and has_messages) or ("custom_id" in first and "response" in first)
+        said = as_list(first.get("messages"))
+        return bool(said and all("role" in as_object(each) for each in said)) or (
+            "custom_id" in first and "response" in first
+        )
 
     def read(self, path: Path) -> ForeignRun:
         """Open a file."""

@@ -66,7 +66,7 @@ class HarborJobs:
             job = {}
         is_trial = "task_name" in job
         trials = [path] if is_trial else sorted(each for each in path.iterdir() if _is_trial(each))
-        first = next((_quietly(trial / _RESULT) for trial in trials), {})
+        first = next((_quietly(trial / _RESULT) for trial in trials), _nothing())
         facts = ForeignFacts(
             tool="harbor",
             environments=(_environment(first),),
@@ -84,6 +84,10 @@ class HarborJobs:
             length=len(trials),
         )
         return ForeignRun(facts, _entries(trials))
+
+
+def _nothing() -> dict[str, Any]:
+    return {}
 
 
 def _is_trial(folder: Path) -> bool:
@@ -179,7 +183,7 @@ def _is_plain(name: str) -> bool:
 def _exception(result: dict[str, Any]) -> dict[str, Any]:
     """The first exception, of the trial or of a step."""
     steps = [as_object(step).get("exception_info") for step in as_list(result.get("step_results"))]
-    return next((as_object(each) for each in (result.get("exception_info"), *steps) if as_object(each)), {})
+    return next((as_object(each) for each in (result.get("exception_info"), *steps) if as_object(each)), _nothing())
 
 
 def _outcome(kind: str) -> Outcome:

@@ -16,7 +16,6 @@ from rollouthub.analysis.foreign_runs.foreign_messages import (
     as_object,
     as_text,
     chat_message,
-    texts_of,
     tool_definitions,
 )
 from rollouthub.analysis.foreign_runs.foreign_record import Episode, Said, between, found, moment
@@ -313,10 +312,7 @@ class _Log:
         if not scores:
             return None, {}, "the log has no score of this sample"
         scorer = self._scorer if self._scorer in scores else next(iter(scores))
-        metrics: dict[str, float] = {}
-        for name, score in scores.items():
-            for part, value in _parts(name, score.get("value")):
-                metrics[part] = value
+        metrics = {part: value for name in scores for part, value in _parts(name, scores[name].get("value"))}
         chosen = scores[scorer]
         value, passed = _grade(chosen.get("value"), self._part if self._part != scorer else None)
         metrics.pop(scorer, None)

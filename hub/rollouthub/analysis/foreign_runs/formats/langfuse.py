@@ -1,9 +1,10 @@
-"""Exports of Langfuse: traces with their observations, or observations alone, as JSON or lines, by API or to a bucket."""
+"""Exports of Langfuse: traces with their observations, or observations alone, as JSON or lines."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rollouthub.analysis.foreign_runs.entries import as_json
 from rollouthub.analysis.foreign_runs.foreign_messages import as_list, as_number, as_object, as_text
 from rollouthub.analysis.foreign_runs.foreign_record import moment
 from rollouthub.analysis.foreign_runs.json_pieces import first_keys
@@ -25,7 +26,7 @@ class LangfuseExports:
     def recognises(self, path: Path) -> bool:
         """Whether the first object is an observation or a trace of Langfuse's."""
         keys = set(first_keys(path))
-        if {"traceId", "type"} <= keys or {"trace_id", "type"} <= keys and "parent_observation_id" in keys:
+        if {"traceId", "type"} <= keys or ({"trace_id", "type"} <= keys and "parent_observation_id" in keys):
             return True
         if "observations" in keys and ("projectId" in keys or "scores" in keys):
             return True
@@ -112,7 +113,7 @@ def _observation(given: dict[str, Any], held: int, position: int) -> TraceSpan:
         span.asked, span.answered = _messages(asked, "user"), _messages(answered, "assistant")
     elif span.kind == "tool":
         span.call_id = as_text(as_object(asked).get("id")) or as_text(as_object(asked).get("tool_call_id"))
-        span.result = answered if isinstance(answered, str) else None if answered is None else str(answered)
+        span.result = answered if isinstance(answered, str) else None if answered is None else as_json(answered)
     return span
 
 
@@ -123,8 +124,9 @@ def _messages(given: Any, role: str) -> list[Any]:
         return part_messages(value["messages"])
     if isinstance(value.get("choices"), list):
         return [as_object(as_object(choice).get("message")) for choice in value["choices"]]
-    if isinstance(given, list) and all(isinstance(each, dict) for each in given):
+    if isinstance(given, list) and all(isinstance(each, dict) for each in as_list(given)):
         return part_messages(given)
     if "role" in value or "tool_calls" in value:
         return part_messages([{"role": role, **value}])
-    return [] if given is None else [{"role": role, "content": given if isinstance(given, str) else str(given)}]
+    text = given if isinstance(given, str) else as_json(given)
+    return [] if given is None else [{"role": role, "content": text}]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rollouthub.analysis.foreign_runs.entries import Samples, as_json, from_lines, small_object
+from rollouthub.analysis.foreign_runs.entries import Samples, from_lines, small_object
 from rollouthub.analysis.foreign_runs.foreign_messages import as_count, as_number, as_object, as_text, tool_definitions
 from rollouthub.analysis.foreign_runs.foreign_record import Episode, moment, prompt_and_answers
 from rollouthub.analysis.foreign_runs.json_pieces import first_object

@@ -1,4 +1,4 @@
-"""Spans exported from Phoenix (arize-phoenix-client's `get_spans`, its REST API): JSON or lines, OpenInference's names."""
+"""Spans exported from Phoenix (its client's `get_spans`, its REST API): JSON or lines."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -44,7 +44,7 @@ class Tau2Results:
     def recognises(self, path: Path) -> bool:
         """Whether a file, or the `results.json` of a folder, begins as results do."""
         keys = first_keys(_file_of(path))
-        return "info" in keys[:3] and ("tasks" in keys or "simulations" in keys) or keys[:2] == ("timestamp", "info")
+        return ("info" in keys[:3] and ("tasks" in keys or "simulations" in keys)) or keys[:2] == ("timestamp", "info")
 
     def read(self, path: Path) -> ForeignRun:
         """Open a document, or a folder with `results.json` and `simulations/`."""

@@ -74,10 +74,10 @@ def _file_of(path: Path) -> Path:
 
 def _read_traces(file: Path) -> ForeignRun:
     first = first_object(file)
-    trace = next(map(as_object, as_list(first.get("traces"))), {})
+    trace = next(map(as_object, as_list(first.get("traces"))), as_object(None))
     tool = f"{_TOOL} {as_object(trace.get('verifiers')).get('version', '')}".strip()
     episodes = _Episodes(file.parent.name if file.name == _TRACES else file.stem)
-    call = next(map(as_object, as_list(trace.get("calls"))), {})
+    call = next(map(as_object, as_list(trace.get("calls"))), as_object(None))
     facts = ForeignFacts(
         tool=tool,
         environments=(episodes.environment(first),),

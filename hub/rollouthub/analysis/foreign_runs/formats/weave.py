@@ -84,13 +84,13 @@ def _text(output: Any) -> list[dict[str, Any]]:
 def _scores(feedback: Any) -> dict[str, float]:
     """The numbers in the feedback of scorers, each under its scorer's name."""
     found: dict[str, float] = {}
-    for given in map(as_object, feedback if isinstance(feedback, list) else as_object(feedback).values()):
+    for given in map(as_object, as_list(feedback) or as_object(feedback).values()):
         kind = as_text(given.get("feedback_type")) or "score"
         payload = as_object(given.get("payload"))
         name = kind.rpartition(".")[2]
         value: Any = payload.get("output", payload.get("value"))
-        if isinstance(value, dict) and len(value) == 1:
-            value = next(iter(value.values()))
+        if len(parts := as_object(value)) == 1:
+            value = next(iter(parts.values()))
         if isinstance(value, bool):
             value = float(value)
         if (number := as_number(value)) is not None:
