@@ -2,11 +2,7 @@
 
 import os
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
-
-from filelock import Timeout
 
 from rollouthub.analysis.foreign_runs.read_source import stamp_of
 from rollouthub.analysis.foreign_runs.reading import Progress, read_into
@@ -16,10 +12,6 @@ from rollouthub.errors import ConfigError
 from rollouthub.event_loop import run_async
 from rollouthub.processes import PYTHON
 from rollouthub.text import one_line
-
-_POLL_SECONDS = 0.05
-_BEGIN_SECONDS = 60.0
-"""Seconds within which a reader in the background must have begun its run."""
 
 
 def no_progress(rollouts: int, position: int, length: int) -> None:
@@ -58,36 +50,11 @@ def read_and_follow(path: Path) -> Path:
     cached = CachedRun.of(stamp, cache_folder(os.environ), run_format.name)
     if cached.is_done:
         cached.use()
-        return cached.directory
-    try:
-        with cached.lock().acquire(timeout=0):
-            pass
-    except Timeout:
-        return _when_begun(cached, lambda: None)
-    command = [*PYTHON, "-m", "rollouthub.analysis.foreign_runs.background", str(stamp.path)]
-    reader = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
-    )
-
-    def failure() -> str | None:
-        if reader.poll() is None or reader.stderr is None:
-            return None
-        return reader.stderr.read().decode(errors="replace") or f"its reader ended with {reader.returncode}"
-
-    try:
-        return _when_begun(cached, failure)
-    finally:
-        if reader.poll() is not None and reader.stderr is not None:
-            reader.stderr.close()
-
-
-def _when_begun(cached: CachedRun, failure: Callable[[], str | None]) -> Path:
-    begun = time.monotonic()
-    while not (cached.is_begun or cached.is_done):
-        problem = failure()
-        if problem is not None and not cached.is_done:
-            raise ConfigError(one_line(problem, 1000))
-        if time.monotonic() - begun > _BEGIN_SECONDS:
-            raise ConfigError(f"the reading of {cached.directory.name!r} did not begin in {_BEGIN_SECONDS:.0f} seconds")
-        time.sleep(_POLL_SECONDS)
+    elif not cached.is_begun:
+        command = [*PYTHON, "-m", "rollouthub.analysis.foreign_runs.background", str(stamp.path), str(cached.entry)]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ConfigError(
+                one_line(done.stderr, 1000) or f"the reader of {str(path)!r} ended with {done.returncode}"
+            )
     return cached.directory

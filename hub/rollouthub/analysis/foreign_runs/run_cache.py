@@ -52,9 +52,12 @@ class CachedRun:
         """The place of a source, read by a format; nothing is made."""
         folder = root / stamp.place
         made_by = f"{_PLAIN.sub('_', run_format)}-{_FORM}-{version('rollouthub')}"
-        name = _PLAIN.sub("_", stamp.path.name).strip(".")[:80] or "run"
-        entry = folder / f"{stamp.state}-{made_by}"
-        return cls(folder, entry, entry / name)
+        return cls.at(folder / f"{stamp.state}-{made_by}", stamp.path)
+
+    @classmethod
+    def at(cls, entry: Path, source: Path) -> "CachedRun":
+        """The run of a source in this entry of the cache."""
+        return cls(entry.parent, entry, entry / (_PLAIN.sub("_", source.name).strip(".")[:80] or "run"))
 
     @property
     def is_done(self) -> bool:
