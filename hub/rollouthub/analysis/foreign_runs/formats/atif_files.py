@@ -1,4 +1,4 @@
-"""ATIF trajectories by themselves: one JSON file, or lines of them, such as `hub export --format atif` writes."""
+"""ATIF trajectories by themselves: one JSON file, or lines of them, such as `hub export --to atif` writes."""
 
 from collections.abc import Iterator
 from pathlib import Path
