@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rollouthub.analysis.foreign_runs.foreign_record import Episode, Said, found
+from rollouthub.analysis.foreign_runs.foreign_record import ForeignEpisode, SaidMessage, found
 from rollouthub.analysis.foreign_runs.open_foreign import read_whole
 from rollouthub.analysis.foreign_runs.run_format import (
     ForeignFacts,
@@ -43,9 +43,9 @@ class Cards:
     def _entries(self, path: Path) -> Iterator[FoundRollout | Unreadable]:
         for number, line in enumerate(path.read_text().splitlines()):
             asked, answered, mark = line.split("|")
-            said = [Said(user(asked)), Said(assistant(answered), is_sampled=True)]
+            said = [SaidMessage(user(asked)), SaidMessage(assistant(answered), is_sampled=True)]
             reward = float(mark) if mark else None
-            yield found(Episode("cards", str(number), asked, said, model="small", reward=reward), "cards")
+            yield found(ForeignEpisode("cards", str(number), asked, said, model="small", reward=reward), "cards")
 
 
 def cards(folder: Path) -> WrittenRun:

@@ -302,7 +302,8 @@ def phoenix(folder: Path) -> WrittenRun:
         return {"id": f"U{trace}{place}", "name": kind.lower(),
                 "context": {"trace_id": f"t{trace}", "span_id": f"s{trace}{place}"}, "span_kind": kind,
                 "parent_id": f"s{trace}0" if place else None, "start_time": f"2026-11-01T12:00:0{place}+00:00",
-                "end_time": f"2026-11-01T12:00:0{place}.5+00:00", "status_code": "OK", "attributes": values}  # fmt: skip
+                "end_time": f"2026-11-01T12:00:0{place}.5+00:00", "status_code": "OK",
+                "attributes": values}  # fmt: skip
 
     note = {"name": "correctness", "result": {"score": 1.0}}
     spans = [

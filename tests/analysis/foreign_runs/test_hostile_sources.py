@@ -58,7 +58,7 @@ def test_a_zip_that_claims_too_much_is_refused(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("rollouthub.analysis.foreign_runs.bounded_zip._FREE", 1 << 20)
     path = log_of(tmp_path / "x.eval", {f"samples/{n}_epoch_1.json": b"0" * 10_000_000 for n in range(9)})
     monkeypatch.setattr("rollouthub.analysis.foreign_runs.bounded_zip._RATIO", 100)
-    with pytest.raises(ConfigError, match="claims to unpack to .* zip bomb"):
+    with pytest.raises(ConfigError, match=r"claims to unpack to .* zip bomb"):
         read_whole(path)
 
 
@@ -68,7 +68,7 @@ def test_a_member_that_lies_about_its_size_is_left_out(tmp_path: Path) -> None:
     place = content.rfind(b"PK\x01\x02")
     content[place + 24 : place + 28] = struct.pack("<L", 10)
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="checksum|more than"):
+    with pytest.raises(ValueError, match=r"checksum|more than"):
         BoundedZip(path).read("samples/a_epoch_1.json", most=1_000_000)
     info, records = read(path)
     assert records == []

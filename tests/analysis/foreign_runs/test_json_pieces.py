@@ -105,7 +105,7 @@ def test_a_gzip_bomb_ends_with_a_word(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("rollouthub.analysis.foreign_runs.json_pieces._GZIP_BYTES", 1 << 20)
     path = tmp_path / "bomb.jsonl.gz"
     path.write_bytes(gzip.compress(b"0" * (64 << 20)))
-    with pytest.raises(ConfigError, match="unpacks to more than .* it is refused"):
+    with pytest.raises(ConfigError, match=r"unpacks to more than .* it is refused"):
         list(json_lines(path, most=1000))
 
 

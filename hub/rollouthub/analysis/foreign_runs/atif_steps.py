@@ -12,7 +12,7 @@ from rollouthub.analysis.foreign_runs.foreign_messages import (
     chat_content,
     tool_request,
 )
-from rollouthub.analysis.foreign_runs.foreign_record import Said, moment
+from rollouthub.analysis.foreign_runs.foreign_record import SaidMessage, moment
 from rollouthub.messages import Message
 from rollouthub.rollout import Usage
 from rollouthub.values import Float32s, Int32s
@@ -25,13 +25,13 @@ def is_trajectory(value: dict[str, Any]) -> bool:
     return str(value.get("schema_version")).startswith("ATIF") and isinstance(value.get("steps"), list)
 
 
-def said_in(trajectory: dict[str, Any], media: dict[str, bytes], start: float | None = None) -> list[Said]:
+def said_in(trajectory: dict[str, Any], media: dict[str, bytes], start: float | None = None) -> list[SaidMessage]:
     """The conversation of a trajectory; `start` is the Unix time that times count from, by default the first step's.
 
     Raises:
         ValueError: a step is of an unknown source, or the values of its token ids are none.
     """
-    said: list[Said] = []
+    said: list[SaidMessage] = []
     for step in map(as_object, as_list(trajectory.get("steps"))):
         role = _ROLES.get(str(step.get("source")))
         if role is None:
@@ -56,7 +56,7 @@ def said_in(trajectory: dict[str, Any], media: dict[str, bytes], start: float | 
         )
         is_sampled = role == "assistant" and step.get("llm_call_count") != 0 and not step.get("is_copied_context")
         since = max(0.0, at - start) if at is not None and start is not None else 0.0
-        said.append(Said(message, is_sampled=is_sampled, turn=_turn(step, extra, since) if is_sampled else {}))
+        said.append(SaidMessage(message, is_sampled=is_sampled, turn=_turn(step, extra, since) if is_sampled else {}))
         said += _observed(step, media)
     return said
 
@@ -85,9 +85,9 @@ def _turn(step: dict[str, Any], extra: dict[str, Any], since: float) -> dict[str
     return turn
 
 
-def _observed(step: dict[str, Any], media: dict[str, bytes]) -> list[Said]:
+def _observed(step: dict[str, Any], media: dict[str, bytes]) -> list[SaidMessage]:
     """What a step's tools answered, or what its actions led to."""
-    said: list[Said] = []
+    said: list[SaidMessage] = []
     for result in map(as_object, as_list(as_object(step.get("observation")).get("results"))):
         content, _ = chat_content("tool", result.get("content"), media)
         extra = as_object(result.get("extra"))
@@ -96,5 +96,5 @@ def _observed(step: dict[str, Any], media: dict[str, bytes]) -> list[Said]:
             "is_error": bool(extra.get("is_error", False)),
             "seconds": max(0.0, as_number(extra.get("seconds")) or 0.0),
         }
-        said.append(Said(message, call=call))
+        said.append(SaidMessage(message, call=call))
     return said

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.analysis.foreign_runs.foreign_messages import as_object
-from rollouthub.analysis.foreign_runs.foreign_record import Episode, found
+from rollouthub.analysis.foreign_runs.foreign_record import ForeignEpisode, found
 from rollouthub.analysis.foreign_runs.json_pieces import MOST_BYTES, Piece, decode, json_document, json_lines
 from rollouthub.analysis.foreign_runs.run_format import FoundRollout, Unreadable
 
-Make = Callable[[dict[str, Any]], Episode | None]
+Make = Callable[[dict[str, Any]], ForeignEpisode | None]
 """Makes an episode of an object; None if the object is none of its own, such as a line of metadata.
 
 Raises `ValueError` for an object that makes none.

@@ -47,7 +47,7 @@ _BOUNDARIES: dict[Outcome, Literal["agent", "model", "environment", "sandbox", "
 
 
 @dataclass(slots=True)
-class Said:
+class SaidMessage:
     """One message of a conversation, and what is known of the call that made it."""
 
     message: Message
@@ -60,14 +60,14 @@ class Said:
 
 
 @dataclass(slots=True)
-class Episode:
+class ForeignEpisode:
     """What a format says of one episode."""
 
     environment: str
     task_id: str
     task: str
     """The task's content, of which its digest is made: its prompt and what else defines it."""
-    said: Sequence[Said] = ()
+    said: Sequence[SaidMessage] = ()
     split: str = ""
     sample: int = 0
     attempt: int = 0
@@ -97,7 +97,7 @@ class Episode:
     held: int = 0
 
 
-def found(episode: Episode, tool: str) -> FoundRollout:
+def found(episode: ForeignEpisode, tool: str) -> FoundRollout:
     """The record of an episode, read from a file of `tool`.
 
     Raises:
@@ -149,7 +149,7 @@ def found(episode: Episode, tool: str) -> FoundRollout:
     return FoundRollout(rollout, episode.media, definitions, episode.position, episode.held)
 
 
-def _score(episode: Episode) -> tuple[Score | None, str | None]:
+def _score(episode: ForeignEpisode) -> tuple[Score | None, str | None]:
     """The score, or why there is none."""
     if episode.outcome is not Outcome.SCORED:
         return None, None
@@ -164,7 +164,7 @@ def _score(episode: Episode) -> tuple[Score | None, str | None]:
     return Score(reward=reward, **episode.score), None
 
 
-def _faults(episode: Episode, outcome: Outcome, problem: str | None) -> tuple[Fault, ...]:
+def _faults(episode: ForeignEpisode, outcome: Outcome, problem: str | None) -> tuple[Fault, ...]:
     message = episode.error or problem
     if message is None and outcome is Outcome.SCORED:
         return ()
@@ -179,7 +179,7 @@ def _faults(episode: Episode, outcome: Outcome, problem: str | None) -> tuple[Fa
     )
 
 
-def turns_of(said: Sequence[Said]) -> tuple[Turn, ...]:
+def turns_of(said: Sequence[SaidMessage]) -> tuple[Turn, ...]:
     """A conversation as turns: one for each sampled message, with the calls that the following results answer."""
     made: list[dict[str, Any]] = []
     waiting: list[Message] = []
@@ -226,11 +226,11 @@ def _tool_call(request: ToolRequest, message: Message, known: Mapping[str, Any])
     )
 
 
-def prompt_and_answers(prompt: Sequence[Message], answers: Sequence[Message]) -> list[Said]:
+def prompt_and_answers(prompt: Sequence[Message], answers: Sequence[Message]) -> list[SaidMessage]:
     """A conversation of which the first part was given, and whose further assistant messages were sampled."""
     return [
-        *(Said(message) for message in prompt),
-        *(Said(message, is_sampled=message.role == "assistant") for message in answers),
+        *(SaidMessage(message) for message in prompt),
+        *(SaidMessage(message, is_sampled=message.role == "assistant") for message in answers),
     ]
 
 

@@ -31,7 +31,7 @@ _MOST_PROBLEMS = 5
 
 
 @dataclass
-class _Tally:
+class _ReadTally:
     """What was read so far, for the comparison with what the tool says."""
 
     rollouts: int = 0
@@ -92,7 +92,7 @@ async def read_into(run_format: RunFormat, path: Path, directory: Path, progress
 
 
 async def _fill(writer: RunWriter, opened: ForeignRun, progress: Progress) -> bool:
-    facts, tally, held, is_whole = opened.facts, _Tally(), 0, True
+    facts, tally, held, is_whole = opened.facts, _ReadTally(), 0, True
     writer.set_plan(facts.planned)
     try:
         for entry in opened.entries:

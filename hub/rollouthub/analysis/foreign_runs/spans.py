@@ -10,7 +10,7 @@ from mcp_types import Tool
 
 from rollouthub.analysis.foreign_runs.entries import BAD, Entry, Samples
 from rollouthub.analysis.foreign_runs.foreign_messages import as_list, as_object, as_text, chat_message, texts_of
-from rollouthub.analysis.foreign_runs.foreign_record import Episode, Said, found
+from rollouthub.analysis.foreign_runs.foreign_record import ForeignEpisode, SaidMessage, found
 from rollouthub.analysis.foreign_runs.run_format import Unreadable
 from rollouthub.messages import Message
 from rollouthub.rollout import Outcome, Timings, Usage
@@ -122,7 +122,7 @@ class _Traces:
         except BAD as error:
             yield Unreadable(f"trace {trace_id!r:.60}", str(error), position)
 
-    def _episode(self, trace_id: str, spans: list[TraceSpan], position: int) -> Episode:
+    def _episode(self, trace_id: str, spans: list[TraceSpan], position: int) -> ForeignEpisode:
         ids = {span.span_id for span in spans}
         root = next(
             (s for s in spans if s.parent_id is None), next((s for s in spans if s.parent_id not in ids), spans[0])
@@ -141,7 +141,7 @@ class _Traces:
         words = texts_of(prompt)
         asked = next((message.text for message in reversed(prompt) if message.role == "user"), "")
         task_id = " ".join(asked.split())[:60] or trace_id
-        return Episode(
+        return ForeignEpisode(
             environment=self._environment,
             task_id=task_id,
             task=words or trace_id,
@@ -189,11 +189,11 @@ def _broken(root: TraceSpan, spans: Sequence[TraceSpan]) -> tuple[Outcome, Trace
     return Outcome.AGENT_FAILED, root
 
 
-def _conversation(spans: Sequence[TraceSpan], start: float, media: dict[str, bytes]) -> list[Said]:
+def _conversation(spans: Sequence[TraceSpan], start: float, media: dict[str, bytes]) -> list[SaidMessage]:
     """The model calls as turns. A call extends the turn whose whole conversation its own begins with; each message is
     kept once.
     """
-    said: list[Said] = []
+    said: list[SaidMessage] = []
     known: dict[bytes, int] = {}
     count = 0
     for span in spans:
@@ -203,7 +203,7 @@ def _conversation(spans: Sequence[TraceSpan], start: float, media: dict[str, byt
             asked = [chat_message(each, media) for each in span.asked]
             answer = _joined([chat_message({"role": "assistant", **as_object(each)}, media) for each in span.answered])
             parent, rest = _parent(asked, known)
-            said += [Said(message) for message in rest]
+            said += [SaidMessage(message) for message in rest]
             turn = {
                 "parent_turn": parent,
                 "usage": span.usage,
@@ -212,13 +212,13 @@ def _conversation(spans: Sequence[TraceSpan], start: float, media: dict[str, byt
                 "started": max(0.0, span.start - start),
                 "seconds": max(0.0, span.end - span.start),
             }
-            said.append(Said(answer, is_sampled=True, turn=turn))
+            said.append(SaidMessage(answer, is_sampled=True, turn=turn))
             known[_key([*asked, answer])] = count
             count += 1
     return _with_results(said, spans, start)
 
 
-def _with_results(said: list[Said], spans: Sequence[TraceSpan], start: float) -> list[Said]:
+def _with_results(said: list[SaidMessage], spans: Sequence[TraceSpan], start: float) -> list[SaidMessage]:
     """Add to the tools' messages what their spans know; and those of calls whose result no later prompt has."""
     tools = {span.call_id: span for span in spans if span.kind == "tool" and span.call_id}
     answered: set[str] = set()
@@ -231,7 +231,7 @@ def _with_results(said: list[Said], spans: Sequence[TraceSpan], start: float) ->
     for request in last:
         if request not in answered and (span := tools.get(request)) is not None:
             result = Message(role="tool", content=span.result or "", tool_call_id=request)
-            said.append(Said(result, call=_ran(span, start)))
+            said.append(SaidMessage(result, call=_ran(span, start)))
     return said
 
 

@@ -12,7 +12,7 @@ from rollouthub.analysis.foreign_runs.foreign_messages import (
     texts_of,
     tool_definitions,
 )
-from rollouthub.analysis.foreign_runs.foreign_record import Episode, Said, moment
+from rollouthub.analysis.foreign_runs.foreign_record import ForeignEpisode, SaidMessage, moment
 from rollouthub.analysis.foreign_runs.json_pieces import MOST_BYTES, Piece, beginning, first_keys, open_source
 from rollouthub.analysis.foreign_runs.run_format import ForeignFacts, ForeignRun
 from rollouthub.messages import Message
@@ -62,7 +62,7 @@ class _Trajectories:
     def __init__(self, environment: str) -> None:
         self.environment, self._samples = environment, Samples()
 
-    def episode(self, trajectory: dict[str, Any]) -> Episode:
+    def episode(self, trajectory: dict[str, Any]) -> ForeignEpisode:
         """The rollout of a trajectory."""
         if not is_trajectory(trajectory):
             raise ValueError("it is no trajectory: it has no schema_version ATIF-… with steps")
@@ -73,7 +73,7 @@ class _Trajectories:
         words = " ".join(prompt[-1].text.split())[:60] if prompt else ""
         task_id = as_text(ours.get("task_id")) or words or "(no prompt)"
         given = as_text(ours.get("outcome"))
-        return Episode(
+        return ForeignEpisode(
             environment=as_text(ours.get("environment")) or self.environment,
             task_id=task_id,
             task=texts_of(prompt),
@@ -97,7 +97,7 @@ def _started(trajectory: dict[str, Any]) -> float:
     return next((at for step in trajectory["steps"] if (at := moment(as_object(step).get("timestamp")))), 0.0)
 
 
-def asked_in(said: list[Said]) -> list[Message]:
+def asked_in(said: list[SaidMessage]) -> list[Message]:
     """The messages before the first answer."""
     prompt: list[Message] = []
     for each in said:

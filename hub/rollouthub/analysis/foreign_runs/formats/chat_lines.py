@@ -14,7 +14,7 @@ from rollouthub.analysis.foreign_runs.foreign_messages import (
     texts_of,
     tool_definitions,
 )
-from rollouthub.analysis.foreign_runs.foreign_record import Episode, Said, moment
+from rollouthub.analysis.foreign_runs.foreign_record import ForeignEpisode, SaidMessage, moment
 from rollouthub.analysis.foreign_runs.json_pieces import first_object
 from rollouthub.analysis.foreign_runs.run_format import ForeignFacts, ForeignRun
 from rollouthub.messages import Message
@@ -63,15 +63,15 @@ class _Lines:
     def __init__(self, environment: str) -> None:
         self._environment, self._samples = environment, Samples()
 
-    def episode(self, row: dict[str, Any]) -> Episode:
+    def episode(self, row: dict[str, Any]) -> ForeignEpisode:
         media: dict[str, bytes] = {}
         body = _body(row)
         prompt = row.get("messages", as_object(row.get("body")).get("messages"))
-        said = [Said(each) for each in chat_messages(prompt if prompt is not None else [], media)]
+        said = [SaidMessage(each) for each in chat_messages(prompt if prompt is not None else [], media)]
         if not body and not any(each.message.role == "assistant" for each in said):
             raise ValueError("it has neither `messages` with an answer nor a response")
         if body:
-            said += [Said(message, is_sampled=True, turn=facts) for message, facts in _answers(body, media)]
+            said += [SaidMessage(message, is_sampled=True, turn=facts) for message, facts in _answers(body, media)]
         else:
             for each in said:
                 each.is_sampled = each.message.role == "assistant"
@@ -82,7 +82,7 @@ class _Lines:
         error = as_object(row.get("error")) or as_object(body.get("error"))
         status = as_count(as_object(row.get("response")).get("status_code"))
         failed = bool(error) or status >= 400
-        return Episode(
+        return ForeignEpisode(
             environment=self._environment,
             task_id=task_id,
             task=task or as_json(named),

@@ -14,7 +14,7 @@ from rollouthub.analysis.foreign_runs.foreign_messages import (
     as_text,
     tool_definitions,
 )
-from rollouthub.analysis.foreign_runs.foreign_record import Episode, Said, between, found, moment
+from rollouthub.analysis.foreign_runs.foreign_record import ForeignEpisode, SaidMessage, between, found, moment
 from rollouthub.analysis.foreign_runs.json_pieces import MOST_BYTES, decode, first_keys
 from rollouthub.analysis.foreign_runs.run_format import ForeignFacts, ForeignRun, StatedTotals, Unreadable
 from rollouthub.plugins.plain_files import read_plain
@@ -108,7 +108,7 @@ def _entries(trials: list[Path]) -> Iterator[Entry]:
             yield Unreadable(folder.name, str(error), number)
 
 
-def _episode(result: dict[str, Any], folder: Path, samples: Samples) -> Episode:
+def _episode(result: dict[str, Any], folder: Path, samples: Samples) -> ForeignEpisode:
     task_id = str(result.get("task_name"))
     media: dict[str, bytes] = {}
     start = moment(result.get("started_at"))
@@ -121,7 +121,7 @@ def _episode(result: dict[str, Any], folder: Path, samples: Samples) -> Episode:
     if broken and (reward is None or (kind not in _STOPS and kind not in _REFUSED)):
         outcome = _outcome(kind)
     info = as_object(result.get("agent_info"))
-    return Episode(
+    return ForeignEpisode(
         environment=_environment(result),
         task_id=task_id,
         task=as_text(result.get("task_checksum")) or as_json(result.get("task_id")),
@@ -153,11 +153,11 @@ def _episode(result: dict[str, Any], folder: Path, samples: Samples) -> Episode:
 
 def _conversation(
     result: dict[str, Any], folder: Path, start: float | None, media: dict[str, bytes]
-) -> tuple[list[Said], Any, int, tuple[str, ...]]:
+) -> tuple[list[SaidMessage], Any, int, tuple[str, ...]]:
     """What the agent's trajectories have: one of a trial, or one of each step."""
     steps = [as_text(as_object(step).get("step_name")) for step in as_list(result.get("step_results"))]
     folders = [folder / "agent", *(folder / "steps" / step / "agent" for step in steps if step and _is_plain(step))]
-    said: list[Said] = []
+    said: list[SaidMessage] = []
     tools: Any = ()
     held = 0
     for each in folders:

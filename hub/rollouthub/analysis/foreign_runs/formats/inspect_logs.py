@@ -18,7 +18,7 @@ from rollouthub.analysis.foreign_runs.foreign_messages import (
     chat_message,
     tool_definitions,
 )
-from rollouthub.analysis.foreign_runs.foreign_record import Episode, Said, between, found, moment
+from rollouthub.analysis.foreign_runs.foreign_record import ForeignEpisode, SaidMessage, between, found, moment
 from rollouthub.analysis.foreign_runs.json_pieces import Piece, beginning, decode, first_keys, json_document
 from rollouthub.analysis.foreign_runs.run_format import ForeignFacts, ForeignRun, StatedTotals, Unreadable
 from rollouthub.errors import ConfigError
@@ -45,7 +45,7 @@ _MODEL_ERRORS = re.compile(r"API|RateLimit|Authentication|BadRequest|Connection|
 _SANDBOX_ERRORS = re.compile(r"Sandbox|Docker|Container|Compose|OutputLimitExceeded")
 
 
-class _Event(msgspec.Struct):
+class _LogEvent(msgspec.Struct):
     """What is read of an event; the bulk of a log is skipped without an object."""
 
     event: str = ""
@@ -60,7 +60,7 @@ class _Event(msgspec.Struct):
     retries: Any = None
 
 
-class _Sample(msgspec.Struct):
+class _LogSample(msgspec.Struct):
     """What is read of a sample."""
 
     id: int | str
@@ -71,7 +71,7 @@ class _Sample(msgspec.Struct):
     messages: list[Any] = []
     output: Any = None
     scores: dict[str, Any] | None = None
-    events: list[_Event] = []
+    events: list[_LogEvent] = []
     model_usage: dict[str, Any] = {}
     started_at: str | None = None
     completed_at: str | None = None
@@ -99,10 +99,10 @@ class InspectLogs:
         if path.suffix == ".eval":
             packed = BoundedZip(path)
             head = _zip_head(packed, path)
-            log = _Log(head)
+            log = _InspectLog(head)
             return ForeignRun(log.facts(packed.size), _from_zip(packed, log))
         head = members(path, _HEAD, ("samples",))
-        log = _Log(head)
+        log = _InspectLog(head)
         return ForeignRun(log.facts(path.stat().st_size), _from_json(path, log))
 
 
@@ -117,7 +117,7 @@ def _zip_head(packed: BoundedZip, path: Path) -> dict[str, Any]:
         raise ConfigError(f"{member} of {str(path)!r} cannot be read: {error}") from error
 
 
-def _from_zip(packed: BoundedZip, log: "_Log") -> Iterator[Entry]:
+def _from_zip(packed: BoundedZip, log: "_InspectLog") -> Iterator[Entry]:
     for name in packed.names:
         if _SAMPLE.fullmatch(name) is None:
             continue
@@ -130,25 +130,25 @@ def _from_zip(packed: BoundedZip, log: "_Log") -> Iterator[Entry]:
         yield from _entry(Piece("", raw, end), name, log)
 
 
-def _from_json(path: Path, log: "_Log") -> Iterator[Entry]:
+def _from_json(path: Path, log: "_InspectLog") -> Iterator[Entry]:
     samples = (piece for piece in json_document(path, ("samples",)) if piece.name == "samples" and piece.is_element)
     for number, piece in enumerate(samples, 1):
         yield from _entry(piece, f"sample {number}", log)
 
 
-def _entry(piece: Piece, place: str, log: "_Log") -> Iterator[Entry]:
+def _entry(piece: Piece, place: str, log: "_InspectLog") -> Iterator[Entry]:
     if piece.raw is None:
         yield from entry_of(piece, place, lambda _: None, log.tool)
         return
     try:
-        episode = log.episode(decode(piece.raw, _Sample))
+        episode = log.episode(decode(piece.raw, _LogSample))
         episode.position, episode.held = piece.end, len(piece.raw)
         yield found(episode, log.tool)
     except BAD as error:
         yield Unreadable(place, str(error), piece.end)
 
 
-class _Log:
+class _InspectLog:
     """One log: its header, and episodes of its samples."""
 
     def __init__(self, head: Mapping[str, Any]) -> None:
@@ -214,7 +214,7 @@ class _Log:
                         return value
         return None
 
-    def episode(self, sample: _Sample) -> Episode:
+    def episode(self, sample: _LogSample) -> ForeignEpisode:
         """The episode of one sample."""
         media: dict[str, bytes] = {}
         task_id, epoch = str(sample.id), max(1, sample.epoch)
@@ -226,7 +226,7 @@ class _Log:
         asked = sample.input if isinstance(sample.input, str) else as_json(sample.input)
         calls = [event for event in sample.events if event.event == "model"]
         tools = next((tool_definitions(event.tools) for event in reversed(calls) if event.tools), ())
-        return Episode(
+        return ForeignEpisode(
             environment=self._task,
             version=str(self._eval.get("task_version", "unknown")),
             task_id=task_id,
@@ -256,19 +256,19 @@ class _Log:
             media=media,
         )
 
-    def _said(self, sample: _Sample, media: dict[str, bytes]) -> list[Said]:
-        answers: dict[str, _Event] = {}
+    def _said(self, sample: _LogSample, media: dict[str, bytes]) -> list[SaidMessage]:
+        answers: dict[str, _LogEvent] = {}
         for event in sample.events:
             if event.event == "model":
                 for choice in as_list(as_object(event.output).get("choices")):
                     answers[str(as_object(as_object(choice).get("message")).get("id"))] = event
         results = {str(event.id): event for event in sample.events if event.event == "tool"}
         start = moment(sample.started_at)
-        said: list[Said] = []
+        said: list[SaidMessage] = []
         for given in sample.messages:
             message = chat_message(_attached(given, sample.attachments), media)
             one = as_object(given)
-            each = Said(message, is_sampled=message.role == "assistant" and one.get("source") != "input")
+            each = SaidMessage(message, is_sampled=message.role == "assistant" and one.get("source") != "input")
             if (event := answers.get(str(one.get("id")))) is not None:
                 each.turn = self._turn(event, start)
             if message.role == "tool":
@@ -282,7 +282,7 @@ class _Log:
             said.append(each)
         return said
 
-    def _turn(self, event: _Event, start: float | None) -> dict[str, Any]:
+    def _turn(self, event: _LogEvent, start: float | None) -> dict[str, Any]:
         output = as_object(event.output)
         used = as_object(output.get("usage"))
         answered = as_text(output.get("model"))
@@ -306,7 +306,7 @@ class _Log:
             "retries": as_count(event.retries),
         }
 
-    def _score(self, sample: _Sample) -> tuple[float | None, dict[str, Any], str | None]:
+    def _score(self, sample: _LogSample) -> tuple[float | None, dict[str, Any], str | None]:
         """The reward, further fields of the score, and why there is none."""
         scores = {name: as_object(score) for name, score in (sample.scores or {}).items()}
         if not scores:
@@ -352,7 +352,7 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, float]]:
             yield part, number
 
 
-def _broken(sample: _Sample) -> tuple[Outcome, str | None, str | None]:
+def _broken(sample: _LogSample) -> tuple[Outcome, str | None, str | None]:
     """The outcome of a sample, the message of its error and the error's class."""
     if sample.error is None:
         return Outcome.SCORED, None, None

@@ -7,7 +7,7 @@ from typing import Any
 
 from rollouthub.analysis.foreign_runs.entries import Samples, from_lines, small_object
 from rollouthub.analysis.foreign_runs.foreign_messages import as_count, as_number, as_object, as_text, tool_definitions
-from rollouthub.analysis.foreign_runs.foreign_record import Episode, moment, prompt_and_answers
+from rollouthub.analysis.foreign_runs.foreign_record import ForeignEpisode, moment, prompt_and_answers
 from rollouthub.analysis.foreign_runs.json_pieces import first_object
 from rollouthub.analysis.foreign_runs.run_format import ForeignFacts, ForeignRun, StatedTotals
 from rollouthub.messages import Message, media_of
@@ -31,7 +31,7 @@ class NemoGymRows:
     def read(self, path: Path) -> ForeignRun:
         """Open a file of rollouts."""
         first = first_object(path)
-        rows = _Rows(_environment(first, path))
+        rows = _NemoRows(_environment(first, path))
         stated = _stated(small_object(path.with_name(f"{path.stem}_aggregate_metrics.json")))
         facts = ForeignFacts(
             tool=_TOOL,
@@ -63,11 +63,11 @@ def _stated(metrics: dict[str, Any]) -> StatedTotals:
     return StatedTotals(others=flat)
 
 
-class _Rows:
+class _NemoRows:
     def __init__(self, environment: str) -> None:
         self.environment, self._samples = environment, Samples()
 
-    def episode(self, row: dict[str, Any]) -> Episode:
+    def episode(self, row: dict[str, Any]) -> ForeignEpisode:
         asked, answered = as_object(row.get("responses_create_params")), as_object(row.get("response"))
         if not isinstance(answered.get("output"), list) or "input" not in asked:
             raise ValueError("it has no `input` of a request, or no `output` of a response")
@@ -90,7 +90,7 @@ class _Rows:
         number = sample if isinstance(sample, int) and 0 <= sample < 2**31 else self._samples.next(task_id)
         components = as_object(row.get("reward_components"))
         problem = as_object(answered.get("error"))
-        return Episode(
+        return ForeignEpisode(
             environment=self.environment,
             task_id=task_id,
             task=key,

@@ -13,7 +13,7 @@ from rollouthub.analysis.foreign_runs.foreign_messages import (
     as_text,
     chat_message,
 )
-from rollouthub.analysis.foreign_runs.foreign_record import Episode, Said, between, moment
+from rollouthub.analysis.foreign_runs.foreign_record import ForeignEpisode, SaidMessage, between, moment
 from rollouthub.analysis.foreign_runs.json_pieces import MOST_BYTES, Piece, decode, first_keys, json_document
 from rollouthub.analysis.foreign_runs.run_format import ForeignFacts, ForeignRun, StatedTotals
 from rollouthub.rollout import Outcome, Stop, Timings, Usage
@@ -114,7 +114,7 @@ class _Results:
         self._policy = as_text(as_object(info.get("environment_info")).get("policy"))
         self._samples = Samples()
 
-    def episode(self, run: dict[str, Any]) -> Episode:
+    def episode(self, run: dict[str, Any]) -> ForeignEpisode:
         """The episode of a simulation."""
         task_id, trial = str(run.get("task_id")), run.get("trial")
         ending = str(run.get("termination_reason") or "")
@@ -127,7 +127,7 @@ class _Results:
         media: dict[str, bytes] = {}
         sample = trial if isinstance(trial, int) and 0 <= trial < 2**31 else self._samples.next(task_id)
         why = as_object(run.get("info")).get("error")
-        return Episode(
+        return ForeignEpisode(
             environment=self.environment,
             task_id=task_id,
             task=as_json([self.environment, task_id]),
@@ -155,19 +155,19 @@ class _Results:
             gaps=("tool_schemas",),
         )
 
-    def _said(self, run: dict[str, Any], media: dict[str, bytes]) -> list[Said]:
+    def _said(self, run: dict[str, Any], media: dict[str, bytes]) -> list[SaidMessage]:
         start = moment(run.get("start_time"))
-        said: list[Said] = []
+        said: list[SaidMessage] = []
         policy = as_text(run.get("policy")) or self._policy
         if policy:
-            said.append(Said(chat_message({"role": "system", "content": policy}, media)))
+            said.append(SaidMessage(chat_message({"role": "system", "content": policy}, media)))
         for place, given in enumerate(map(as_object, as_list(run.get("messages")))):
             for each in as_list(given.get("tool_messages")) or [given]:
                 message = chat_message(each, media)
                 used = as_object(given.get("usage"))
                 # The first words, "Hi! How can I help you today?", are τ²'s own.
                 is_greeting = place == 0 and not used and given.get("raw_data") is None
-                one = Said(message, is_sampled=message.role == "assistant" and not is_greeting)
+                one = SaidMessage(message, is_sampled=message.role == "assistant" and not is_greeting)
                 if one.is_sampled:
                     at = moment(given.get("timestamp"))
                     one.turn = {

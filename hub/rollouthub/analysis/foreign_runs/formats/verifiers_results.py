@@ -16,7 +16,7 @@ from rollouthub.analysis.foreign_runs.foreign_messages import (
     texts_of,
     tool_definitions,
 )
-from rollouthub.analysis.foreign_runs.foreign_record import Episode, Said, moment, prompt_and_answers
+from rollouthub.analysis.foreign_runs.foreign_record import ForeignEpisode, SaidMessage, moment, prompt_and_answers
 from rollouthub.analysis.foreign_runs.json_pieces import first_object
 from rollouthub.analysis.foreign_runs.run_format import ForeignFacts, ForeignRun, StatedTotals
 from rollouthub.messages import Message
@@ -108,7 +108,7 @@ class _Episodes:
         env = as_object(episode.get("env"))
         return as_text(env.get("name")) or as_text(env.get("id")) or self._name
 
-    def episode(self, row: dict[str, Any]) -> Episode:
+    def episode(self, row: dict[str, Any]) -> ForeignEpisode:
         """The rollout of one episode, all its agents' traces together."""
         task, traces = as_object(row.get("task")), [as_object(trace) for trace in as_list(row.get("traces"))]
         data = as_object(task.get("data"))
@@ -117,7 +117,7 @@ class _Episodes:
         )
         media: dict[str, bytes] = {}
         main = next((trace for trace in traces if _is_trained(trace)), traces[0] if traces else {})
-        said: list[Said] = []
+        said: list[SaidMessage] = []
         several = len(traces) > 1
         for trace in traces:
             said += _said(trace, media, len([each for each in said if each.is_sampled]), several)
@@ -132,7 +132,7 @@ class _Episodes:
         timing = as_object(main.get("timing"))
         last = errors[-1] if errors else {}
         version = as_object(main.get("verifiers")).get("version", "")
-        return Episode(
+        return ForeignEpisode(
             environment=self.environment(row),
             task_id=task_id,
             task=as_text(task.get("hash")) or as_json(data),
@@ -212,16 +212,16 @@ def _reward(trace: dict[str, Any]) -> tuple[float | None, dict[str, Any]]:
     return total, {"components": parts, "metrics": metrics}
 
 
-def _said(trace: dict[str, Any], media: dict[str, bytes], first: int, several: bool) -> list[Said]:
+def _said(trace: dict[str, Any], media: dict[str, bytes], first: int, several: bool) -> list[SaidMessage]:
     """The messages of a trace: a graph of nodes, of which each names the one before it."""
     nodes = [as_object(node) for node in as_list(trace.get("nodes"))]
     calls = {call.get("node"): call for call in map(as_object, as_list(trace.get("calls")))}
     start = moment(as_object(trace.get("timing")).get("start"))
     turns: dict[int, int] = {}
-    said: list[Said] = []
+    said: list[SaidMessage] = []
     for place, node in enumerate(nodes):
         message = chat_message(node.get("message"), media)
-        one = Said(message, is_sampled=bool(node.get("sampled")) and message.role == "assistant")
+        one = SaidMessage(message, is_sampled=bool(node.get("sampled")) and message.role == "assistant")
         if one.is_sampled:
             path = _path(nodes, place)
             turns[place] = first + len(turns)
@@ -275,7 +275,7 @@ def _call(call: dict[str, Any], start: float | None) -> dict[str, Any]:
 
 def _read_rows(file: Path) -> ForeignRun:
     about = small_object(file.with_name(_METADATA))
-    rows = _Rows(about, file)
+    rows = _ResultRows(about, file)
     tool = f"{_TOOL} {about['version']}" if as_text(about.get("version")) else _TOOL
     others = {
         name: value for name, value in as_object(about.get("avg_metrics")).items() if as_number(value) is not None
@@ -302,7 +302,7 @@ def _read_rows(file: Path) -> ForeignRun:
     return ForeignRun(facts, from_lines(file, rows.episode, tool))
 
 
-class _Rows:
+class _ResultRows:
     """Rows of `results.jsonl`."""
 
     def __init__(self, about: dict[str, Any], file: Path) -> None:
@@ -311,7 +311,7 @@ class _Rows:
         self._samples = Samples()
         self._fields = {"reward", "example_id", "generation_ms", "scoring_ms", "total_ms"}
 
-    def episode(self, row: dict[str, Any]) -> Episode:
+    def episode(self, row: dict[str, Any]) -> ForeignEpisode:
         """The rollout of one row."""
         media: dict[str, bytes] = {}
         prompt = chat_messages(row.get("prompt"), media)
@@ -330,7 +330,7 @@ class _Rows:
             for name, value in numbers.items()
             if name not in self._fields and (number := as_number(value)) is not None
         }
-        return Episode(
+        return ForeignEpisode(
             environment=self.environment,
             task_id=task_id,
             task=texts_of(prompt) + as_json([row.get("answer"), row.get("info")]),
