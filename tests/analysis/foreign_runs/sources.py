@@ -73,7 +73,7 @@ def inspect_sample(name: str, epoch: int, value: Any, error: str | None = None) 
 
 def inspect_head(samples: int, accuracy: float) -> dict[str, Any]:
     """A header with results."""
-    metrics = {"accuracy": {"name": "accuracy", "value": accuracy, "params": {}}}
+    metrics = {"accuracy": {"name": "accuracy", "value": accuracy}}
     return {
         "version": 2, "status": "success",
         "eval": {"task": "sums", "created": "2026-11-01T12:00:00+00:00", "model": "small", "task_version": 1,
@@ -231,7 +231,7 @@ def harbor(folder: Path) -> WrittenRun:
     trial("b", 1, {"reward": 0.5}, "AgentTimeoutError")
     trial("c", 1, None, "EnvironmentStartTimeoutError")
     trial("c", 2, {"reward": 0.0}, "ApiRateLimitError")
-    stats = {"n_completed_trials": 5, "n_errored_trials": 3, "evals": {}}
+    stats = {"n_completed_trials": 5, "n_errored_trials": 3}
     (job / "result.json").write_text(json.dumps({"id": "x", "n_total_trials": 5, "stats": stats}))
     return WrittenRun(job, 5, (1.0, 0.0, 0.5))
 
