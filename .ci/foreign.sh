@@ -29,6 +29,24 @@ if ! compgen -G "$sdk/lib/python*/site-packages/mcpreg" >/dev/null; then
   PIP_CONSTRAINT='' "$sdk/bin/pip" install -q --disable-pip-version-check --ignore-requires-python 'mcp-registry-sdk==0.1.0'
 fi
 
+# Tools whose runs the hub reads (tests/analysis/foreign_runs/test_made_by_tools.py). Harbor is for a newer Python.
+install_tool() { # NAME, its Python, and packages
+  local folder=foreign/runs/$1
+  [ "$(cat "$folder/installed" 2>/dev/null)" != "${*:3}" ] || return 0
+  rm -rf "$folder"
+  "$2" -m venv "$folder"
+  PIP_CONSTRAINT='' "$folder/bin/pip" install -q --disable-pip-version-check "${@:3}"
+  echo "${*:3}" >"$folder/installed"
+}
+newer=''
+for candidate in python3.12 python3.13 "$HOME"/.pyenv/versions/3.1[2-9].*/bin/python; do
+  if "$candidate" -c '' 2>/dev/null; then newer=$candidate && break; fi
+done
+install_tool inspect "$python" 'inspect_ai==0.3.285'
+install_tool verifiers "$python" 'verifiers==0.4.0'
+install_tool otel "$python" 'opentelemetry-sdk==1.45.2' 'opentelemetry-exporter-otlp-proto-common==1.45.2'
+[ -z "$newer" ] || install_tool harbor "$newer" 'harbor==0.25.0'
+
 # A browser, and what drives it.
 if [ ! -x foreign/browser/bin/playwright ]; then
   "$python" -m venv foreign/browser

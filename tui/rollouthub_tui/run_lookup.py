@@ -3,7 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rollouthub.cli.find_run import RUNS, find_run, user_store
+from anyio import to_thread
+
+from rollouthub.analysis.foreign_runs.open_foreign import read_and_follow
+from rollouthub.cli.find_run import RUNS, ForeignPath, find_stored, user_store
 from rollouthub.errors import RunDirectoryError, UnknownNameError, UsageError
 from rollouthub.live.control.live_client import choose_run, find_running
 from rollouthub.store import open_run
@@ -26,17 +29,20 @@ def known_names(roots: Sequence[Path]) -> list[str]:
 
 
 async def find_watched(name: str, roots: Sequence[Path], environ: Mapping[str, str]) -> Path:
-    """The directory of the run that an argument names.
+    """The directory of the run that an argument names. Another tool's run is read by a process in the background, and
+    is a running one until it is read.
 
     Raises:
-        UsageError: no run or several match, or it is damaged or of a newer rollouthub.
+        UsageError: no run or several match, or it is damaged or of a newer rollouthub; or a file is of no known format.
     """
     directory = _kept(name, roots) or await _playing(name, roots, environ)
+    if isinstance(directory, ForeignPath):
+        directory = await to_thread.run_sync(read_and_follow, directory.path)
     with open_run(directory) as reader:
         return reader.info.directory.absolute()
 
 
-def _kept(name: str, roots: Sequence[Path]) -> Path | None:
+def _kept(name: str, roots: Sequence[Path]) -> Path | ForeignPath | None:
     if name == "last":
         found = [run for root in roots for run in find_runs(root) if isinstance(run, RunInfo)]
         if not found:
@@ -44,7 +50,7 @@ def _kept(name: str, roots: Sequence[Path]) -> Path | None:
         return max(found, key=lambda run: run.created_at).directory
     for root in roots:
         try:
-            return find_run(name, root)
+            return find_stored(name, root)
         except RunDirectoryError:
             continue
     return None

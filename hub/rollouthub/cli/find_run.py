@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,7 +31,30 @@ def _roots(root: Path) -> list[Path]:
 
 
 def find_run(name: str, root: Path) -> Path:
-    """Resolve a RUN argument (a path, a name, a run id, or `last`) to a run directory.
+    """Resolve a RUN argument (a path, a name, a run id, or `last`) to a run directory. The path of another tool's run
+    is read into one, with its progress on stderr; it must not be called within an event loop then.
+
+    Raises:
+        RunDirectoryError: no run matches.
+        ConfigError: it is a file or folder of no known format, or cannot be read.
+    """
+    found = find_stored(name, root)
+    if isinstance(found, Path):
+        return found
+    from rollouthub.cli.foreign_progress import read_with_progress
+
+    return read_with_progress(found.path)
+
+
+@dataclass(frozen=True)
+class ForeignPath:
+    """A RUN argument that names a file or a folder of another tool's."""
+
+    path: Path
+
+
+def find_stored(name: str, root: Path) -> Path | ForeignPath:
+    """Resolve a RUN argument to a run directory, or to the path of another tool's run, which is not read.
 
     Raises:
         RunDirectoryError: no run matches.
@@ -38,11 +62,15 @@ def find_run(name: str, root: Path) -> Path:
     from rollouthub.store import RunInfo
 
     path = Path(name)
-    if (path / "run.db").exists() or path.is_dir():
+    if (path / "run.db").exists():
         return path
     for place in _roots(root):
-        if (place / name).is_dir():
+        if not path.is_dir() and (place / name).is_dir():
             return place / name
+    if path.is_file() or _has_files(path):
+        return ForeignPath(path)
+    if path.is_dir():
+        return path
     found = newest_first(root)
     if name == "last":
         if not found:
@@ -53,6 +81,11 @@ def find_run(name: str, root: Path) -> Path:
             return entry.directory
     known = ", ".join(entry.directory.name for entry in found[:5]) or "none"
     raise RunDirectoryError(f"there is no run {name!r}, neither as a path nor in {root}/ (newest there: {known})")
+
+
+def _has_files(folder: Path) -> bool:
+    """Whether a folder holds anything; an empty one is a run that is about to begin, or none."""
+    return folder.is_dir() and next(folder.iterdir(), None) is not None
 
 
 def run_names() -> list[str]:

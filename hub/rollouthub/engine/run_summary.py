@@ -43,6 +43,8 @@ class RunSummary:
     """Number of scored rollouts whose verifier gave a reason not to trust the reward."""
     waiting: int = 0
     """Number of rollouts that were played and wait for the verdict on their group."""
+    origin: tuple[str, ...] = ()
+    """Of a run that was read from another tool's files: which, what the tool says, what is not in them, and remarks."""
     trainer: LoggedStep | None = None
     """What the trainer that learns from the run logged of its latest step; None if it logged nothing."""
 
@@ -71,6 +73,7 @@ class RunSummary:
             "rollouts": self.rollouts,
             **{key: means[key] for key in ("scored", "coverage", "mean_reward", "mean_reward_strict", "pass_rate")},
             "suspect": self.suspect,
+            **({"origin": list(self.origin)} if self.origin else {}),
             **({"waiting": self.waiting} if self.waiting else {}),
             **({} if self.trainer is None else {"trainer": {"step": self.trainer.step, **self.trainer.metrics}}),
             "outcomes": means["outcomes"],
@@ -160,6 +163,7 @@ def summarise(
         model=_asked(info.resolved, "model"),
         seats=info.seats,
         suspect=reader.suspects(),
+        origin=info.origin_lines,
         waiting=reader.waiting(),
         trainer=next(iter(read_steps(info.directory)[-1:]), None),
     )

@@ -40,6 +40,7 @@ _Moment = Annotated[float, Field(allow_inf_nan=False, ge=-1e11, le=1e11)]
 _Ending = Annotated[float | None, Field(allow_inf_nan=False, ge=-1e11, le=1e11)]
 _moment, _ending = TypeAdapter[float](_Moment), TypeAdapter[float | None](_Ending)
 _planned = TypeAdapter[int | None](Annotated[int | None, Field(ge=0, lt=2**53)])
+_remarks = TypeAdapter(tuple[str, ...])
 _resolved = TypeAdapter(dict[str, Any])
 
 
@@ -88,6 +89,7 @@ class RunReader:
             host=meta.get("host"),
             stopped=meta.get("stopped"),
             resumptions=tuple(_resumptions.validate_json(meta.get("resumptions", "[]"))),
+            remarks=_remarks.validate_json(meta.get("remarks", "[]")),
         )
 
     def _status_once_more(self) -> str:

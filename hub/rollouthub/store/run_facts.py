@@ -1,5 +1,6 @@
 """The data that the store offers to viewers: summary rows, live states, and facts about a run."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,6 +12,8 @@ from rollouthub.rollout import Outcome, Stop
 Status = Literal["running", "finished", "interrupted", "failed"]
 ShownStatus = Literal["running", "finished", "interrupted", "failed", "dead"]
 """The status that viewers show. `dead` is derived: the run is recorded as running, but no process holds its lock."""
+READ_FROM = "read_from"
+"""Key of the resolved request of a run that was not played here but read from another tool's files."""
 State = Literal["queued", "setup", "model", "tool", "verify", "close"]
 
 
@@ -90,6 +93,35 @@ class Resumption:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadFrom:
+    """Where a run comes from that was not played by a hub."""
+
+    format: str
+    path: str
+    tool: str
+    """The tool that made it, and its version as far as known."""
+    created_at: float | None
+    """When the tool made it, in Unix time; None if that is not known."""
+    totals: dict[str, JsonValue]
+    """What the tool itself says of its run, by name."""
+    missing: tuple[str, ...]
+    """What the format does not have, in words."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, JsonValue]) -> "ReadFrom":
+        """Read it from the run's resolved request, which may come from elsewhere."""
+        totals, missing, created = given.get("totals"), given.get("missing"), given.get("created_at")
+        return cls(
+            format=str(given.get("format") or "another tool"),
+            path=str(given.get("path") or ""),
+            tool=str(given.get("tool") or "another tool"),
+            created_at=float(created) if isinstance(created, int | float) else None,
+            totals=totals if isinstance(totals, dict) else {},
+            missing=tuple(str(each) for each in missing) if isinstance(missing, list) else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class RunInfo:
     """Facts about a run."""
 
@@ -112,6 +144,30 @@ class RunInfo:
     """Why the run ended by itself before all planned rollouts were played; None otherwise."""
     resumptions: tuple[Resumption, ...] = ()
     """All resumptions of the run."""
+    remarks: tuple[str, ...] = ()
+    """What whoever wrote the run has to say about it, such as entries of another tool's file that were left out."""
+
+    @property
+    def read_from(self) -> "ReadFrom | None":
+        """The other tool's files that the run was read from; None if it was played by a hub."""
+        given = self.resolved.get(READ_FROM)
+        return ReadFrom.of(given) if isinstance(given, dict) else None
+
+    @property
+    def origin_lines(self) -> tuple[str, ...]:
+        """For a run that was read from another tool's files: which, what the tool says of it, what is not in them, and
+        the remarks; empty for a run that a hub played. The words may be strangers'.
+        """
+        source = self.read_from
+        if source is None:
+            return self.remarks
+        told = ", ".join(f"{name} {value}" for name, value in source.totals.items())
+        return (
+            f"Read from {source.format} files of {source.tool}, not played here: {source.path}",
+            *([f"{source.tool} says itself: {told}"] if told else []),
+            *([f"Not in these files: {'; '.join(source.missing)}"] if source.missing else []),
+            *self.remarks,
+        )
 
     @property
     def seats(self) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The one writer of a run: records are queued on the event loop and committed in batches by a worker thread."""
 
+import json
 import shutil
 import sqlite3
 from collections import deque
@@ -224,6 +225,11 @@ class RunWriter:
     def set_stopped(self, reason: str) -> None:
         """Record why the run ends before all planned rollouts were played."""
         self._next.meta["stopped"] = reason
+        self._noted()
+
+    def set_remarks(self, remarks: Sequence[str]) -> None:
+        """Record what is to be said about the run, a line each, beside its figures."""
+        self._next.meta["remarks"] = json.dumps(list(remarks))
         self._noted()
 
     def set_status(self, status: Status) -> None:

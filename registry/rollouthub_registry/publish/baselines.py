@@ -42,6 +42,8 @@ def read_baseline(run: Path, release: Release) -> Baseline:
         if info.status != "finished" or info.stopped is not None:
             why = info.stopped or f"it is {info.status}"
             raise _refused(run, f"the run is not finished ({why}); go on with `hub run --resume -o {run}`")
+        if info.read_from is not None:
+            raise _refused(run, "it was read from another tool's files; a baseline is played by a hub")
         _check_environment(run, info, release)
         model = _model(run, reader, info)
         outcomes = reader.outcomes()

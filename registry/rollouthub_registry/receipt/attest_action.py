@@ -45,7 +45,11 @@ def attest_run(order: AttestOrder, *, as_json: bool, quiet: bool) -> int:
     _check_output(output)
     weights = None if order.weights is None else read_model_folder(order.weights)
     with open_run(order.run) as reader:
-        reader.info  # noqa: B018  # a key is made only for a run that can be read
+        if (source := reader.info.read_from) is not None:  # said before a key is made
+            raise ConfigError(
+                f"the run {plain_name(order.run.name)!r} was read from {plain_name(source.format)} files of another "
+                "tool; a receipt says what was played by a hub, so there is none of it"
+            )
         key = load_key(config_folder(os.environ) / "keys", order.key)
         content, receipt = make_receipt(reader, key, weights=weights, takes_incomplete=order.takes_incomplete)
     try:

@@ -40,6 +40,7 @@ def run_lines(run: WatchedRun) -> Iterator[str]:
     """A run's overview in lines."""
     info, counts = run.feed.info, run.feed.counts
     yield standing_line(run)
+    yield from map(plain_name, info.origin_lines)
     if info.stopped:
         yield f"stopped because: {plain_name(info.stopped)}"
     yield f"done: {progress_words(run)}"

@@ -14,6 +14,7 @@ from rollouthub.text import one_line
 from rollouthub.views.terminal.trainer_words import trainer_words
 
 SAME = 1e-9
+_MOST_ORIGIN = 2000
 UNEVEN = "tasks have unlike numbers of samples: avg@k weighs tasks alike, the mean reward weighs samples"
 
 
@@ -36,6 +37,10 @@ def print_summary(console: Console, summary: RunSummary, *, is_served: bool = Fa
             console.print(Text(f"{fault}, for example: {one_line(message)}", style="dim"))
     if not summary.seconds:  # whoever plays it has just said so
         _print_resumptions(console, summary)
+    if summary.origin:
+        console.print()
+    for line in summary.origin:
+        console.print(Text(one_line(line, _MOST_ORIGIN), style="dim"))
     console.print()
     console.print(_closing(summary, is_served))
 

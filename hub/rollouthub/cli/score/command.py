@@ -8,6 +8,7 @@ import typer
 from rollouthub.cli import completion
 from rollouthub.cli.score.score_options import ScoreOptions
 from rollouthub.cli.settings_command import SettingsCommand, given_options, given_settings
+from rollouthub.errors import ConfigError
 
 
 class ScoreCommand(SettingsCommand):
@@ -25,7 +26,7 @@ def score(
         typer.Argument(
             autocompletion=completion.runs,
             metavar="FILE|RUN",
-            help="JSON lines with task_id and completion or messages (.gz too, - for stdin); or a run to score again.",
+            help="JSON lines with task_id and completion or messages (.gz too, - for stdin); or any run.",
         ),
     ],
 ) -> None:
@@ -38,4 +39,18 @@ def score(
 
     order = ScoreOrder(source, given_options(ctx, ScoreOptions), given_settings(ctx))
     is_file = source == "-" or Path(source).is_file() or source.endswith((".jsonl", ".gz", ".json"))
-    raise typer.Exit(score_file(order) if is_file else rescore_run(order))
+    raise typer.Exit(score_file(order) if is_file and not _is_run(Path(source)) else rescore_run(order))
+
+
+_LINES = ("chat", "nemo_gym")
+"""Formats of whose lines each is scored by itself, and written back with its score."""
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a file is another tool's run, and no file of lines."""
+    from rollouthub.analysis.foreign_runs.run_format import format_of_source
+
+    try:
+        return path.is_file() and format_of_source(path).name not in _LINES
+    except ConfigError:
+        return False

@@ -36,6 +36,7 @@ from rollouthub.protocols import EnvironmentHost
 from rollouthub.rollout import Rollout
 from rollouthub.statistics import RunningMeans
 from rollouthub.store import RunReader, open_run
+from rollouthub.text import plain_name
 
 
 def rescore_run(order: ScoreOrder) -> int:
@@ -48,9 +49,7 @@ def rescore_run(order: ScoreOrder) -> int:
         if value is not None:
             raise ConfigError(f"{name} is for files; a run's rollouts say themselves what they answer")
     source = find_run(order.source, order.options.root)
-    directory = (
-        Path(order.options.output) if order.options.output else source.with_name(f"{source.resolve().name}-rescored")
-    )
+    directory = Path(order.options.output) if order.options.output else _beside(source, order.options.root)
     if directory.exists() and directory.resolve() == source.resolve():
         raise ConfigError(f"{directory} is the run itself, which stays as it is; name another directory with -o")
     started = time.perf_counter()
@@ -73,6 +72,14 @@ def rescore_run(order: ScoreOrder) -> int:
     if rescoring.is_interrupted:
         return INTERRUPTED
     return 0 if comparison.after.scored == comparison.after.finished and not rescoring.is_put_off else 1
+
+
+def _beside(source: Path, root: Path) -> Path:
+    """Where the new run is by default: beside the old one; among the runs if that is another tool's."""
+    with open_run(source) as reader:
+        is_foreign = reader.info.read_from is not None
+    name = f"{source.resolve().name}-rescored"
+    return root / name if is_foreign else source.with_name(name)
 
 
 class _Rescoring:
@@ -117,6 +124,13 @@ class _Rescoring:
         request = cast(dict[str, Any], resolved.get("request") or {})
         targets = tuple(str(target) for target in request.get("environments") or ())
         played = _played(resolved)
+        if (read_from := self._reader.info.read_from) is not None:
+            played = tuple(dict.fromkeys(group.environment for group in self._reader.group_counts()))
+            if order.options.environment is None:
+                raise ConfigError(
+                    f"the run was read from {plain_name(read_from.format)} files, which name none of the hub's "
+                    "environments; say which one has its tasks and scores them: hub score RUN --env ENV"
+                )
         if order.options.environment is not None:
             if len(played) > 1:
                 raise ConfigError(

@@ -147,7 +147,7 @@ def _gather_run(run: ReportedRun, plainness: Plainness, transcripts: int) -> Run
 def _commands(run: ReportedRun, info: RunInfo, plainness: Plainness) -> list[str]:
     """The commands that play the run again; none if `hub serve` or `hub score` made it."""
     request: Any = info.resolved.get("request")
-    if not isinstance(request, dict) or "rescored" in info.resolved:
+    if not isinstance(request, dict) or "rescored" in info.resolved or info.read_from is not None:
         return []
     asked = cast(dict[str, Any], request)
     if not asked.get("environments") or asked.get("agent") == EXTERNAL_AGENT:
@@ -164,11 +164,13 @@ def _renamed(columns: dict[str, Quantiles], names: dict[str, str]) -> dict[str, 
 
 def _notices(info: RunInfo, tables: Tables, plainness: Plainness) -> list[str]:
     """Warnings about the figures: an unfinished run, unscored rollouts, rows left out, and the like."""
-    found: list[str] = []
+    found = [plainness.ours(line) for line in info.origin_lines]
     played = tables.overall.played
     missing = max(0, (info.planned or 0) - played)
     of = f"{played:,} of {info.planned:,} rollouts are" if info.planned else f"{played:,} rollouts are"
     match info.status:
+        case "running" | "dead" | "interrupted" | "failed" if info.read_from is not None:
+            found.append(f"Its files are not read to their end: {of} there so far, and the figures will change.")
         case "running":
             found.append(f"This run is on: {of} there so far, and the figures will change.")
         case "dead":

@@ -83,8 +83,10 @@ def _names(run: WatchedRun) -> list[str]:
     said = [", ".join(_short(str(environment)) for environment in environments)]
     seats = [f"{seat}: {player}" for seat, player in info.seats.items()]
     said += [str(request.get("agent") or ""), str(request.get("model") or ("" if seats else "no model")), *seats]
-    said.append(f"began {moment(info.created_at)}")
-    if info.host:
+    if (source := info.read_from) is not None:
+        said.append(f"read from {source.format}")
+    said.append(f"began {moment(source.created_at if source and source.created_at else info.created_at)}")
+    if info.host and source is None:
         said.append(f"on {info.host}")
     return [words for words in said if words]
 
