@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from rollouthub.cli.run_lookup import find_watched, known_names, usual_roots
 from rollouthub.errors import RunDirectoryError, UnknownNameError, UsageError
-from rollouthub_tui.run_lookup import find_watched, known_names, usual_roots
 from tests.cli.conftest import Hub, hub
 from tests.live.control.conftest import Guest, Watch, until
 from tests.store.records import record, write

@@ -14,7 +14,7 @@ _STREAMS = ("stdin", "stdout", "stderr")
 
 def _complete_run(incomplete: str) -> list[str]:
     """Names of runs for the shell's completion."""
-    from rollouthub_tui.run_lookup import known_names, usual_roots
+    from rollouthub.cli.run_lookup import known_names, usual_roots
 
     names = ["last", *known_names(usual_roots(os.environ))]
     return [name for name in names if name.startswith(incomplete)]
@@ -64,7 +64,7 @@ def watch(
     """
     import anyio
 
-    from rollouthub_tui.run_lookup import find_watched, usual_roots
+    from rollouthub.cli.run_lookup import find_watched, usual_roots
 
     environ = dict(os.environ)
     is_served = "web_driver" in environ.get("TEXTUAL_DRIVER", "")

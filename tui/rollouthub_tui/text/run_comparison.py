@@ -6,8 +6,8 @@ import anyio.to_thread
 
 from rollouthub.analysis.compare.compared_run import read_compared
 from rollouthub.analysis.compare.task_pairs import TaskDifference, chances, with_chances
+from rollouthub.cli.run_lookup import find_watched
 from rollouthub.errors import UsageError
-from rollouthub_tui.run_lookup import find_watched
 from rollouthub_tui.text.last_listing import ShownRuns
 from rollouthub_tui.text.pages import in_pages
 from rollouthub_tui.text.position import Position, check_number

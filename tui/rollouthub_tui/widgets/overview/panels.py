@@ -5,6 +5,7 @@ from typing import ClassVar
 from rich.text import Text
 
 from rollouthub.live.follow.run_figures import RunTotals, figures_of
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.statistics.pass_at_k import GroupSummary, summarise_groups
 from rollouthub.views.terminal.ending_bar import outcome_bar, outcome_legend, tally
 from rollouthub.views.terminal.environment_lines import environment_table
@@ -14,7 +15,6 @@ from rollouthub.views.terminal.stage_bar import flight_line
 from rollouthub.views.terminal.stage_table import stage_table
 from rollouthub.views.terminal.text_fit import stack
 from rollouthub.views.terminal.timeline_curve import timeline_chart
-from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.overview.cached_panel import Drawn
 
 _MOST_LIVE, _MOST_ENDED = 4_000, 50_000
