@@ -23,6 +23,7 @@ from rollouthub.live.follow.outcome_counts import OutcomeCounts
 from rollouthub.live.follow.pace import overall_rate, present_rate
 from rollouthub.live.follow.reward_histogram import RewardHistogram
 from rollouthub.live.follow.rollout_view import RolloutList
+from rollouthub.live.follow.row_previews import RowPreview, read_previews
 from rollouthub.live.follow.stage_times import StageQuantiles
 from rollouthub.live.follow.timeline import Timeline
 from rollouthub.rollout import Rollout
@@ -282,6 +283,15 @@ class RunFeed:
             finally:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
+
+    def previews(self, places: Iterable[int]) -> list[RowPreview]:
+        """What these rows were asked, answered and told, in a line each.
+
+        Raises:
+            StoreError: the run cannot be read just now.
+        """
+        with self._reading() as connection:
+            return list(read_previews(connection, [self.columns.ids[place] for place in places]))
 
     @property
     def reader(self) -> RunReader:
