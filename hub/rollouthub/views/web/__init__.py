@@ -1,0 +1,1 @@
+"""The web application over the run store: `hub view`, and the same pages as static files."""
