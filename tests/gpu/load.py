@@ -45,8 +45,19 @@ async def _compare(lab: Lab, served: Served, level: int) -> None:
     lab.add(measured(lab.part, f"bare loop, {where}", median(rates["loop"]), "tokens/s"))
     lab.add(measured(lab.part, f"hub, {where}", median(rates["hub"]), "tokens/s"))
     lab.add(at_least(lab.part, f"hub of bare loop, {where}", share, SHARE_PERCENT, "%", note=f"turn by turn: {spread}"))
+    calls = {by: median(each["calls"] / each["episodes"] for each in found[by]) for by in found}
+    note = f"the bare loop: {calls['loop']:.2f}"
+    lab.add(measured(lab.part, f"model calls, hub, {where}", calls["hub"], "a rollout", note=note))
     rollouts = [each["episodes"] / each["seconds"] for each in found["hub"]]
-    lab.add(measured(lab.part, f"rollouts, hub, {where}", median(rollouts), "/s", note="of four answers"))
+    lab.add(
+        measured(
+            lab.part,
+            f"rollouts, hub, {where}",
+            median(rollouts),
+            "/s",
+            note="of four answers and the tool calls between them",
+        )
+    )
     cpu = {by: median(1000 * each["cpu_seconds"] / each["episodes"] for each in found[by]) for by in found}
     note = f"{cpu['loop']:.2f} of the bare loop's, which keeps no record"
     lab.add(measured(lab.part, f"CPU of the hub, {where}", cpu["hub"], "ms a rollout", note=note))

@@ -1,9 +1,10 @@
 """One load on a server: episodes of four answers, played by the hub or by a bare asyncio loop that asks the same.
 
-Both send the same requests with as many in flight, from one process, warmed up before; the clock runs from the first
-request to the last record (the hub's is durable then) or answer.
+Both send the same requests, the results of tool calls included, with as many in flight, from one process, warmed up
+before; the clock runs from the first request to the last record (the hub's is durable then) or answer.
 """
 
+import json
 import logging
 import math
 import time
@@ -17,6 +18,7 @@ import anyio
 from rollouthub.bench.overhead_cell import Count, run_plan
 from rollouthub.engine.plan import make_plan
 from rollouthub.engine.run_request import RunRequest
+from rollouthub.limits import DEFAULT_LIMITS
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.direct.lane import ASKED
 from rollouthub.rollout import Rollout
@@ -26,6 +28,8 @@ from tests.gpu.cells import Given, answer
 TALKING = Path(__file__).parents[1] / "vllm" / "talking.py"
 """An environment whose user asks four times, whatever is answered."""
 TURNS = 4
+MOST_ANSWERS = DEFAULT_LIMITS.max_turns or 50
+"""Where the hub ends a conversation."""
 TASKS = 64
 WARM_UP = 32
 TOOLS = [
@@ -110,7 +114,7 @@ async def hub(given: Given) -> dict[str, Any]:
 
 
 class Loop:
-    """The bare loop: a conversation of four answers for each slot, one after the other."""
+    """The bare loop: a conversation of four answers for each slot, one after the other, with the tool at hand."""
 
     def __init__(self, given: Given, session: aiohttp.ClientSession) -> None:
         self._session, self._url = session, f"{given['url']}/chat/completions"
@@ -138,17 +142,31 @@ class Loop:
                 slots.start_soon(slot)
 
     async def _converse(self, task: int) -> None:
-        messages = [{"role": "user", "content": f"Add {task} and {(37 * task) % 100}."}]
+        messages: list[dict[str, Any]] = [{"role": "user", "content": f"Add {task} and {(37 * task) % 100}."}]
+        answers = 0
         for turn in range(1, TURNS + 1):
-            said = await self._ask(messages)
-            self.tokens += said["usage"]["completion_tokens"]
-            self.calls += 1
-            messages += [
-                {"role": "assistant", "content": said["choices"][0]["message"]["content"] or ""},
-                {"role": "user", "content": f"Now add {turn + 1} to it."},
-            ]
+            while calls := await self._say(messages):
+                answers += 1
+                if answers + turn > MOST_ANSWERS:
+                    return
+                messages += [
+                    {"role": "tool", "tool_call_id": call["id"], "content": _result(call["function"])} for call in calls
+                ]
+            messages.append({"role": "user", "content": f"Now add {turn + 1} to it."})
 
-    async def _ask(self, messages: Sequence[Mapping[str, str]]) -> Any:
+    async def _say(self, messages: list[dict[str, Any]]) -> list[Any]:
+        """Append an answer to a conversation, and return its tool calls."""
+        answer = await self._ask(messages)
+        self.tokens += answer["usage"]["completion_tokens"]
+        self.calls += 1
+        said = answer["choices"][0]["message"]
+        calls: list[Any] = said.get("tool_calls") or []
+        messages.append(
+            {"role": "assistant", "content": said["content"] or "", **({"tool_calls": calls} if calls else {})}
+        )
+        return calls
+
+    async def _ask(self, messages: Sequence[Mapping[str, Any]]) -> Any:
         while True:
             try:
                 async with self._session.post(self._url, json={**self._body, "messages": messages}) as response:
@@ -156,6 +174,15 @@ class Loop:
                     return await response.json()
             except aiohttp.ServerDisconnectedError:
                 continue  # a kept connection that the server was just closing
+
+
+def _result(function: Mapping[str, str]) -> str:
+    """What the tool gives for a call."""
+    try:
+        arguments = json.loads(function["arguments"])
+        return str(int(arguments["a"]) + int(arguments["b"]))
+    except (ValueError, KeyError, TypeError):
+        return "two integers, please"
 
 
 async def loop(given: Given) -> dict[str, Any]:
