@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +20,7 @@ from rollouthub.live.follow.task_summary import TaskSummary
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.statistics.pass_at_k import GroupSummary
 from rollouthub.store import RunInfo
+from rollouthub.views.web.row_query import RowLists
 
 MOST_OPEN, MOST_ROWS = 8, 300_000
 """Most runs that stay open, and most rollouts of all of them; one run may have more."""
@@ -47,6 +49,11 @@ class OpenedRun:
     def feed(self) -> RunFeed:
         """Its columns and figures; only inside `read`."""
         return self.watched.feed
+
+    @cached_property
+    def lists(self) -> RowLists:
+        """Its lists of rollouts; only inside `read`."""
+        return RowLists(self.watched.feed)
 
     def over_tasks(self) -> GroupSummary | None:
         """Intervals and pass@k; only inside `read`. None where there are none yet, or the run is too large."""

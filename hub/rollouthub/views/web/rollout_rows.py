@@ -1,7 +1,7 @@
 """The table of rollouts: verdict, task, figures, and what was asked, answered and said of it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rollouthub.live.follow import RolloutList, RunFeed
 from rollouthub.live.follow.attempt_columns import AttemptColumns
@@ -227,27 +227,33 @@ def filter_form(links: Links, run: str, query: RowQuery, problem: tuple[str, int
 def quick_filters(feed: RunFeed, links: Links, run: str, query: RowQuery) -> Markup:
     """Filters that people use most, each a link with its number of rollouts."""
     items: list[Markup] = []
-    for name, text in QUICK.items():
-        found = RowQuery(filter=text, sort=query.sort, descending=query.descending)
-        count = len(found.rows(feed)) if text else feed.counts.effective
-        if count or not text:
-            is_on = (query.filter, query.search) == (text, "")
+    for name, (text, number) in QUICK.items():
+        if (count := number(feed)) or not text:
+            found = replace(ALL, filter=text, sort=query.sort, descending=query.descending)
             inner = (f"{name} ", tag("span", f"{count:,}", class_="soft"))
-            current = "true" if is_on else None
+            current = "true" if (query.filter, query.search) == (text, "") else None
             items.append(tag("li", tag("a", *inner, href=links.run(run, found), aria_current=current)))
-    return tag("ul", items, class_="quick", aria_label="Quick filters")
+    return tag("ul", items, class_="quick", id="quick", aria_label="Quick filters")
 
 
-QUICK = {
-    "All": "",
-    "Not passed": "passed == false",
-    "Passed": "passed",
-    "Unscored": 'outcome != "scored"',
-    "Faults": "fault != null",
-    "Suspect": "suspect",
-    "At a limit": 'stop ~ "limit"',
+def _at_limits(feed: RunFeed) -> int:
+    return sum(count for stop, count in feed.counts.stops.items() if "limit" in stop)
+
+
+def _suspects(feed: RunFeed) -> int:
+    columns = feed.columns
+    return sum(flag == 1 for flag in columns.effective_part("suspect", 0, len(columns)))
+
+
+QUICK: dict[str, tuple[str, Callable[[RunFeed], int]]] = {
+    "All": ("", lambda feed: feed.counts.effective),
+    "Not passed": ("passed == false", lambda feed: feed.counts.judged - feed.counts.passed),
+    "Passed": ("passed", lambda feed: feed.counts.passed),
+    "Unscored": ('outcome != "scored"', lambda feed: feed.counts.effective - feed.counts.scored),
+    "Suspect": ("suspect", _suspects),
+    "At a limit": ('stop ~ "limit"', _at_limits),
 }
-"""Name of a quick filter → its expression."""
+"""Name of a quick filter → its expression, and its number of rollouts."""
 
 
 def empty(query: RowQuery, feed: RunFeed, links: Links, run: str) -> Markup:

@@ -1,5 +1,6 @@
 """What a list of rollouts shows and in which order, as the query of its URL says it."""
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
@@ -8,6 +9,8 @@ from rollouthub.errors import UnknownNameError
 from rollouthub.live.follow import FilterError, RolloutList, RunFeed
 from rollouthub.live.follow.filter import LONGEST
 
+MOST_LISTS = 8
+"""Lists of a run that are kept."""
 MOST_SEARCHED = 200
 """Most characters of a search."""
 
@@ -52,30 +55,42 @@ class RowQuery:
         """The list in the order of a column; the other way round if it is in its order already."""
         return replace(self, sort=sort, descending=not self.descending if sort == self.sort else False)
 
-    def rows(self, feed: RunFeed) -> RolloutList:
-        """The rows of a run.
-
-        Raises:
-            FilterError: the filter is not valid.
-            UnknownNameError: no column has the name to sort by.
-        """
-        return feed.rollouts(
-            self.sort, descending=self.descending, where=self.filter, search=self.search, effective=not self.attempts
-        )
-
 
 @dataclass(frozen=True)
 class FoundRows:
-    """The rows that a query finds, or all rows and the reason why the query finds none."""
+    """The rows that a query finds; all rows, and the reason, where it is no query."""
 
     rows: RolloutList
-    query: RowQuery
     problem: FilterError | UnknownNameError | None = None
 
-    @classmethod
-    def of(cls, query: RowQuery, feed: RunFeed) -> "FoundRows":
-        """Ask a run for the rows."""
+
+class RowLists:
+    """The lists of one run that pages asked for last: a list that is there is only brought up to date."""
+
+    def __init__(self, feed: RunFeed) -> None:
+        self._feed = feed
+        self._lists: OrderedDict[RowQuery, RolloutList] = OrderedDict()
+
+    def find(self, query: RowQuery) -> FoundRows:
+        """The rows of a query."""
         try:
-            return cls(query.rows(feed), query)
+            return FoundRows(self._list(query))
         except (FilterError, UnknownNameError) as error:
-            return cls(RowQuery().rows(feed), query, error)
+            return FoundRows(self._list(RowQuery(attempts=query.attempts)), error)
+
+    def _list(self, query: RowQuery) -> RolloutList:
+        found = self._lists.get(query)
+        if found is None:
+            found = self._feed.rollouts(
+                query.sort,
+                descending=query.descending,
+                where=query.filter,
+                search=query.search,
+                effective=not query.attempts,
+            )
+            self._lists[query] = found
+            if len(self._lists) > MOST_LISTS:
+                self._lists.popitem(last=False)
+        found.catch_up()
+        self._lists.move_to_end(query)
+        return found

@@ -27,7 +27,7 @@ _RUN_ACTIONS: dict[Action, str] = {"pause": "Pause", "concurrency": "Concurrency
 def run_page(opened: OpenedRun, query: RowQuery, start: int, links: Links, events: str | None) -> str:
     """The whole page; `events` is the address of the run's events, while it plays."""
     feed, name = opened.feed, opened.name
-    found = FoundRows.of(query, feed)
+    found = opened.lists.find(query)
     total = len(found.rows)
     start = min(max(0, start), max(0, total - 1)) // PAGE_ROWS * PAGE_ROWS
     maker = RowMaker(feed, name, links, query)
@@ -184,7 +184,7 @@ def _flight_row(opened: OpenedRun, links: Links, state: LiveState, now: float | 
 
 def rows_fragment(opened: OpenedRun, query: RowQuery, start: int, count: int, links: Links) -> str:
     """Rows of the table alone, as a document of their own that the script takes them from."""
-    found = FoundRows.of(query, opened.feed)
+    found = opened.lists.find(query)
     start = min(max(0, start), len(found.rows))
     maker = RowMaker(opened.feed, opened.name, links, query)
     return f"<!doctype html><title>rows</title>{maker.table(found.rows, start, start + count)}"
@@ -193,7 +193,7 @@ def rows_fragment(opened: OpenedRun, query: RowQuery, start: int, count: int, li
 def live_fragment(opened: OpenedRun, links: Links, query: RowQuery) -> str:
     """The parts of the page that change while the run plays, as a document of their own."""
     feed: RunFeed = opened.feed
-    total = len(FoundRows.of(query, feed).rows)
+    total = len(opened.lists.find(query).rows)
     parts = join(heading(opened, links, "rollouts"), *live_parts(opened, links), quick_filters(feed, links, opened.name, query))
     return f"<!doctype html><title>live</title><div id=live data-total={total}>{parts}</div>"
 
