@@ -22,7 +22,9 @@ def flight_page(
     run = opened.name
     title = f"{plain_name(state.task_id)}, sample {state.sample} ({plain_name(state.rollout_id)[:8]})"
     crumbs: list[Crumb] = [("runs", links.runs()), (run, links.run(run)), (title, None)]
-    head = tag("header", tag("h1", title), flight_status(state, shown), _actions(opened, state, links), class_="rollout-head")
+    head = tag(
+        "header", tag("h1", title), flight_status(state, shown), _actions(opened, state, links), class_="rollout-head"
+    )
     return page(title, head, flight_talk(shown), links=links, crumbs=crumbs, kind="flight", events=events)
 
 
@@ -47,7 +49,9 @@ def _actions(opened: OpenedRun, state: LiveState, links: Links) -> Markup:
     for action, word in _ACTIONS.items():
         reason = why_not(action, now)
         address = links.action(opened.name, action, state.rollout_id)
-        inner = tag("a", word, href=address, class_="button") if reason is None else tag("span", word, class_="button off")
+        inner = (
+            tag("a", word, href=address, class_="button") if reason is None else tag("span", word, class_="button off")
+        )
         items.append(tag("li", inner, None if reason is None else tag("span", f" {reason}", class_="soft small")))
     return tag("ul", items, class_="steer", aria_label="Steer the rollout")
 
@@ -67,7 +71,12 @@ def flight_talk(shown: RolloutDetails | None) -> Markup:
 def _turn(turn: TurnView) -> Markup:
     head = tag("h2", turn_number(turn.index), tag("span", f" {seconds(turn.seconds)}", class_="soft small"))
     said = [
-        tag("div", tag("div", message.role, class_="who"), tag("p", plain(message.text, _MOST_TEXT)), class_=f"talk {message.role}")
+        tag(
+            "div",
+            tag("div", message.role, class_="who"),
+            tag("p", plain(message.text, _MOST_TEXT)),
+            class_=f"talk {message.role}",
+        )
         for message in turn.messages or ()
         if message.text
     ]
@@ -81,5 +90,7 @@ def _turn(turn: TurnView) -> Markup:
         )
         for call in turn.calls
     ]
-    runs = [tag("p", f"tool call {plain_name(name)} · running", class_="soft") for name in turn.asked[len(turn.calls) :]]
+    runs = [
+        tag("p", f"tool call {plain_name(name)} · running", class_="soft") for name in turn.asked[len(turn.calls) :]
+    ]
     return tag("section", head, said, calls, runs, id=f"turn-{turn.index + 1}", class_="turn")

@@ -98,7 +98,9 @@ class ServedLinks:
 
     def compare(self, runs: Sequence[str], task: Sequence[str] = ()) -> str:
         """Runs side by side, or one task of theirs."""
-        return f"{self._place}compare?{urlencode([*(('run', run) for run in runs), *(('task', part) for part in task)])}"
+        return (
+            f"{self._place}compare?{urlencode([*(('run', run) for run in runs), *(('task', part) for part in task)])}"
+        )
 
     def action(self, run: str, action: str, rollout: str = "") -> str:
         """The page that asks before an action of a person."""

@@ -20,6 +20,7 @@ from rollouthub.live.follow.task_summary import TaskSummary
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.statistics.pass_at_k import GroupSummary
 from rollouthub.store import RunInfo
+from rollouthub.views.report.redacted_text import Plainness
 from rollouthub.views.web.row_query import RowLists
 
 MOST_OPEN, MOST_ROWS = 8, 300_000
@@ -39,6 +40,8 @@ class OpenedRun:
     name: str
     """Its name in addresses."""
     watched: WatchedRun
+    plainness: Plainness
+    """Masks secrets in reports."""
     readers: int = 0
     """Number of requests that use it now."""
     summary: TaskSummary = field(default_factory=lambda: TaskSummary(MOST_LIVE, MOST_ENDED))
@@ -85,8 +88,8 @@ class OpenedRun:
 class OpenedRuns:
     """All runs by their names in addresses, which no address can lead out of."""
 
-    def __init__(self, roots: Sequence[Path], environ: Mapping[str, str]) -> None:
-        self._feed = RunsFeed(roots, environ)
+    def __init__(self, roots: Sequence[Path], environ: Mapping[str, str], plainness: Plainness) -> None:
+        self._feed, self._plainness = RunsFeed(roots, environ), plainness
         self._tallies = Tallies()
         self._environ = environ
         self._names: dict[Path, str] = {}
@@ -125,6 +128,11 @@ class OpenedRuns:
 
         async with self._listing:
             return await anyio.to_thread.run_sync(read)
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """Problems of runs' sockets that did not answer."""
+        return self._feed.problems
 
     def tally(self, run: SeenRun) -> Tally | None:
         """The figures of a run for the list; None while they are unknown."""
@@ -167,9 +175,7 @@ class OpenedRuns:
         directory = await self.directory_of(name)
         opened = self._open.get(directory)
         if opened is None:
-            opened = self._open[directory] = OpenedRun(
-                self.name_of(directory), WatchedRun(directory, self._environ)
-            )
+            opened = self._open[directory] = OpenedRun(self.name_of(directory), WatchedRun(directory, self._environ))
         self._open.move_to_end(directory)
         opened.readers += 1
         try:

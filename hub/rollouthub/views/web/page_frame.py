@@ -77,11 +77,11 @@ def _top(crumbs: Sequence[Crumb], *, has_keys: bool) -> Markup:
 
 
 def _help() -> Markup:
-    rows = [
-        join(tag("dt", [tag("kbd", key) for key in keys.split()]), tag("dd", meaning)) for keys, meaning in _KEYS
-    ]
+    rows = [join(tag("dt", [tag("kbd", key) for key in keys.split()]), tag("dd", meaning)) for keys, meaning in _KEYS]
     close = tag("form", tag("button", "Close"), method="dialog")
-    return tag("dialog", tag("h2", "Keys", id="help-title"), tag("dl", rows), close, id="help", aria_labelledby="help-title")
+    return tag(
+        "dialog", tag("h2", "Keys", id="help-title"), tag("dl", rows), close, id="help", aria_labelledby="help-title"
+    )
 
 
 def message_page(links: Links, title: str, words: str, *, hint: str = "") -> str:

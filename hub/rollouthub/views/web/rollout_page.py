@@ -47,7 +47,9 @@ class RolloutContext:
     tools: Sequence[Tool] = field(default_factory=tuple[Tool, ...])
 
 
-def read_rollout(opened: OpenedRun, rollout_id: str, attempt: int | None, query: RowQuery) -> tuple[Rollout, RolloutContext]:
+def read_rollout(
+    opened: OpenedRun, rollout_id: str, attempt: int | None, query: RowQuery
+) -> tuple[Rollout, RolloutContext]:
     """A record with what is around it.
 
     Raises:
@@ -135,9 +137,7 @@ def rollout_page(
         turn_link=lambda turn: f"#turn-{turn + 1}",
     )
     body = tag("div", aside, tag("div", _facts(rollout, links, run), content, class_="talks"), class_="split")
-    return page(
-        f"{title} · {plain_name(run)}", head, body, links=links, crumbs=crumbs, kind="rollout", style=style
-    )
+    return page(f"{title} · {plain_name(run)}", head, body, links=links, crumbs=crumbs, kind="rollout", style=style)
 
 
 def name_of(rollout: Rollout) -> str:
@@ -179,7 +179,9 @@ def _acting(opened: OpenedRun, rollout: Rollout, context: RolloutContext, links:
     reason = why_not("retry", now)
     if reason is not None:
         return None
-    return tag("p", tag("a", "Play it again …", href=links.action(opened.name, "retry", rollout.rollout_id), class_="button"))
+    return tag(
+        "p", tag("a", "Play it again …", href=links.action(opened.name, "retry", rollout.rollout_id), class_="button")
+    )
 
 
 def _samples(
@@ -252,7 +254,11 @@ def _facts(rollout: Rollout, links: Links, run: str) -> Markup:
     if rollout.told:
         parts.append(tag("p", f"A person spoke to the agent {count(len(rollout.told), 'time')}.", class_="notice warn"))
     parts += [
-        tag("p", f"{fault.boundary}, {fault.phase}: {plain_name(fault.type)}: {plain(fault.message, 2000)}", class_="notice bad")
+        tag(
+            "p",
+            f"{fault.boundary}, {fault.phase}: {plain_name(fault.type)}: {plain(fault.message, 2000)}",
+            class_="notice bad",
+        )
         for fault in rollout.faults[:8]
     ]
     more = tag("details", tag("summary", "Facts of the record"), _record(rollout, links, run), class_="facts")
@@ -300,5 +306,3 @@ def _record(rollout: Rollout, links: Links, run: str) -> Markup:
 def rollout_json(rollout: Rollout) -> str:
     """The record as indented JSON."""
     return json.dumps(rollout.model_dump(mode="json"), indent=1, ensure_ascii=False)
-
-

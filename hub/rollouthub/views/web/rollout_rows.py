@@ -187,7 +187,9 @@ def filter_form(links: Links, run: str, query: RowQuery, problem: tuple[str, int
     if problem is not None:
         words, column = problem
         caret = f"{query.filter[:200]}\n{' ' * min(column, 200)}^" if column >= 0 else ""
-        said = tag("div", tag("p", words), tag("pre", caret) if caret else None, class_="problem", id="problem", role="alert")
+        said = tag(
+            "div", tag("p", words), tag("pre", caret) if caret else None, class_="problem", id="problem", role="alert"
+        )
     field = tag(
         "input",
         type="search",

@@ -22,7 +22,9 @@ def tiles(feed: RunFeed, summary: GroupSummary | None) -> Markup:
     found = figures_of(feed.counts, feed.info.planned)
     at_k = () if summary is None else summary.at_k
     mean = at_k[0].avg_at_k if at_k else None
-    parts = [("mean reward", number(found.mean_reward), _interval(mean) or f"of {count(found.scored, 'scored rollout')}")]
+    parts = [
+        ("mean reward", number(found.mean_reward), _interval(mean) or f"of {count(found.scored, 'scored rollout')}")
+    ]
     if found.strict != found.mean_reward:
         parts.append(("strict mean", number(found.strict), "agent failures count as 0"))
     passing = at_k[0].pass_at_k if at_k else None
@@ -71,14 +73,19 @@ def endings(feed: RunFeed) -> Markup:
     """How rollouts ended, as one bar with its legend."""
     kinds: dict[OutcomeKind, int] = {kind: feed.counts.kinds.get(kind, 0) for kind in ENDINGS}
     missing = max(0, (feed.info.planned or 0) - feed.counts.effective)
-    parts = [*((str(kind), number) for kind, number in kinds.items() if number), *([("missing", missing)] if missing else [])]
+    parts = [
+        *((str(kind), number) for kind, number in kinds.items() if number),
+        *([("missing", missing)] if missing else []),
+    ]
     if not parts:
         return tag("p", "Nothing has ended yet.", class_="soft")
     items = [tag("li", tag("i", class_=kind), f"{number:,} {phrases.KINDS[kind]}") for kind, number in parts]
     passed = feed.counts.passed
     if feed.counts.judged:
         words = f"{passed:,} of {feed.counts.judged:,} judged rollouts passed."
-        return join(shares("How rollouts ended", parts), tag("ul", items, class_="key"), tag("p", words, class_="soft small"))
+        return join(
+            shares("How rollouts ended", parts), tag("ul", items, class_="key"), tag("p", words, class_="soft small")
+        )
     return join(shares("How rollouts ended", parts), tag("ul", items, class_="key"))
 
 
@@ -144,7 +151,10 @@ def _counts(feed: RunFeed) -> Markup | None:
     faults = list(feed.counts.faults.items())[:6]
     stops = list(feed.counts.stops.items())[:8]
     lists = [
-        join(tag("h3", title), tag("ul", [tag("li", f"{name.replace('_', ' ')} ", tag("b", f"{n:,}")) for name, n in found]))
+        join(
+            tag("h3", title),
+            tag("ul", [tag("li", f"{name.replace('_', ' ')} ", tag("b", f"{n:,}")) for name, n in found]),
+        )
         for title, found in (("Faults", faults), ("Agents stopped", stops))
         if found
     ]

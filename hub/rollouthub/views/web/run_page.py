@@ -76,7 +76,11 @@ def heading(opened: OpenedRun, links: Links, part: str) -> Markup:
     feed, name = opened.feed, opened.name
     info = feed.info
     view = opened.watched.view
-    parts = (("rollouts", links.run(name)), ("tasks", links.part(name, "tasks")), ("report", links.part(name, "report")))
+    parts = (
+        ("rollouts", links.run(name)),
+        ("tasks", links.part(name, "tasks")),
+        ("report", links.part(name, "report")),
+    )
     tabs = [
         tag("li", tag("a", each.capitalize(), href=address, aria_current="page" if each == part else None))
         for each, address in parts
@@ -101,7 +105,9 @@ def title_of(info: RunInfo) -> str:
     """Which model, or agent, plays which environments."""
     asked = cast("dict[str, Any]", info.resolved.get("request") or {})
     environments = asked.get("environments")
-    names = [plain_name(str(each)) for each in cast("list[Any]", environments)] if isinstance(environments, list) else []
+    names = (
+        [plain_name(str(each)) for each in cast("list[Any]", environments)] if isinstance(environments, list) else []
+    )
     who = next((str(asked[key]) for key in ("model", "agent") if isinstance(asked.get(key), str)), info.directory.name)
     where = f" on {', '.join(names[:4])}{' …' if len(names) > 4 else ''}" if names else ""
     return f"{plain_name(who)}{where}"
@@ -119,7 +125,9 @@ def _notices(opened: OpenedRun) -> list[Markup]:
     if opened.watched.problem:
         said.append(f"It could not be read just now: {one_line(opened.watched.problem)}")
     if info.status == "dead":
-        said.append("The process that played this run is gone. What is committed is kept; `hub run --resume` plays the rest.")
+        said.append(
+            "The process that played this run is gone. What is committed is kept; `hub run --resume` plays the rest."
+        )
     if info.stopped:
         said.append(f"It stopped by itself: {one_line(info.stopped)}")
     unscored = feed.counts.effective - feed.counts.scored
@@ -194,7 +202,9 @@ def live_fragment(opened: OpenedRun, links: Links, query: RowQuery) -> str:
     """The parts of the page that change while the run plays, as a document of their own."""
     feed: RunFeed = opened.feed
     total = len(opened.lists.find(query).rows)
-    parts = join(heading(opened, links, "rollouts"), *live_parts(opened, links), quick_filters(feed, links, opened.name, query))
+    parts = join(
+        heading(opened, links, "rollouts"), *live_parts(opened, links), quick_filters(feed, links, opened.name, query)
+    )
     return f"<!doctype html><title>live</title><div id=live data-total={total}>{parts}</div>"
 
 

@@ -64,10 +64,27 @@ def runs_page(
     """The page of all runs; `is_partial` says that figures are still being read."""
     found = found_lines(lines, search)
     shown = found[start : start + PAGE_RUNS]
-    titles = ("compare", "state", "run", "environment", "model", "done", "ended", "mean reward", "pass rate", "began", "took")
+    titles = (
+        "compare",
+        "state",
+        "run",
+        "environment",
+        "model",
+        "done",
+        "ended",
+        "mean reward",
+        "pass rate",
+        "began",
+        "took",
+    )
     titles = titles[1:] if links.is_static else titles
     heads = [
-        tag("th", tag("span", title, class_="sr" if title == "compare" else None), scope="col", class_=f"c-{title.split()[0]}")
+        tag(
+            "th",
+            tag("span", title, class_="sr" if title == "compare" else None),
+            scope="col",
+            class_=f"c-{title.split()[0]}",
+        )
         for title in titles
     ]
     rows = [_row(line, links) for line in shown]
@@ -86,9 +103,7 @@ def runs_page(
         parts.append(_comparing(table, links, len(found)))
         parts.append(_pages(search, start, len(found), links))
     parts += [tag("p", one_line(problem), class_="notice warn") for problem in problems[:5]]
-    return page(
-        "Runs", *parts, links=links, crumbs=[("runs", None)], kind="runs", events=events
-    )
+    return page("Runs", *parts, links=links, crumbs=[("runs", None)], kind="runs", events=events)
 
 
 def _comparing(table: Markup, links: Links, count: int) -> Markup:
@@ -164,5 +179,3 @@ def _pages(search: str, start: int, total: int, links: Links) -> Markup | None:
 
 def _asked(search: str, offset: int) -> str:
     return urlencode({"search": search, "offset": offset})
-
-

@@ -35,10 +35,24 @@ def tasks_page(opened: OpenedRun, order: str, start: int, links: Links) -> str:
     lines = [feed.groups.line(place) for place in places[start : start + PAGE_TASKS]]
     several = len(feed.environments) > 1
     rows = [tag("tr", _cells(line, run, links, several)) for line in lines]
-    heads = ["task", *(["environment"] if several else []), "scored", "passed", "mean reward", "std of rewards", "tokens"]
+    heads = [
+        "task",
+        *(["environment"] if several else []),
+        "scored",
+        "passed",
+        "mean reward",
+        "std of rewards",
+        "tokens",
+    ]
     table = tag(
         "table",
-        tag("thead", tag("tr", [tag("th", head, scope="col", class_="n" if at > several else None) for at, head in enumerate(heads)])),
+        tag(
+            "thead",
+            tag(
+                "tr",
+                [tag("th", head, scope="col", class_="n" if at > several else None) for at, head in enumerate(heads)],
+            ),
+        ),
         tag("tbody", rows),
         class_="tasks",
     )
@@ -102,19 +116,29 @@ def task_page(opened: OpenedRun, group: str, links: Links) -> str:
     found = feed.rollouts(query.sort, where=samples, effective=False)
     maker = RowMaker(feed, run, links, query)
     name = plain_name(line.task_id or group)
-    crumbs: list[Crumb] = [("runs", links.runs()), (run, links.run(run)), ("tasks", links.part(run, "tasks")), (name, None)]
+    crumbs: list[Crumb] = [
+        ("runs", links.runs()),
+        (run, links.run(run)),
+        ("tasks", links.part(run, "tasks")),
+        (name, None),
+    ]
     counts = line.counts
     codes, times = feed.columns.words["group_id"].codes, feed.columns.numbers["seconds"]
     code = feed.columns.words["group_id"].code(group)
     took = [times[at] for at in range(len(feed.columns)) if codes[at] == code and feed.columns.effective[at]]
     tiles = [
         ("mean reward", number(line.mean_reward), f"of {counts.scored:,} scored"),
-        ("passed", NONE if counts.passed is None else f"{counts.passed:,} of {counts.verdicts:,}", share(line.pass_rate)),
+        (
+            "passed",
+            NONE if counts.passed is None else f"{counts.passed:,} of {counts.verdicts:,}",
+            share(line.pass_rate),
+        ),
         ("std of rewards", number(line.deviation), "at 0 it teaches nothing" if line.deviation == 0 else ""),
         ("time", seconds(sum(took) / len(took) if took else None), "mean of a sample"),
     ]
     parts = [
-        tag("div", tag("span", title), tag("b", value), tag("span", below), class_="tile") for title, value, below in tiles
+        tag("div", tag("span", title), tag("b", value), tag("span", below), class_="tile")
+        for title, value, below in tiles
     ]
     head = tag("header", tag("h1", name), tag("p", plain_name(line.environment), class_="soft"), class_="run-head")
     table = maker.table(found, 0, MOST_SAMPLES)

@@ -36,7 +36,9 @@ class FiguresPanel(Drawn):
 
     def draw(self, run: WatchedRun, width: int, height: int) -> Text:
         """The headline figures."""
-        return figure_table(figures_of(run.feed.counts, run.feed.info.planned), width, height, self._summary.of(run.feed))
+        return figure_table(
+            figures_of(run.feed.counts, run.feed.info.planned), width, height, self._summary.of(run.feed)
+        )
 
 
 class OutcomesPanel(Drawn):
