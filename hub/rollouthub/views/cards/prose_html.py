@@ -1,0 +1,99 @@
+"""Markdown of models, tasks and strangers as HTML: no HTML of theirs, no pictures from elsewhere, harmless links."""
+
+import re
+from collections.abc import MutableMapping, Sequence
+from functools import cache
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from rollouthub.text import one_line
+from rollouthub.views.cards.code_html import code_html, diff_html
+from rollouthub.views.markup import Markup, tag
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+LONGEST = 24_000
+"""Most characters of a text that is read as Markdown; a longer one is shown as it is."""
+_MARKS = re.compile(r"[*_`#\[~|>\\&]|^\s{0,40}(?:[-+]|\d{1,9}[.)]) |^(?:\t|    )|^[-=]{2}|://", re.MULTILINE)
+"""What a text with Markdown in it has at least one of."""
+_HARMLESS = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
+
+
+def prose_html(text: str) -> Markup:
+    """A text, made harmless to show before, as HTML."""
+    if len(text) > LONGEST or _MARKS.search(text) is None:
+        return tag("p", text, class_="text")
+    return Markup(_markdown().render(text))
+
+
+@cache
+def _markdown() -> "MarkdownIt":
+    from markdown_it import MarkdownIt  # takes as long to import as a page to make
+
+    markdown = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": 20}).enable(
+        ["table", "strikethrough"]
+    )
+    markdown.validateLink = lambda url: _HARMLESS.match(url) is not None  # pyright: ignore[reportAttributeAccessIssue]
+    for name, rule in _RULES.items():
+        markdown.add_render_rule(name, rule)
+    return markdown
+
+
+_Environment = MutableMapping[str, Any]
+
+
+def _fence(self: Any, tokens: Sequence["Token"], at: int, options: Any, env: _Environment) -> str:
+    token = tokens[at]
+    language = token.info.split(maxsplit=1)[0].lower()[:20] if token.info.strip() else ""
+    text = token.content.removesuffix("\n")
+    inner = diff_html(text) if language in ("diff", "patch") else code_html(text, language)
+    return tag("pre", tag("code", inner)) + "\n"
+
+
+def _image(self: Any, tokens: Sequence["Token"], at: int, options: Any, env: _Environment) -> str:
+    """Only the words that describe a picture: nothing is fetched from elsewhere."""
+    return tag("span", f"[picture: {one_line(tokens[at].content) or 'no description'}]", class_="soft")
+
+
+def _link_open(self: Any, tokens: Sequence["Token"], at: int, options: Any, env: _Environment) -> str:
+    address = escape(str(tokens[at].attrs.get("href", "")))
+    return f'<a href="{address}" title="{address}" rel="noreferrer noopener nofollow" target="_blank">'
+
+
+def _heading_open(self: Any, tokens: Sequence["Token"], at: int, options: Any, env: _Environment) -> str:
+    """A heading of a text is none of the page."""
+    return f'<p class="heading {tokens[at].tag}">'
+
+
+def _heading_close(self: Any, tokens: Sequence["Token"], at: int, options: Any, env: _Environment) -> str:
+    return "</p>\n"
+
+
+def _table_open(self: Any, tokens: Sequence["Token"], at: int, options: Any, env: _Environment) -> str:
+    return '<div class="wide" tabindex="0" role="group" aria-label="Table"><table>\n'
+
+
+def _table_close(self: Any, tokens: Sequence["Token"], at: int, options: Any, env: _Environment) -> str:
+    return "</table></div>\n"
+
+
+def _cell_open(self: Any, tokens: Sequence["Token"], at: int, options: Any, env: _Environment) -> str:
+    """Its alignment is a style attribute, which pages do not take."""
+    style = str(tokens[at].attrs.get("style", ""))
+    return f'<{tokens[at].tag} class="n">' if "right" in style else f"<{tokens[at].tag}>"
+
+
+_RULES = {
+    "fence": _fence,
+    "code_block": _fence,
+    "image": _image,
+    "link_open": _link_open,
+    "heading_open": _heading_open,
+    "heading_close": _heading_close,
+    "table_open": _table_open,
+    "table_close": _table_close,
+    "th_open": _cell_open,
+    "td_open": _cell_open,
+}
