@@ -32,6 +32,9 @@ class Tally:
     """Fraction of samples with a verdict that passed; None if there are none."""
     kinds: Mapping[OutcomeKind, int] = field(default_factory=dict[OutcomeKind, int])
     """Kind of outcome → samples; empty where the run's hub reports the figures."""
+    judged: int = 0
+    """Number of samples with a verdict; 0 where the run's hub reports the figures."""
+    passed: int = 0
 
 
 @dataclass(slots=True)
@@ -91,7 +94,7 @@ def _read(directory: Path) -> Tally | None:
             means = reader.means()
     except (HubError, OSError, ValueError, TypeError, sqlite3.Error):
         return None  # the list says what is wrong with it
-    return Tally(means.finished, means.scored, means.mean_reward, means.pass_rate, means.kinds)
+    return Tally(means.finished, means.scored, means.mean_reward, means.pass_rate, means.kinds, means.judged, means.passed)
 
 
 def _stamp(directory: Path) -> _Stamp:

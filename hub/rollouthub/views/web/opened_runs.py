@@ -175,7 +175,8 @@ class OpenedRuns:
         directory = await self.directory_of(name)
         opened = self._open.get(directory)
         if opened is None:
-            opened = self._open[directory] = OpenedRun(self.name_of(directory), WatchedRun(directory, self._environ))
+            watched = WatchedRun(directory, self._environ)
+            opened = self._open[directory] = OpenedRun(self.name_of(directory), watched, self._plainness)
         self._open.move_to_end(directory)
         opened.readers += 1
         try:

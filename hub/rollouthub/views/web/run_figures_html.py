@@ -1,11 +1,13 @@
 """The figures and charts of a run that is followed, live or ended."""
 
+from collections.abc import Mapping
+
 from rollouthub.live.follow import RunFeed, RunProgress
 from rollouthub.live.follow.run_figures import figures_of
 from rollouthub.live.follow.timeline import TimelinePoint
 from rollouthub.rollout import OutcomeKind
 from rollouthub.statistics import Estimate
-from rollouthub.statistics.amounts import NONE, clock, count, dollars, number, share, short
+from rollouthub.statistics.amounts import clock, count, dollars, number, seconds, share, short
 from rollouthub.statistics.pass_at_k import AtK, GroupSummary
 from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.report import phrases
@@ -69,24 +71,28 @@ def _over(found: Estimate) -> str:
     return ", ".join(part for part in (_interval(found, is_share=True), some) if part) or "no interval"
 
 
+def ending_parts(kinds: Mapping[OutcomeKind, int], judged: int, passed: int, missing: int) -> list[tuple[str, int]]:
+    """How rollouts ended, as parts of a bar: those that passed and those that did not are told apart."""
+    scored = kinds.get("scored", 0)
+    parts = [("passed", passed), ("not_passed", judged - passed), ("scored", scored - judged)]
+    parts += [(str(kind), kinds.get(kind, 0)) for kind in ENDINGS if kind != "scored"]
+    return [(name, number) for name, number in (*parts, ("missing", missing)) if number > 0]
+
+
 def endings(feed: RunFeed) -> Markup:
-    """How rollouts ended, as one bar with its legend."""
-    kinds: dict[OutcomeKind, int] = {kind: feed.counts.kinds.get(kind, 0) for kind in ENDINGS}
-    missing = max(0, (feed.info.planned or 0) - feed.counts.effective)
-    parts = [
-        *((str(kind), number) for kind, number in kinds.items() if number),
-        *([("missing", missing)] if missing else []),
-    ]
+    """How rollouts ended, as one bar with its legend; the reasons to stop and the faults below."""
+    counts = feed.counts
+    missing = max(0, (feed.info.planned or 0) - counts.effective)
+    parts = ending_parts(counts.kinds, counts.judged, counts.passed, missing)
     if not parts:
         return tag("p", "Nothing has ended yet.", class_="soft")
-    items = [tag("li", tag("i", class_=kind), f"{number:,} {phrases.KINDS[kind]}") for kind, number in parts]
-    passed = feed.counts.passed
-    if feed.counts.judged:
-        words = f"{passed:,} of {feed.counts.judged:,} judged rollouts passed."
-        return join(
-            shares("How rollouts ended", parts), tag("ul", items, class_="key"), tag("p", words, class_="soft small")
-        )
-    return join(shares("How rollouts ended", parts), tag("ul", items, class_="key"))
+    words = {**phrases.KINDS, "passed": "passed", "not_passed": "not passed"}
+    total = sum(number for _, number in parts)
+    items = [
+        tag("li", tag("i", class_=kind), f"{number:,} {words[kind]} ", tag("span", share(number / total), class_="soft"))
+        for kind, number in parts
+    ]
+    return join(shares("How rollouts ended", parts), tag("ul", items, class_="key"), _counts(feed))
 
 
 def charts(feed: RunFeed, summary: GroupSummary | None) -> Markup:
@@ -95,8 +101,7 @@ def charts(feed: RunFeed, summary: GroupSummary | None) -> Markup:
     if summary is not None and summary.scored and len(summary.at_k) > 1:
         cards.append(("With k samples of a task", _at_k(summary.at_k)))
     cards.append(("Mean reward so far", _over_time(feed.timeline.points)))
-    cards.append(("Faults and reasons to stop", _counts(feed)))
-    return tag("div", [tag("section", tag("h2", title), inner) for title, inner in cards if inner], class_="cards")
+    return tag("div", [tag("section", tag("h2", title), inner) for title, inner in cards if inner], class_="charts")
 
 
 def _rewards(feed: RunFeed) -> Markup | None:
@@ -161,6 +166,10 @@ def _counts(feed: RunFeed) -> Markup | None:
     return tag("div", lists, class_="tally") if lists else None
 
 
+def _long(value: float) -> str:
+    return seconds(value) if value < 60 else clock(value)
+
+
 def progress(found: RunProgress) -> Markup:
     """How far the run is, how fast it goes, and how long it took or will take."""
     planned = "" if found.planned is None else f" of {found.planned:,}"
@@ -169,7 +178,7 @@ def progress(found: RunProgress) -> Markup:
         words.append(f"{found.in_flight:,} in flight")
     if found.rate is not None:
         words.append(f"{found.rate:.1f} a second" if found.rate >= 0.1 else f"{found.rate * 60:.1f} a minute")
-    words.append(f"{clock(found.eta_seconds)} left" if found.eta_seconds is not None else clock(found.seconds) or NONE)
+    words.append(f"{clock(found.eta_seconds)} left" if found.eta_seconds is not None else _long(found.seconds))
     bar: Markup | None = None
     if found.share is not None and found.status == "running":
         label = f"{share(found.share)} of the planned rollouts"

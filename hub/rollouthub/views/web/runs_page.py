@@ -1,6 +1,6 @@
 """The list of runs: state, what plays what, progress, reward; any of them can be compared."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -9,13 +9,14 @@ from rollouthub.live.follow import SeenRun
 from rollouthub.live.follow.fuzzy import closeness
 from rollouthub.live.follow.run_tallies import Tally
 from rollouthub.statistics.amounts import NONE, clock, moment, number, share
+from rollouthub.rollout import OutcomeKind
 from rollouthub.store import BrokenRun, RunInfo
 from rollouthub.text import one_line, plain_name
 from rollouthub.views.markup import Markup, tag
 from rollouthub.views.report.svg_charts import shares
-from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub.views.web.links import Links
 from rollouthub.views.web.page_frame import page
+from rollouthub.views.web.run_figures_html import ending_parts
 from rollouthub.views.web.verdict_marks import status
 
 PAGE_RUNS = 100
@@ -110,8 +111,8 @@ def _comparing(table: Markup, links: Links, count: int) -> Markup:
     inner = tag("div", table, class_="wide", tabindex="0", role="group", aria_label="Runs")
     if links.is_static:
         return tag("section", inner, class_="list")
-    button = tag("button", "Compare the marked runs", type="submit") if count > 1 else None
-    return tag("form", inner, button, action=links.compare([]), class_="list")
+    button = tag("p", tag("button", "Compare the marked runs", type="submit")) if count > 1 else None
+    return tag("section", tag("form", inner, button, action=links.compare([])), class_="list")
 
 
 def _search(search: str, links: Links) -> Markup:
@@ -159,10 +160,8 @@ def _strip(tally: Tally | None, planned: int | None) -> Markup | None:
     """How the rollouts ended, as a small bar."""
     if tally is None or tally.done is None:
         return None
-    kinds = {str(kind): tally.kinds.get(kind, 0) for kind in ENDINGS} if tally.kinds else {"scored": tally.scored}
-    parts = [(kind, number) for kind, number in kinds.items() if number]
-    missing = max(0, (planned or 0) - tally.done)
-    parts += [("missing", missing)] if missing else []
+    kinds: Mapping[OutcomeKind, int] = tally.kinds or {"scored": tally.scored}
+    parts = ending_parts(kinds, tally.judged, tally.passed, max(0, (planned or 0) - tally.done))
     return shares("How rollouts ended", parts) if parts else None
 
 

@@ -1,5 +1,6 @@
 """The pages as an ASGI application: what each address shows, and what it refuses."""
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -49,6 +50,7 @@ _HTML = "text/html; charset=utf-8"
 _MOST_FORM = 128 * 1024
 _MOST_OFFSET = 10**9
 
+logger = logging.getLogger(__name__)
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -99,6 +101,9 @@ class ViewPages:
             return self._refusal(503, "It cannot be read just now", error)
         except HubError as error:
             return self._refusal(500, "This cannot be shown", error)
+        except Exception:  # the seam: one page that fails takes no other with it
+            logger.exception("a page of hub view failed: %s", request.url.path.removeprefix(self._guard.place)[:200])
+            return self._refusal(500, "This page failed", UsageError("that is a mistake of hub's; its log has the details"))
 
     def _refusal(self, status: int, title: str, error: BaseException) -> Response:
         return Response(message_page(self._links, title, plain(said(error), 4000)), status, media_type=_HTML)
