@@ -16,7 +16,7 @@ def view(
         typer.Argument(
             autocompletion=completion.runs,
             metavar="[RUN…]",
-            help="Runs to begin with: directories, names under runs/, 'last', or a folder of runs; the list by default.",
+            help="Runs to begin with: directories, names under runs/, 'last', a folder of runs; the list by default.",
         ),
     ] = None,
     root: Annotated[
@@ -66,7 +66,7 @@ def view(
             raise UsageError("--bundle writes files and serves nothing: leave out --port and --no-browser")
         from rollouthub.views.web.bundle import write_bundle
 
-        written = write_bundle(directories, roots, bundle, filter_, plainness_here())
+        written = write_bundle(directories, bundle, filter_, plainness_here())
         typer.echo(f"{written} written to {bundle}; open {bundle / 'index.html'}", err=True)
         return
     if filter_ and len(directories) != 1:

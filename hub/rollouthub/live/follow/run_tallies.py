@@ -94,7 +94,9 @@ def _read(directory: Path) -> Tally | None:
             means = reader.means()
     except (HubError, OSError, ValueError, TypeError, sqlite3.Error):
         return None  # the list says what is wrong with it
-    return Tally(means.finished, means.scored, means.mean_reward, means.pass_rate, means.kinds, means.judged, means.passed)
+    return Tally(
+        means.finished, means.scored, means.mean_reward, means.pass_rate, means.kinds, means.judged, means.passed
+    )
 
 
 def _stamp(directory: Path) -> _Stamp:

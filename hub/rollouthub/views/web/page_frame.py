@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from rollouthub.text import plain_name
 from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.web.links import Links
+from rollouthub.views.web.web_assets import SCRIPT, SCRIPT_FILE, STATIC_POLICY, STYLE, STYLE_FILE
 
 Crumb = tuple[str, str | None]
 """A page on the way to this one, with its address; None for this page itself."""
-STYLE_FILE, SCRIPT_FILE = "view.css", "view.js"
 _KEYS = (
     ("j k", "next and previous row, or turn"),
     ("g G", "first and last"),
@@ -29,30 +29,30 @@ def page(
     crumbs: Sequence[Crumb],
     kind: str,
     events: str | None = None,
-    style: Markup | None = None,
 ) -> str:
     """A whole page. `kind` names it for the style and the script; `events` is the address of its live events.
 
-    `style` takes the place of the linked style sheet and script, for a page that is one file.
+    A page that is a file has the style sheet and the script in itself.
     """
     above = next((address for _, address in reversed(crumbs) if address is not None), None)
-    own: list[Markup] = [style] if style is not None else _linked(links)
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
-        own,
+        _policy_and_style() if links.is_static else _linked(links),
         tag("link", rel="icon", href="data:,"),
         tag("title", f"{title} · rollouthub"),
     )
     body = tag(
         "body",
         tag("a", "Skip to the content", href="#main", class_="skip"),
-        _top(crumbs, has_keys=style is None),
+        _top(crumbs),
         tag("main", *content, id="main", tabindex="-1"),
-        _help() if style is None else None,
+        _help(),
+        tag("script", Markup(SCRIPT)) if links.is_static else None,
         data_page=kind,
+        data_static=links.is_static,
         data_events=events,
         data_up=above,
     )
@@ -66,14 +66,22 @@ def _linked(links: Links) -> list[Markup]:
     ]
 
 
-def _top(crumbs: Sequence[Crumb], *, has_keys: bool) -> Markup:
+def _policy_and_style() -> list[Markup]:
+    return [
+        tag("meta", http_equiv="Content-Security-Policy", content=STATIC_POLICY),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("style", Markup(STYLE)),
+    ]
+
+
+def _top(crumbs: Sequence[Crumb]) -> Markup:
     items = [
         tag("li", plain_name(name) if address is None else tag("a", plain_name(name), href=address))
         for name, address in crumbs
     ]
     way = tag("nav", tag("ol", items), aria_label="Breadcrumb", class_="way")
     button = tag("button", "?", type="button", id="keys", aria_label="Keys", title="Keys (?)", hidden=True)
-    return tag("header", way, button if has_keys else None, class_="top")
+    return tag("header", way, button, class_="top")
 
 
 def _help() -> Markup:

@@ -106,7 +106,6 @@ def rollout_page(
     query: RowQuery,
     *,
     notes: Markup | None = None,
-    style: Markup | None = None,
 ) -> str:
     """The whole page. `notes` is what people wrote on the rollout, with the forms to write more."""
     run = opened.name
@@ -137,7 +136,7 @@ def rollout_page(
         turn_link=lambda turn: f"#turn-{turn + 1}",
     )
     body = tag("div", aside, tag("div", _facts(rollout, links, run), content, class_="talks"), class_="split")
-    return page(f"{title} · {plain_name(run)}", head, body, links=links, crumbs=crumbs, kind="rollout", style=style)
+    return page(f"{title} · {plain_name(run)}", head, body, links=links, crumbs=crumbs, kind="rollout")
 
 
 def name_of(rollout: Rollout) -> str:

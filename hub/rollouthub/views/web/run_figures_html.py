@@ -89,7 +89,9 @@ def endings(feed: RunFeed) -> Markup:
     words = {**phrases.KINDS, "passed": "passed", "not_passed": "not passed"}
     total = sum(number for _, number in parts)
     items = [
-        tag("li", tag("i", class_=kind), f"{number:,} {words[kind]} ", tag("span", share(number / total), class_="soft"))
+        tag(
+            "li", tag("i", class_=kind), f"{number:,} {words[kind]} ", tag("span", share(number / total), class_="soft")
+        )
         for kind, number in parts
     ]
     return join(shares("How rollouts ended", parts), tag("ul", items, class_="key"), _counts(feed))
@@ -101,7 +103,14 @@ def charts(feed: RunFeed, summary: GroupSummary | None) -> Markup:
     if summary is not None and summary.scored and len(summary.at_k) > 1:
         cards.append(("With k samples of a task", _at_k(summary.at_k)))
     cards.append(("Mean reward so far", _over_time(feed.timeline.points)))
-    return tag("div", [tag("section", tag("h2", title), inner) for title, inner in cards if inner], class_="charts")
+    return tag(
+        "div",
+        [tag("section", tag("h2", title), inner) for title, inner in cards if inner],
+        class_="charts",
+        tabindex="0",
+        role="group",
+        aria_label="Charts",
+    )
 
 
 def _rewards(feed: RunFeed) -> Markup | None:
@@ -156,7 +165,8 @@ def _counts(feed: RunFeed) -> Markup | None:
     faults = list(feed.counts.faults.items())[:6]
     stops = list(feed.counts.stops.items())[:8]
     lists = [
-        join(
+        tag(
+            "div",
             tag("h3", title),
             tag("ul", [tag("li", f"{name.replace('_', ' ')} ", tag("b", f"{n:,}")) for name, n in found]),
         )

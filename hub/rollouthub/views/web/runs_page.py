@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 from rollouthub.live.follow import SeenRun
 from rollouthub.live.follow.fuzzy import closeness
 from rollouthub.live.follow.run_tallies import Tally
-from rollouthub.statistics.amounts import NONE, clock, moment, number, share
 from rollouthub.rollout import OutcomeKind
+from rollouthub.statistics.amounts import NONE, clock, moment, number, share
 from rollouthub.store import BrokenRun, RunInfo
 from rollouthub.text import one_line, plain_name
 from rollouthub.views.markup import Markup, tag
@@ -110,7 +110,9 @@ def runs_page(
 def _comparing(table: Markup, links: Links, count: int) -> Markup:
     inner = tag("div", table, class_="wide", tabindex="0", role="group", aria_label="Runs")
     if links.is_static:
-        return tag("section", inner, class_="list")
+        address = links.compare([])
+        link = tag("p", tag("a", "Compare them", href=address)) if address else None
+        return tag("section", inner, link, class_="list")
     button = tag("p", tag("button", "Compare the marked runs", type="submit")) if count > 1 else None
     return tag("section", tag("form", inner, button, action=links.compare([])), class_="list")
 

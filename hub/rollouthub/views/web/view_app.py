@@ -4,7 +4,6 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -34,7 +33,7 @@ from rollouthub.views.web.event_feed import EventFeed
 from rollouthub.views.web.flight_page import flight_fragment, flight_page
 from rollouthub.views.web.links import ServedLinks
 from rollouthub.views.web.opened_runs import OpenedRun, OpenedRuns
-from rollouthub.views.web.page_frame import SCRIPT_FILE, STYLE_FILE, message_page
+from rollouthub.views.web.page_frame import message_page
 from rollouthub.views.web.report_page import report_page
 from rollouthub.views.web.rollout_page import read_rollout, rollout_json, rollout_page
 from rollouthub.views.web.rollout_rows import MOST_ROWS_AT_ONCE, PAGE_ROWS
@@ -44,7 +43,7 @@ from rollouthub.views.web.runs_page import RunLine, runs_page
 from rollouthub.views.web.served_media import served_media
 from rollouthub.views.web.steering_page import ActionOrder, WebPerson, asking_page, done_page, perform
 from rollouthub.views.web.tasks_page import task_page, tasks_page
-from rollouthub.views.web.web_style import STYLE
+from rollouthub.views.web.web_assets import SCRIPT, SCRIPT_FILE, STYLE, STYLE_FILE
 
 _HTML = "text/html; charset=utf-8"
 _MOST_FORM = 128 * 1024
@@ -103,7 +102,9 @@ class ViewPages:
             return self._refusal(500, "This cannot be shown", error)
         except Exception:  # the seam: one page that fails takes no other with it
             logger.exception("a page of hub view failed: %s", request.url.path.removeprefix(self._guard.place)[:200])
-            return self._refusal(500, "This page failed", UsageError("that is a mistake of hub's; its log has the details"))
+            return self._refusal(
+                500, "This page failed", UsageError("that is a mistake of hub's; its log has the details")
+            )
 
     def _refusal(self, status: int, title: str, error: BaseException) -> Response:
         return Response(message_page(self._links, title, plain(said(error), 4000)), status, media_type=_HTML)
@@ -263,10 +264,6 @@ class ViewPages:
 
     async def _script(self, request: Request) -> Response:
         return Response(SCRIPT, media_type="text/javascript; charset=utf-8")
-
-
-SCRIPT = (files("rollouthub.views.web") / "static" / SCRIPT_FILE).read_text(encoding="utf-8")
-"""The one script, the same for all pages."""
 
 
 def _flying(opened: OpenedRun, rollout_id: str) -> LiveState | None:

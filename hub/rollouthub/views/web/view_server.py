@@ -117,7 +117,8 @@ def arrival(address: str) -> str:
         tag("link", rel="icon", href="data:,"),
         tag("meta", http_equiv="refresh", content=f"0;url={address}"),
     )
-    return f"<!doctype html>\n{tag('html', head, tag('body', tag('main', tag('a', 'hub view', href=address))), lang='en')}\n"
+    body = tag("body", tag("main", tag("a", "hub view", href=address)))
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
 @asynccontextmanager

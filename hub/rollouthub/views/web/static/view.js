@@ -33,7 +33,7 @@
 
   // ---- The table of rollouts: a window of rows in a space as high as all rows.
   const AHEAD = 60, AT_ONCE = 200, MOST_PIXELS = 15e6;
-  const rows = kind === "run" ? byId("rows") : null;
+  const rows = kind === "run" && !("static" in body.dataset) ? byId("rows") : null;
   let table = null;
 
   function virtual(element) {
