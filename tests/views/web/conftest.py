@@ -34,7 +34,9 @@ class Visit:
         """A page, asked for as a browser does."""
         return await self.client.get(self.base + path, headers=self.key | dict(headers or {}))
 
-    async def post(self, path: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> httpx.Response:
+    async def post(
+        self, path: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
         """A form, sent as a browser does."""
         own = self.key | {"Origin": self.server.guard.origin}
         return await self.client.post(self.base + path, data=dict(form), headers=own | dict(headers or {}))

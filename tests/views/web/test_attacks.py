@@ -17,7 +17,16 @@ from tests.views.report.played import HOSTILE
 
 from .conftest import Visit, served
 
-PAGES = ("", "run/run", "run/run/rows", "run/run/tasks", "run/run/report", "run/run/rollout/g1-0", "view.css", "nothing")
+PAGES = (
+    "",
+    "run/run",
+    "run/run/rows",
+    "run/run/tasks",
+    "run/run/report",
+    "run/run/rollout/g1-0",
+    "view.css",
+    "nothing",
+)
 
 
 async def raw(visit: Visit, target: str, *headers: str, method: str = "GET") -> tuple[int, str]:
@@ -82,7 +91,13 @@ async def test_other_names_and_other_pages_are_refused(tmp_path: Path) -> None:
     async with served(tmp_path / "run") as visit:
         place = visit.server.guard.place
         port = visit.server.guard.origin.rpartition(":")[2]
-        for host in ("evil.example", f"evil.example:{port}", "127.0.0.1", f"127.0.0.1:{int(port) + 1}", f"[::1]:{port}"):
+        for host in (
+            "evil.example",
+            f"evil.example:{port}",
+            "127.0.0.1",
+            f"127.0.0.1:{int(port) + 1}",
+            f"[::1]:{port}",
+        ):
             for page in PAGES:
                 assert (await raw(visit, place + page, f"Host: {host}"))[0] == 403, host
         assert (await raw(visit, place))[0] in (400, 403)
@@ -140,7 +155,9 @@ async def test_only_a_form_of_these_pages_changes_anything(tmp_path: Path) -> No
         without = await visit.client.post(f"{visit.base}run/run/do/pause", data=form, headers=visit.key)
         assert (without.status_code, without.text) == (403, "only a page of this server may ask for that\n")
         origin = {"Origin": guard.origin}
-        stranger = await visit.client.post(f"{visit.base}run/run/do/pause?token={guard.token}", data=form, headers=origin)
+        stranger = await visit.client.post(
+            f"{visit.base}run/run/do/pause?token={guard.token}", data=form, headers=origin
+        )
         assert stranger.status_code == 401, "a token in an address only reads"
         assert (await visit.post("run/run/do/pause", {"key": "k" * 200_000})).status_code == 400
         for method in ("PUT", "DELETE", "OPTIONS", "TRACE"):
@@ -161,7 +178,15 @@ async def test_text_of_strangers_is_text_on_every_page(tmp_path: Path) -> None:
             answer = await visit.client.get(visit.base + path, headers=visit.key)
             text = answer.text
             assert answer.status_code in (200, 404), path
-            for evil in ("<script>", "onerror=alert(2)>", "<svg onload", "<style>*", "<meta http-equiv", "<base", "<img src=x"):
+            for evil in (
+                "<script>",
+                "onerror=alert(2)>",
+                "<svg onload",
+                "<style>*",
+                "<meta http-equiv",
+                "<base",
+                "<img src=x",
+            ):
                 assert evil not in text, (path[:60], evil)
             assert not re.search(r'(href|src)="javascript:', text)
             assert not re.search("[\x00\x08\x1b\x9b\u202e\u2066]", text)

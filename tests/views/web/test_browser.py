@@ -90,7 +90,7 @@ DRIVE = """
         page.evaluate("at => scrollTo({top: at * 36, behavior: 'instant'})", place)
         page.wait_for_function(\"\"\"() => {
             const rows = [...document.querySelectorAll('#rows tbody tr:not(.space)')].map(row => row.getBoundingClientRect());
-            return rows.length && rows[0].top <= 400 && rows[rows.length - 1].bottom >= Math.min(innerHeight, document.querySelector('#rows').getBoundingClientRect().bottom) - 2;
+            return rows.length && rows[0].top <= Math.max(100, document.querySelector('#rows tbody').getBoundingClientRect().top + 2) && rows[rows.length - 1].bottom >= Math.min(innerHeight, document.querySelector('#rows').getBoundingClientRect().bottom) - 2;
         }\"\"\", timeout=5000)
     page.wait_for_function("location.search.includes('offset=')")
     page.reload()
@@ -141,7 +141,9 @@ FILES = """
     page.keyboard.press("Enter")
     page.wait_for_url("**/rollout/**")
     page.wait_for_selector("#turn-1")
+    first = page.url
     page.keyboard.press("]")
+    page.wait_for_url(lambda url: "/rollout/" in url and url != first)
     page.keyboard.press("u")
     page.wait_for_selector("table.rollouts")
 """

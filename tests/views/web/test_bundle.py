@@ -76,7 +76,9 @@ async def test_rude_names_stay_inside_the_folder(tmp_path: Path) -> None:
         assert "onerror=alert(2)>" not in page.read_text()
 
 
-async def test_what_cannot_be_written_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_cannot_be_written_is_said_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await write(tmp_path / "run", [record("g1-0"), record("g1-1")])
     run, output = tmp_path / "run", tmp_path / "pages"
     with pytest.raises(UsageError, match="name the runs to write"):

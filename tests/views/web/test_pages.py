@@ -70,11 +70,16 @@ async def test_a_runs_page_has_its_figures_charts_and_rollouts(tmp_path: Path) -
 async def test_a_row_says_what_was_asked_answered_and_judged(tmp_path: Path) -> None:
     turn = Turn(
         index=0,
-        messages=(Message(role="system", content="be brief"), Message(role="user", content="How many\nlegs has a fly?")),
+        messages=(
+            Message(role="system", content="be brief"),
+            Message(role="user", content="How many\nlegs has a fly?"),
+        ),
         response=Message(role="assistant", content="It has eight."),
     )
     score = Score(reward=0.25, passed=False, feedback="expected 6")
-    await write(tmp_path / "run", [record("g1-0", turns=(turn,), score=score, task=TaskRef(split="t", id="legs", digest="d"))])
+    await write(
+        tmp_path / "run", [record("g1-0", turns=(turn,), score=score, task=TaskRef(split="t", id="legs", digest="d"))]
+    )
     async with served(tmp_path / "run") as visit:
         (row,) = rows_of((await visit.get("run/run")).text)
         for part in ("◐ partly solved", "legs", "0.250", "How many legs has a fly?", "It has eight.", "expected 6"):
@@ -91,9 +96,12 @@ async def test_a_row_says_what_was_asked_answered_and_judged(tmp_path: Path) -> 
     ],
 )
 async def test_the_filter_language_narrows_and_sorts(tmp_path: Path, query: str, count: int, first: str | None) -> None:
-    made = [record(f"g{n}-{s}", score=Score(reward=float(s % 2), passed=s % 2 == 1)) for n in range(24) for s in range(4)]
+    made = [
+        record(f"g{n}-{s}", score=Score(reward=float(s % 2), passed=s % 2 == 1)) for n in range(24) for s in range(4)
+    ]
     odd = [
-        each if place >= 16 else record(each.rollout_id, outcome=Outcome.MODEL_FAILED) for place, each in enumerate(made)
+        each if place >= 16 else record(each.rollout_id, outcome=Outcome.MODEL_FAILED)
+        for place, each in enumerate(made)
     ]
     await write(tmp_path / "run", odd if "outcome" in query else made)
     async with served(tmp_path / "run") as visit:

@@ -77,7 +77,9 @@ async def test_an_agent_is_told_something_and_its_record_keeps_it(watch: Watch, 
             asks = await visit.get(f"{path}/do/message?rollout={one}")
             empty = await visit.post(f"{path}/do/message?rollout={one}", key_in(asks.text) | {"text": "  "})
             assert empty.status_code == 400 and "write something" in empty.text
-            told = await visit.post(f"{path}/do/message?rollout={one}", key_in(asks.text) | {"text": "look <b>left</b>"})
+            told = await visit.post(
+                f"{path}/do/message?rollout={one}", key_in(asks.text) | {"text": "look <b>left</b>"}
+            )
             assert told.status_code in (200, 409) and "<b>left" not in told.text
             guest.gate.set()
             stop = await visit.get(f"{path}/do/interrupt?rollout={one}")

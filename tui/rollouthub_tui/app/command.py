@@ -95,9 +95,7 @@ def check_terminal(environ: Mapping[str, str]) -> None:
     instead = "`hub watch --text` goes line by line, `hub runs`, `hub live` and `hub report` print"
     for number, name in enumerate(_STREAMS):
         if not os.isatty(number):
-            raise UsageError(
-                f"hub watch needs a terminal, and {name} is none; {instead}, `hub view` is for browsers"
-            )
+            raise UsageError(f"hub watch needs a terminal, and {name} is none; {instead}, `hub view` is for browsers")
     if environ.get("TERM", "") in ("", "dumb", "unknown"):
         raise UsageError(f"hub watch cannot draw on a terminal of type {environ.get('TERM', '')!r} ($TERM); {instead}")
 

@@ -46,12 +46,6 @@ class Burst:
     """CPU seconds that the process had used since it began when the burst ended."""
 
 
-def cpu_of(process_id: int) -> float:
-    """CPU seconds that a process of this machine has used with all its threads, ended ones included."""
-    # Linux's number for the CPU clock of a process, as glibc's clock_getcpuclockid makes it.
-    return time.clock_gettime_ns((~process_id << 3) | 2) / 1e9
-
-
 class Terminal:
     """A program in a pseudo-terminal; it runs as long as the block."""
 
