@@ -29,6 +29,11 @@ def links_of(file: Path) -> list[Path]:
     return [(file.parent / each).resolve() for each in addresses if each and not each.startswith("data:")]
 
 
+def names_in(folder: Path) -> list[str]:
+    """What lies in a folder."""
+    return sorted(each.name for each in folder.iterdir())
+
+
 async def test_every_link_of_every_page_leads_to_a_file_of_the_bundle(tmp_path: Path) -> None:
     runs = [await finished_run(tmp_path / "good"), await worse_run(tmp_path / "worse")]
     said = write_bundle(runs, tmp_path / "pages", "", AS_IT_IS)
@@ -98,4 +103,4 @@ async def test_what_cannot_be_written_is_said_and_leaves_nothing(
     (output / "mine.txt").write_text("mine")
     with pytest.raises(UsageError, match="is there and not empty"):
         write_bundle([run], output, "", AS_IT_IS)
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "pages", "run"]
+    assert names_in(tmp_path) == ["file", "pages", "run"]

@@ -20,6 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from rollouthub.telemetry.cpu import cpu_of
+
 QUIET_SECONDS = 0.03
 """Seconds without output that end a burst; a burst is taken for one frame."""
 _SECONDS_TO_END = 10.0

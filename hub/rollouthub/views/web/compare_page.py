@@ -33,7 +33,7 @@ _ORDER = ("worse", "lower", "unscored", "better", "higher", "same")
 
 
 @dataclass(frozen=True)
-class ComparedPair:
+class RunPairing:
     """A run against the first, task by task."""
 
     label: str
@@ -48,7 +48,7 @@ class SideBySide:
     names: Sequence[str]
     """Their names in addresses."""
     comparison: Comparison
-    pairs: Sequence[ComparedPair]
+    pairs: Sequence[RunPairing]
 
 
 def read_side_by_side(runs: Sequence[OpenedRun]) -> SideBySide:
@@ -70,7 +70,7 @@ def read_side_by_side(runs: Sequence[OpenedRun]) -> SideBySide:
     return SideBySide([run.name for run in runs], comparison, [_pair(read[0], other) for other in read[1:]])
 
 
-def _pair(first: ComparedRun, other: ComparedRun) -> ComparedPair:
+def _pair(first: ComparedRun, other: ComparedRun) -> RunPairing:
     tasks = task_differences(first, other)
     until, found = time.monotonic() + _TEST_SECONDS, list[Chance | None]()
     for chance in chances(tasks):
@@ -80,7 +80,7 @@ def _pair(first: ComparedRun, other: ComparedRun) -> ComparedPair:
     tested = len(found)
     tasks = with_chances(tasks, [*found, *[None] * (len(tasks) - tested)])
     tasks.sort(key=lambda task: (_ORDER.index(verdict(task)), -abs(task.difference or 0.0), task.key))
-    return ComparedPair(other.label, tasks, tested)
+    return RunPairing(other.label, tasks, tested)
 
 
 def compare_page(found: SideBySide, links: Links) -> str:
@@ -95,7 +95,7 @@ def compare_page(found: SideBySide, links: Links) -> str:
     return page(title, head, cards, *sections, links=links, crumbs=crumbs, kind="compare")
 
 
-def _tasks_section(pair: ComparedPair, first: str, other: str, links: Links) -> Markup:
+def _tasks_section(pair: RunPairing, first: str, other: str, links: Links) -> Markup:
     counts = {name: sum(verdict(task) == name for task in pair.tasks) for name in _ORDER}
     tally = [tag("li", _verdict_words(name), f" {number:,}") for name, number in counts.items() if number]
     shown = [task for task in pair.tasks if verdict(task) != "same"][:MOST_TASKS]
