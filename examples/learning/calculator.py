@@ -34,7 +34,7 @@ from rollouthub.export.conversation import chat_message, longest_chain, messages
 from rollouthub.hosting.local.toolbox import LOOP_TOOLS
 from rollouthub.models.tokens.hf_chat import template_tool
 from rollouthub.plugins.extras import missing_module
-from rollouthub.processes import PYTHON
+from rollouthub.processes import PYTHON, guarded
 from rollouthub.store import open_run
 from rollouthub.trainers import learn as learning  # torch is imported where a part of it that needs it is named
 from rollouthub.trainers.learn import VARIANTS, LearnSettings
@@ -53,11 +53,12 @@ KEPT_BACK, PART = 64, 32
 HELD_OUT = 200
 TASKS, SAMPLES = 16, 8
 """The tasks of a step, and the samples of each."""
-STEPS = 80
+STEPS = 100
+FEWER_STEPS: Mapping[str, int] = {"dapo": 60}
+"""Of a variant that plays on until none of a step's groups is all alike."""
 LEARNING: dict[str, Any] = {
     "normalize": "tokens",
     "learning_rate": 1.5e-3,
-    "decay_steps": 2 * STEPS,  # two optimizer steps a batch
     "update_rows": TASKS * SAMPLES // 2,
     "kl": 0.03,  # without one that costs, a model this small may forget how calls look before it gains
     "proximal": "sampler",  # the weights that sampled are those that learn: max_staleness is 0
@@ -116,8 +117,8 @@ def warm_start(learner: "learning.Learner", rows: Sequence[LearnRow]) -> int:
 
 @asynccontextmanager
 async def serving(folder: Path) -> AsyncGenerator[str]:
-    """A policy server in a process of its own; yields its base URL."""
-    command = [*PYTHON, "-m", "rollouthub.trainers.policy", str(folder)]
+    """A policy server in a process of its own, which ends with this one; yields its base URL."""
+    command = guarded([*PYTHON, "-m", "rollouthub.trainers.policy", str(folder)], grace_seconds=2.0)
     async with await anyio.open_process(command, stderr=None) as process:
         assert process.stdout is not None
         try:
@@ -149,12 +150,20 @@ async def pass_rate(url: str, folder: Path, tasks: Sequence[str]) -> float:
     return float(run.pass_rate or 0.0)
 
 
+def steps_of(variant: str) -> int:
+    """The steps of a whole training."""
+    return FEWER_STEPS.get(variant, STEPS)
+
+
 async def learn(folder: Path, *, seed: int, steps: int, variant: str) -> Mapping[str, Any]:
     """Train once; returns the pass rates and the curve."""
     torch: Any = import_module("torch")
     torch.set_num_threads(1)
     import_module("transformers").utils.logging.disable_progress_bar()
-    settings = LearnSettings.variant(variant, **{**LEARNING, **OWN.get(variant, {}), "seed": seed})
+    decay = 2 * steps_of(variant)  # two optimizer steps a batch
+    settings = LearnSettings.variant(
+        variant, **{**LEARNING, "decay_steps": decay, **OWN.get(variant, {}), "seed": seed}
+    )
     examples = await reference_solutions(folder / "reference")
     tokenizer = trained_tokenizer([written(messages, tools) for messages, tools in examples[:200]])
     tasks = held_out()
@@ -242,16 +251,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--directory", type=Path, default=Path("runs/calculator"))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--variant", default="grpo", choices=sorted(VARIANTS))
+    parser.add_argument("--steps", type=int, help=f"{STEPS} without it, {FEWER_STEPS['dapo']} for dapo")
     parser.add_argument("--figures", type=Path, help="where to write the figures as JSON")
     given = parser.parse_args()
-    if given.steps < 1 or given.seed < 0:
-        parser.error(f"--steps {given.steps} --seed {given.seed}: at least one step, and a seed from 0 on")
+    steps = steps_of(given.variant) if given.steps is None else given.steps
+    if steps < 1 or given.seed < 0:
+        parser.error(f"--steps {steps} --seed {given.seed}: at least one step, and a seed from 0 on")
     try:
         own_folder(given.directory)
         began = time.monotonic()
-        found = anyio.run(lambda: learn(given.directory, seed=given.seed, steps=given.steps, variant=given.variant))
+        found = anyio.run(lambda: learn(given.directory, seed=given.seed, steps=steps, variant=given.variant))
     except ModuleNotFoundError as error:
         parser.error(missing_module(error))
     except OSError as error:

@@ -31,12 +31,18 @@ _VARIABLES = {
 
 @asynccontextmanager
 async def running(
-    command: Sequence[str], said: IO[bytes], *, stdout: IO[bytes] | int, environment: Mapping[str, str], directory: Path
+    command: Sequence[str],
+    said: IO[bytes],
+    *,
+    stdout: IO[bytes] | int,
+    environment: Mapping[str, str],
+    directory: Path,
+    grace_seconds: float = GRACE_SECONDS,
 ) -> AsyncGenerator[Process]:
     """Run a command until the block is left, then end it and all processes below it. `said` takes its stderr."""
     # The guard ends them, also when this process is killed: its stdin is closed then.
     process = await anyio.open_process(
-        guarded(command, GRACE_SECONDS),
+        guarded(command, grace_seconds),
         stdout=stdout,
         stderr=said,
         env=dict(environment),
@@ -49,7 +55,7 @@ async def running(
         with anyio.CancelScope(shield=True):
             if process.stdin is not None:
                 await process.stdin.aclose()
-            with anyio.move_on_after(GRACE_SECONDS + 15):
+            with anyio.move_on_after(grace_seconds + 15):
                 await process.wait()
             if process.returncode is None:
                 kill_group(process.pid)

@@ -221,7 +221,12 @@ async def test_no_process_below_a_program_is_left(tmp_path: Path) -> None:
     script = program(tmp_path / "stubborn", "trap '' TERM", "setsid sleep 1000 &", "echo $!", "wait")
     with anyio.fail_after(PATIENCE_SECONDS), (tmp_path / "log").open("wb") as said:
         async with running(
-            [str(script)], said, stdout=subprocess.PIPE, environment=os.environ, directory=tmp_path
+            [str(script)],
+            said,
+            stdout=subprocess.PIPE,
+            environment=os.environ,
+            directory=tmp_path,
+            grace_seconds=0.3,
         ) as run:
             assert run.stdout is not None
             below = int(await run.stdout.receive())

@@ -25,8 +25,8 @@ CPU_SECONDS = 180.0
 System = Callable[[str], ModuleType]
 
 
-def command(folder: Path, *options: str, steps: int = STEPS) -> list[str]:
-    return [sys.executable, str(EXAMPLE), "-o", str(folder), "--steps", str(steps), *options]
+def command(folder: Path, *options: str) -> list[str]:
+    return [sys.executable, str(EXAMPLE), "-o", str(folder), *options]
 
 
 def environment() -> dict[str, str]:
@@ -47,10 +47,11 @@ def prompts(folder: Path) -> set[str]:
 def test_a_killed_training_goes_on_as_one_that_was_not(system: System, tmp_path: Path) -> None:
     system("trl")
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    subprocess.run(command(whole), check=True, timeout=900, env=environment(), capture_output=True)
+    short = ("--steps", str(STEPS))
+    subprocess.run(command(whole, *short), check=True, timeout=900, env=environment(), capture_output=True)
     last = random.randint(2, STEPS - 1)
     with subprocess.Popen(
-        command(broken), stdout=subprocess.PIPE, text=True, env=environment(), start_new_session=True
+        command(broken, *short), stdout=subprocess.PIPE, text=True, env=environment(), start_new_session=True
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -58,7 +59,7 @@ def test_a_killed_training_goes_on_as_one_that_was_not(system: System, tmp_path:
                 os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
     figures = tmp_path / "figures.json"
-    given = command(broken, "--figures", str(figures))
+    given = command(broken, *short, "--figures", str(figures))
     subprocess.run(given, check=True, timeout=900, env=environment(), capture_output=True)
     told = json.loads(figures.read_text())
     assert [point["step"] for point in told["curve"]] == list(range(last // 10 * 10 + 1, STEPS + 1)), last
@@ -72,9 +73,7 @@ def learnt(folder: Path, seed: int, variant: str) -> dict[str, Any]:
     """The figures of a whole training."""
     figures = folder / "figures.json"
     options = ("--seed", str(seed), "--variant", variant, "--figures", str(figures))
-    subprocess.run(
-        command(folder, *options, steps=80), check=True, timeout=1_800, env=environment(), capture_output=True
-    )
+    subprocess.run(command(folder, *options), check=True, timeout=1_800, env=environment(), capture_output=True)
     return json.loads(figures.read_text())
 
 

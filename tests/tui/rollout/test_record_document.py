@@ -147,7 +147,7 @@ def test_the_conversation_ends_with_why_it_was_paid_so() -> None:
     ended = told([transcript(record(score=score))[-1]])
     assert ended.startswith("◐ ended · finished · reward 0.500")
     assert "feedback of the verifier\nexpected 8547, got 8548" in ended
-    assert "near  0.500 × 1" in ended
+    assert "near  0.5 × 1" in ended
     assert told([transcript(record(score=Score(reward=1.0, passed=True)))[-1]]).startswith("✓ ended")
     assert told([transcript(record(score=Score(reward=0.0, passed=False)))[-1]]).startswith("✗ ended")
     assert told([transcript(record(score=Score(reward=0.0)))[-1]]).startswith("● ended")

@@ -15,6 +15,8 @@ from rollouthub.errors import HubError, RunDirectoryError
 from rollouthub.messages import Media
 from rollouthub.rollout import Intervention
 from rollouthub.store import open_writer
+from rollouthub.views.cards.blocks import MediaBlock
+from rollouthub.views.cards.card import NoteCard, SpeechCard, TurnCards
 from rollouthub.views.report.report_figures import MOST_GROUPS
 from tests.store.records import conversation
 from tests.views.report.played import RESOLVED, broken, hostile, make_run, played, report_of
@@ -97,7 +99,7 @@ async def test_tasks_and_transcripts_are_bounded(tmp_path: Path) -> None:
     assert run.groups[0].task == "test/500"
     worst = next(each for each in run.transcripts if each.chosen == "worst")
     assert worst.turns == 40
-    assert any("24 turns are not in this report" in block.text for block in worst.blocks)
+    assert [card.text for card in worst.cards if isinstance(card, NoteCard)] == ["24 turns are not in this report"]
     assert len(report.model_dump_json()) < 400_000
 
 
@@ -108,9 +110,17 @@ async def test_pictures_are_shown_only_where_they_are_what_they_say(tmp_path: Pa
     said = Message(role="user", content=(*content, Media(digest=true, mime_type="image/svg+xml")))
     turn = Turn(index=0, messages=(said,), response=Message(role="assistant", content="I see"))
     await make_run(tmp_path / "run", [played(0, 0, turns=(turn,))], media)
-    block = report_of(tmp_path / "run").runs[0].transcripts[0].blocks[0]
-    assert [picture.mime_type for picture in block.pictures] == ["image/png"]
-    assert block.not_shown == ("said to be image/png, but is not", "not a picture that a report shows")
+    (turn,) = report_of(tmp_path / "run").runs[0].transcripts[0].cards
+    assert isinstance(turn, TurnCards)
+    asked = turn.cards[0]
+    assert isinstance(asked, SpeechCard)
+    shown = [block for block in asked.blocks if isinstance(block, MediaBlock)]
+    assert [(block.source or "").partition(";")[0] for block in shown] == ["data:image/png", "", ""]
+    assert [block.why for block in shown] == [
+        "",
+        "said to be image/png, but is not",
+        "image/svg+xml: not a picture that is shown here",
+    ]
 
 
 async def test_a_run_that_is_on_says_so_and_counts_what_is_there(tmp_path: Path) -> None:

@@ -22,8 +22,27 @@ from rollouthub.views.report.report_facts import Report
 from rollouthub.views.report.style import STYLE
 from tests.views.report.played import HOSTILE, broken, hostile, make_run, played, report_of
 
-KEPT = {"status", "chosen", "kind", "outcomes", "stops", "kinds", "outcome", "stop", "mime_type", "base64", "stages"}
+KEPT = {
+    "status",
+    "chosen",
+    "kind",
+    "outcomes",
+    "stops",
+    "kinds",
+    "outcome",
+    "stop",
+    "mime_type",
+    "source",
+    "stages",
+} | {
+    "role",
+    "style",
+    "mark",
+    "word",
+}
 """What is chosen from fixed words, and so is nobody's to make up."""
+MARKED = {"prose", "code", "diff"}
+"""Kinds of blocks whose text makes elements of its own, see tests/views/cards/test_harmless.py."""
 SPECIAL = st.text(st.sampled_from("<>&\"'`/=-!;:x \n\x00\x1b\u202e"), min_size=1)
 TEXT = st.text(min_size=1, max_size=60) | SPECIAL | st.just(HOSTILE[:900])
 
@@ -59,7 +78,8 @@ def poisoned(value: Any, text: str, *, is_free: bool = True) -> Any:
         return text if is_free else value
     if isinstance(value, dict):
         pairs: list[tuple[str, Any]] = list(value.items())  # pyright: ignore
-        return {key: poisoned(item, text, is_free=is_free and key not in KEPT) for key, item in pairs}
+        kept = KEPT | {"text", "language"} if value.get("kind") in MARKED else KEPT  # pyright: ignore
+        return {key: poisoned(item, text, is_free=is_free and key not in kept) for key, item in pairs}
     if isinstance(value, list | tuple):
         items: list[Any] = list(value)  # pyright: ignore
         return [poisoned(item, text, is_free=is_free) for item in items]
@@ -84,7 +104,7 @@ async def test_no_text_adds_an_element_or_an_attribute(tmp_path: Path) -> None:
         # What has a digest in it is set as code.
         found = outline(html_report(Report.model_validate(poisoned(facts, f"sha256:{text}"))))
         assert found.elements == plain
-        assert all(lead == "data:," or lead.startswith(("#run", "data:image/")) for lead in found.leads)
+        assert all(lead == "data:," or lead.startswith(("#run", "#rollout-", "data:image/")) for lead in found.leads)
 
     attack()
 
@@ -111,7 +131,8 @@ async def test_what_everybody_said_is_shown_as_text(tmp_path: Path) -> None:
     await make_run(tmp_path / "run", [hostile(0, "sha256:" + "0" * 64)])
     page = html_report(report_of(tmp_path / "run"))
     found = outline(page)
-    assert {name for name, _ in found.elements}.isdisjoint({"script", "iframe", "object", "embed", "form", "base", "a"})
+    assert {name for name, _ in found.elements}.isdisjoint({"script", "iframe", "object", "embed", "form", "base"})
+    assert all(lead.startswith(("#rollout-", "data:", "https://", "http://")) for lead in found.leads)
     assert not any(name.startswith("on") or name == "style" for _, names in found.elements for name in names)
     assert any("<script>document.title='owned'" in words for words in found.words)
     assert all(letter == "\n" or letter.isprintable() for letter in page)

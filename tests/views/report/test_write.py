@@ -43,7 +43,7 @@ async def test_json_reads_back_as_the_same_facts(tmp_path: Path) -> None:
     report = report_of(tmp_path / "run")
     text = render(report, "json")
     assert Report.model_validate_json(text) == report
-    assert json.loads(text)["report_version"] == 1
+    assert json.loads(text)["report_version"] == 2
 
 
 async def test_a_file_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ class RolloutScreen(SteeringScreen):
         Binding("N", "next(-1)", "Previous match, or error", show=False),
         Binding("escape", "forget", "Forget what was looked for", show=False),
         Binding("W", "wrap", "Wrap long lines, or not", show=False),
+        Binding("v", "raw", "JSON", show=False),
         Binding("d", "diff", "Diff", tooltip="Side by side with another sample of its task"),
     ]
     DEFAULT_CSS = """
@@ -71,6 +72,8 @@ class RolloutScreen(SteeringScreen):
         self._run, self._among = run, among
         self._begin(rollout_id, attempt)
         self._tab = TABS[0]
+        self._is_raw = False
+        """Whether arguments of tool calls are shown as JSON."""
         self._opening: Worker[None] | None = None
 
     def is_early(self, key: str) -> bool:
@@ -225,7 +228,7 @@ class RolloutScreen(SteeringScreen):
         rollout, lengths = record.rollout, record.prompt_lengths
         match tab:
             case "conversation":
-                self._conversation.show(transcript(rollout))
+                self._conversation.show(transcript(rollout, raw=self._is_raw))
                 if self._run.pattern and self._seeks:
                     self._seeks = False
                     self._conversation.find(self._run.pattern)
@@ -286,6 +289,13 @@ class RolloutScreen(SteeringScreen):
     def action_next_tab(self, step: int) -> None:
         """Show the next tab."""
         self.action_tab(TABS[(TABS.index(self._tab) + step) % len(TABS)])
+
+    def action_raw(self) -> None:
+        """Show the arguments of tool calls as JSON, or as code and fields again."""
+        self._is_raw = not self._is_raw
+        self._drawn.discard("conversation")
+        self._draw()
+        self.notify("arguments as JSON" if self._is_raw else "arguments as code and fields", markup=False)
 
     def action_beside(self, step: int) -> None:
         """Show the next or previous rollout of the list it was opened from."""

@@ -108,20 +108,21 @@ def _tool(card: ToolCard) -> Markup:
     mark, word = _STATUS[card.status]
     took = None if card.seconds is None else seconds(card.seconds)
     size = None if card.size is None else count(card.size, "byte")
+    raw = tag("details", tag("summary", "JSON"), pre_html(card.raw.text, card.raw.left), class_="raw")
     head = tag(
         "header",
         tag("span", "tool", class_="who"),
         tag("code", card.name, class_="name"),
         tag("span", f"{mark} {word}", class_=f"status {word.replace(' ', '-')}"),
         _soft(" · ".join(fact for fact in (took, size) if fact)),
+        raw if _needs_raw(card.arguments) else None,
         class_="call-head",
     )
-    raw = tag("details", tag("summary", "JSON"), pre_html(card.raw.text, card.raw.left), class_="raw")
     result = blocks_html(card.result) if card.result else tag("p", "(it gave nothing)", class_="soft")
     return _card(
         f"tool {card.status.replace(' ', '-')}",
         head,
-        tag("div", blocks_html(card.arguments), raw if _needs_raw(card.arguments) else None, class_="arguments"),
+        tag("div", blocks_html(card.arguments), class_="arguments") if card.arguments else None,
         tag("div", tag("div", "error" if card.status == "error" else "result", class_="label"), result, class_="result")
         if card.status != "not run"
         else None,

@@ -3,20 +3,22 @@
 Every rule is below `.cards`, so that a report, a page and a notebook can take it beside their own.
 """
 
-_COLOURS = """
-.cards { --ink: #182033; --soft: #5a6478; --line: #e1e5ee; --card: #fff; --code: #f3f5f9; --accent: #2f5fd0;
+_LIGHT = """--ink: #182033; --soft: #5a6478; --line: #e1e5ee; --card: #fff; --code: #f3f5f9; --accent: #2f5fd0;
   --good: #17703f; --good-page: #e2f4e9; --bad: #b3352b; --bad-page: #fbe9e7; --warn: #855700; --warn-page: #fdf1d8;
   --agent-rule: #2f5fd0; --user-rule: #1c8f6a; --system-rule: #8a94a8; --tool-rule: #b58900; --person-rule: #a63fa8;
   --judge-rule: #a63fa8; --word: #8a2fa0; --string: #1c6b45; --figure: #a34a00; --remark: #6a7386;
   --h1: #f3f7df; --h2: #f2f0b8; --h3: #f8e08e; --h4: #fbc978; --h5: #fbab6e; --h6: #f78d6c; --h7: #f0696b;
-  --heat-ink: #182033; }
-@media screen and (prefers-color-scheme: dark) { .cards { --ink: #e6eaf3; --soft: #9aa5ba; --line: #2b3446;
+  --heat-ink: #182033;"""
+_DARK = """--ink: #e6eaf3; --soft: #9aa5ba; --line: #2b3446;
   --card: #181e2a; --code: #111722; --accent: #8ab0ff; --good: #72d6a0; --good-page: #14301f; --bad: #ff9c92;
   --bad-page: #3a1d1b; --warn: #f2c66d; --warn-page: #342812;
   --agent-rule: #7ea6ff; --user-rule: #4fd0a3; --system-rule: #7c879d; --tool-rule: #d8bf4a; --person-rule: #df8be0;
   --judge-rule: #df8be0; --word: #d6a2f2; --string: #8fd6ae; --figure: #f0b27a; --remark: #8c97ab;
   --h1: #23301f; --h2: #37391a; --h3: #4d4314; --h4: #644514; --h5: #7a431a; --h6: #8f3c22; --h7: #a3312f;
-  --heat-ink: #f4f6fb; } }
+  --heat-ink: #f4f6fb;"""
+_COLOURS = f"""
+.cards {{ {_LIGHT} }}
+@media screen and (prefers-color-scheme: dark) {{ .cards {{ {_DARK} }} }}
 """
 _FRAME = """
 .cards { color: var(--ink); font: 15px/1.55 system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif;
@@ -31,6 +33,8 @@ _FRAME = """
 .cards .turn-head h3 { margin: 0; font-size: .95rem; font-weight: 650; }
 .cards .turn-head a { color: inherit; text-decoration: none; }
 .cards .turn-head a:hover, .cards .turn-head a:focus-visible { text-decoration: underline; }
+.cards summary .turn-head { display: inline-flex; vertical-align: top; margin: 0; border: 0; color: var(--ink); }
+.cards details[open] > summary .gist { display: none; } .cards > .fields { margin-bottom: 1.2rem; }
 .cards .turn:target > .turn-head { border-color: var(--accent); box-shadow: 0 1px 0 var(--accent); }
 .cards .seat { font-weight: 600; font-size: .84rem; color: var(--agent-rule); }
 .cards .chip { border-radius: 1rem; padding: 0 .55rem; font-size: .78rem; font-weight: 600; white-space: nowrap; }
@@ -60,7 +64,8 @@ _TEXT = """
 .cards code, .cards pre { font: .86em/1.55 ui-monospace, SFMono-Regular, 'DejaVu Sans Mono', Menlo, Consolas,
   monospace; }
 .cards pre { white-space: pre-wrap; background: var(--code); color: var(--ink); border: 0; border-radius: .45rem;
-  padding: .55rem .75rem; margin: .3rem 0; max-width: 100%; overflow: clip; tab-size: 4; }
+  padding: .55rem .75rem; margin: .3rem 0; max-width: 100%; max-height: none; overflow: clip;
+  tab-size: 4; }
 .cards pre code { font-size: 1em; } .cards :not(pre) > code { background: var(--code); border-radius: .3rem;
   padding: .05rem .3rem; }
 .cards .label { color: var(--soft); font-size: .76rem; font-weight: 600; margin: .35rem 0 -.15rem; }
@@ -82,6 +87,7 @@ _TEXT = """
 """
 _CALLS = """
 .cards .call-head { display: flex; flex-wrap: wrap; align-items: baseline; gap: .1rem .6rem; }
+.cards .call-head .raw { margin-left: auto; } .cards .call-head .raw[open] { width: 100%; }
 .cards .call-head .who { margin-right: 0; } .cards .call-head .name { font-weight: 650; background: none; padding: 0; }
 .cards .status { font-size: .8rem; font-weight: 600; } .cards .status.ok { color: var(--good); }
 .cards .status.error { color: var(--bad); } .cards .status.not-run { color: var(--warn); }
@@ -100,7 +106,7 @@ _CALLS = """
 """
 _SMALL_AND_PAPER = """
 @media (max-width: 40rem) { .cards .card { padding-left: .6rem; } .cards pre { padding: .45rem .55rem; }
-  .cards .fields { grid-template-columns: 1fr; gap: 0; } .cards dd { margin-bottom: .3rem; }
+  .cards .fields { grid-template-columns: fit-content(7rem) 1fr; column-gap: .6rem; }
   .cards ul, .cards ol { padding-left: 1.15rem; } }
 @media print { .cards { font-size: 10pt; } .cards pre, .cards .add, .cards .del { background: none; }
   .cards pre { border: 1px solid #ccc; } .cards .turn-head, .cards .call-head { break-after: avoid; }
@@ -109,3 +115,9 @@ _SMALL_AND_PAPER = """
   .cards details.rest > summary { display: none; } }
 """
 STYLE = _COLOURS + _FRAME + _TEXT + _CALLS + _SMALL_AND_PAPER
+NOTEBOOK_STYLE = f"""{STYLE}
+body[data-jp-theme-light=true] .cards, body.vscode-light .cards {{ {_LIGHT} }}
+body[data-jp-theme-light=false] .cards, body.vscode-dark .cards {{ {_DARK} }}
+.cards {{ max-width: 60rem; font-size: 14px; }} .cards img {{ max-height: 12rem; }}
+"""
+"""The same for a notebook, which has a theme of its own; pictures are thumbnails."""

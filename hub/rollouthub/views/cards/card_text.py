@@ -9,6 +9,9 @@ from rollouthub.views.cards.blocks import MediaBlock
 MOST_CHARACTERS = 100_000
 """Most characters of one text, by default."""
 
+MOST_CARDS = 400
+"""Most messages, and most calls, of one turn, by default."""
+
 CutText = tuple[str, int]
 """A text and the number of characters that are left out after it."""
 
@@ -29,16 +32,24 @@ class CardText:
 
     cut: Callable[[str, int], CutText] = cut_text
     """Makes a text harmless, and cuts it to a number of characters."""
+    ours: Callable[[str, int], CutText] = cut_text
+    """The same for messages of the machine that played, such as those of faults."""
     name: Callable[[str], str] = plain_name
     """Makes a name harmless, on one line."""
     media: Callable[[str, str], MediaBlock] = _media
     """Finds a medium by its MIME type and digest."""
     most: int = MOST_CHARACTERS
     """Most characters of one text."""
+    most_cards: int = MOST_CARDS
+    """Most messages, and most calls, of one turn."""
 
     def __call__(self, text: str) -> CutText:
         """The text as it is shown, and how many characters of it are not."""
         return self.cut(text, self.most)
+
+    def told(self, text: str) -> CutText:
+        """A message of the machine that played."""
+        return self.ours(text, self.most)
 
     def line(self, text: str) -> str:
         """A text that is short."""

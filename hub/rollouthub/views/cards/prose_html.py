@@ -32,7 +32,7 @@ def prose_html(text: str) -> Markup:
 def _markdown() -> "MarkdownIt":
     from markdown_it import MarkdownIt  # takes as long to import as a page to make
 
-    markdown = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": 20}).enable(
+    markdown = MarkdownIt("commonmark", {"html": False, "breaks": True, "xhtmlOut": False, "maxNesting": 20}).enable(
         ["table", "strikethrough"]
     )
     markdown.validateLink = lambda url: _HARMLESS.match(url) is not None  # pyright: ignore[reportAttributeAccessIssue]

@@ -31,8 +31,6 @@ from rollouthub.views.credit_words import CreditWords
 from rollouthub.views.terminal.outcome_styles import verdict_of
 from rollouthub.views.terminal.span_words import span_words
 
-MOST_CARDS = 400
-"""Most messages, and most calls, of one turn."""
 MOST_FIGURES = 200
 """Most components, metrics, seats, faults and judge calls of a verdict."""
 PLAIN = CardText()
@@ -72,10 +70,8 @@ class RolloutCards:
 
     def cards_of(self, turn: Turn) -> Iterator[Card]:
         """The messages that came before an answer, the answer, its calls, and what a judge said of it."""
-        answered = self._asked.get(turn.parent_turn, frozenset[str]()) if turn.parent_turn is not None else ()
-        # What a tool gave is shown at its call.
-        added = [each for each in turn.messages if each.role != "tool" or each.tool_call_id not in answered]
-        if more := max(0, len(added) - MOST_CARDS):
+        added = [each for each in turn.messages if each.role != "tool" or not self._is_at_its_call(turn, each)]
+        if more := max(0, len(added) - self._shown.most_cards):
             yield NoteCard(f"{count(more, 'earlier message')} of this turn not shown")
         for message in added[more:]:
             told = self._told.get((turn.agent, message.text)) if message.role == "user" else None
@@ -87,14 +83,21 @@ class RolloutCards:
             yield self.model_call(call)
         yield from self._message(turn.response, "agent" if turn.agent == ONLY_SEAT else self._shown.name(turn.agent))
         ran = {call.id for call in turn.tool_calls}
-        left_out = max(0, len(turn.tool_calls) - MOST_CARDS)
-        yield from (self.call(call) for call in turn.tool_calls[:MOST_CARDS])
+        left_out = max(0, len(turn.tool_calls) - self._shown.most_cards)
+        yield from (self.call(call) for call in turn.tool_calls[: self._shown.most_cards])
         if left_out:
             yield NoteCard(f"{count(left_out, 'further call')} of this turn not shown")
         missed = (request for request in turn.response.tool_requests if request.id not in ran)
-        yield from (self._request(request) for request in islice(missed, MOST_CARDS))
+        yield from (self._request(request) for request in islice(missed, self._shown.most_cards))
         for words in self._credit.of_turn(turn.index):
             yield JudgeCard("judge", ProseBlock(words))
+
+    def _is_at_its_call(self, turn: Turn, message: Message) -> bool:
+        """Whether what a tool gave is shown at its call, or would be if that turn was shown."""
+        if turn.parent_turn is None:
+            return False
+        asked = self._asked.get(turn.parent_turn)
+        return asked is None or message.tool_call_id in asked
 
     def call(self, call: ToolCall) -> ToolCard:
         """A tool call that ran."""
@@ -133,11 +136,11 @@ class RolloutCards:
             seats=_named(score.seat_rewards.items() if score is not None else (), shown),
             judges=tuple(islice(self._judges(), MOST_FIGURES)),
             faults=tuple(
-                FaultWords(f"{fault.boundary} in {fault.phase}: {shown.name(fault.type)}", *shown(fault.message))
+                FaultWords(f"{fault.boundary} in {fault.phase}: {shown.name(fault.type)}", *shown.told(fault.message))
                 for fault in rollout.faults[:MOST_FIGURES]
             ),
             trainable=rollout.trainable,
-            why_not="" if rollout.trainable else shown.line(rollout.trainable_reason or "no reason was recorded"),
+            why_not="" if rollout.trainable else shown.told(rollout.trainable_reason or "no reason was recorded")[0],
             gaps=tuple(map(shown.name, rollout.gaps[:MOST_FIGURES])),
         )
 
@@ -149,10 +152,10 @@ class RolloutCards:
             words=ProseBlock(*shown(call.response.text if call.response is not None else "")),
             asked=tuple(
                 SpeechCard(message.role, _WHO[message.role], tuple(self._content(message)))
-                for message in call.messages[-MOST_CARDS:]
+                for message in call.messages[-shown.most_cards :]
             ),
             model=shown.name(call.model),
-            error=shown.line(call.error or ""),
+            error=shown.told(call.error or "")[0],
             seconds=call.seconds,
             cost=call.cost,
         )

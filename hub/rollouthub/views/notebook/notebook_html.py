@@ -1,7 +1,7 @@
 """HTML for notebooks: all text is escaped, and nothing is fetched.
 
-The HTML has no scripts, links, style sheets or pictures. Notebooks would typeset text that looks like mathematics; the
-class of the outermost element prevents that.
+The HTML has no scripts; a rollout's page has the style sheet of cards, and pictures as `data:` URLs. Notebooks would
+typeset text that looks like mathematics; the class of the outermost element prevents that.
 """
 
 from collections.abc import Iterable, Sequence

@@ -153,7 +153,7 @@ class Run:
             UnknownNameError: no rollout matches.
             UsageError: several rollouts match.
         """
-        return shown(self._feed.reader.rollout(rollout_id, attempt))
+        return shown(self._feed.reader.rollout(rollout_id, attempt), self.directory)
 
     def _table(self, table: Table, where: str, columns: Sequence[str] | None, effective: bool) -> Frame:
         arrow = load_arrow()

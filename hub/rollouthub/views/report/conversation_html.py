@@ -1,23 +1,20 @@
-"""Transcripts as HTML: conversations that open on a click, and within them tool calls that do, too."""
+"""Transcripts as HTML: conversations that open on a click, or by their address."""
 
 from rollouthub.statistics.amounts import count, number, seconds
-from rollouthub.views.markup import Markup, join, table, tag
+from rollouthub.views.cards.card import NoteCard
+from rollouthub.views.cards.card_html import card_html, cards_html, turn_head, verdict_html
+from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.report.report_facts import RunReport
-from rollouthub.views.report.rollout_text import Picture, Transcript, TranscriptBlock
+from rollouthub.views.report.rollout_text import Transcript
 
 _TITLES = {"worst": "The lowest rewards", "best": "The highest rewards", "unscored": "Not scored"}
-_WHO = {
-    "system": "system",
-    "user": "user",
-    "assistant": "agent",
-    "reasoning": "agent, thinking",
-    "call": "tool call",
-    "omitted": "",
-}
 
 
-def transcripts(run: RunReport) -> Markup | None:
-    """The section with transcripts of the worst, the best and the unscored rollouts; None without any."""
+def transcripts(run: RunReport, anchor: str = "") -> Markup | None:
+    """The section with transcripts of the worst, the best and the unscored rollouts; None without any.
+
+    `anchor` begins the anchors of rollouts, to tell those of several runs apart.
+    """
     if not run.transcripts:
         return None
     chosen = {each.chosen for each in run.transcripts}
@@ -27,11 +24,11 @@ def transcripts(run: RunReport) -> Markup | None:
             # Where all rewards are alike, none is the best.
             said = "Some of the rollouts, all of one reward" if kind == "best" and len(run.rewards) == 1 else title
             parts.append(tag("h3", said))
-            parts += [_transcript(each) for each in run.transcripts if each.chosen == kind]
+            parts += [_transcript(each, anchor) for each in run.transcripts if each.chosen == kind]
     return tag("section", tag("h2", "Transcripts"), parts)
 
 
-def _transcript(transcript: Transcript) -> Markup:
+def _transcript(transcript: Transcript, anchor: str) -> Markup:
     reward = "no reward" if transcript.reward is None else f"reward {number(transcript.reward)}"
     mark = "bad" if transcript.reward is None or transcript.passed is False else "good" if transcript.passed else "warn"
     head = tag(
@@ -46,52 +43,21 @@ def _transcript(transcript: Transcript) -> Markup:
             class_="soft",
         ),
     )
+    name = f"{anchor}rollout-{transcript.rollout_id.replace(' ', '-')}"
     facts = [
-        ("rollout", transcript.rollout_id),
+        ("rollout", tag("a", transcript.rollout_id, href=f"#{name}")),
         ("environment", transcript.environment),
         ("took", f"{seconds(transcript.seconds)}, {transcript.output_tokens:,} output tokens"),
-        ("submitted", transcript.answer),
-        ("feedback", transcript.feedback),
-        ("fault", transcript.fault),
+        ("fault", transcript.fault if transcript.verdict is None else None),
     ]
     said = [join(tag("dt", term), tag("dd", value)) for term, value in facts if value]
-    parts = table(["component", "value × weight"], transcript.components.items()) if transcript.components else None
-    return tag("details", head, tag("dl", said), parts, [_block(block) for block in transcript.blocks], class_="task")
-
-
-def _block(block: TranscriptBlock) -> Markup:
-    if block.kind == "omitted":
-        return tag("p", f"… {block.text} …", class_="soft")
-    if block.kind == "call":
-        return _call(block)
-    inner = tag("p", block.text) if len(block.text) < 1200 and block.kind != "system" else tag("pre", block.text)
-    if block.kind in ("system", "reasoning"):
-        inner = tag("details", tag("summary", f"{len(block.text):,} characters"), inner)
-    who = tag("div", _WHO[block.kind], class_="who")
-    return tag("div", who, inner if block.text else None, _pictures(block), class_=f"talk {block.kind}")
-
-
-def _call(block: TranscriptBlock) -> Markup:
-    took = "" if block.seconds is None else f" · {seconds(block.seconds)}"
-    head = tag(
-        "summary",
-        tag("span", "tool call ", class_="soft"),
-        tag("code", block.tool or ""),
-        tag("span", f"{' · error' if block.is_error else ''}{took}", class_="soft"),
-    )
-    inner = (tag("div", "arguments", class_="who"), tag("pre", block.text), tag("div", "result", class_="who"))
-    result = tag("pre", block.result or "")
-    # Pictures are what a reader comes for; they stay in view.
-    opened = tag("details", head, *inner, result)
-    return tag("div", opened, _pictures(block), class_="talk error" if block.is_error else "talk call")
-
-
-def _pictures(block: TranscriptBlock) -> Markup | None:
-    if not (block.pictures or block.not_shown):
-        return None
-    return join(map(_picture, block.pictures), (tag("p", f"[{why}]", class_="soft") for why in block.not_shown))
-
-
-def _picture(picture: Picture) -> Markup:
-    source = f"data:{picture.mime_type};base64,{picture.base64}"
-    return tag("img", src=source, alt="A picture of the conversation", loading="lazy")
+    parts = [
+        card_html(part)
+        if isinstance(part, NoteCard)
+        else tag("div", turn_head(part), cards_html(part.cards), class_="turn")
+        for part in transcript.cards
+    ]
+    verdict = None if transcript.verdict is None else verdict_html(transcript.verdict)
+    # The anchor is inside: a browser opens what holds the element that an address names.
+    return tag("details", head, tag("div", tag("dl", said, class_="fields"), parts, verdict, class_="cards", id=name),
+               class_="task")  # fmt: skip

@@ -17,7 +17,7 @@ from rollouthub.statistics import Estimate
 from rollouthub.statistics.spacing import evenly_spaced
 from rollouthub.store import RunInfo, RunReader
 from rollouthub.store.trainer_steps import read_steps
-from rollouthub.views.report.embedded_pictures import EmbeddedPictures
+from rollouthub.views.cards.embedded_pictures import EmbeddedPictures
 from rollouthub.views.report.phrases import KINDS
 from rollouthub.views.report.redacted_text import Plainness
 from rollouthub.views.report.report_facts import (

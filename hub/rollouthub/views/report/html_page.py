@@ -81,12 +81,12 @@ def _several(report: Report) -> Markup:
     parts = [head, *([comparison_cards(compared)] if compared else []), _side_by_side(runs)]
     for place, run in enumerate(runs):
         inner = (tag("h2", run.name), tag("p", phrases.heading(run)), _about(run), _notices(run), _tiles(run))
-        parts.append(tag("section", *inner, details(run), class_="run", id=f"run{place}"))
+        parts.append(tag("section", *inner, details(run, f"run{place}-"), class_="run", id=f"run{place}"))
     return join(parts)
 
 
-def details(run: RunReport) -> Markup:
-    """Every section of a run below its headline figures."""
+def details(run: RunReport, anchor: str = "") -> Markup:
+    """Every section of a run below its headline figures; `anchor` begins the names of its anchors."""
     if not run.figures.played:
         return join(_card("What makes the numbers", provenance(run)), reproducing(run), settings(run))
     return join(
@@ -99,7 +99,7 @@ def details(run: RunReport) -> Markup:
         stages(run),
         usage(run),
         groups(run),
-        transcripts(run),
+        transcripts(run, anchor),
         faults(run),
         reproducing(run),
         settings(run),

@@ -33,6 +33,15 @@ class Plainness:
             cleaned += f" … [{len(text)} characters in all]"
         return cleaned
 
+    def cut(self, text: str, most: int) -> tuple[str, int]:
+        """Redact text of an agent, model or tool, and cut it; the number of characters that are left out."""
+        return printable(self.redact(text[: 2 * most]))[:most], max(0, len(text) - most)
+
+    def cut_ours(self, text: str, most: int) -> tuple[str, int]:
+        """The same for a message of this machine, in which paths and credentials in addresses are shortened, too."""
+        cut, left = self.cut(text, most)
+        return shortened(cut), left
+
     def name(self, text: str) -> str:
         """Redact a name, and put it on one line."""
         return one_line(self.redact(text[: 4 * NAME_CHARACTERS]), NAME_CHARACTERS)

@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue
 from rollouthub.values import Frozen
 from rollouthub.views.report.rollout_text import Transcript
 
-REPORT_VERSION: Literal[1] = 1
+REPORT_VERSION: Literal[2] = 2
 
 
 class Figure(Frozen):
@@ -265,7 +265,7 @@ class ComparisonReport(Frozen):
 class Report(Frozen):
     """All facts of a report."""
 
-    report_version: Literal[1] = REPORT_VERSION
+    report_version: Literal[2] = REPORT_VERSION
     """Increases when a field changes its meaning or is removed; new fields do not change it."""
     made_at: float
     """Seconds since the epoch."""

@@ -1,5 +1,7 @@
 """The style sheet of reports: system fonts, light or dark as the system is, fit for phones and for printing."""
 
+from rollouthub.views.cards.card_style import STYLE as CARD_STYLE
+
 _COLOURS = """
 :root { color-scheme: light dark; --ink: #182033; --soft: #5a6478; --line: #e1e5ee; --page: #f5f7fb; --card: #fff;
   --code: #f1f4f9; --accent: #2f5fd0; --good: #1c7f4a; --good-page: #e2f4e9; --bad: #b3352b; --bad-page: #fbe9e7;
@@ -56,11 +58,7 @@ footer { color: var(--soft); font-size: .85rem; padding-top: 1rem; }
 .key { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; font-size: .84rem; margin: .5rem 0 .8rem; padding: 0;
   list-style: none; } .key i { display: inline-block; width: .7rem; height: .7rem; border-radius: .2rem;
   margin-right: .4rem; }
-.talk { border-left: 3px solid var(--line); padding: .1rem 0 .1rem .9rem; margin: .7rem 0; }
-.talk.assistant { border-color: var(--c0); } .talk.user { border-color: var(--c2); }
-.talk.error { border-color: var(--bad); }
-.talk.call { border-color: var(--c7); } .talk .who { color: var(--soft); font-size: .8rem; font-weight: 600; }
-.talk p { white-space: pre-wrap; } img { max-width: 100%; max-height: 24rem; border-radius: .4rem; }
+img { max-width: 100%; max-height: 24rem; border-radius: .4rem; }
 """
 
 _CHARTS = """
@@ -100,4 +98,4 @@ _SMALL_AND_PAPER = """
   * { -webkit-print-color-adjust: exact; print-color-adjust: exact; } }
 """
 
-STYLE = _COLOURS + _PAGE + _CHARTS + _SMALL_AND_PAPER
+STYLE = _COLOURS + _PAGE + _CHARTS + _SMALL_AND_PAPER + CARD_STYLE

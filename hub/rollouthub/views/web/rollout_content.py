@@ -40,14 +40,15 @@ _OWN_STYLE = """
 .cards p.legend { font: .8rem/1.9 system-ui, sans-serif; color: var(--soft); }
 .cards .heat span { border-radius: .15rem; padding: .1rem 0; }
 .cards .heat span:hover { outline: 1px solid currentColor; }
-.cards .legend span { padding: .1rem .4rem; margin-right: .3rem; color: var(--heat-ink); }
+.cards .legend span { padding: .1rem .4rem; margin-right: .3rem; color: var(--heat-ink);
+  white-space: nowrap; }
 .cards .boxes span { padding: .1rem .12rem; margin-right: 1px; }
 .cards .h1 { background: var(--h1); } .cards .h2 { background: var(--h2); } .cards .h3 { background: var(--h3); }
 .cards .h4 { background: var(--h4); } .cards .h5 { background: var(--h5); } .cards .h6 { background: var(--h6); }
 .cards .h7 { background: var(--h7); } .cards p.heading { background: none; }
 .cards .hx { background: var(--code); color: var(--soft); }
-.cards .fork { box-shadow: inset 2px 0 0 var(--bad); } .cards .fork::before { content: '⑂'; color: var(--bad);
-  font-size: .75em; vertical-align: super; }
+.cards .fork { box-shadow: inset 2px 0 0 var(--bad); } .cards .fork::before { content: '◆'; color: var(--bad);
+  font-size: .55em; vertical-align: super; }
 .cards .masked { opacity: .55; text-decoration: line-through; text-decoration-color: var(--soft); }
 .cards .raised span:not(.masked) { border-bottom: 2px solid var(--good); }
 .cards .lowered span:not(.masked) { border-bottom: 2px solid var(--bad); }

@@ -8,9 +8,9 @@ from typing import Literal
 from rich.text import Text
 
 from rollouthub_tui.widgets.rollout.drawable_text import drawn
-from rollouthub_tui.widgets.rollout.highlights import Styles, json_styles, markdown_styles
+from rollouthub_tui.widgets.rollout.highlights import Styles, code_styles, diff_styles, json_styles, markdown_styles
 
-Syntax = Literal["plain", "markdown", "json"]
+Syntax = Literal["plain", "markdown", "json", "code", "diff"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,16 @@ class Piece:
         *,
         head: Text | None = None,
         syntax: Syntax = "plain",
+        language: str = "",
         style: str = "",
         folded_rows: int | None = None,
         medium: Medium | None = None,
         indent: int = 4,
     ) -> None:
         """`name` is unique within its section; folded, the first `folded_rows` rows are shown; with None it never
-        folds.
+        folds. `language` is that of code.
         """
+        self.language = language
         self.name, self.head, self.syntax, self.style = name, head, syntax, style
         self.folded_rows, self.medium, self.indent = folded_rows, medium, indent
         self._given = text
@@ -54,7 +56,15 @@ class Piece:
     def _styles(self) -> Styles:
         if isinstance(self._given, Text):
             return Styles([(span.start, span.end, str(span.style)) for span in self._given.spans])
-        return Styles(markdown_styles(self.text) if self.syntax == "markdown" else [])
+        match self.syntax:
+            case "markdown":
+                return Styles(markdown_styles(self.text))
+            case "code":
+                return Styles(code_styles(self.text, self.language))
+            case "diff":
+                return Styles(diff_styles(self.text))
+            case _:
+                return Styles([])
 
     def row(self, start: int, end: int) -> Text:
         """One row of the text, given by its range."""

@@ -71,6 +71,24 @@ def markdown_styles(text: str) -> list[Styled]:
     return [*styles, *_prose(text, at, len(text))]
 
 
+def code_styles(text: str, language: str) -> list[Styled]:
+    """The styles of code; none for long code, or an unknown language."""
+    return _code(text, language.lower(), 0) if len(text) <= LONGEST else []
+
+
+def diff_styles(text: str) -> list[Styled]:
+    """The styles of a change of files, line by line; none for a long one."""
+    styles: list[Styled] = []
+    at = 0
+    for line in text.split("\n") if len(text) <= LONGEST else ():
+        is_heading = line.startswith(("+++ ", "--- ", "diff --git ", "*** "))
+        style = "bold" if is_heading else {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+        if style is not None and line:
+            styles.append((at, at + len(line), style))
+        at += len(line) + 1
+    return styles
+
+
 def _closes(opening: re.Match[str], other: re.Match[str]) -> bool:
     return other[1].startswith(opening[1]) and not other[2]
 

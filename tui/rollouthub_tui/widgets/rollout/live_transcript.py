@@ -7,9 +7,11 @@ from rich.text import Text
 
 from rollouthub.live.control.live_views import RolloutDetails, TurnView
 from rollouthub.statistics.amounts import count, seconds, short
+from rollouthub.views.cards.rollout_cards import follows
+from rollouthub_tui.widgets.rollout.argument_pieces import call_pieces
 from rollouthub_tui.widgets.rollout.document import Piece, Section
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
-from rollouthub_tui.widgets.rollout.transcript import call_pieces, follows, result_pieces, said, turn_title
+from rollouthub_tui.widgets.rollout.transcript import result_pieces, said, turn_title
 
 
 class LiveTranscript:

@@ -1,9 +1,7 @@
 """The sampled tokens, one cell each, coloured by the model's probability; and the token at the cursor in words."""
 
-import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import ClassVar
 
@@ -13,12 +11,11 @@ from textual.message import Message
 
 from rollouthub.rollout import Rollout, Turn
 from rollouthub.statistics.amounts import count, share, turn_number
+from rollouthub.views.cards.token_heat import FORK, STEPS, SampledTokens, heat_step, probability_of
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 from rollouthub_tui.widgets.rollout.rows_view import RowsView
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
-_STEPS = (0.99, 0.9, 0.75, 0.5, 0.25, 0.1, 0.01)
-"""Lower bounds of probability for the blocks, from the lowest block on."""
 _STYLES = ("green", "green", "cyan", "cyan", "yellow", "yellow", "red", "bright_red")
 _AROUND = 4
 _NO_LOGPROB, _MASKED = "?", "·"
@@ -26,37 +23,10 @@ _NO_LOGPROB, _MASKED = "?", "·"
 
 def heat(logprob: float | None) -> tuple[str, str]:
     """A token's character and style: the less likely the token, the higher the block and the redder."""
-    if logprob is None or math.isnan(logprob):
+    step = heat_step(logprob)
+    if step is None:
         return _NO_LOGPROB, "bright_black"
-    probability = math.exp(min(0.0, logprob))
-    step = next((place for place, bound in enumerate(_STEPS) if probability >= bound), len(_STEPS))
     return _BLOCKS[step], _STYLES[step]
-
-
-@dataclass(frozen=True)
-class _Strip:
-    """The token ids, logprobs, mask and policy versions of one turn."""
-
-    turn: Turn
-    prompt: int | None
-    ids: tuple[int, ...]
-    logprobs: tuple[float, ...] | None
-    mask: tuple[int, ...] | None
-    versions: tuple[int, ...] | None
-
-    @classmethod
-    def of(cls, turn: Turn, prompt: int | None) -> "_Strip":
-        assert turn.output_token_ids is not None
-        size = len(turn.output_token_ids)
-        logprobs, mask, versions = turn.output_logprobs, turn.output_mask, turn.policy_versions
-        return cls(
-            turn,
-            prompt,
-            tuple(turn.output_token_ids),
-            tuple(logprobs) if logprobs is not None and len(logprobs) == size else None,
-            tuple(mask) if mask is not None and len(mask) == size else None,
-            tuple(versions) if versions is not None and len(versions) == size else None,
-        )
 
 
 class HeatView(RowsView):
@@ -76,7 +46,7 @@ class HeatView(RowsView):
         super().__init__(id=id)
         self._turns: list[tuple[Turn, int | None, int]] = []
         self._starts: list[int] = [0]
-        self._known: dict[int, _Strip] = {}
+        self._known: dict[int, SampledTokens] = {}
         self._column = 0
 
     def show(self, rollout: Rollout, prompt_lengths: Sequence[int | None]) -> None:
@@ -109,13 +79,14 @@ class HeatView(RowsView):
         place = max(0, min(bisect_right(self._starts, row) - 1, len(self._turns) - 1))
         return place, row - self._starts[place]
 
-    def _strip_of(self, place: int) -> _Strip:
+    def _strip_of(self, place: int) -> SampledTokens:
         strip = self._known.get(place)
         if strip is None:
             if len(self._known) > 100:
                 self._known.clear()
-            turn, prompt, _ = self._turns[place]
-            strip = self._known[place] = _Strip.of(turn, prompt)
+            tokens = SampledTokens.of(self._turns[place][0])
+            assert tokens is not None
+            strip = self._known[place] = tokens
         return strip
 
     def row_text(self, row: int) -> Text:
@@ -123,12 +94,12 @@ class HeatView(RowsView):
         place, within = self._at(row)
         turn, prompt, size = self._turns[place]
         if within == 0:
-            return _title(turn, prompt, size)
+            return _title(turn, prompt, self._strip_of(place) if turn.output_token_ids is not None else None)
         strip, width = self._strip_of(place), self._tokens_a_row
         text = Text("  ")
         for at in range((within - 1) * width, min(within * width, size)):
-            sign, style = heat(strip.logprobs[at] if strip.logprobs else None)
-            if strip.mask is not None and not strip.mask[at]:
+            sign, style = heat(strip.logprob(at))
+            if not strip.is_learnt(at):
                 sign, style = _MASKED, "bright_black"
             if row == self.cursor and at == self._place_in_turn(place, within):
                 style = f"{style} reverse"
@@ -189,14 +160,16 @@ class HeatView(RowsView):
         if not within or not size:
             return Text("→ and ← go from token to token; J and K from turn to turn", style="dim")
         strip, at = self._strip_of(place), self._place_in_turn(place, within)
-        logprob = strip.logprobs[at] if strip.logprobs else math.nan
-        told = "no logprob" if math.isnan(logprob) else f"logprob {logprob:.4f} = {share(math.exp(min(0, logprob)))}"
-        learnt = strip.mask is None or bool(strip.mask[at])
-        version = strip.versions[at] if strip.versions else turn.policy_version
+        logprob = strip.logprob(at)
+        probability = probability_of(logprob)
+        told = "no logprob" if probability is None else f"logprob {logprob:.4f} = {share(probability)}"
+        learnt, version = strip.is_learnt(at), strip.version(at)
+        text = None if strip.texts is None else strip.texts[at]
         around = [f"[{each}]" if near == at else str(each) for near, each in _near(strip.ids, at)]
         return Text.assemble(
             (f"token {at + 1:,} of {size:,} of {turn_number(turn.index)}: ", "dim"),
             (f"id {strip.ids[at]}", "bold"),
+            "" if text is None else f" · {drawn_line(repr(text), 60)}" if text else " · no text of the answer",
             f" · {told} · {'learnt from' if learnt else 'masked: not learnt from'}",
             "" if version is None else f" · policy {version}",
             ("\n" + " ".join(around), "dim"),
@@ -208,15 +181,16 @@ def _near(ids: Sequence[int], at: int) -> list[tuple[int, int]]:
     return list(enumerate(ids[first : at + _AROUND + 1], first))
 
 
-def _title(turn: Turn, prompt: int | None, size: int) -> Text:
+def _title(turn: Turn, prompt: int | None, tokens: SampledTokens | None) -> Text:
     title = Text(turn_number(turn.index), style="bold")
-    if turn.output_token_ids is None:
+    if tokens is None:
         return title.append(" · no token ids: the backend gave none", "not bold dim")
-    logprobs = [each for each in turn.output_logprobs or () if not math.isnan(each)]
+    mean = tokens.mean_logprob
     facts = [
         "no prompt ids" if prompt is None else f"prompt {count(prompt, 'id')}",
-        f"output {count(size, 'id')}",
-        f"mean logprob {sum(logprobs) / len(logprobs):.3f}" if logprobs else "no logprobs",
+        f"output {count(len(tokens.ids), 'id')}",
+        "no logprobs" if mean is None else f"mean logprob {mean:.3f}",
+        f"{count(len(tokens.forks), 'fork')} below {FORK:.0%}" if tokens.forks else None,
         None if turn.policy_version is None else f"policy {turn.policy_version}",
         drawn_line(turn.agent, 40) if turn.agent != "agent" else None,
     ]
@@ -229,7 +203,7 @@ def _title(turn: Turn, prompt: int | None, size: int) -> Text:
 def legend(is_coloured: bool) -> Text:
     """The meaning of the blocks."""
     text = Text("probability ", style="dim")
-    for block, style, bound in zip(_BLOCKS, _STYLES, (*_STEPS, 0.0), strict=True):
+    for block, style, bound in zip(_BLOCKS, _STYLES, (*STEPS, 0.0), strict=True):
         text.append(f" {block}", style if is_coloured else "not dim").append(
             f" ≥{bound:.0%}" if bound else " less", "dim"
         )

@@ -2,30 +2,30 @@
 and a last section that says how it ended.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 
 from mcp_types import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent, TextResourceContents
-from pydantic import JsonValue
 from rich.text import Text
 
 from rollouthub.messages import Media, Message, ToolRequest
 from rollouthub.rollout import Rollout, ToolCall, Turn
 from rollouthub.statistics.amounts import count, dollars, number, seconds, short, turn_number
+from rollouthub.views.cards.rollout_cards import follows
 from rollouthub.views.credit_words import CreditWords
 from rollouthub.views.terminal.outcome_styles import verdict_of
+from rollouthub_tui.widgets.rollout.argument_pieces import RESULT_ROWS, call_pieces, pretty
 from rollouthub_tui.widgets.rollout.document import Medium, Piece, Section, Syntax
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 
 MANY_TURNS = 200
 """With more turns than this, all but the first and last are closed at first."""
-RESULT_ROWS, MESSAGE_ROWS, SYSTEM_ROWS, THINKING_ROWS = 20, 40, 8, 4
+MESSAGE_ROWS, SYSTEM_ROWS, THINKING_ROWS = 40, 8, 4
 ROLE_STYLES = {"system": "magenta", "user": "blue", "assistant": "green", "tool": "yellow"}
 
 
-def transcript(rollout: Rollout) -> list[Section]:
-    """The sections of the conversation: one per turn, then the end."""
+def transcript(rollout: Rollout, *, raw: bool = False) -> list[Section]:
+    """The sections of the conversation: one per turn, then the end. With `raw`, arguments are shown as JSON."""
     seats = len({turn.agent for turn in rollout.turns} | rollout.seats.keys()) > 1
     many = len(rollout.turns) > MANY_TURNS
     asked = {turn.index: frozenset(request.id for request in turn.response.tool_requests) for turn in rollout.turns}
@@ -38,7 +38,7 @@ def transcript(rollout: Rollout) -> list[Section]:
             Section(
                 ("turn", turn.index),
                 partial(_title, turn, before, seats),
-                partial(_pieces, turn, answered, credit),
+                partial(_pieces, turn, answered, credit, raw),
                 is_open=not many or place in (0, len(rollout.turns) - 1),
                 has_error=any(call.is_error for call in turn.tool_calls),
             )
@@ -66,9 +66,7 @@ def ending_pieces(rollout: Rollout) -> list[Piece]:
         head = Text("feedback of the verifier", "bold")
         pieces.append(Piece("feedback", score.feedback, head=head, folded_rows=MESSAGE_ROWS))
     if score is not None and score.components:
-        lines = (
-            f"{drawn_line(name, 40)}  {number(part.value)} × {part.weight:g}" for name, part in score.components.items()
-        )
+        lines = (f"{drawn_line(name, 40)}  {part.value:g} × {part.weight:g}" for name, part in score.components.items())
         pieces.append(Piece("components", "\n".join(lines), head=Text("components of the reward", "bold")))
     return [*pieces, *fault_pieces(rollout)]
 
@@ -86,13 +84,6 @@ def fault_pieces(rollout: Rollout) -> list[Piece]:
         )
         pieces.append(Piece(f"fault {place}", fault.message, head=head, folded_rows=MESSAGE_ROWS))
     return pieces
-
-
-def follows(parent: int | None, before: int | None) -> str | None:
-    """The turn that a turn follows, in words, unless that is the previous one."""
-    if parent == before:
-        return None
-    return "begins anew" if parent is None else f"after {turn_number(parent)}"
 
 
 def _title(turn: Turn, before: int | None, seats: bool, width: int, is_open: bool) -> Text:
@@ -136,16 +127,16 @@ def _gist(turn: Turn) -> str:
     return " – ".join(part for part in (calls, said) if part)
 
 
-def _pieces(turn: Turn, answered: frozenset[str], credit: CreditWords) -> list[Piece]:
+def _pieces(turn: Turn, answered: frozenset[str], credit: CreditWords, raw: bool) -> list[Piece]:
     pieces: list[Piece] = []
     for place, message in enumerate(turn.messages):
         # What a tool gave is shown at its call.
         if message.role != "tool" or message.tool_call_id not in answered:
             pieces += _message(f"message {place}", message, message.role)
     pieces += _message("response", turn.response, "agent" if turn.agent == "agent" else drawn_line(turn.agent, 40))
-    pieces += _requests(turn.response.tool_requests, {call.id for call in turn.tool_calls})
+    pieces += _requests(turn.response.tool_requests, {call.id for call in turn.tool_calls}, raw)
     for place, call in enumerate(turn.tool_calls):
-        pieces += _call(f"call {place}", call)
+        pieces += _call(f"call {place}", call, raw)
     return [*pieces, *judged("judge", "judge", credit.of_turn(turn.index))]
 
 
@@ -191,18 +182,14 @@ def medium_piece(name: str, medium: Medium, indent: int) -> Piece:
     return Piece(name, told, style="cyan", medium=medium, indent=indent)
 
 
-def _requests(requests: Sequence[ToolRequest], ran: set[str]) -> Iterator[Piece]:
+def _requests(requests: Sequence[ToolRequest], ran: set[str], raw: bool) -> Iterator[Piece]:
     for place, request in enumerate(requests):
         if request.id not in ran:
-            head = Text.assemble(
-                ("call ", "dim"), (drawn_line(request.name, 80), "bold yellow"), (" · was not run", "dim")
-            )
-            yield Piece(f"request {place}", request.arguments, head=head, syntax="json", folded_rows=RESULT_ROWS)
+            yield from call_pieces(f"request {place}", request.name, request.arguments, None, False, raw=raw)
 
 
-def _call(name: str, call: ToolCall) -> Iterator[Piece]:
-    arguments = call.arguments if isinstance(call.arguments, str) else _pretty(call.arguments)
-    yield from call_pieces(name, call.name, arguments, call.seconds, call.is_error)
+def _call(name: str, call: ToolCall, raw: bool) -> Iterator[Piece]:
+    yield from call_pieces(name, call.name, call.arguments, call.seconds, call.is_error, raw=raw)
     texts: list[str] = []
     media: list[Piece] = []
     for place, block in enumerate(call.result.content):
@@ -217,22 +204,9 @@ def _call(name: str, call: ToolCall) -> Iterator[Piece]:
                 texts.append(f"[a link to {block.uri}]")
     structured = call.result.structured_content
     if not texts and structured is not None:
-        texts.append(_pretty(structured))
+        texts.append(pretty(structured))
     yield from result_pieces(name, "\n".join(texts), call.bytes, call.is_error, not media)
     yield from media
-
-
-def call_pieces(name: str, tool: str, arguments: str, took: float, is_error: bool) -> Iterator[Piece]:
-    """The line of a tool call, with its arguments below it if they are long."""
-    head = Text.assemble(("call ", "dim"), (drawn_line(tool, 80), "bold yellow"), (f" · {seconds(took)}", "dim"))
-    if is_error:
-        head.append(" · ", "dim").append("error", "bold red")
-    is_short = len(arguments) <= 50 and "\n" not in arguments.strip()
-    if is_short:
-        head.append("  ").append(drawn_line(arguments), "not bold")
-    yield Piece(
-        f"{name} arguments", "" if is_short else arguments, head=head, syntax="json", folded_rows=RESULT_ROWS, indent=6
-    )
 
 
 def result_pieces(name: str, text: str, size: int | None, is_error: bool, tells_nothing: bool) -> Iterator[Piece]:
@@ -253,8 +227,3 @@ def _resource(block: EmbeddedResource) -> str:
     if isinstance(resource, TextResourceContents):
         return f"[{resource.uri}]\n{resource.text}"
     return f"[{resource.uri}: {resource.mime_type or 'bytes'}]"
-
-
-def _pretty(value: JsonValue) -> str:
-    line = json.dumps(value, ensure_ascii=False)
-    return line if len(line) <= 50 else json.dumps(value, ensure_ascii=False, indent=2)

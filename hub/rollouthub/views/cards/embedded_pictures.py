@@ -1,17 +1,17 @@
-"""Pictures embedded in a report: limited in number and size, and checked to be of the type they claim."""
+"""Pictures embedded in a page: limited in number and size, and checked to be of the type they claim."""
 
-import base64
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rollouthub.errors import RunDirectoryError, UnknownNameError
+from rollouthub.messages import data_url
 from rollouthub.store.media import media_size, read_media
 from rollouthub.store.sql_schema import MEDIA
-from rollouthub.views.report.rollout_text import Picture
+from rollouthub.text import plain_name
+from rollouthub.views.cards.blocks import MediaBlock
 
 PICTURE_BYTES, PICTURES_BYTES = 300_000, 2_000_000
-"""Most bytes of one picture, and of all pictures in a report."""
+"""Most bytes of one picture, and of all pictures of a page."""
 PICTURE_SIDE = 8192
 _BEGINNINGS: dict[str, tuple[bytes, ...]] = {
     "image/png": (b"\x89PNG\r\n\x1a\n",),
@@ -23,19 +23,25 @@ _BEGINNINGS: dict[str, tuple[bytes, ...]] = {
 
 @dataclass
 class EmbeddedPictures:
-    """The bytes left for pictures in a report."""
+    """The bytes left for the pictures of a page."""
 
     directory: Path
     left: int = field(default=PICTURES_BYTES)
 
-    def show(self, mime_type: str, digest: str) -> Picture | str:
+    def show(self, mime_type: str, digest: str) -> MediaBlock:
         """The picture, or the reason why it is not shown."""
+        found = self._content(mime_type, digest)
+        if isinstance(found, str):
+            return MediaBlock(plain_name(mime_type), plain_name(digest), why=found)
+        return MediaBlock(mime_type, digest, data_url(found, mime_type))
+
+    def _content(self, mime_type: str, digest: str) -> bytes | str:
         if mime_type not in _BEGINNINGS:
-            return "not a picture that a report shows"
+            return f"{plain_name(mime_type)}: not a picture that is shown here"
         try:
             size = media_size(self.directory / MEDIA, digest)
             if size > PICTURE_BYTES or size > self.left:
-                return f"{mime_type} of {size:,} bytes, too large for a report"
+                return f"{mime_type} of {size:,} bytes, too large to be shown here"
             content = read_media(self.directory / MEDIA, digest, PICTURE_BYTES)
         except UnknownNameError:
             return f"{mime_type} that is not in the run's folder"
@@ -44,7 +50,7 @@ class EmbeddedPictures:
         if not _is_picture(mime_type, content):
             return f"said to be {mime_type}, but is not"
         self.left -= len(content)
-        return Picture.model_validate({"mime_type": mime_type, "base64": base64.b64encode(content).decode()})
+        return content
 
 
 def picture_type(content: bytes) -> str | None:
@@ -64,20 +70,3 @@ def _is_picture(mime_type: str, content: bytes) -> bool:
     else:
         return True
     return all(0 < side <= PICTURE_SIDE for side in sides)
-
-
-@dataclass(frozen=True)
-class Shown:
-    """The pictures that are shown, and the reasons why others are not."""
-
-    pictures: tuple[Picture, ...]
-    left_out: tuple[str, ...]
-
-    @classmethod
-    def of(cls, found: Iterable[Picture | str]) -> "Shown":
-        """Separate pictures from reasons."""
-        every = list(found)
-        return cls(
-            tuple(each for each in every if isinstance(each, Picture)),
-            tuple(each for each in every if isinstance(each, str)),
-        )
