@@ -12,7 +12,8 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, settings
 
-from rollouthub.errors import SandboxError
+from rollouthub.errors import ConfigError, SandboxError
+from rollouthub.hosting.wall.wall import open_wall
 from rollouthub.sandbox import SandboxSpec
 from rollouthub_sandboxes.process import process_provider
 from rollouthub_sandboxes.process.walled_program import WALLS, namespaces_problem
@@ -85,6 +86,15 @@ def pytest_collection_finish() -> None:
     """Leave what is collected out of what the tests' own garbage is looked for in."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def walled() -> None:
+    """Skip where installed environments cannot be put behind a wall: there they are refused."""
+    try:
+        anyio.run(open_wall, "auto")
+    except ConfigError as error:
+        pytest.skip(f"no container engine, and bubblewrap does not work here: {error}")
 
 
 @pytest.fixture

@@ -22,9 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from anyio.from_thread import start_blocking_portal
 
+from rollouthub.errors import ConfigError
+from rollouthub.hosting.wall.wall import open_wall
 from tests.models.openai_server import MODEL, OpenAIServer
 
 ROOT = Path(__file__).parents[1]
@@ -83,7 +86,7 @@ STAND_INS = {
     "hosted_vllm/NAME": "hosted_vllm/mock/solver",
     "openai/gpt-4.1-mini": f"openai/{MODEL}",
     ADDRESS: "{address}",
-    "hub publish examples/mcp_server": "hub publish examples/mcp_server --limit 1",
+    "hub publish examples/mcp_server": "hub publish examples/mcp_server --limit 1 {trust}",
     "hub bench overhead": "hub bench overhead --rollouts 10 -c 2 --no-memory --lane floor --lane direct",
     "hub bench latency": "hub bench latency -c 4 --latency 0.05",
     "hub bench serving": "hub bench serving --rollouts 10 -c 2",
@@ -91,7 +94,9 @@ STAND_INS = {
     "hub bench layers": "hub bench layers --quick --rollouts 10 -c 2 --workers 0",
     "hub bench schedule": "hub bench schedule --rollouts 1000",
 }
-"""What a reader would put in, and shorter measurements. `{data}` is GSM8K, `{address}` a mock server's."""
+"""What a reader would put in, and shorter measurements. `{data}` is GSM8K, `{address}` a mock server's,
+`{trust}` what a machine without any wall for installed environments needs.
+"""
 ROW = {"question": "What is 2 + 2?", "answer": "Two and two are 4.\n#### 4"}
 
 
@@ -186,7 +191,7 @@ class Reader:
             pytest.skip(f"{self._place(block)}: curl is not installed")
         for shown, meant in STAND_INS.items():
             if shown in text:
-                text = text.replace(shown, meant.format(data=self._data(), address=self._server()))
+                text = text.replace(shown, meant.format(data=self._data(), address=self._server(), trust=trust()))
         assert not re.search(r"\b(PATH|NAME|DIR|ENV|RUN|ROLLOUT|MODEL)\b", text), f"{self._place(block)}: a placeholder"
         self._check(block, ["bash", "-euo", "pipefail", "-c", text])
 
@@ -222,6 +227,15 @@ class Reader:
 
     def _place(self, block: Block) -> str:
         return f"{self._document.relative_to(ROOT)}:{block.line}"
+
+
+def trust() -> str:
+    """The option without which nothing installed is run here; nothing where a wall works."""
+    try:
+        anyio.run(open_wall, "auto")
+    except ConfigError:
+        return "--trust"
+    return ""
 
 
 def has_engine(folder: Path) -> bool:

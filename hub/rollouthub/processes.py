@@ -9,7 +9,8 @@ COMMAND ARGUMENT…` runs one command and leaves no process of it behind. Stdout
 stdin ends, or on SIGTERM, the command gets SIGTERM, unless GRACE is 0. After GRACE seconds, or when the command has
 exited, every process below is killed, also those that left its session: orphans are reparented to this process, a
 subreaper. If stdin is /dev/null, only SIGTERM ends the command. The exit status is the command's, or 127 if it could
-not be started. Where GRACE is `-`, stdin is the command's, too, and its end ends nothing.
+not be started. Where GRACE is `-`, stdin is the command's, too: once the pipe's other end is closed, the command has
+15 seconds to exit. No program of the same user can trace this process then.
 """
 
 import contextlib
@@ -34,11 +35,14 @@ PYTHON = (sys.executable, "-P")
 HUB = (*PYTHON, "-c", "from rollouthub.cli.entry import main; main()")
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _KILL_SECONDS = 10.0
 _POLL_SECONDS = 0.005
 _NOT_STARTED = 127
 _PASSING = "-"
+_LEAVE_SECONDS = 15.0
+"""Seconds in which a command that has its stdin to itself must exit after that has ended."""
 
 
 def set_import_defaults() -> None:
@@ -55,7 +59,9 @@ def guarded(command: Sequence[str], grace_seconds: float = 0.0) -> list[str]:
 
 
 def passing(command: Sequence[str]) -> list[str]:
-    """The command line that runs a command under a guard which leaves stdin to it: all its processes end with it."""
+    """The command line that runs a command under a guard which leaves stdin to it: all its processes end with it, and
+    soon after whoever writes to its stdin has ended.
+    """
     return [*PYTHON, "-I", "-S", __file__, _PASSING, *command]
 
 
@@ -68,11 +74,15 @@ def kill_group(leader: int, number: int = signal.SIGKILL) -> None:
 def descendants(pid: int) -> list[int]:
     """Process ids of the living descendants of a process, each parent before its children (Linux only)."""
     found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").glob("*/children"))
+    except OSError:
+        return []  # the process ended meanwhile
+    for task in tasks:
         try:
             children = [int(child) for child in task.read_text().split()]
         except OSError:
-            continue  # the thread or the process ended meanwhile
+            continue  # the thread ended meanwhile
         for child in children:
             found += [child, *descendants(child)]
     return found
@@ -96,6 +106,8 @@ def _guard(grace: float, command: list[str], *, passes_stdin: bool = False) -> i
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "this kernel has no subreapers")
+    if passes_stdin:
+        libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     wake, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
     asked: list[int] = []
@@ -116,13 +128,10 @@ def _guard(grace: float, command: list[str], *, passes_stdin: bool = False) -> i
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         return _NOT_STARTED
     sys.stdout.close()
-    if passes_stdin:
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
-        os.close(nothing)
-    status = _wait(child.pid, wake, asked)
+    status = _wait(child.pid, wake, asked, reads=not passes_stdin)
     if status is None and grace > 0:
-        os.kill(child.pid, signal.SIGTERM)
+        if asked or not passes_stdin:  # else it has seen the end of its stdin
+            os.kill(child.pid, signal.SIGTERM)
         end = time.monotonic() + grace
         while status is None and time.monotonic() < end:
             time.sleep(_POLL_SECONDS)
@@ -131,24 +140,30 @@ def _guard(grace: float, command: list[str], *, passes_stdin: bool = False) -> i
     return 128 + signal.SIGTERM if status is None else status
 
 
-def _wait(pid: int, wake: int, asked: list[int]) -> int | None:
-    """Wait for the child; its exit status as `subprocess` gives it, or None if it is to be ended first."""
+def _wait(pid: int, wake: int, asked: list[int], *, reads: bool) -> int | None:
+    """Wait for the child; its exit status as `subprocess` gives it, or None if it is to be ended first.
+
+    Stdin's end is seen by reading it, or by its pipe having no writer any more.
+    """
     import select
     import stat
 
+    poller = select.poll()
+    poller.register(wake, select.POLLIN)
     # /dev/null is always readable and always at its end.
-    watched = [wake] if stat.S_ISCHR(os.fstat(0).st_mode) else [0, wake]
+    if not stat.S_ISCHR(os.fstat(0).st_mode):
+        poller.register(0, select.POLLIN if reads else 0)
     while True:
         status = _reap(pid)
         if status is not None:
             return status
         if asked:
             return None
-        ready, _, _ = select.select(watched, [], [])
-        if wake in ready:
-            os.read(wake, 4096)
-        if 0 in ready and not os.read(0, 4096):
-            return None
+        for descriptor, _ in poller.poll():
+            if descriptor == wake:
+                os.read(wake, 4096)
+            elif not reads or not os.read(0, 4096):
+                return None
 
 
 def _reap(pid: int) -> int | None:
@@ -222,4 +237,4 @@ def strangers_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 if __name__ == "__main__":
     is_passing = sys.argv[1] == _PASSING
-    _end_as(_guard(0.0 if is_passing else float(sys.argv[1]), sys.argv[2:], passes_stdin=is_passing))
+    _end_as(_guard(_LEAVE_SECONDS if is_passing else float(sys.argv[1]), sys.argv[2:], passes_stdin=is_passing))

@@ -10,9 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rollouthub.hosting.client.program import OURS
 from rollouthub.hosting.client.server_process import start
 from rollouthub.hosting.launch import ServeOrder
+from rollouthub.hosting.server_program import OURS
 from tests.hosting.server.processes import HUB, ROOT
 
 CANARY = f"canary-{secrets.token_hex(8)}"

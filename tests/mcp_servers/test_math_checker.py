@@ -66,6 +66,11 @@ def checkers(parent: int | None = None) -> list[psutil.Process]:
         ("E_{1},E_{2}", "E_2, E_1"),
         ("x=5", "5"),
         (r"4.4677 \times 10^{14} Hz", r"4.4677 \times 10^{14} \text{ Hz}"),
+        (r"\frac{dx}{dt} = kx - a", r"\frac{dx}{dt} - k x = -a"),
+        ("4210_{5}", "4210_5"),
+        ("4210_{5}", "4210"),
+        (r"15\mbox{ cm}^2", r"15 \text{ cm}^{2}"),
+        (r"15\mbox{ cm}^2", "15"),
     ],
 )
 async def test_the_same_answer_written_otherwise_is_right(reference: str, answer: str) -> None:
@@ -90,6 +95,10 @@ async def test_the_same_answer_written_otherwise_is_right(reference: str, answer
         (r"\hbar \omega(v+1 / 2)-\frac{E_{0}^{2} e^{2}}{2 m \omega^{2}}", "2"),
         (r"m_{p} c^{2}(\gamma^{2}-1) \sin ^{2} \theta", r"m_{p} c^{2}(\gamma^{2}+1) \sin ^{2} \theta"),
         (r"\frac{1}{b-a}\left(e^{-at}-e^{-bt}\right)", r"-8-8\sqrt{3}i"),
+        (r"\frac{dx}{dt} = k x^{2}", r"\frac{dx}{dt} = k x^{3}"),  # both hold where x is 0
+        (r"\frac{d^2y}{dx^2} + 4y = 0", r"\frac{dy}{dx} + 4y = 0"),
+        ("4210_{5}", "4210_{6}"),
+        (r"15\mbox{ cm}^2", r"15\mbox{ cm}^3"),
     ],
 )
 async def test_another_answer_is_wrong(reference: str, answer: str) -> None:

@@ -37,9 +37,10 @@ async def walking(
     roots: tuple[Path, ...] = (),
     size: tuple[int, int] = NARROW,
     now: float = NOW,
+    reviews: bool = False,
 ) -> AsyncGenerator[Walker]:
     """`hub watch`, at home in a folder, until the block is left."""
-    app = WatchApp(roots, home(folder), run=run, clock=lambda: now)
+    app = WatchApp(roots, home(folder), run=run, reviews=reviews, clock=lambda: now)
     async with app.run_test(size=size) as pilot:
         await settled(pilot)
         yield pilot

@@ -16,7 +16,6 @@ _EPISODES = ("rollouthub.hosting", "rollouthub.engine")
 """Loggers shown on the terminal only with `-v`: episode faults are counted there, and recorded in the run's log."""
 _FOR_EVERYONE = {
     "rollouthub.hosting.local.episode_sandboxes",
-    "rollouthub.hosting.wall.wall",
     "rollouthub.engine.run_limits",
 }
 """Exceptions to `_EPISODES`, always shown: warnings of weaker isolation or of a limit that is close."""

@@ -25,6 +25,22 @@ RolesOption = Annotated[
         "--role", metavar="ROLE=MODEL", help="A model that the environment itself calls, by its role: judge=…"
     ),
 ]
+WallOption = Annotated[
+    Literal["auto", "container", "bubblewrap"],
+    typer.Option(
+        "--wall",
+        help="The wall around an installed environment: a container if an engine answers, else bubblewrap.",
+        rich_help_panel="Robustness",
+    ),
+]
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Trust its code with what you can read, and the network: it runs without a wall.",
+        rich_help_panel="Robustness",
+    ),
+]
 BuildNetworkOption = Annotated[
     str | None,
     typer.Option(

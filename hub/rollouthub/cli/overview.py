@@ -23,6 +23,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "show": "show a run, or one rollout in full",
         "view": "look into runs in a browser, or write them as pages",
         "watch": "look into runs: terminal, or plain text",
+        "note": "tag, star, comment and review rollouts",
         "live": "list and steer what is being played now",
         "report": "write a report of runs into one file",
         "doctor": "find what is wrong with a machine or a run",

@@ -1,7 +1,7 @@
 """Tables of runs and of rollouts."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -9,7 +9,9 @@ from rich.text import Text
 
 from rollouthub.rollout import Outcome
 from rollouthub.store import AttemptSummary, BrokenRun, RunInfo, RunReader, open_run
-from rollouthub.text import plain_name
+from rollouthub.store.notes import RunNotes
+from rollouthub.text import one_line, plain_name
+from rollouthub.views.note_words import note_mark
 
 NARROW = 100
 """Terminal width in columns below which a list of rollouts shows fewer columns."""
@@ -76,12 +78,18 @@ def rollouts_table(reader: RunReader, *, limit: int, only_failed: bool, width: i
             left_out += 1
             continue
         rows.append(row)
-    return rollout_rows(rows, width), left_out
+    return rollout_rows(rows, width, RunNotes.read(reader.directory)), left_out
 
 
-def rollout_rows(rows: Iterable[AttemptSummary], width: int) -> Table:
-    """A table with one row per rollout; below `NARROW` it has fewer columns, to leave room for the task's name."""
-    is_narrow = width < NARROW
+def rollout_rows(
+    rows: Iterable[AttemptSummary], width: int, notes: RunNotes, reasons: Mapping[tuple[str, int], str] | None = None
+) -> Table:
+    """A table with one row per rollout; below `NARROW` it has fewer columns, to leave room for the task's name.
+
+    A column of notes is there if any row has one; `reasons` makes a column of why each should be reviewed.
+    """
+    is_narrow, rows = width < NARROW, list(rows)
+    marks = [note_mark(notes.of(row.rollout_id, row.attempt)) for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("rollout", no_wrap=True)
     table.add_column("task", overflow="fold")
@@ -89,7 +97,9 @@ def rollout_rows(rows: Iterable[AttemptSummary], width: int) -> Table:
     table.add_column("stop", no_wrap=True)
     for title in ("reward", "turns", "tokens") if is_narrow else ("reward", "turns", "calls", "tokens", "seconds"):
         table.add_column(title, justify="right", no_wrap=True)
-    for row in rows:
+    for title in _titles(bool(reasons), any(marks)):
+        table.add_column(title, overflow="fold")
+    for row, mark in zip(rows, marks, strict=True):
         table.add_row(
             plain_name(row.rollout_id),
             Text(plain_name(row.task_id)),
@@ -100,5 +110,11 @@ def rollout_rows(rows: Iterable[AttemptSummary], width: int) -> Table:
             *(() if is_narrow else (str(row.tool_calls),)),
             str(row.output_tokens),
             *(() if is_narrow else (f"{row.seconds:.3f}",)),
+            *((Text(reasons.get((row.rollout_id, row.attempt), "")),) if reasons else ()),
+            *((Text(one_line(mark)),) if any(marks) else ()),
         )
     return table
+
+
+def _titles(has_reasons: bool, has_notes: bool) -> list[str]:
+    return ["why"] * has_reasons + ["notes"] * has_notes

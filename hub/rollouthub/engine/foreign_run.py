@@ -4,15 +4,19 @@ or servers on other machines.
 
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError
 from rollouthub.hosting.launch import is_address
+from rollouthub.hosting.wall.view import named_paths
 from rollouthub.models.address import is_loopback
 from rollouthub.models.config import ModelConfig
 from rollouthub.plugins.entry_points import ENVIRONMENTS, plugins
 from rollouthub.plugins.file_owners import untrusted_owner_of
+from rollouthub.plugins.installed import installations
 from rollouthub.text import plain_name
 
 _SETTINGS = ("run.db", "resolved.json")
@@ -50,6 +54,23 @@ def refuse_named_code(environments: Iterable[str], directory: Path, instead: str
             raise ConfigError(
                 f"the run in {directory} names the environment {plain_name(name)!r}, which would be imported or asked; "
                 f"name it yourself if you trust it: {instead}"
+            )
+
+
+def refuse_named_files(
+    environments: Iterable[str], settings: Mapping[str, JsonValue], directory: Path, instead: str
+) -> None:
+    """Refuse settings that would show files of this machine to an installed environment through its wall: only the
+    command line may do that. `instead` is the command in which the user names the environment.
+
+    Raises:
+        ConfigError: names the file, and shows `instead`.
+    """
+    for name in environments:
+        if installations().find(name) is not None and (paths := named_paths(settings, Path.cwd())):
+            raise ConfigError(
+                f"the run in {directory} would have {plain_name(name)} read {plain_name(str(paths[0]))!r} here; name "
+                f"the environment yourself if that is meant: {instead}"
             )
 
 

@@ -14,6 +14,7 @@ from rollouthub.generation import Model
 from rollouthub.hosting.launch import TOKEN_VARIABLE
 from rollouthub.hosting.open_host import open_attached, open_in_process, open_installed, open_served
 from rollouthub.hosting.role_endpoints import serve_roles, serve_roles_for
+from rollouthub.hosting.wall.wall import choice_for
 from rollouthub.limits import DEFAULT_LIMITS, Deadlines, Limits
 from rollouthub.models.credentials import Credentials
 from rollouthub.plugins.installed import Installation
@@ -58,8 +59,8 @@ async def hosted(
         roles = {role: roles[role] for role in found.environment.roles(config) if role in roles}
     request = plan.request
     async with AsyncExitStack() as stack:
-        wall = request.wall_choice
         if planned.installation is not None:
+            wall = choice_for(planned.installation, request.wall_choice)
             endpoints = await stack.enter_async_context(serve_roles_for(wall, roles))
             more = (planned.settings, endpoints, request.servers)
             opening = open_installed(planned.installation, *more, traces=request.traces, wall=wall)

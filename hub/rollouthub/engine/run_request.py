@@ -178,7 +178,7 @@ class RunRequest(Frozen):
     wall: Annotated[WalledBy, Option(panel=ROBUSTNESS), OnResume.HARMLESS] = Field(
         default="auto",
         description="The wall around servers of installed environments: a container if an engine answers, else "
-        "bubblewrap if it works, else none, with a warning; or insist on one.",
+        "bubblewrap if it works; where neither does, they are refused; or insist on one.",
     )
     trust: Annotated[bool, Option(panel=ROBUSTNESS), OnResume.HARMLESS] = Field(
         default=False,

@@ -2,8 +2,6 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio.to_thread
 from pydantic import JsonValue
@@ -14,16 +12,14 @@ from rollouthub.generation import Model
 from rollouthub.hosting.launch import RoleEndpoint, addresses
 from rollouthub.hosting.local.episode_sandboxes import open_sandboxes
 from rollouthub.hosting.local.host import InProcessHost
+from rollouthub.hosting.server_program import OURS, ServerProgram
 from rollouthub.hosting.wall.inside import describe_behind
-from rollouthub.hosting.wall.view import view_of
-from rollouthub.hosting.wall.wall import WallChoice, open_wall
+from rollouthub.hosting.wall.wall import WallChoice
+from rollouthub.hosting.wall.walled_start import program_of
 from rollouthub.plugins.agents import check_config
 from rollouthub.plugins.environments import FoundEnvironment
 from rollouthub.plugins.installed import Installation, installations
 from rollouthub.protocols import EnvironmentHost
-
-if TYPE_CHECKING:
-    from rollouthub.hosting.client.program import ServerProgram
 
 
 def configured(
@@ -79,7 +75,7 @@ async def open_served(
     servers: int = 1,
     *,
     traces: str | None = None,
-    program: "ServerProgram | None" = None,
+    program: ServerProgram | None = None,
 ) -> AsyncGenerator[EnvironmentHost]:
     """Host an environment in a process of its own, or several, which are started here and end with the context.
 
@@ -88,7 +84,6 @@ async def open_served(
         TaskError: it does not come up.
     """
     from rollouthub.hosting.client import serve, serve_replicas  # aiohttp, and only where there is a server
-    from rollouthub.hosting.client.program import OURS
 
     given, program = (name, settings, roles or {}), program or OURS
     if servers == 1:
@@ -116,16 +111,10 @@ async def open_installed(
             the wall does not work here.
         TaskError: it does not come up.
     """
-    from rollouthub.hosting.client.program import ServerProgram
-
     keeper = installations()
     await anyio.to_thread.run_sync(keeper.verify, installation)
-    target, program = str(installation.file), ServerProgram.of(installation)
-    if wall != "none":
-        sockets = [Path(each.socket) for each in (roles or {}).values() if each.socket is not None]
-        view = view_of(installation, settings, sockets)
-        program = program.walled(await open_wall(wall, view), view)
-    async with open_served(target, settings, roles, servers, traces=traces, program=program) as host:
+    program = await program_of(installation, settings, roles or {}, wall)
+    async with open_served(str(installation.file), settings, roles, servers, traces=traces, program=program) as host:
         served = f"{host.info.name}@{host.info.version}"
         if served != installation.target:
             raise ConfigError(f"{installation.target} is installed, but its server calls itself {served}")
@@ -134,15 +123,18 @@ async def open_installed(
 
 
 @asynccontextmanager
-async def open_attached(address: str, token: str | None) -> AsyncGenerator[EnvironmentHost]:
+async def open_attached(
+    address: str, token: str | None, *, agent_url: str | None = None
+) -> AsyncGenerator[EnvironmentHost]:
     """Use an environment that a running server offers, in any language, at `http://HOST:PORT` or `unix:PATH`.
 
-    Several addresses, with commas between them, are servers of one environment.
+    Several addresses, with commas between them, are servers of one environment. With `agent_url`, seats that are
+    elsewhere are refused.
 
     Raises:
         UsageError: nothing is there, the credential is missing or refused, or it speaks another contract.
     """
     from rollouthub.hosting.client import attach  # as above
 
-    async with attach(addresses(address), token) as host:
+    async with attach(addresses(address), token, agent_url=agent_url) as host:
         yield host

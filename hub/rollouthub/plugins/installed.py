@@ -38,6 +38,8 @@ class Installation:
     """
     secrets: tuple[str, ...] = ()
     """Names of the environment variables that are passed to its process."""
+    needs_no_wall: bool = False
+    """Whether its user said that just this version needs no wall (`hub trust add NAME`)."""
 
     @property
     def name(self) -> str:

@@ -1,6 +1,7 @@
 """Compares an answer with references by math-verify. Imported only in worker processes, as it loads sympy (0.5 s)."""
 
 import logging
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any, Literal, cast
 # None of the three has type stubs.
 from latex2sympy2_extended import NormalizationConfig  # pyright: ignore[reportMissingTypeStubs]
 from math_verify import LatexExtractionConfig, parse, verify  # pyright: ignore[reportMissingTypeStubs]
-from sympy import Basic, Eq, Expr, Float, MatrixBase, Symbol, nan, zoo  # pyright: ignore[reportMissingTypeStubs]
+from sympy import Basic, Derivative, Eq, Expr, Float, MatrixBase, Symbol, nan, zoo  # pyright: ignore[reportMissingTypeStubs]
 
 from rollouthub_servers.math.normal_form import normal, plain, words
 
@@ -29,6 +30,14 @@ _SMALLEST = 1e-4
 _APART = 1e-3
 """Relative difference of two formulas at a point that rounding cannot explain."""
 
+
+_MARK_AT_END = 60
+"""Last characters of an answer in which a mark is looked for."""
+_MARKS = (
+    re.compile(r"\d_\{?(\d{1,3})\}?[\s.$]*$", re.ASCII),
+    re.compile(r"\\(?:text|mbox|mathrm)\{[^{}]*\}\s*\^\{?(-?\d{1,3})\}?[\s.$]*$", re.ASCII),
+)
+"""The base of a number, and the power of a unit."""
 
 Status = Literal["correct", "wrong", "unreadable_reference", "too_complex"]
 _BY_WEIGHT: tuple[Status, ...] = ("correct", "unreadable_reference", "wrong", "too_complex")
@@ -83,10 +92,22 @@ def _compare(reference: str, expected: Any, candidate: str, given: Any) -> Statu
         if given is None and plain(reference) == plain(candidate):
             return "correct"
         return "wrong" if name is not None else "unreadable_reference"
-    if given is None or (expected != given and _differ_surely(expected, given)):
+    expected, given = _with_named_derivatives(expected), _with_named_derivatives(given)
+    if given is None or _differ_in_marks(reference, candidate):
+        return "wrong"
+    if expected != given and _differ_surely(expected, given):
         return "wrong"
     same = verify([expected], [given], timeout_seconds=None) and not _differ_widely(expected, given)
     return "correct" if same else "wrong"
+
+
+def _differ_in_marks(reference: str, candidate: str) -> bool:
+    """Whether both name a base or a power of their unit, which the library leaves out, and not the same one."""
+    for mark in _MARKS:
+        one, other = mark.search(reference[-_MARK_AT_END:]), mark.search(candidate[-_MARK_AT_END:])
+        if one and other and int(one[1]) != int(other[1]):
+            return True
+    return False
 
 
 @lru_cache(maxsize=512)
@@ -101,6 +122,16 @@ def _read(latex: str) -> Basic | MatrixBase | None:
     if not isinstance(expression, Basic | MatrixBase):
         return None
     return None if cast(Any, expression).has(nan, zoo) else expression
+
+
+def _with_named_derivatives(expression: Any) -> Any:
+    """An equation with a symbol for each derivative: the library solves both equations, and takes any two differential
+    equations to be solved by what is constant.
+    """
+    if not isinstance(expression, Eq):
+        return expression
+    found = cast(Any, expression).atoms(Derivative)
+    return cast(Any, expression).xreplace({each: Symbol(f"[{each}]") for each in found})
 
 
 def _differ_widely(expected: Any, given: Any) -> bool:

@@ -7,8 +7,14 @@ from typing import Any, cast
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.]*\d)")
 _WHOLE_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
+_BOXED = "\\boxed{"
+_FRAMES = (
+    re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE),
+    re.compile(r"^[ \t]*(?:the )?(?:final |correct )?answer(?: is|:)[ \t]+(\S[^\n]{0,120}?)\.?[ \t]*$", re.I | re.M),
+)
+"""How an answer may be framed besides `\\boxed{…}`; the last one of a kind counts."""
 _LETTER = re.compile(r"\(?([A-J])\)?\.?")
+_WORD = re.compile(r"[A-Za-z][A-Za-z -]*")
 _PROGRAM = re.compile(r"^\s*(?:def |class |import |from \w+ import |#include|function |public class )", re.MULTILINE)
 _RETURNS = re.compile(r"^([ \t]*)return[ \t]+[^\n]+$", re.MULTILINE)
 _PART = 1e-4
@@ -96,19 +102,46 @@ def in_other_forms(answer: str) -> list[OtherForm]:
 
 
 def core_of(answer: str) -> str:
-    """The part of an answer that counts, without the frame of `\\boxed{…}` and spaces."""
+    """The part of an answer that counts, without a frame such as `\\boxed{…}` or `The answer is …`, and spaces."""
     return _core(answer)[0]
 
 
+def mark_of(answer: str) -> str | None:
+    """The mark around an answer by which a verifier may find it; None if it stands in words, or alone."""
+    if _last_boxed(answer) is not None:
+        return "\\boxed"
+    return "<answer>" if "<answer>" in answer and "</answer>" in answer else None
+
+
+def kind_of(core: str) -> str:
+    """What kind of answer it is: other answers of that kind may be given in its place."""
+    kinds = {"number": _WHOLE_NUMBER, "letter": _LETTER, "word": _WORD}
+    return next((kind for kind, pattern in kinds.items() if pattern.fullmatch(core)), "other")
+
+
 def _core(answer: str) -> tuple[str, str, str]:
-    """The part of an answer that counts, and what stands before and after it: the frame of `\\boxed{…}` and spaces."""
-    boxed = list(_BOXED.finditer(answer))
-    if boxed:
-        last = boxed[-1]
-        return last[1].strip(), answer[: last.start(1)], answer[last.end(1) :]
+    """The part of an answer that counts, and what stands before and after it: its frame and spaces."""
+    if len(answer) <= MOST_CHARACTERS:
+        if (span := _last_boxed(answer)) is not None:
+            return answer[slice(*span)].strip(), answer[: span[0]], answer[span[1] :]
+        for frame in _FRAMES:
+            if found := list(frame.finditer(answer)):
+                last = found[-1]
+                return last[1].strip(), answer[: last.start(1)], answer[last.end(1) :]
     core = answer.strip()
     start = answer.find(core)
     return core, answer[:start], answer[start + len(core) :]
+
+
+def _last_boxed(answer: str) -> tuple[int, int] | None:
+    """Where the content of the last `\\boxed{…}` begins and ends; None if there is none that is closed."""
+    start = answer.rfind(_BOXED) + len(_BOXED)
+    depth = 1
+    for place in range(start, len(answer) if start >= len(_BOXED) else 0):
+        depth += {"{": 1, "}": -1}.get(answer[place], 0)
+        if not depth:
+            return start, place
+    return None
 
 
 def _other_numbers(number: str) -> list[tuple[str, str]]:
@@ -117,7 +150,8 @@ def _other_numbers(number: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     step = 1.0 if abs(value) < 1 / _PART else abs(value) * 0.1
     changed = value + step
-    text = str(int(number) + int(step)) if not places else f"{changed:.{places}f}"
+    width = len(number) if number.startswith("0") else 0  # as the minutes of a clock
+    text = str(int(number) + int(step)).zfill(width) if not places else f"{changed:.{places}f}"
     found.append(("off by one" if step == 1 else "off by a tenth", text))
     if value:
         found.append(("its sign turned", number.removeprefix("-") if number.startswith("-") else f"-{number}"))
@@ -139,7 +173,8 @@ def _other_json(value: Any) -> list[tuple[str, str]]:
         found = [("one key left out", json.dumps(dict(list(fields.items())[:-1])))] if len(fields) > 1 else []
         for key, item in fields.items():
             if isinstance(item, int | float) and not isinstance(item, bool):
-                found.append((f"{key} off by one", json.dumps({**fields, key: item + 1})))
+                # Far off: of a table of numbers, such as the colours of a map, another near one may be right, too.
+                found.append((f"{key} far off", json.dumps({**fields, key: 7 * item + 1_000_003})))
                 break
             if isinstance(item, str):
                 found.append((f"{key} changed", json.dumps({**fields, key: item + "x"})))

@@ -241,6 +241,7 @@ async def audit_task(task: TaskUnderAudit, probes: Sequence[Probe]) -> TaskAudit
         fault=fault,
         oracle_reward=oracle,
         verify_seconds=max(task.verify_seconds, default=None),
+        verify_bytes=task.verify_bytes,
         episodes=task.episodes,
         seconds=time.monotonic() - began,
     )

@@ -68,14 +68,14 @@ def _facts(summary: AuditedSet) -> Markup:
 
 def _classes(summary: AuditedSet) -> Markup:
     rows = [
-        (tag("b", name), DEFECTS[name], f"{defects:,}" if defects else "–", f"{remarks:,}" if remarks else "–",
-         _links(summary, name))
+        (tag("b", name), DEFECTS[name], _links(summary, name), f"{defects:,}" if defects else "–",
+         f"{remarks:,}" if remarks else "–")
         for name, (defects, remarks) in summary.by_class.items()
     ]  # fmt: skip
     if not rows:
         return join()
-    heads = ("class", "what it is", "tasks with defects", "with remarks only", "tasks")
-    return join(tag("h2", "By class"), table(heads, rows, words=len(heads)))
+    heads = ("class", "what it is", "tasks", "with defects", "with remarks only")
+    return join(tag("h2", "By class"), table(heads, rows, words=3))
 
 
 def _links(summary: AuditedSet, name: DefectClass) -> Markup:
@@ -93,14 +93,18 @@ def _links(summary: AuditedSet, name: DefectClass) -> Markup:
 
 def _probes(summary: AuditedSet) -> Markup:
     known = titles()
+    tried = sorted(summary.probes.items(), key=lambda each: -each[1]["broke"])
     rows = [
         (tag("code", one_line(name, 120)), known.get(name, ""), *(f"{counts[state]:,}" for state in _STATES))
-        for name, counts in summary.probes.items()
+        for name, counts in tried
     ]
     if not rows:
         return join()
     heads = ("probe or cheat", "what holds where it finds nothing", *_STATES.values())
-    return join(tag("h2", "By probe"), table(heads, rows, words=2))
+    broke = sum(counts["broke"] > 0 for _, counts in tried)
+    said = f"{len(rows):,} probes and cheats, of which {broke:,} found something"
+    summary_line = tag("summary", tag("b", "By probe", class_="title"), tag("span", said, class_="soft"))
+    return join(tag("h2", "Probes"), tag("details", summary_line, table(heads, rows, words=2)))
 
 
 def _tasks(summary: AuditedSet) -> Iterator[Markup]:
@@ -136,7 +140,7 @@ def _task(audit: TaskAudit, *, is_open: bool) -> Markup:
         tag("span", ", ".join(_kinds(audit)), class_="soft"),
     )
     paid = "not known" if audit.oracle_reward is None else f"{audit.oracle_reward:g}"
-    verified = "" if audit.verify_seconds is None else f" · verifier {audit.verify_seconds:.2f} s at most"
+    verified = "" if audit.verify_seconds is None else f" · verifier {audit.verifier_took}"
     told = f"split {audit.split} · {audit.digest} · reference paid {paid}{verified} · {audit.episodes:,} episodes"
     inside = [
         tag("p", told, class_="soft"),

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from rollouthub.sandbox_spec import MIB
 from rollouthub.values import Frozen
 from rollouthub_registry.check.defect_class import DefectClass
 
@@ -60,9 +61,17 @@ class TaskAudit(Frozen):
     """What the reference solution was paid; None if there is none, or it was not scored."""
     verify_seconds: float | None = None
     """The longest that the verifier took."""
+    verify_bytes: int = 0
+    """The most memory that the verifier took; other tasks at the same moment may have a share in it."""
     episodes: int = 0
     """Number of episodes played."""
     seconds: float = Field(default=0.0, ge=0)
+
+    @property
+    def verifier_took(self) -> str:
+        """The most time and memory that the verifier took, in words."""
+        memory = f" and {self.verify_bytes / MIB:,.0f} MiB" if self.verify_bytes >= MIB else ""
+        return f"{self.verify_seconds or 0:.2f} s{memory} at most"
 
     @property
     def findings(self) -> Iterator[TaskFinding]:

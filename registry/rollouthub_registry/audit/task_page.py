@@ -26,7 +26,7 @@ def _lines(audit: TaskAudit) -> Iterator[Text]:
     paid = "not known" if audit.oracle_reward is None else f"{audit.oracle_reward:g}"
     facts = [one_line(audit.environment), f"split {one_line(audit.split)}", audit.digest, f"reference paid {paid}"]
     if audit.verify_seconds is not None:
-        facts.append(f"verifier {audit.verify_seconds:.2f} s at most")
+        facts.append(f"verifier {audit.verifier_took}")
     facts += [f"{audit.episodes:,} episodes", f"{audit.seconds:.1f} s"]
     yield Text(" · ".join(facts), style="dim")
     if audit.fault is not None:

@@ -20,6 +20,7 @@ from rollouthub_registry.audit.program_answer import ProgramAnswer, program_answ
 from rollouthub_registry.audit.reference_answer import Answer, SeatScript, answer_of, unsubmitted
 from rollouthub_registry.audit.set_facts import SetFacts
 from rollouthub_registry.audit.task_finding import MOST_TEXT, Severity, TaskFinding
+from rollouthub_registry.audit.verifier_memory import measured_memory
 from rollouthub_registry.check.defect_class import DefectClass
 from rollouthub_registry.check.scripted_episode import Script, insist, play, words_of
 from rollouthub_registry.check.shell_tool import Shell, shell_among
@@ -65,6 +66,8 @@ class TaskUnderAudit:
     """What the present probe noted."""
     episodes: int = 0
     verify_seconds: list[float] = field(default_factory=list[float])
+    verify_bytes: int = 0
+    """The most memory that the verifier took."""
     _reference: SeatScript | None = None
     _facts_of_task: AuditFacts = field(default_factory=AuditFacts)
     _cache: dict[str, Played] = field(default_factory=dict[str, Played])
@@ -190,10 +193,16 @@ class TaskUnderAudit:
     async def insist(self, words: str) -> Played:
         """Answer with the same words whatever is asked, and score that."""
         async with self.open() as episode:
-            if self.host.info.takes_turns:
-                for other in list(episode.seats)[1:]:
-                    await episode.leave(other)
-            return await self.score(episode, await insist(episode, words))
+            return await self.score(episode, await self.insist_in(episode, words))
+
+    async def insist_in(self, episode: Episode, words: str) -> Submission:
+        """Answer with the same words in an open episode; where seats take turns, the others leave, for nobody plays
+        them.
+        """
+        if self.host.info.takes_turns:
+            for other in list(episode.seats)[1:]:
+                await episode.leave(other)
+        return await insist(episode, words)
 
     async def score(self, episode: Episode, submission: Submission) -> Played:
         """Score an open episode."""
@@ -207,13 +216,15 @@ class TaskUnderAudit:
         began = time.monotonic()
         score: Score | None = None
         error: str | None = None
-        try:
-            score = await episode.conclude(submission)
-            if score is None:
-                error = "the environment broke" + (f": {faults[0]}" if faults else "")
-        except VerifierError as problem:
-            error = str(problem)
+        async with measured_memory() as memory:
+            try:
+                score = await episode.conclude(submission)
+                if score is None:
+                    error = "the environment broke" + (f": {faults[0]}" if faults else "")
+            except VerifierError as problem:
+                error = str(problem)
         seconds = time.monotonic() - began
+        self.verify_bytes = max(self.verify_bytes, memory.peak_bytes)
         self.verify_seconds.append(seconds)
         self._has_sandbox |= bool(episode.sandboxes)
         return Played(score, error, state, seconds, faults)

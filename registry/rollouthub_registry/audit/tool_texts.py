@@ -15,6 +15,8 @@ from rollouthub_registry.check.scripted_episode import words_of
 _MOST_TOOLS, _MOST_CALLS = 40, 4
 _CALL_SECONDS = 5.0
 """Longest that a call is waited for: where seats take turns, one may wait for another."""
+_MOST_UNANSWERED = 2
+"""Number of tools that did not answer in that time after which no more are tried."""
 
 
 def texts_of_tools(tools: Sequence[Tool]) -> str:
@@ -40,6 +42,7 @@ async def results_of(plane: AgentPlane, text: str | None = None, *, ill: bool = 
     the schema takes, else for such as fit it.
     """
     found: list[tuple[str, bool, str]] = []
+    unanswered = 0
     for tool in plane.tools[:_MOST_TOOLS]:
         if tool.name in OF_THE_HUB:
             continue
@@ -47,7 +50,12 @@ async def results_of(plane: AgentPlane, text: str | None = None, *, ill: bool = 
         if not ill and not tool.input_schema.get("properties"):
             calls = calls * _MOST_CALLS  # some say more the next time
         for arguments in calls[:_MOST_CALLS]:
-            with anyio.move_on_after(_CALL_SECONDS):
+            with anyio.move_on_after(_CALL_SECONDS) as scope:
                 result = await plane.call_tool(tool.name, arguments)
                 found.append((tool.name, bool(result.is_error), words_of(result)))
+            if scope.cancelled_caught:
+                unanswered += 1
+                break
+        if unanswered == _MOST_UNANSWERED:
+            break
     return found

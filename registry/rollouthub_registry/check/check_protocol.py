@@ -38,6 +38,8 @@ class CheckOrder(Frozen):
     settings: dict[str, JsonValue]
     roles: dict[str, RoleEndpoint]
     only: tuple[str, ...]
+    python: str | None = None
+    """The interpreter that `{python}` stands for in an env.toml."""
 
 
 class Told(Frozen):
@@ -108,4 +110,4 @@ async def _check(file: str, order: CheckOrder) -> list[Finding]:
         for role, endpoint in order.roles.items():
             models[role] = await stack.enter_async_context(ask_role(endpoint))
         asked = CheckRequest(order.split, order.limit, order.seed, order.settings, only=order.only)
-        return await find_and_check(str(Path(file)), asked, models, chosen_checks(order.only))
+        return await find_and_check(str(Path(file)), asked, models, chosen_checks(order.only), order.python)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from rollouthub.hosting.wall.wall import WallChoice
+
 LIMIT = 8
 
 
@@ -22,3 +24,5 @@ class CheckRequest:
     """Role → name of the model that plays it."""
     only: tuple[str, ...] = ()
     """Names of the checks to run; empty for all."""
+    wall: WallChoice = "auto"
+    """The wall around an installed environment that is checked."""

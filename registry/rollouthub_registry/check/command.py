@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rollouthub.cli import completion
-from rollouthub.cli.options import RolesOption
+from rollouthub.cli.options import RolesOption, TrustOption, WallOption
 
 TimeLimitOption = Annotated[
     str,
@@ -65,14 +65,16 @@ def check(
     report: ReportOption = None,
     mcp1_python: OldPythonOption = None,
     node_tools: NodeToolsOption = None,
+    wall: WallOption = "auto",
+    trust: TrustOption = False,
     from_stdin: Annotated[
         bool, typer.Option("--from-stdin", hidden=True, help="Read the request from stdin; the hub uses this.")
     ] = False,
 ) -> None:
     """Check an environment before others use it: right scores, no leaks, isolated episodes, complete clean-up.
 
-    A file's code runs inside this process, an installed class in a process of its own. --thorough also serves the
-    environment from another process and attacks it there; the environment may then be a server's address.
+    A file's code runs inside this process, an installed environment in one of its own behind a wall. --thorough also
+    serves the environment from another process and attacks it there; the environment may then be a server's address.
 
     Exit codes: 0 every check passed and every attack held, 1 some did not, 2 usage, 130 interrupted.
     """
@@ -85,7 +87,8 @@ def check(
     from rollouthub_registry.check.check_run import check_command
 
     names = {role: str(model) for role, model in assignments(roles or [], "--role").items()}
-    asked = CheckRequest(split, limit, seed, assignments(settings or [], "--set"), names, tuple(only or ()))
+    walled = "none" if trust else wall
+    asked = CheckRequest(split, limit, seed, assignments(settings or [], "--set"), names, tuple(only or ()), walled)
     if is_thorough:
         from rollouthub.settings import seconds_of
         from rollouthub_registry.check.thorough.attack_context import Tools

@@ -33,7 +33,7 @@ MISJUDGED: dict[DefectClass, str] = {
     "wrong-accepted": "a wrong solution is paid in full",
     "right-refused": "a right solution is refused for its form",
     "flaky": "the same solution is paid differently",
-    "verifier": "a verifier that breaks, or takes too long",
+    "verifier": "a verifier that breaks, or takes too much time or memory",
     "network": "what is fetched without a pinned version",
     "files": "files that are read but are not there",
     "prompt": "a prompt that does not mention what the verifier wants",

@@ -48,6 +48,7 @@ pre { margin: 0; padding: .55rem .7rem; background: var(--ground); border: 1px s
 ul { margin: .4rem 0; padding-left: 1.2rem; }
 .wide { overflow-x: auto; margin: .5rem 0; } .n { text-align: right; font-variant-numeric: tabular-nums; }
 a { color: inherit; }
+@media (max-width: 48rem) { .wide td:nth-child(2):not(.n) { min-width: 12rem; } th, td { padding: .4rem .5rem; } }
 """
 
 

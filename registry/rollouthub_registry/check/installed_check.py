@@ -4,8 +4,8 @@ import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,15 +15,18 @@ from pydantic import ValidationError
 
 from rollouthub import Model
 from rollouthub.errors import ConfigError, UsageError
-from rollouthub.hosting.client.program import ServerProgram
-from rollouthub.hosting.role_endpoints import serve_roles
+from rollouthub.hosting.role_endpoints import serve_roles_for
+from rollouthub.hosting.server_program import ServerProgram
+from rollouthub.hosting.wall.socket_folder import socket_folder
+from rollouthub.hosting.wall.wall import choice_for
+from rollouthub.hosting.wall.walled_start import behind_wall, program_of
 from rollouthub.models.credentials import Credentials
 from rollouthub.plugins.installed import Installation
 from rollouthub.processes import kill_group
 from rollouthub_registry.check.check_finding import Finding
 from rollouthub_registry.check.check_protocol import CheckAnswer, CheckOrder
 from rollouthub_registry.check.check_request import CheckRequest
-from rollouthub_registry.check.check_suite import chosen_checks, find_and_check, open_roles
+from rollouthub_registry.check.check_suite import chosen_checks, open_roles
 
 CHECK_INSTALLED_SECONDS = 900.0
 """Most seconds for all checks together."""
@@ -43,8 +46,8 @@ async def check_installed(
 ) -> list[Finding]:
     """Check an installed environment.
 
-    A class is checked in a process of its own interpreter. A declared server, which is another process anyway, is
-    checked from this process. The secrets given to the environment are masked in the findings.
+    It is checked in a process of its own, behind the wall that its server has in a run: a class by its own interpreter,
+    a declared server by the hub's. The secrets given to the environment are masked in the findings.
 
     Raises:
         UsageError: the environment cannot be hosted with these options, or the checks do not end in time.
@@ -54,11 +57,7 @@ async def check_installed(
         async with AsyncExitStack() as stack:
             models = await open_roles(stack, asked.roles)
             with anyio.fail_after(seconds):
-                if installation.is_class:
-                    findings = await _in_its_own(installation, asked, models, redact)
-                else:
-                    file, python = str(installation.file), str(installation.python)
-                    findings = await find_and_check(file, asked, models, chosen_checks(asked.only), python)
+                findings = await _in_its_own(installation, asked, models, redact)
     except TimeoutError:
         raise CheckRefused(
             f"{installation.target} was not checked within {seconds:g} s, and was ended; an environment must answer in "
@@ -80,9 +79,11 @@ def _without_secrets(finding: Finding, redact: Callable[[str], str]) -> Finding:
 async def _in_its_own(
     installation: Installation, asked: CheckRequest, models: Mapping[str, Model], redact: Callable[[str], str]
 ) -> list[Finding]:
-    """Have the interpreter that a class is installed for check it."""
+    """Have a process behind a wall check it."""
     chosen_checks(asked.only)
-    async with serve_roles(models) as roles:
+    choice = choice_for(installation, asked.wall)
+    async with serve_roles_for(choice, models) as roles:
+        program = await program_of(installation, asked.settings, roles, choice)
         order = CheckOrder(
             split=asked.split,
             limit=asked.limit,
@@ -90,20 +91,22 @@ async def _in_its_own(
             settings=dict(asked.settings),
             roles=roles,
             only=asked.only,
+            python=program.python,
         )
-        answer = await _answered(installation, order, redact)
+        answer = await _answered(installation, program, order, redact)
     if answer.error is not None:
         raise CheckRefused(f"{installation.target} cannot be hosted from where it is installed: {redact(answer.error)}")
     return [told.finding for told in answer.findings]
 
 
-async def _answered(installation: Installation, order: CheckOrder, redact: Callable[[str], str]) -> CheckAnswer:
+async def _answered(
+    installation: Installation, program: ServerProgram, order: CheckOrder, redact: Callable[[str], str]
+) -> CheckAnswer:
     """Start the process, send it the request, and wait for its answer; the process and its children are ended on
     return.
     """
     answer, said = _Tail(_MOST_ANSWER), _Tail(_MOST_SAID)
-    with tempfile.TemporaryDirectory(prefix="rollouthub-check-", ignore_cleanup_errors=True) as folder:
-        process = await _start(installation, Path(folder))
+    async with _process(installation, program) as process:
         try:
             async with anyio.create_task_group() as tasks:
                 assert process.stdin is not None
@@ -112,8 +115,7 @@ async def _answered(installation: Installation, order: CheckOrder, redact: Calla
                 tasks.start_soon(said.take, process.stderr)
                 tasks.start_soon(answer.take, process.stdout)
                 with contextlib.suppress(anyio.BrokenResourceError, ConnectionError):
-                    await process.stdin.send(order.model_dump_json().encode() + b"\n")
-                    await process.stdin.aclose()
+                    await process.stdin.send(order.model_dump_json(exclude_defaults=True).encode() + b"\n")
                 tasks.start_soon(_give_up_after, process, answer)
                 await answer.line.wait()
                 # What it started may hold its pipes open; nothing more is wanted of it.
@@ -131,16 +133,33 @@ async def _answered(installation: Installation, order: CheckOrder, redact: Calla
         ) from None
 
 
-async def _start(installation: Installation, folder: Path) -> Process:
+@asynccontextmanager
+async def _process(installation: Installation, program: ServerProgram) -> AsyncGenerator[Process]:
+    """The process of a check, as its program says: behind a wall, or in a folder of its own."""
+    checking = replace(program, words=("check", str(installation.file), "--from-stdin"))
+    async with AsyncExitStack() as stack:
+        if program.wall is None:
+            made = tempfile.TemporaryDirectory(prefix="rollouthub-check-", ignore_cleanup_errors=True)
+            folder = Path(stack.enter_context(made))
+            yield await _start(installation, folder, checking.command, program.environment(os.environ))
+        else:
+            folder = stack.enter_context(socket_folder())
+            enclosed, variables = await stack.enter_async_context(behind_wall(checking, folder))
+            yield await _start(installation, None, enclosed.command, variables)
+
+
+async def _start(
+    installation: Installation, folder: Path | None, command: Sequence[str], variables: Mapping[str, str]
+) -> Process:
     try:
         return await anyio.open_process(
-            (*installation.hub, "check", str(installation.file), "--from-stdin"),
+            command,
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env=ServerProgram.of(installation).environment(os.environ),
+            env=variables,
         )
     except OSError as error:
         raise ConfigError(f"the interpreter of {installation.target} cannot be started: {error}") from error

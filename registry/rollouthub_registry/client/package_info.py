@@ -136,6 +136,7 @@ def _installed_json(installation: Installation) -> dict[str, Any]:
         "key_id": locked.key_id,
         "python": locked.python,
         "secrets": list(installation.secrets),
+        "wall": not installation.needs_no_wall,
         "default_agent": declared_agent(installation),
         "unpromised": list(unpromised_in(load_manifest(installation.file))),
         "folder": str(Path(installation.file).parent),

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from rollouthub_registry.install.install_home import InstallHome
 
 if TYPE_CHECKING:
     from mcp_types import Tool
+
+    from rollouthub_registry.trust.pins import Pins
 
 
 class Installed:
@@ -30,15 +33,32 @@ class Installed:
         Raises:
             ConfigError: an installation is damaged.
         """
-        return self.home.all()
+        return self._marked(self.home.all())
 
     def readable(self) -> tuple[Sequence[Installation], Sequence[ConfigError]]:
         """See `Installations`."""
-        return self.home.readable()
+        readable, damaged = self.home.readable()
+        return self._marked(readable), damaged
 
     def find(self, target: str) -> Installation | None:
         """See `Installations`."""
-        return self.home.find(target)
+        found = self.home.find(target)
+        return None if found is None else self._marked([found])[0]
+
+    def _marked(self, found: Sequence[Installation]) -> list[Installation]:
+        """The installations with what the trust store says of walls; none is trusted where it cannot be read."""
+        if not found:
+            return []
+        try:
+            from rollouthub_registry.trust.keys import config_folder
+            from rollouthub_registry.trust.pin_store import TrustStore, TrustStoreError
+        except ImportError:
+            return list(found)
+        try:
+            pins = TrustStore(self._settings or config_folder(os.environ)).pins()
+        except TrustStoreError:  # `verify` says so, before anything is run
+            return list(found)
+        return [_marked_in(each, pins) for each in found]
 
     def verify(self, installation: Installation) -> None:
         """Check that the files on disk are those that were installed, and that the key that signed them is still
@@ -73,6 +93,11 @@ class Installed:
         except ImportError as error:
             raise _unable(installation, error) from error
         check_tools(tools, record.tools_digest, record.release)
+
+
+def _marked_in(installation: Installation, pins: "Pins") -> Installation:
+    locked = installation.locked
+    return replace(installation, needs_no_wall=pins.needs_no_wall(locked.name, locked.version, locked.bundle))
 
 
 def _unable(installation: Installation, error: ImportError) -> ConfigError:

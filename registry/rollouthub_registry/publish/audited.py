@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 import anyio
 
 from rollouthub.errors import raise_first_error
-from rollouthub.hosting.client.program import ServerProgram
-from rollouthub.hosting.role_endpoints import serve_roles
+from rollouthub.hosting.role_endpoints import serve_roles_for
+from rollouthub.hosting.wall.wall import choice_for
+from rollouthub.hosting.wall.walled_start import program_of
 from rollouthub.plugins.installed import Installation
 from rollouthub.protocols import EnvironmentHost, TaskCard
 from rollouthub.text import one_line
@@ -113,12 +114,16 @@ async def attack_and_audit(
     """
     token = secrets.token_urlsafe(32)
     async with raise_first_error(), AsyncExitStack() as stack:
-        roles = await stack.enter_async_context(serve_roles(await open_roles(stack, asked.roles)))
-        program = ServerProgram.of(installation)
+        models = await open_roles(stack, asked.roles)
+        choice = choice_for(installation, asked.wall)
+        roles = await stack.enter_async_context(serve_roles_for(choice, models))
+        program = await program_of(installation, asked.settings, roles, choice)
         serving = in_own_process(str(installation.file), asked.settings, roles, token, program)
         ready = await stack.enter_async_context(serving)
-        reaching = reach(ready.control_url, token, asked.split, asked.seed, asked.limit, ready.pid)
+        agent_url = None if program.wall is None else ready.agent_url
+        reaching = reach(ready.control_url, token, asked.split, asked.seed, asked.limit, ready.pid, agent_url)
         target = await stack.enter_async_context(reaching)
+        target.writable = None if program.wall is None or program.view is None else program.view.home
         audits = await _audit(target.host, target.cards, asked.seed, note, probes)
         context = await attack_context_of(stack, target, [], _NO_TWIN, Tools())
         verdicts: list[AttackResult] = []

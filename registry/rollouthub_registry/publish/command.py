@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rollouthub.cli.options import QuietOption, RolesOption
+from rollouthub.cli.options import QuietOption, RolesOption, TrustOption, WallOption
 
 FolderArgument = Annotated[
     str,
@@ -67,6 +67,8 @@ def publish(
     as_json: JsonOption = False,
     is_quick: QuickOption = False,
     quiet: QuietOption = False,
+    wall: WallOption = "auto",
+    trust: TrustOption = False,
 ) -> None:
     """Publish an environment: bundle it, check and attack it as others will install it, sign it, and upload it.
 
@@ -86,6 +88,7 @@ def publish(
         limit=limit,
         settings=assignments(settings or [], "--set"),
         roles={role: str(model) for role, model in assignments(roles or [], "--role").items()},
+        wall="none" if trust else wall,
     )
     order = PublishRequest(
         folder_of(directory), to, asked, tuple(baselines or ()), allow_failing_checks, out, dry_run, is_quick

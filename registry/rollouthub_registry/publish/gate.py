@@ -9,9 +9,10 @@ import anyio
 
 from rollouthub.errors import EpisodeError, UsageError
 from rollouthub.event_loop import run_async
-from rollouthub.hosting.client.program import ServerProgram
 from rollouthub.hosting.open_host import open_served
-from rollouthub.hosting.role_endpoints import serve_roles
+from rollouthub.hosting.role_endpoints import serve_roles_for
+from rollouthub.hosting.wall.wall import choice_for
+from rollouthub.hosting.wall.walled_start import program_of
 from rollouthub.plugins.installed import Installation
 from rollouthub.text import one_line
 from rollouthub_registry.bundle.bundle import Bundle
@@ -109,10 +110,11 @@ async def _tools_of(installation: Installation, asked: CheckRequest) -> tuple[st
     Raises:
         UsageError: the server does not start.
     """
-    redact, program = redactor(installation), ServerProgram.of(installation)
+    redact, choice = redactor(installation), choice_for(installation, asked.wall)
     async with AsyncExitStack() as stack:
         models = await open_roles(stack, asked.roles)
-        roles = await stack.enter_async_context(serve_roles(models))
+        roles = await stack.enter_async_context(serve_roles_for(choice, models))
+        program = await program_of(installation, asked.settings, roles, choice)
         try:
             with anyio.fail_after(SERVE_SECONDS):
                 async with open_served(str(installation.file), asked.settings, roles, program=program) as host:

@@ -30,6 +30,7 @@ from rollouthub_registry.trust.keys import Key
 from rollouthub_registry.trust.pins import Pins
 from rollouthub_registry.trust.signatures import open_envelope, verify
 from rollouthub_registry.trust.signed_audits import open_audit, sign_audit
+from rollouthub_registry.trust.trust_error import SignatureRefused
 
 MOST_PACKAGES = 10_000
 _LISTED = 100
@@ -47,7 +48,8 @@ class RegistryAuditRequest:
     probes: Sequence[Probe] = ()
     attacks: Sequence[Attack] = ()
     is_whole: bool = True
-    """Whether every probe, cheat and attack is tried; what is found by a part is added to the audit before."""
+    """Whether every probe, cheat and attack is tried; what is found by a part is added to the audit before that the
+    same key signed."""
     seconds: float = 1800.0
     """Most seconds for one package, its installation included."""
 
@@ -119,7 +121,7 @@ def _audited(
     request: RegistryAuditRequest, offer: Offer, scratch: Path, key: Key | None, note: Callable[[str], None]
 ) -> PackageAudit:
     release = offer.release
-    before, bundle_path = run_async(_fetched, request.url, offer, scratch)
+    before, bundle_path = run_async(_fetched, request.url, offer, scratch, key)
     bundle = open_bundle(bundle_path)
     if bundle.digest != offer.digest:
         raise ConfigError(f"{release}: the registry tells of {offer.digest} and sends {bundle.digest}")
@@ -148,17 +150,25 @@ def _audited(
     return PackageAudit(release, audit, tuple(found.problems), is_kept=is_kept)
 
 
-async def _fetched(url: str, offer: Offer, scratch: Path) -> tuple[AuditSummary | None, Path]:
-    """The latest audit so far, and the bundle, which is what its publisher signed."""
+async def _fetched(url: str, offer: Offer, scratch: Path, key: Key | None) -> tuple[AuditSummary | None, Path]:
+    """The latest audit that this key signed, and the bundle, which is what its publisher signed."""
     async with open_source(url) as source:
         fetched = await source.fetch(offer.release, scratch)
         statement = verify(fetched.envelope, offer.digest, offer.release, Pins(), is_exact=True)
         assert open_envelope(fetched.envelope).statement == statement
         kept = await source.audit(offer.release)
-    before = statement.predicate.audit
-    if kept is not None:
-        before = open_audit(kept, offer.release, offer.digest).audit
-    return before, fetched.bundle
+    return _own_audit(kept, offer, key), fetched.bundle
+
+
+def _own_audit(kept: bytes | None, offer: Offer, key: Key | None) -> AuditSummary | None:
+    """An audit to add to: nothing that another key says is signed again with this one."""
+    if kept is None or key is None:
+        return None
+    try:
+        found = open_audit(kept, offer.release, offer.digest)
+    except SignatureRefused:  # what is not one any more is replaced
+        return None
+    return found.audit if found.key_id == key.id else None
 
 
 async def _keep(url: str, release: Release, envelope: bytes) -> None:

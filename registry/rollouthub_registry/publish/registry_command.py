@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollouthub.cli.options import TrustOption, WallOption
 from rollouthub_registry.client.commands.registries import registry
 from rollouthub_registry.server.command import JsonOption
 
@@ -33,6 +34,8 @@ def audit_registry_command(
     limit: Annotated[int, typer.Option(min=1, help="Tasks of each package.")] = 8,
     seed: Annotated[int, typer.Option(help="Seeds tasks and episodes.")] = 0,
     time_limit: Annotated[str, typer.Option(metavar="TIME", help="Most time for one package.")] = "30m",
+    wall: WallOption = "auto",
+    trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Audit each package's newest version: installed apart, attacked, and some of its tasks audited.
@@ -55,7 +58,7 @@ def audit_registry_command(
     request = RegistryAuditRequest(
         registry_url(address),
         tuple(packages or ()),
-        CheckRequest(limit=limit, seed=seed),
+        CheckRequest(limit=limit, seed=seed, wall="none" if trust else wall),
         probes,
         () if only else ATTACKS,
         is_whole=not only,

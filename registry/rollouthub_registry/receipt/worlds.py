@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from rollouthub.engine.foreign_run import refuse_named_code
+from rollouthub.engine.foreign_run import refuse_named_code, refuse_named_files
 from rollouthub.engine.open_environment import OpenEnvironment
 from rollouthub.engine.open_plan import OpenPlan, open_plan
 from rollouthub.engine.plan import Plan, make_plan
@@ -58,7 +58,9 @@ class Worlds:
         if options.environment is not None:
             targets = (options.environment,)
         else:
-            refuse_named_code(targets, reader.directory, "`hub verify RECEIPT --replay --env ENV`")
+            instead = "`hub verify RECEIPT --replay --env ENV`"
+            refuse_named_code(targets, reader.directory, instead)
+            refuse_named_files(targets, self._request.get("set") or {}, reader.directory, instead)
         self._targets = targets
         self.credentials: Credentials = load_credentials(os.environ, Path.cwd())
 

@@ -1,7 +1,7 @@
 """`trust.json`: a user's pinned keys and seen releases, changed by one process at a time."""
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class TrustStore:
         """
         try:
             pins = Pins.model_validate_json(self.file.read_bytes())
-            for package, versions in pins.seen.items():
+            for package, versions in (*pins.seen.items(), *pins.unwalled.items()):
                 PackageName.parse(package)
                 for version in versions:
                     Version.parse(version)
@@ -83,10 +83,34 @@ class TrustStore:
             self._write(pins.with_keys(namespace, key_ids))
             return pins.namespaces.get(namespace, ())
 
+    def unwall(self, package: PackageName, digests: Mapping[str, str]) -> None:
+        """Remember that these versions of a package, by digest, need no wall, beside those remembered before.
+
+        Raises:
+            TrustStoreError: the store cannot be changed.
+        """
+        with self._changing() as pins:
+            self._write(pins.with_unwalled(str(package), {**pins.unwalled.get(str(package), {}), **digests}))
+
+    def wall(self, package: PackageName, version: str | None = None) -> tuple[str, ...]:
+        """Forget that a version of a package, or every one, needs no wall; returns the versions that are forgotten.
+
+        Raises:
+            TrustStoreError: the store cannot be changed.
+        """
+        with self._changing() as pins:
+            known = pins.unwalled.get(str(package), {})
+            forgotten = tuple(each for each in known if version in (None, each))
+            kept = {each: digest for each, digest in known.items() if each not in forgotten}
+            self._write(pins.with_unwalled(str(package), kept))
+            return forgotten
+
     @contextmanager
     def _changing(self) -> Generator[Pins]:
         with locked_file(self.file, TrustStoreError, LOCK_SECONDS):
             yield self.pins()
 
     def _write(self, pins: Pins) -> None:
-        replace_file(self.file, pins.model_dump_json(indent=2).encode(), is_private=True, is_durable=True)
+        left_out = set[str]() if pins.unwalled else {"unwalled"}  # an older hub does not know it
+        written = pins.model_dump_json(indent=2, exclude=left_out).encode()
+        replace_file(self.file, written, is_private=True, is_durable=True)

@@ -1,5 +1,7 @@
 """The trusted keys of each namespace, and the releases that this machine has seen."""
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from rollouthub.values import Frozen
@@ -16,6 +18,8 @@ class Pins(Frozen):
     """Namespace → ids of the keys that may sign for it."""
     seen: dict[str, dict[str, Digest]] = {}
     """`namespace/name` → version → digest of its bundle, for every release ever admitted."""
+    unwalled: dict[str, dict[str, Digest]] = {}
+    """`namespace/name` → version → digest of its bundle, for releases whose servers need no wall."""
 
     def check_key(self, namespace: str, key_id: str) -> None:
         """Check that a key may sign for a namespace; any key may while none is pinned.
@@ -55,12 +59,19 @@ class Pins(Frozen):
         """A copy with one more verified release; its key is pinned if the namespace had none."""
         package, namespace = str(release.package), release.package.namespace
         seen = {**self.seen.get(package, {}), str(release.version): digest}
-        return Pins(
-            namespaces={namespace: (key_id,), **self.namespaces},
-            seen={**self.seen, package: seen},
-        )
+        namespaces = {namespace: (key_id,), **self.namespaces}
+        return self.model_copy(update={"namespaces": namespaces, "seen": {**self.seen, package: seen}})
 
     def with_keys(self, namespace: str, key_ids: tuple[str, ...]) -> "Pins":
         """A copy with exactly these keys for a namespace; with no keys, the next install pins one."""
         others = {name: keys for name, keys in self.namespaces.items() if name != namespace}
-        return Pins(namespaces={**others, namespace: key_ids} if key_ids else others, seen=self.seen)
+        return self.model_copy(update={"namespaces": {**others, namespace: key_ids} if key_ids else others})
+
+    def with_unwalled(self, package: str, versions: Mapping[str, str]) -> "Pins":
+        """A copy with exactly these versions of a package, by digest, as those that need no wall."""
+        others = {name: digests for name, digests in self.unwalled.items() if name != package}
+        return self.model_copy(update={"unwalled": {**others, package: dict(versions)} if versions else others})
+
+    def needs_no_wall(self, package: str, version: str, digest: str | None) -> bool:
+        """Whether the user said that just these bytes need no wall."""
+        return digest is not None and self.unwalled.get(package, {}).get(version) == digest

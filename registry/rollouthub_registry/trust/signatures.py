@@ -6,7 +6,9 @@ checks it against securesystemslib, the reference implementation, in both direct
 
 import base64
 import binascii
+import json
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -75,7 +77,29 @@ def open_payload(envelope: Envelope) -> tuple[bytes, PublicKey]:
         raise SignatureRefused(f"the envelope names the key {signature.keyid}, but carries {key.id}")
     if not key.verifies(signed, pre_authentication(envelope.payload_type, payload)):
         raise SignatureRefused(f"the signature is not of the key {key.id}: statement or signature was changed")
+    _refuse_repeated_names(payload)
     return payload, key
+
+
+def _refuse_repeated_names(payload: bytes) -> None:
+    """Refuse JSON with two values under one name, of which other programs may read the other one.
+
+    Raises:
+        SignatureRefused: there are such, or it is nested too deeply. What is no JSON is its parser's to refuse.
+    """
+
+    def named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise SignatureRefused("what is signed has two values under one name")
+        return found
+
+    try:
+        json.loads(payload, object_pairs_hook=named_once)
+    except RecursionError:
+        raise SignatureRefused("what is signed is nested too deeply") from None
+    except ValueError:
+        return
 
 
 def open_envelope(envelope: Envelope) -> Signed:

@@ -145,7 +145,7 @@ class BareLimits:
         environment = {"PATH": path, "HOME": str(work), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
         limits = CommandLimits(memory_bytes=spec.resources.memory_bytes, file_bytes=spec.resources.disk_bytes)
         user = uid or os.geteuid()
-        processes = spec.resources.pids if self._is_root else _processes_of_user(spec.resources.pids)
+        processes = spec.resources.pids if self._is_root else processes_of_user(spec.resources.pids)
         return Cell(
             command=(*_limited(spec, processes), *_supervisor(str(own), uid)),
             cwd=str(work),
@@ -253,7 +253,7 @@ def new_user() -> int:
     return _FIRST_USER + secrets.randbelow(_USERS)
 
 
-def _processes_of_user(pids: int) -> int:
+def processes_of_user(pids: int) -> int:
     """A limit that leaves a sandbox `pids` processes whatever else its user runs: the kernel counts all together."""
     _, most = resource.getrlimit(resource.RLIMIT_NPROC)
     wanted = _threads_of_user() + pids + _OTHER_PROCESSES

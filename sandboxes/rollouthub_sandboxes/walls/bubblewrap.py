@@ -13,13 +13,15 @@ from typing import Literal
 import anyio.to_thread
 
 from rollouthub.hosting.wall.view import View
-from rollouthub_sandboxes.process.process_isolation import account_files
+from rollouthub_sandboxes.process.process_isolation import account_files, processes_of_user
 from rollouthub_sandboxes.walls.places import (
     NAMES,
+    PROCESSES,
     TMP_BYTES,
     TRIAL_SECONDS,
     Places,
     engine_socket,
+    guarded_in,
     memory_bytes,
     program,
     search_path,
@@ -27,7 +29,7 @@ from rollouthub_sandboxes.walls.places import (
 
 _APART = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
-    *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "environment"),
+    *("--die-with-parent", "--as-pid-1", "--new-session", "--cap-drop", "ALL", "--hostname", "environment"),
 )
 
 
@@ -63,7 +65,7 @@ class Bubblewrap:
         accounts = folder / ".accounts"
         accounts.mkdir()
         options = await anyio.to_thread.run_sync(self._options, command, view, folder, accounts)
-        yield _InBubblewrap((*options, "--", *_limits(), *command))
+        yield _InBubblewrap((*options, "--", *_limits(), *guarded_in(command)))
 
     def _options(self, command: Sequence[str], view: View, folder: Path, accounts: Path) -> list[str]:
         bwrap = program("bwrap")
@@ -121,7 +123,8 @@ def _limits() -> tuple[str, ...]:
     limiter = program("prlimit")
     if limiter is None:
         return ()
-    return (limiter, f"--data={memory_bytes()}:{memory_bytes()}", "--core=0:0")
+    memory, processes = memory_bytes(), processes_of_user(PROCESSES)  # the kernel bounds no root's
+    return (limiter, f"--data={memory}:{memory}", f"--nproc={processes}:{processes}", "--core=0:0")
 
 
 async def bubblewrap_wall() -> Bubblewrap | str:

@@ -3,7 +3,6 @@
 import logging
 import os
 import secrets
-import sys
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -14,14 +13,12 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
-import rollouthub.processes
 from rollouthub.errors import ConfigError
 from rollouthub.hosting.wall.view import View
-from rollouthub.processes import passing
 from rollouthub_sandboxes.engine.labels import labels, this_process
 from rollouthub_sandboxes.process.process_isolation import account_files
 from rollouthub_sandboxes.walls.empty_image import image_name
-from rollouthub_sandboxes.walls.places import TMP_BYTES, Places, search_path
+from rollouthub_sandboxes.walls.places import TMP_BYTES, Places, guarded_in, search_path
 from rollouthub_sandboxes.walls.wall_engine import EngineRefused, WallEngine, mount, wall_engine, wall_options
 
 logger = logging.getLogger(__name__)
@@ -86,7 +83,7 @@ class ContainerWall:
         options = ["--name", name, "--rm", "--interactive", "--hostname", "environment", *wall_options()]
         for label, value in labels(this_process(), PURPOSE, time.time() + _LONGEST_SECONDS, PURPOSE).items():
             options += ["--label", f"{label}={value}"]
-        options += ["--network", "bridge" if "network" in view.openings else "none", *self._engine.user_options]
+        options += ["--network", "bridge" if "network" in view.openings else "none", *self._engine.own_options]
         options += ["--tmpfs", f"/tmp:rw,mode=1777,size={TMP_BYTES}"]
         for path in places.mounted:
             if path == places.empty:
@@ -96,16 +93,13 @@ class ContainerWall:
         for path in account_files(accounts, os.geteuid()):
             if path.name in ("passwd", "group", "nsswitch.conf"):  # the engine makes the others
                 options += mount(path, Path("/etc", path.name), "readonly")
-        guard = Path(rollouthub.processes.__file__)
-        if not any(guard.is_relative_to(path) for path in places.readable):
-            options += mount(guard, guard, "readonly")
         if places.engine is not None:
             options += [*mount(places.engine, places.engine), "--group-add", str(places.engine.stat().st_gid)]
         for variable in given:
             options += ["--env", variable]
-        interpreter = str(Path(sys.executable).resolve())
-        options += ["--workdir", str(view.workdir), "--entrypoint", interpreter]
-        self._engine.create(options, image_name(places.machine), passing(command)[1:], given)
+        first, *rest = guarded_in(command)
+        options += ["--workdir", str(view.workdir), "--entrypoint", first]
+        self._engine.create(options, image_name(places.machine), rest, given)
 
     def _remove(self, name: str) -> None:
         try:

@@ -23,7 +23,8 @@ def empty_image(machine: Machine) -> bytes:
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for name in ("dev", "etc", "proc", "sys", "tmp", "usr"):
             folder = tarfile.TarInfo(name)
-            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+            # Podman gives what is mounted on a folder the folder's mode, whatever its options say.
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
             archive.addfile(folder)
         for name, target in machine.links:
             link = tarfile.TarInfo(name.strip("/"))

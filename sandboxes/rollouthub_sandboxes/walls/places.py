@@ -2,11 +2,14 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import rollouthub.processes
 from rollouthub.hosting.wall.view import View
+from rollouthub.processes import passing
 from rollouthub_sandboxes.engine.address import addresses
 from rollouthub_sandboxes.process.visible_paths import Machine, this_machine
 
@@ -39,6 +42,9 @@ class Places:
         machine = this_machine()
         view.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         given = (*machine.folders, *machine.files, *view.readable, *_existing(CERTIFICATES))
+        guard = Path(rollouthub.processes.__file__)
+        if not any(guard.is_relative_to(path) for path in given):
+            given = (*given, guard)
         writable = (view.home, folder)
         readable = sorted(dict.fromkeys(given), key=lambda path: len(path.parts))
         holding = (*readable, *writable, Path("/tmp"))
@@ -52,6 +58,11 @@ class Places:
         """All of them, outer ones first."""
         found = (*self.readable, *self.writable, *((self.empty,) if self.empty else ()))
         return tuple(sorted(found, key=lambda path: len(path.parts)))
+
+
+def guarded_in(command: Sequence[str]) -> list[str]:
+    """The command line of a server's first process, which no program of the environment's can trace or kill."""
+    return [str(Path(sys.executable).resolve()), *passing(command)[1:]]
 
 
 def memory_bytes() -> int:

@@ -31,8 +31,8 @@ class WallEngine:
     """An engine's command line program, with the address that it asks and how it names users."""
 
     command: tuple[str, ...]
-    user_options: tuple[str, ...]
-    """Options by which a program in a container is this process's user."""
+    own_options: tuple[str, ...]
+    """Options of this engine alone: those by which a program in a container is this process's user, and others."""
 
     def call(self, *words: str, stdin: bytes | None = None, variables: Mapping[str, str] | None = None) -> str:
         """Run the program; returns what it printed. Blocks.
@@ -109,25 +109,35 @@ def wall_engine() -> WallEngine | str:
 def _tried(command: tuple[str, ...], name: str) -> WallEngine:
     """An engine's program, once the engine was seen to mount a folder that was made just now.
 
+    Podman, which has no daemon with rights of its own, is also seen to start a program.
+
     Raises:
-        EngineRefused: the engine does not answer, or sees the files of another machine.
+        EngineRefused: the engine does not answer, sees the files of another machine, or starts nothing.
     """
-    engine = WallEngine(command, _user_options(WallEngine(command, ()), name))
+    engine = WallEngine(command, _own_options(WallEngine(command, ()), name))
     folder = Path(tempfile.mkdtemp(prefix="rollouthub-wall-"))
     try:
-        options = [*wall_options(), *engine.user_options, *mount(folder, Path("/tmp"), "readonly")]
-        created = engine.create(options, image_name(this_machine()), ("true",), {})
-        with suppress(EngineRefused):
-            engine.call("rm", "--force", created)
+        options = [*wall_options(), *engine.own_options, *mount(folder, Path("/tmp"), "readonly")]
+        for path in (*this_machine().folders, *this_machine().files):
+            options += mount(path.resolve(), path, "readonly")
+        created = engine.create(options, image_name(this_machine()), (program("true") or "true",), {})
+        try:
+            if name == "podman":
+                engine.call("start", "--attach", created)
+        finally:
+            with suppress(EngineRefused):
+                engine.call("rm", "--force", created)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return engine
 
 
-def _user_options(engine: WallEngine, name: str) -> tuple[str, ...]:
+def _own_options(engine: WallEngine, name: str) -> tuple[str, ...]:
     user = f"{os.geteuid()}:{os.getegid()}"
     if name == "podman":
-        return ("--user", user, *(("--userns", "keep-id") if os.geteuid() != 0 else ()))
+        # Else /run and /var/tmp could be written to without a bound.
+        own = ("--user", user, "--read-only-tmpfs=false")
+        return (*own, *(("--userns", "keep-id") if os.geteuid() != 0 else ()))
     said = engine.call("info", "--format", "{{json .SecurityOptions}}")
     try:
         options = [str(option) for option in json.loads(said) or ()]

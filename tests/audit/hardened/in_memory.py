@@ -31,6 +31,9 @@ def _parsed(said: str) -> Any:
         return None
 
 
+_IN_BOX = "Put the answer into \\boxed{}."
+
+
 def _boxed(said: str) -> str:
     found = re.findall(r"\\boxed\{([^{}]*)\}", said)
     return found[-1].strip() if found else ""
@@ -43,10 +46,11 @@ def _numbers() -> Iterator[MadeTask]:
     yield MadeTask("pi-times", asked("pi"), "21.99", lambda said, _: math.isclose(_float(said), 21.99, rel_tol=1e-5))
     yield MadeTask("below-zero", asked("cold"), "-40", lambda said, _: _float(said) == -40)
     for name, value in (("boxed", number("boxed", 5)), ("boxed-again", "17")):
-        yield MadeTask(name, asked(name), f"So it is \\boxed{{{value}}}.", lambda said, _, v=value: _boxed(said) == v)
+        prompt = f"{asked(name)} {_IN_BOX}"
+        yield MadeTask(name, prompt, f"So it is \\boxed{{{value}}}.", lambda said, _, v=value: _boxed(said) == v)
     yield MadeTask(
         "fraction",
-        f"{asked('f')} Give a fraction a/b in lowest terms.",
+        f"{asked('f')} {_IN_BOX} Give a fraction a/b in lowest terms.",
         "\\boxed{3/8}",
         lambda said, _: _boxed(said) == "3/8",
     )

@@ -58,9 +58,9 @@ def _books(state: State, **arguments: Any) -> str:
 
 def tasks() -> list[MadeTask]:
     """Twenty of them."""
-    choices = "\nA) one\nB) two\nC) three"
+    asks = {"letter-alone": "\nA) one\nB) two\nC) three", "frame-to-the-end": " End with \\boxed{}."}
     made = [
-        MadeTask(name, asked(name) + (choices if answer == "B" else ""), answer, judge, "right-refused")
+        MadeTask(name, asked(name) + asks.get(name, ""), answer, judge, "right-refused")
         for name, answer, judge in _answers()
     ]
     arguments = {"place": "window", "guests": 4}

@@ -13,9 +13,9 @@ import anyio
 import pytest
 
 from rollouthub.errors import ConfigError, TaskError
-from rollouthub.hosting.client.program import ServerProgram
 from rollouthub.hosting.client.server_process import LINES_A_SECOND, ServerProcess, kill_running, start
 from rollouthub.hosting.launch import ServeOrder
+from rollouthub.hosting.server_program import ServerProgram
 from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.lock import LockedEnvironment
 from rollouthub.processes import IMPORT_SETTINGS, clean_environment

@@ -16,8 +16,8 @@ from pydantic import JsonValue
 
 from rollouthub import Deadlines
 from rollouthub.errors import EpisodeError
-from rollouthub.hosting.client.program import ServerProgram
 from rollouthub.hosting.open_host import open_served
+from rollouthub.hosting.server_program import ServerProgram
 from rollouthub.hosting.wall.view import View, view_of
 from rollouthub.hosting.wall.wall import Wall
 from rollouthub.plugins.installed import Installation
@@ -26,7 +26,7 @@ from rollouthub.protocols import EnvironmentHost, Episode
 
 ROOT = Path(__file__).parents[3]
 SOURCES = tuple(ROOT / folder for folder in ("hub", "mcp_servers", "sandboxes", "agents", "registry", "tui"))
-_INSTALLED = [path for path in sys.path if path.endswith("site-packages") and Path(path).is_dir()]
+INSTALLED = [path for path in sys.path if path.endswith("site-packages") and Path(path).is_dir()]
 CANARY = f"canary-{secrets.token_hex(8)}"
 MANIFEST = """\
 name = "lab/evil"
@@ -94,6 +94,7 @@ ATTACKS = {
 class Config(EnvironmentConfig):
     attacks: str = ""
     data: str = ""
+    shown: list[str] = []
 
 
 class Evil(Environment[Config]):
@@ -107,7 +108,8 @@ class Evil(Environment[Config]):
 
     async def setup(self):
         if self.config.attacks:
-            kind, target = json.loads(Path(self.config.attacks).read_text())[self.seed]
+            aims = json.loads(Path(self.config.attacks).read_text())
+            kind, target = aims[self.seed % len(aims)]
             loot = await asyncio.to_thread(ATTACKS[kind], target)
             raise ValueError(f"LOOT {loot!r}")
 
@@ -124,6 +126,14 @@ class Evil(Environment[Config]):
     async def spent(self) -> str:
         """CPU seconds of the process that serves it."""
         return repr(time.process_time())
+
+    @tool
+    async def calculate(self, text: str) -> str:
+        """Work out a sum, as a careless author would."""
+        try:
+            return str(eval(text))
+        except Exception:
+            return "no sum"
 
     async def verify(self, submission):
         return Score(reward=1.0, passed=True)
@@ -144,7 +154,7 @@ class World:
         """What its server sees, and the hub of this checkout, which a real installation has a copy of."""
         view = view_of(self.installation, settings)
         here = (
-            *map(Path, _INSTALLED),
+            *map(Path, INSTALLED),
             *(source / path.name for source in SOURCES for path in source.glob("rollouthub*")),
         )
         return replace(view, readable=(*view.readable, *here))
@@ -216,10 +226,10 @@ def install_evil(folder: Path, more: str = "") -> World:
 
 def _interpreter(folder: Path) -> Path:
     venv.EnvBuilder(with_pip=False, symlinks=True).create(folder)
-    packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
+    packages = Path(sysconfig.get_path("purelib", "venv", vars={"base": str(folder), "platbase": str(folder)}))
     first = "".join(f"import sys; sys.path.insert(0, {str(source)!r})\n" for source in SOURCES)
     (packages / "hub.pth").write_text(
-        first + "".join(f"import site; site.addsitedir({path!r})\n" for path in _INSTALLED)
+        first + "".join(f"import site; site.addsitedir({path!r})\n" for path in INSTALLED)
     )
     (packages / "evil_environment.py").write_text(SOURCE.replace("CANARY", CANARY))
     return folder / "bin" / "python"

@@ -7,7 +7,7 @@ import pytest
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError
-from rollouthub.hosting.client.program import ServerProgram
+from rollouthub.hosting.server_program import ServerProgram
 from rollouthub.hosting.wall.view import view_of
 from rollouthub.plugins.installed import Installation
 from rollouthub.plugins.lock import LockedEnvironment

@@ -94,6 +94,24 @@ async def test_a_cheat_that_raises_is_told_and_the_task_is_not_blamed() -> None:
     assert "KeyError" in found.says
 
 
+async def test_what_every_program_says_that_cannot_run_is_no_verifiers_word() -> None:
+    """A tool that runs programs and a verifier that does, too, complain alike."""
+    complains = 'Traceback (most recent call last):\n  File "main.py", line 1, in <module>\nNameError: name {0!r}'
+    cheat = next(cheat for cheat in all_cheats() if cheat.name == "verifier-feedback")
+
+    def task(tells: str) -> MadeTask:
+        def run(state: State, code: str) -> str:
+            return complains.format(code) + tells
+
+        judge: Judge = lambda said, _: Score(reward=0.0, feedback=complains.format(said) + "; two tests are unmet")  # noqa: E731
+        return MadeTask(
+            "program", "Write a program.", "print(1)", judge, tools={"run": MadeTool(run, arguments={"code": TEXT})}
+        )
+
+    assert (await tried(cheat, task(""))).state == "held"
+    assert (await tried(cheat, task("; two tests are unmet"))).state == "broke"
+
+
 def _run(state: State, command: str) -> str:
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     return done.stdout + done.stderr

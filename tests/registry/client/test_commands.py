@@ -254,7 +254,7 @@ def test_keys_are_pinned_listed_and_forgotten(home: Path) -> None:
         "before": [one],
     }
     assert TrustStore(home).pins().namespaces == {"lab": (two, one)}
-    assert hub("trust", "list", "--json").json == {"namespaces": {"lab": [two, one]}}
+    assert hub("trust", "list", "--json").json == {"namespaces": {"lab": [two, one]}, "unwalled": {}}
     assert "did you mean 'lab'?" in hub("trust", "list", "lap").complaint
     assert "did you mean 'lab'?" in hub("trust", "remove", "lap").complaint
     assert hub("trust", "remove", "lab").code == 0

@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, walled: None) -> dict[str, str]:
     """The variables of a user who has nothing yet; what is temporary lies in a folder of the test's."""
     (tmp_path / "temporary").mkdir()
     given = {

@@ -99,6 +99,24 @@ def test_a_new_cheat_is_run_against_everything_and_changes_the_badge(tmp_path: P
     assert not [*(tmp_path / "temporary").iterdir()]
 
 
+def test_nothing_that_another_key_said_is_signed_again(tmp_path: Path, home: dict[str, str]) -> None:
+    """Who can write the folder plants an audit in which all holds, and another that is none."""
+    folder, stranger = filled(tmp_path, home), Key.generate()
+    (tmp_path / "cheat.py").write_text(CHEAT)
+    only = ("--add-cheat", tmp_path / "cheat.py", "--only", "ask-nicely", "--limit", "1", "--package", "lab/words")
+    layout = Layout(folder)
+    with open_registry(folder) as kept:
+        digest = kept.get(WORDS).facts.digest
+    forged = sign_audit(WORDS, digest, summary("2026-05-01T00:00:00Z", L4="held", L9="held"), stranger)
+    for planted in (forged, b"{}"):
+        layout.audit(WORDS).write_bytes(planted)
+        said = hub_registry("registry", "audit", folder, *only, "--json")
+        (found,) = json.loads(said.stdout)["packages"]
+        assert found["error"] is None, found
+        tried = {each["defect"] for each in found["audit"]["classes"] if each["state"] != "not_tried"}
+        assert tried == {"wrong-accepted"}
+
+
 def _any(name: str) -> VersionRequest:
     return VersionRequest.parse(name)
 

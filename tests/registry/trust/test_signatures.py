@@ -18,7 +18,15 @@ from rollouthub_registry.bundle.attestation import PAYLOAD_TYPE
 from rollouthub_registry.names import Release
 from rollouthub_registry.trust.keys import Key
 from rollouthub_registry.trust.pins import Pins
-from rollouthub_registry.trust.signatures import open_envelope, parse_envelope, pre_authentication, sign, verify
+from rollouthub_registry.trust.signatures import (
+    open_envelope,
+    open_payload,
+    parse_envelope,
+    pre_authentication,
+    sign,
+    sign_payload,
+    verify,
+)
 from rollouthub_registry.trust.trust_error import KeyChanged, Replayed, SignatureRefused
 from tests.registry.trust.statements import DIGEST, KEY, OTHER_DIGEST, STRANGER, WORDS, envelope, statement
 
@@ -151,3 +159,12 @@ def test_a_known_version_with_other_bytes_is_refused_even_when_asked_for_exactly
     pins = Pins(seen={"acme/words": {"1.2.0": OTHER_DIGEST}})
     with pytest.raises(Replayed, match="a version never changes"):
         verify(envelope(), DIGEST, WORDS, pins, is_exact=True)
+
+
+@pytest.mark.parametrize(
+    "payload", [b'{"_type": "a", "_type": "b"}', b'{"a": [{"b": 1, "\\u0062": 2}]}', b"[" * 200_000]
+)
+def test_two_values_under_one_name_are_refused_although_they_are_signed(payload: bytes) -> None:
+    """One reader takes the first, another the last."""
+    with pytest.raises(SignatureRefused, match=r"two values under one name|nested too deeply"):
+        open_payload(sign_payload(payload, KEY))

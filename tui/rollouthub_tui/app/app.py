@@ -52,9 +52,12 @@ class WatchApp(App[None]):
         environ: Mapping[str, str],
         *,
         run: Path | None = None,
+        reviews: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`run` is the directory of a run to open at once; without it, the runs are listed."""
+        """`run` is the directory of a run to open at once, with `reviews` at what needs a review; without it, the runs
+        are listed.
+        """
         super().__init__()
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
@@ -64,7 +67,7 @@ class WatchApp(App[None]):
         self.problem: str | None = None
         """The message to print after a crash; None as long as there was none."""
         self._loaded = self.settings.model_copy()
-        self._first = run
+        self._first, self._reviews = run, reviews
         self._server = os.getppid()
         self.type_ahead = TypeAhead(self, super().on_event, urgent=self._bindings.key_to_bindings)
 
@@ -88,7 +91,7 @@ class WatchApp(App[None]):
             self.set_interval(_PARENT_SECONDS, self._leave_with_server)
         self.push_screen(RunsScreen())
         if self._first is not None:
-            self.open_run(self._first)
+            self._open_run(self._first, reviews=self._reviews)
 
     async def on_event(self, event: Event) -> None:
         """Pass keys to the type-ahead queue, so that each waits until the key before it is handled."""
@@ -116,9 +119,12 @@ class WatchApp(App[None]):
 
     def open_run(self, directory: Path) -> None:
         """Show a run."""
+        self._open_run(directory)
+
+    def _open_run(self, directory: Path, *, reviews: bool = False) -> None:
         from rollouthub_tui.screens.run import RunScreen
 
-        self.push_screen(RunScreen(WatchedRun(directory, self.environ, self.clock)))
+        self.push_screen(RunScreen(WatchedRun(directory, self.environ, self.clock), reviews=reviews))
 
     def open_rollout(self, run: WatchedRun, rollout_id: str, attempt: int, among: RolloutList | None = None) -> None:
         """Show one rollout, finished or in flight."""

@@ -29,6 +29,10 @@ def watch(
             autocompletion=_complete_run,
         ),
     ] = None,
+    needs_review: Annotated[
+        bool,
+        typer.Option("--needs-review", help="Begin with the rollouts of RUN that a person should look at, and why."),
+    ] = False,
     root: Annotated[
         list[Path] | None,
         typer.Option(help="Where runs are kept; repeatable; runs/ and the user's own store by default."),
@@ -65,14 +69,18 @@ def watch(
     environ = dict(os.environ)
     if do and not text:
         raise UsageError("--do goes with --text")
+    if needs_review and (run is None or text):
+        raise UsageError(
+            "--needs-review goes with a RUN on a terminal's screen; elsewhere: hub show RUN --needs-review"
+        )
     roots = [folder.absolute() for folder in root] if root else usual_roots(environ)
-    if text or (text is None and _is_always_text(environ)):
+    if text or (text is None and not needs_review and _is_always_text(environ)):
         from rollouthub_tui.text.command import run_text
 
         raise typer.Exit(run_text(run, roots, environ, do or None))
     directory = None if run is None else anyio.run(find_watched, run, roots, environ)
     check_terminal(environ)
-    raise typer.Exit(_show(directory, roots, environ))
+    raise typer.Exit(_show(directory, roots, environ, needs_review))
 
 
 def _is_always_text(environ: Mapping[str, str]) -> bool:
@@ -100,7 +108,7 @@ def check_terminal(environ: Mapping[str, str]) -> None:
         raise UsageError(f"hub watch cannot draw on a terminal of type {environ.get('TERM', '')!r} ($TERM); {instead}")
 
 
-def _show(directory: Path | None, roots: Sequence[Path], environ: Mapping[str, str]) -> int:
+def _show(directory: Path | None, roots: Sequence[Path], environ: Mapping[str, str], reviews: bool) -> int:
     from rollouthub_tui.app.app import WatchApp
     from rollouthub_tui.app.app_runner import run_app
     from rollouthub_tui.crash_message import last_words, logging_beside
@@ -108,7 +116,7 @@ def _show(directory: Path | None, roots: Sequence[Path], environ: Mapping[str, s
 
     with logging_beside(environ):
         prepare_graphics(environ)
-        app = WatchApp(roots, environ, run=directory)
+        app = WatchApp(roots, environ, run=directory, reviews=reviews)
         code = run_app(app)
     if app.problem is not None:
         last_words(app.problem)

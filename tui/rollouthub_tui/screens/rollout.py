@@ -17,12 +17,14 @@ from rollouthub.live.follow import RolloutList
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain_name
+from rollouthub_tui.actions.note_taking import NoteKind
 from rollouthub_tui.navigation import app_of, navigator
 from rollouthub_tui.screens.steering_screen import SteeringScreen
 from rollouthub_tui.widgets.rollout.clipboard import copied
 from rollouthub_tui.widgets.rollout.document import Medium
 from rollouthub_tui.widgets.rollout.document_view import DocumentView
 from rollouthub_tui.widgets.rollout.live_rollout import Tail
+from rollouthub_tui.widgets.rollout.notes_line import NotesLine, next_unreviewed
 from rollouthub_tui.widgets.rollout.picture_screen import PictureScreen
 from rollouthub_tui.widgets.rollout.pictures import load_picture
 from rollouthub_tui.widgets.rollout.record_document import raw_record
@@ -47,6 +49,7 @@ class RolloutScreen(SteeringScreen):
         Binding("right_square_bracket", "beside(1)", "Next", key_display="]", tooltip="The next rollout of the list"),
         Binding("left_square_bracket", "beside(-1)", "Previous", key_display="[", tooltip="The previous rollout"),
         Binding("slash", "find", "Find", key_display="/"),
+        Binding("t", "note('tag')", "Tags of the rollout", show=False),
         Binding("n", "next(1)", "Next match, or error", show=False),
         Binding("N", "next(-1)", "Previous match, or error", show=False),
         Binding("escape", "forget", "Forget what was looked for", show=False),
@@ -70,6 +73,8 @@ class RolloutScreen(SteeringScreen):
     def __init__(self, run: WatchedRun, rollout_id: str, attempt: int, among: RolloutList | None = None) -> None:
         super().__init__()
         self._run, self._among = run, among
+        self._listed_at = 0
+        """Position of the rollout in the list, when it was last in it."""
         self._begin(rollout_id, attempt)
         self._tab = TABS[0]
         self._is_raw = False
@@ -115,6 +120,7 @@ class RolloutScreen(SteeringScreen):
         """Heading, tabs, and a view for each tab."""
         yield Static(id="which")
         yield Static(id="how")
+        yield NotesLine()
         yield Static(id="tabs")
         with ContentSwitcher(initial=TABS[0]):
             yield DocumentView(id="conversation")
@@ -164,6 +170,8 @@ class RolloutScreen(SteeringScreen):
         run = self._run
         if self._record is None and run.is_open and run.refresh() and self._place is not None:
             self._read()
+        if self._record is not None and run.is_open and run.feed.notes.refresh():
+            self._tell_notes()
         self._say()
 
     def _look_in(self) -> None:
@@ -212,11 +220,33 @@ class RolloutScreen(SteeringScreen):
             how = Text("reading …", style="dim") if self._is_reading else lost_line(state, is_running)
         self.query_one("#which", Static).update(name_line(*named, self._attempt, self._rollout_id, self._position()))
         self.query_one("#how", Static).update(how)
+        self._tell_notes()
         self._say()
+
+    def _tell_notes(self) -> None:
+        self.query_one(NotesLine).show(self._run.feed.notes.of(self._rollout_id, self._attempt))
+
+    def noted(self, kind: NoteKind) -> None:
+        """Show the note; after a review, go on to the next rollout of the list that nobody reviewed."""
+        self._tell_notes()
+        feed, place, among = self._run.feed, self._place, self._among
+        if kind != "reviewed" or among is None or place is None or not feed.columns.notes_at(place).is_reviewed:
+            return
+        wanted = next_unreviewed(feed, among, place, self._listed_at)
+        if wanted is None:
+            self.notify("all rollouts of the list are reviewed", markup=False)
+        else:
+            self._go_to(wanted)
+
+    def _go_to(self, place: int) -> None:
+        columns = self._run.feed.columns
+        self._begin(columns.texts["rollout_id"][place], columns.wholes["attempt"][place])
+        self._start()
 
     def _position(self) -> str:
         among, place = self._among, self._place
         at = among.position(place) if among is not None and place is not None else None
+        self._listed_at = self._listed_at if at is None else at
         return "" if at is None or among is None else f"{at + 1:,} of {len(among):,}"
 
     def _draw(self) -> None:
@@ -309,9 +339,7 @@ class RolloutScreen(SteeringScreen):
         if not 0 <= wanted < len(among):
             self.notify("the list has no other in this direction", markup=False)
             return
-        columns, row = self._run.feed.columns, among[wanted]
-        self._begin(columns.texts["rollout_id"][row], columns.wholes["attempt"][row])
-        self._start()
+        self._go_to(among[wanted])
 
     def action_diff(self) -> None:
         """Compare side by side with another sample of its task."""

@@ -15,6 +15,7 @@ from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain
 from rollouthub.views.terminal.text_fit import apart, cut
+from rollouthub_tui.actions.note_taking import NoteKind
 from rollouthub_tui.screens.steering_screen import SteeringScreen
 from rollouthub_tui.widgets.machines import MachinesPane
 from rollouthub_tui.widgets.overview.pane import OverviewPane
@@ -59,9 +60,10 @@ class RunScreen(SteeringScreen):
         Binding("shift+tab", "next_pane(-1)", "Previous pane", show=False),
     ]
 
-    def __init__(self, run: WatchedRun) -> None:
+    def __init__(self, run: WatchedRun, *, reviews: bool = False) -> None:
+        """`reviews` begins with the rollouts that need a review."""
         super().__init__()
-        self._watched = run
+        self._watched, self._reviews = run, reviews
         self._ticks = 0
         self._is_turning = False
         self._made: set[str] = set()
@@ -151,6 +153,10 @@ class RunScreen(SteeringScreen):
             await run.beside(partial(getattr, run.feed, name))
             self._made.add(name)
             self._show()
+        if self._reviews and self.is_attached:
+            await run.beside(lambda: run.feed.review)
+            self._go("rollouts")
+            self.query_one(RolloutsPane).action_review()
         self._look()
 
     def _tell_trouble(self, problem: str) -> None:
@@ -229,6 +235,12 @@ class RunScreen(SteeringScreen):
     def action_next_pane(self, by: int) -> None:
         """Show the next pane."""
         self._go(PANES[(PANES.index(self._pane) + by) % len(PANES)])
+
+    def noted(self, kind: NoteKind) -> None:
+        """Show the note in the list; of a review that is not listed any more, the next one is under the cursor."""
+        pane = self._panes[self.pane]
+        if isinstance(pane, RolloutsPane):
+            pane.show(self._watched)
 
     def on_rollouts_pane_by_task(self, event: RolloutsPane.ByTask) -> None:
         """Show the tasks, with the cursor on the task of the selected rollout."""

@@ -11,6 +11,7 @@ from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.availability import Action, Situation, situation, why_not
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain
+from rollouthub_tui.actions.note_taking import NoteKind, NoteTaking
 from rollouthub_tui.actions.screen_actions import ScreenActions
 from rollouthub_tui.navigation import app_of
 
@@ -34,6 +35,10 @@ class SteeringScreen(Screen[None]):
         Binding("minus", "steer('fewer')", "Fewer at a time", show=False, key_display="-"),
         Binding("equals_sign", "steer('concurrency')", "How many at a time", show=False, key_display="="),
         Binding("R", "steer('rescore')", "Re-score the run, into a new one", show=False),
+        Binding("number_sign", "note('tag')", "Tags of the rollout", show=False, key_display="#"),
+        Binding("asterisk", "note('star')", "Star the rollout, or not", show=False, key_display="*"),
+        Binding("c", "note('comment')", "Comment on the rollout", show=False),
+        Binding("v", "note('reviewed')", "Reviewed, and on to the next", show=False),
         Binding("y", "steer('copy')", "Copy what is selected, or the rollout's id", show=False),
         Binding("o", "steer('artifacts')", "Open artifacts, pictures, logs", show=False),
         Binding("exclamation_mark", "steer('shell')", "Shell where its programs run", show=False, key_display="!"),
@@ -115,6 +120,17 @@ class SteeringScreen(Screen[None]):
             return
         order = partial(ScreenActions(self, self.watched, self.target).give, action)
         self.run_worker(order, group="actions", name=action)
+
+    def action_note(self, kind: NoteKind) -> None:
+        """Tag, star, comment or review the rollout, in a worker, as it may ask."""
+        self.run_worker(partial(self._take_note, kind), group="actions", name=kind)
+
+    async def _take_note(self, kind: NoteKind) -> None:
+        if await NoteTaking(self, self.watched, self.target).take(kind):
+            self.noted(kind)
+
+    def noted(self, kind: NoteKind) -> None:
+        """Show what has been noted."""
 
     def copy(self) -> None:
         """Copy the selection, else the screen's own text, else the rollout's id."""

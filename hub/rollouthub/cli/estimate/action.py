@@ -20,7 +20,7 @@ from rollouthub.cli.find_run import RUNS, find_run
 from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.run.action import INTERRUPTED, TerminalRun, request_of
 from rollouthub.cli.run.run_progress import LiveView
-from rollouthub.engine.foreign_run import refuse_named_code
+from rollouthub.engine.foreign_run import refuse_named_code, refuse_named_files
 from rollouthub.engine.plan import Plan, make_plan
 from rollouthub.engine.policy_model import with_default_model
 from rollouthub.engine.run_request import as_toml
@@ -56,7 +56,10 @@ def estimate_command(
         config = stored / "resolved.json"
     request = request_of(given, config, None, False)
     if stored is not None and config == stored / "resolved.json":
-        refuse_named_code(request.environments, stored, "`hub estimate ENV --from RUN`")
+        instead = "`hub estimate ENV --from RUN`"
+        refuse_named_code(request.environments, stored, instead)
+        refuse_named_files(request.environments, request.set, stored, instead)
+        request = request.model_copy(update={"trust": bool(given.get("trust"))})  # a run does not say whom to trust
     if output is None:
         request = request.model_copy(update={"track": ()})
     credentials = load_credentials(os.environ, Path.cwd())

@@ -17,7 +17,7 @@ from rollouthub.cli.fingerprint.fingerprint_view import print_fingerprint
 from rollouthub.cli.logs import log_to_run
 from rollouthub.cli.run.action import INTERRUPTED, TerminalRun, request_of
 from rollouthub.cli.run.run_progress import LiveView
-from rollouthub.engine.foreign_run import refuse_named_code
+from rollouthub.engine.foreign_run import refuse_named_code, refuse_named_files
 from rollouthub.engine.plan import Plan, TaskSubset, make_plan
 from rollouthub.engine.run_request import RunRequest, as_toml
 from rollouthub.engine.sampling_plan import choose_sample
@@ -67,7 +67,10 @@ def _request(given: dict[str, Any], stored: Path | None) -> RunRequest:
     config = None if stored is None or given.get("environments") else stored / "resolved.json"
     request = request_of(given, config, None, False)
     if stored is not None and config is not None:
-        refuse_named_code(request.environments, stored, "`hub fingerprint ENV --from RUN`")
+        instead = "`hub fingerprint ENV --from RUN`"
+        refuse_named_code(request.environments, stored, instead)
+        refuse_named_files(request.environments, request.set, stored, instead)
+        request = request.model_copy(update={"trust": bool(given.get("trust"))})  # a run does not say whom to trust
     if len(request.environments) != 1:
         named = ", ".join(request.environments) or "none"
         raise ConfigError(f"a fingerprint is of one environment; {named} is named: hub fingerprint ENV [--from RUN]")

@@ -97,7 +97,7 @@ def _list_installed(*, as_json: bool) -> None:
 
 def _show(
     environments: "Sequence[dict[str, str | None]]",
-    installed: "Sequence[dict[str, str | None]]",
+    installed: "Sequence[dict[str, str | bool | None]]",
     others: "Mapping[str, Sequence[str]]",
 ) -> None:
     from rich.table import Table
@@ -107,10 +107,11 @@ def _show(
 
     console = results()
     if installed:
-        table = Table("installed", "version", "from", "signed by", "what it is", box=None, pad_edge=False)
+        table = Table("installed", "version", "from", "signed by", "wall", "what it is", box=None, pad_edge=False)
         for row in installed:
-            signer = (row["key_id"] or "no key")[:12]
-            cells = (row["name"], row["version"], row["source"] or "", signer, row["summary"])
+            signer = str(row["key_id"] or "no key")[:12]
+            wall = "yes" if row["wall"] else "no: trusted"
+            cells = (row["name"], row["version"], row["source"] or "", signer, wall, row["summary"])
             # What publishers and registries wrote drives no terminal.
             table.add_row(*(Text(one_line(str(cell))) for cell in cells))
         console.print(table)
@@ -152,7 +153,7 @@ def _registered() -> list[dict[str, str | None]]:
     return environments
 
 
-def _row(installation: "Installation") -> dict[str, str | None]:
+def _row(installation: "Installation") -> dict[str, str | bool | None]:
     """The row for one version of an environment installed from a bundle."""
     locked = installation.locked
     return {
@@ -163,5 +164,6 @@ def _row(installation: "Installation") -> dict[str, str | None]:
         "bundle": locked.bundle,
         "dependencies": locked.dependencies_digest,
         "python": locked.python,
+        "wall": not installation.needs_no_wall,
         "summary": installation.summary,
     }

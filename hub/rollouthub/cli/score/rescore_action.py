@@ -20,7 +20,7 @@ from rollouthub.cli.find_run import find_run
 from rollouthub.cli.score.action import ScoreOrder, open_scorer, require_transcripts
 from rollouthub.cli.score.score_view import ScoreView
 from rollouthub.cli.signals import INTERRUPTED, Interruptible
-from rollouthub.engine.foreign_run import refuse_named_code, refuse_named_servers
+from rollouthub.engine.foreign_run import refuse_named_code, refuse_named_files, refuse_named_servers
 from rollouthub.engine.run_request import build_request
 from rollouthub.engine.stop_signal import StopSignal
 from rollouthub.errors import ConfigError
@@ -124,7 +124,9 @@ class _Rescoring:
                 )
             targets = (order.options.environment,)
         else:
-            refuse_named_code(targets, self._reader.directory, "`hub score RUN --env ENV`")
+            instead = "`hub score RUN --env ENV`"
+            refuse_named_code(targets, self._reader.directory, instead)
+            refuse_named_files(targets, request.get("set") or {}, self._reader.directory, instead)
         stored = _stored_settings(request.get("set") or {}, played, order)
         named = build_request({"roles": request.get("roles", {})}, str(self._reader.directory)).roles
         given = order.given.get("roles", {})

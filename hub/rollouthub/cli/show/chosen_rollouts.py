@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -13,8 +14,9 @@ from rich.text import Text
 from rollouthub.cli.console import results
 from rollouthub.cli.run_tables import rollout_rows
 from rollouthub.errors import UnknownNameError, UsageError
-from rollouthub.live.follow.attempt_columns import KINDS, AttemptColumns, Value
+from rollouthub.live.follow.attempt_columns import ALL_KINDS, KINDS, AttemptColumns, Value
 from rollouthub.live.follow.filter import ALIASES
+from rollouthub.live.follow.note_columns import noted_texts
 from rollouthub.live.follow.run_feed import RunFeed
 from rollouthub.text import escaped, plain_name
 
@@ -39,9 +41,16 @@ _GROUP_ALIASES = {"reward": "mean_reward", "tokens": "output_tokens"}
 
 
 def print_chosen(
-    directory: Path, *, where: str, sort: str | None, by: str | None, limit: int | None, as_json: bool
+    directory: Path,
+    *,
+    where: str,
+    sort: str | None,
+    by: str | None,
+    limit: int | None,
+    needs_review: bool,
+    as_json: bool,
 ) -> None:
-    """Print the selected rollouts, or their groups if `by` names a column.
+    """Print the selected rollouts, or their groups if `by` names a column; with `needs_review`, of those in the queue.
 
     Raises:
         UsageError: the filter or a column is invalid, or there is no such run.
@@ -51,28 +60,32 @@ def print_chosen(
         raise UsageError("--sort names a column, for example --sort reward or --sort -reward")
     with RunFeed(directory) as feed:
         feed.refresh()
+        wanted = feed.review.places if needs_review else None
+        found = feed.rollouts((name or "seq") if by is None else "seq", descending=is_descending, where=where)
+        places = [place for place in found.page(0, len(found)) if wanted is None or place in wanted]
         if by is None:
-            found = feed.rollouts(name or "seq", descending=is_descending, where=where)
-            _print_rollouts(feed.columns, found.page(0, len(found)), limit, as_json)
+            _print_rollouts(feed, places, limit, needs_review, as_json)
         else:
             column = _column(by)
-            chosen = feed.rollouts(where=where)
-            groups = _groups(feed.columns, chosen.page(0, len(chosen)), column)
+            groups = _groups(feed.columns, sorted(places), column)
             _print_groups(_sorted(groups, name, column, is_descending), column, limit, as_json)
 
 
 def _column(name: str) -> str:
     column = ALIASES.get(name, name)
-    if column not in KINDS:
-        raise UnknownNameError("column", name, [*KINDS, *ALIASES])
+    if column not in ALL_KINDS:
+        raise UnknownNameError("column", name, [*ALL_KINDS, *ALIASES])
     return column
 
 
 def _groups(columns: AttemptColumns, places: Iterable[int], column: str) -> list[Group]:
-    """The groups, in the order in which their values first occur."""
+    """The groups, in the order in which their values first occur; a rollout with two tags is in the group of each."""
     members: dict[Value, list[int]] = {}
+    has_several = ALL_KINDS[column] == "texts"
     for place in places:
-        members.setdefault(columns.value(column, place), []).append(place)
+        texts = noted_texts(column, columns.notes_at(place)) if has_several else ()
+        for value in texts or (columns.value(column, place),):
+            members.setdefault(value, []).append(place)
     return [_group(columns, value, found) for value, found in members.items()]
 
 
@@ -104,15 +117,31 @@ def _sorted(groups: list[Group], name: str, column: str, is_descending: bool) ->
     return [*present, *(group for group in groups if key(group) is None)]
 
 
-def _print_rollouts(columns: AttemptColumns, places: list[int], limit: int | None, as_json: bool) -> None:
-    shown = places[: _most(limit, as_json)]
+def _print_rollouts(feed: RunFeed, places: list[int], limit: int | None, needs_review: bool, as_json: bool) -> None:
+    shown, columns = places[: _most(limit, as_json)], feed.columns
     if as_json:
-        rows = [{name: columns.value(name, place) for name in KINDS} for place in shown]
-        sys.stdout.write(escaped(json.dumps(rows, ensure_ascii=False)) + "\n")
+        sys.stdout.write(escaped(json.dumps([_row(feed, place, needs_review) for place in shown], ensure_ascii=False)))
+        sys.stdout.write("\n")
         return
     console = results()
-    console.print(rollout_rows((columns.summary(place) for place in shown), console.width))
-    _say_rest(len(places), len(shown), "rollouts")
+    rows = [columns.summary(place) for place in shown]
+    reasons = {
+        (row.rollout_id, row.attempt): ", ".join(feed.review.reasons(place))
+        for row, place in zip(rows, shown, strict=True)
+        if needs_review
+    }
+    console.print(rollout_rows(rows, console.width, feed.notes, reasons))
+    _say_rest(len(places), len(shown), "rollouts to review" if needs_review else "rollouts")
+
+
+def _row(feed: RunFeed, place: int, needs_review: bool) -> dict[str, Any]:
+    """A row as JSON: its columns, its notes if it has any, and why it should be reviewed."""
+    row: dict[str, Any] = {name: feed.columns.value(name, place) for name in KINDS}
+    if notes := feed.columns.notes_at(place):
+        row["notes"] = notes.as_json()
+    if needs_review:
+        row["needs_review"] = feed.review.reasons(place)
+    return row
 
 
 def _print_groups(groups: list[Group], column: str, limit: int | None, as_json: bool) -> None:

@@ -48,6 +48,14 @@ LimitOption = Annotated[
 FailedOption = Annotated[
     bool, typer.Option("--failed", help="List only rollouts that were not scored or did not pass.")
 ]
+NeedsReviewOption = Annotated[
+    bool,
+    typer.Option(
+        "--needs-review",
+        help="List only what a person should look at, and why: suspect scores, verifier faults, judges that contradict "
+        "rules, samples that contradict the others of their task. `hub note --reviewed` takes it off the list.",
+    ),
+]
 TrainerLogsOption = Annotated[
     Path | None,
     typer.Option(metavar="PATH", help="Show the loss and KL of a trainer's logs beside the run's rewards."),
@@ -73,6 +81,7 @@ def show(
     by: ByOption = None,
     limit: LimitOption = None,
     failed: FailedOption = False,
+    needs_review: NeedsReviewOption = False,
     trainer_logs: TrainerLogsOption = None,
     artifacts: ArtifactsOption = False,
     output: OutputOption = None,
@@ -86,11 +95,19 @@ def show(
     """
     if rollout is None and (artifacts or output is not None):
         raise ConfigError("artifacts are of one rollout: hub show RUN ROLLOUT --artifacts")
-    if rollout is None and trainer_logs is None and (where or sort or by):
+    if rollout is None and trainer_logs is None and (where or sort or by or needs_review):
         from rollouthub.cli.show.chosen_rollouts import print_chosen
 
         wanted = _FAILED if failed and not where else f"({where}) and ({_FAILED})" if failed else where
-        print_chosen(find_run(run, root), where=wanted, sort=sort, by=by, limit=limit, as_json=as_json)
+        print_chosen(
+            find_run(run, root),
+            where=wanted,
+            sort=sort,
+            by=by,
+            limit=limit,
+            needs_review=needs_review,
+            as_json=as_json,
+        )
         return
     shown, directory = _USUAL if limit is None else limit, find_run(run, root)
     from rollouthub.cli.console import results
@@ -114,8 +131,9 @@ def show(
             sys.stdout.write(escaped(record.model_dump_json()) + "\n")
         else:
             from rollouthub.cli.show.transcript_view import print_rollout
+            from rollouthub.store.notes import RunNotes
 
-            print_rollout(results(), record)
+            print_rollout(results(), record, RunNotes.read(directory).of(record.rollout_id, record.attempt))
 
 
 def _show_run(reader: "RunReader", limit: int, *, only_failed: bool, as_json: bool) -> None:

@@ -10,16 +10,18 @@ from rollouthub.messages import Message, media_of
 from rollouthub.rollout import Rollout, ToolCall, Turn
 from rollouthub.score import SpanReward
 from rollouthub.statistics.amounts import seconds, turn_number
+from rollouthub.store.notes import NO_NOTES, RolloutNotes
 from rollouthub.text import escaped
 from rollouthub.views.credit_words import CreditWords
+from rollouthub.views.note_words import note_lines
 from rollouthub.views.terminal.span_words import span_words
 
 _STYLE = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
 MARGIN = " " * 10
 
 
-def print_rollout(console: Console, rollout: Rollout) -> None:
-    """Print the conversation, then how it was scored and how long it took."""
+def print_rollout(console: Console, rollout: Rollout, notes: RolloutNotes = NO_NOTES) -> None:
+    """Print what people noted and the conversation, then how it was scored and how long it took."""
     task, environment = rollout.task, rollout.environment
     console.print(Text(f"{rollout.rollout_id}  attempt {rollout.attempt}", style="bold"))
     console.print(Text(f"{environment.name} {environment.version}  {environment.digest}"))
@@ -38,6 +40,8 @@ def print_rollout(console: Console, rollout: Rollout) -> None:
     for ref in rollout.sandboxes:
         where = f"{ref.provider}, {ref.walls}" + (f", {ref.engine}" if ref.engine else "")
         console.print(Text(f"sandbox {where}  {ref.profile}  network {ref.network}  {ref.image or ''}".rstrip()))
+    for line in note_lines(notes):
+        console.print(Text(line, style="yellow"))
     spans = () if rollout.score is None else rollout.score.span_rewards
     credit = CreditWords(rollout.score)
     for turn in rollout.turns:

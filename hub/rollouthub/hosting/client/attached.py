@@ -110,9 +110,15 @@ class Attached:
 
 @asynccontextmanager
 async def attach(
-    addresses: Sequence[str], token: str | None, patience_seconds: float = PATIENCE_SECONDS
+    addresses: Sequence[str],
+    token: str | None,
+    patience_seconds: float = PATIENCE_SECONDS,
+    *,
+    agent_url: str | None = None,
 ) -> AsyncGenerator[EnvironmentHost]:
     """Use the server at `http://HOST:PORT` or `unix:PATH`, or several that serve the same environment.
+
+    With `agent_url`, a seat that is elsewhere is a fault of the server's.
 
     Raises:
         UsageError: no server answers, the credential is missing or refused, it speaks another contract, or two servers
@@ -121,7 +127,7 @@ async def attach(
     async with AsyncExitStack() as stack:
         servers = {address: Attached(address, patience_seconds) for address in addresses}
         infos = {
-            address: await server.meet(await stack.enter_async_context(_reach(address, token, server)))
+            address: await server.meet(await stack.enter_async_context(_reach(address, token, server, agent_url)))
             for address, server in servers.items()
         }
         if len(servers) == 1:
@@ -137,7 +143,9 @@ async def attach(
 
 
 @asynccontextmanager
-async def _reach(address: str, token: str | None, server: Attached) -> AsyncGenerator[ServerConnection]:
+async def _reach(
+    address: str, token: str | None, server: Attached, agent_url: str | None
+) -> AsyncGenerator[ServerConnection]:
     """Open a connection to the server at an address.
 
     Raises:
@@ -152,5 +160,5 @@ async def _reach(address: str, token: str | None, server: Attached) -> AsyncGene
         address = normal_base_url(address, is_wire=False)
         if address.startswith("http:") and not is_loopback(address):
             logger.warning("the credential in %s is sent unencrypted to %s", TOKEN_VARIABLE, address)
-    async with connect(address, token, on_fault=server.suspect) as connection:
+    async with connect(address, token, on_fault=server.suspect, agent_url=agent_url) as connection:
         yield connection

@@ -18,11 +18,11 @@ from rollouthub.errors import (
     ServerGone,
     raise_first_error,
 )
-from rollouthub.hosting.client.program import OURS, ServerProgram
 from rollouthub.hosting.client.remote_host import RemoteHost
 from rollouthub.hosting.client.server_connection import ServerConnection, connect
 from rollouthub.hosting.client.server_process import ServerProcess, start
 from rollouthub.hosting.launch import RoleEndpoint, ServeOrder
+from rollouthub.hosting.server_program import OURS, ServerProgram
 from rollouthub.hosting.wall.walled_start import ServerStart, server_start
 from rollouthub.protocols import EnvironmentHost, EnvironmentInfo
 

@@ -13,9 +13,9 @@ from anyio.abc import ByteReceiveStream, Process
 from pydantic import ValidationError
 
 from rollouthub.errors import HubError, TaskError, said
-from rollouthub.hosting.client.program import OURS, ServerProgram
 from rollouthub.hosting.control_wire import Failure, error_of
 from rollouthub.hosting.launch import ServeOrder, ServerReady
+from rollouthub.hosting.server_program import OURS, ServerProgram
 from rollouthub.hosting.wall.walled_start import ServerStart
 from rollouthub.processes import descendants, kill_group, stat_fields
 
@@ -167,7 +167,7 @@ class ServerProcess:
             return ""
         return (
             f"; it ran behind a wall ({self._wall}): with its own files, and no network or engine unless its env.toml "
-            "declares them; --trust runs it as a plain process of yours"
+            "declares them; --trust runs it as a plain process of yours, `hub trust add` for good"
         )
 
     async def finish(self) -> None:

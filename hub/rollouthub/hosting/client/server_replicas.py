@@ -7,11 +7,11 @@ import anyio
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError, ServerGone, raise_first_error
-from rollouthub.hosting.client.program import OURS, ServerProgram
 from rollouthub.hosting.client.remote_host import RemoteHost, WatchedServer
 from rollouthub.hosting.client.served_process import ServedProcess, new_order
 from rollouthub.hosting.client.server_connection import ServerConnection
 from rollouthub.hosting.launch import RoleEndpoint
+from rollouthub.hosting.server_program import OURS, ServerProgram
 from rollouthub.limits import Deadlines
 from rollouthub.protocols import EnvironmentHost, EnvironmentInfo, Episode, TaskCard
 from rollouthub.score import SampleGroup, Score, Submission

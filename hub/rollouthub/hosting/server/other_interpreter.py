@@ -9,10 +9,10 @@ from typing import NoReturn
 
 from pydantic import JsonValue
 
-from rollouthub.hosting.client.program import ServerProgram
 from rollouthub.hosting.launch import TOKEN_VARIABLE
 from rollouthub.hosting.open_host import open_installed
 from rollouthub.hosting.role_endpoints import serve_roles
+from rollouthub.hosting.server_program import ServerProgram
 from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import load_credentials
 from rollouthub.models.resolve import open_model

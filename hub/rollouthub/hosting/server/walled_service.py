@@ -11,12 +11,12 @@ import anyio.to_thread
 from pydantic import JsonValue
 
 from rollouthub.errors import ConfigError, TaskError, raise_first_error
-from rollouthub.hosting.client.program import ServerProgram
 from rollouthub.hosting.client.server_connection import connect
 from rollouthub.hosting.client.server_process import start
 from rollouthub.hosting.launch import ServeOrder, ServerReady
 from rollouthub.hosting.role_endpoints import serve_roles_for
 from rollouthub.hosting.server.control_socket import authority, control_socket
+from rollouthub.hosting.server_program import ServerProgram
 from rollouthub.hosting.wall.view import view_of
 from rollouthub.hosting.wall.wall import Wall
 from rollouthub.hosting.wall.walled_start import server_start

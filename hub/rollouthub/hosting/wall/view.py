@@ -64,7 +64,7 @@ def view_of(installation: Installation, settings: Mapping[str, JsonValue], more:
     hub = () if installation.is_class else (Path(sys.prefix), *_packages(roots))
     return View(
         name=installation.target,
-        readable=tuple(dict.fromkeys((*own, *hub, *more, *_named_paths(settings, workdir)))),
+        readable=tuple(dict.fromkeys((*own, *hub, *more, *named_paths(settings, workdir)))),
         imported=roots,
         home=content.parent / _HOME,
         workdir=workdir,
@@ -113,8 +113,8 @@ def _packages(roots: Sequence[Path]) -> Iterator[Path]:
                 yield file.parent
 
 
-def _named_paths(settings: Mapping[str, JsonValue], workdir: Path) -> list[Path]:
-    """The files and folders of this machine that settings name.
+def named_paths(settings: Mapping[str, JsonValue], workdir: Path) -> list[Path]:
+    """The files and folders of this machine that settings name, all of which an installed environment is shown.
 
     A text with a slash names what lies there, and one without a file of the working folder, not a folder.
 

@@ -1,21 +1,18 @@
 """`Wall`: what separates the server process of an installed environment from this machine."""
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol
 
 from rollouthub.errors import ConfigError
 from rollouthub.hosting.wall.view import View
 from rollouthub.plugins.components import component
-
-logger = logging.getLogger(__name__)
+from rollouthub.plugins.installed import Installation
 
 WallKind = Literal["container", "bubblewrap"]
 WallChoice = Literal["auto", "container", "bubblewrap", "none"]
-"""`auto` is a container if an engine answers, else bubblewrap if that works, else none, with a warning."""
+"""`auto` is a container if an engine answers, else bubblewrap if that works; none only for what is trusted."""
 WalledBy = Literal["auto", "container", "bubblewrap"]
 COMPONENT = "environment_wall"
 
@@ -56,33 +53,31 @@ class Wall(Protocol):
         ...
 
 
+def choice_for(installation: Installation, choice: WallChoice) -> WallChoice:
+    """The choice for one environment: `auto` is no wall for one that the user trusts for good."""
+    return "none" if choice == "auto" and installation.needs_no_wall else choice
+
+
 async def open_wall(choice: WallChoice, view: View | None = None) -> Wall | None:
-    """The wall for servers of installed environments; None where the choice is `none`, or `auto` finds none.
+    """The wall for servers of installed environments; None where the choice is `none`.
 
     With `view`, one behind which a server has what that says.
 
     Raises:
-        ConfigError: the chosen one does not work on this machine, or not for this view.
+        ConfigError: the chosen one does not work on this machine, or not for this view; for `auto`, none does.
     """
     if choice == "none":
         return None
     find: Callable[[WallChoice], Awaitable[Wall | str]] = component(COMPONENT)
     found = await find(choice)
-    if not isinstance(found, str) and view is not None and (lacking := found.lacks(view)) is not None:
-        if choice != "auto":
-            raise ConfigError(f"{view.name} cannot be put behind --wall {choice}: {lacking}; --trust runs it without")
-        found = f"{view.name}: {lacking}"
-    if isinstance(found, str):
-        _warn(found)
-        return None
-    return found
-
-
-@cache
-def _warn(why: str) -> None:
-    """Warn once of each reason for which there is no wall."""
-    logger.warning(
-        "installed environments run without a wall, as processes that read what you read: %s. With bubblewrap "
-        "(`apt-get install bubblewrap`) or a container engine they have one; --trust says that they need none",
-        why,
+    lacking = found if isinstance(found, str) else None if view is None else found.lacks(view)
+    if lacking is None:
+        assert not isinstance(found, str)
+        return found
+    name = "an installed environment" if view is None else view.name
+    behind = "a wall" if choice == "auto" else f"--wall {choice}"
+    raise ConfigError(
+        f"{name} cannot be put behind {behind} here: {lacking}. Install bubblewrap (`apt-get install bubblewrap`) or "
+        "start Docker or Podman; or let it read and reach what you do, as a plain process: --trust for once"
+        + ("" if view is None else f", `hub trust add {view.name}` for good")
     )

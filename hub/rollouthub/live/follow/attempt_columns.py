@@ -11,9 +11,11 @@ from itertools import compress
 from math import inf, isnan, nan
 from typing import Any, Literal
 
+from rollouthub.live.follow.note_columns import NOTE_KINDS, NoteKind, noted_value
 from rollouthub.live.follow.word_column import ABSENT, WordColumn
 from rollouthub.rollout import Outcome, Stop
 from rollouthub.store import AttemptSummary
+from rollouthub.store.notes import NO_NOTES, RolloutNotes, RunNotes
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 
 Kind = Literal["words", "text", "real", "whole", "flag"]
@@ -28,6 +30,8 @@ KINDS: dict[str, Kind] = {name: _KINDS.get(name, "real") for name in SUMMARY_COL
 """The type of each column: `words` for repeated strings, `text` for mostly distinct ones, `real`, `whole` and
 `flag`. Values of type `real`, `flag` or `words` may be absent.
 """
+ALL_KINDS: dict[str, Kind | NoteKind] = {**KINDS, **NOTE_KINDS}
+"""The types of these columns, and of those that notes make."""
 MOST = 2**40
 """Largest magnitude of a count in a row; larger counts are clipped to it, so that sums over all rows fit a 64-bit
 integer.
@@ -47,7 +51,9 @@ Value = str | float | int | bool | None
 class AttemptColumns:
     """All attempts of a run, one row each."""
 
-    def __init__(self) -> None:
+    def __init__(self, notes: RunNotes | None = None) -> None:
+        self.notes = notes
+        """The notes of the run, which change without its rows; None if the rows are of no run."""
         self.generation = 0
         """Increases when all rows are read again; figures derived from an earlier generation are invalid."""
         self.clear()
@@ -127,7 +133,9 @@ class AttemptColumns:
         self.effective[place] = is_effective
 
     def value(self, name: str, place: int) -> Value:
-        """Return the value of one cell; None where it is absent."""
+        """Return the value of one cell; None where it is absent. Several texts are joined by commas."""
+        if name in NOTE_KINDS:
+            return noted_value(name, self.notes_at(place))
         match KINDS[name]:
             case "words":
                 return self.words[name][place]
@@ -141,6 +149,12 @@ class AttemptColumns:
             case "flag":
                 flag = self.flags[name][place]
                 return None if flag < 0 else bool(flag)
+
+    def notes_at(self, place: int) -> RolloutNotes:
+        """The notes on a row's attempt."""
+        if self.notes is None:
+            return NO_NOTES
+        return self.notes.of(self.texts["rollout_id"][place], self.wholes["attempt"][place])
 
     def summary(self, place: int) -> AttemptSummary:
         """One row as the store's attempt summary."""

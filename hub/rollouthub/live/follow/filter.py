@@ -5,7 +5,8 @@
     operator   := == | != | < | <= | > | >= | ~ | !~          value := number | "text" | true | false | null
 
 `~` tests whether a text contains another, ignoring case. A comparison with an absent value is false, so an unscored
-row is never below a reward; `reward == null` finds it. A boolean column may be used without an operator.
+row is never below a reward; `reward == null` finds it. A boolean column may be used without an operator. Of several
+texts, as of a rollout's tags and comments, `==` and `~` hold if any of them does, `!=` and `!~` if all do.
 """
 
 import re
@@ -14,7 +15,8 @@ from difflib import get_close_matches
 from typing import Literal, cast
 
 from rollouthub.errors import UsageError
-from rollouthub.live.follow.attempt_columns import KINDS
+from rollouthub.live.follow.attempt_columns import ALL_KINDS
+from rollouthub.live.follow.note_columns import NOTE_KINDS
 from rollouthub.live.follow.predicates import (
     ORDERS,
     Binding,
@@ -36,6 +38,10 @@ ALIASES = {
     "tokens": "output_tokens",
     "duration": "seconds",
     "error": "fault",
+    "tags": "tag",
+    "comments": "comment",
+    "star": "starred",
+    "reviewed_by": "reviewer",
 }
 """Short names of columns."""
 LONGEST, _DEEPEST = 2000, 40
@@ -69,6 +75,8 @@ class RolloutFilter:
     text: str
     bind: Binding
     """Makes the predicate for a run's columns, which is valid until the columns are cleared."""
+    reads_notes: bool = False
+    """Whether it matches other rows when notes change."""
 
 
 def parse_filter(text: str) -> RolloutFilter:
@@ -81,7 +89,8 @@ def parse_filter(text: str) -> RolloutFilter:
         return RolloutFilter(text, lambda _: always)
     if len(text) > LONGEST:
         raise FilterError(f"a filter has at most {LONGEST} characters, not {len(text)}", text, LONGEST)
-    return RolloutFilter(text, _Parser(text).parse())
+    parser = _Parser(text)
+    return RolloutFilter(text, parser.parse(), parser.reads_notes)
 
 
 def column_named(name: str, text: str, at: int) -> str:
@@ -91,9 +100,9 @@ def column_named(name: str, text: str, at: int) -> str:
         FilterError: no column has this name or alias.
     """
     column = ALIASES.get(name, name)
-    if column not in KINDS:
-        close = get_close_matches(name, [*KINDS, *ALIASES], n=1, cutoff=0.5)
-        meant = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(KINDS)}"
+    if column not in ALL_KINDS:
+        close = get_close_matches(name, [*ALL_KINDS, *ALIASES], n=1, cutoff=0.5)
+        meant = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(ALL_KINDS)}"
         raise FilterError(f"no column is named {name!r}{meant}", text, at)
     return column
 
@@ -113,6 +122,7 @@ class _Parser:
         self._tokens = self._split()
         self._next = 0
         self._depth = 0
+        self.reads_notes = False
 
     def parse(self) -> Binding:
         """Parse the whole expression."""
@@ -189,9 +199,10 @@ class _Parser:
         if named.kind != "name":
             raise self._error(f"expected a column, not {named.text!r}" if named.text else "expected a column", named)
         column = column_named(named.text, self._text, named.at)
+        self.reads_notes |= column in NOTE_KINDS
         sign = self._peek()
         if sign.kind != "operator" or sign.text in "()":
-            if KINDS[column] != "flag":
+            if ALL_KINDS[column] != "flag":
                 raise self._error(f"{named.text} is not yes or no: compare it with something", named)
             return flag_is(column, True)
         self._take()
@@ -202,12 +213,12 @@ class _Parser:
         return self._compared(column, sign, value)
 
     def _compared(self, column: str, sign: _Token, value: _Token) -> Binding:
-        kind = KINDS[column]
+        kind = ALL_KINDS[column]
         if value.text == "null" and value.kind == "name":
             if sign.text not in ("==", "!="):
                 raise self._error("null is compared by == or !=", sign)
             return is_absent(column, sign.text == "==")
-        if kind in ("words", "text"):
+        if kind in ("words", "text", "texts"):
             if value.kind != "text":
                 raise self._error(f"{column} is text: compare it with a text in quotes", value)
             if sign.text not in _TEXT_OPERATORS:

@@ -117,6 +117,16 @@ class Lines(IncrementalView):
         place = self._names.code(name)
         return self.line(place) if 0 <= place < len(self) else None
 
+    def minority(self, place: int) -> tuple[int, ...]:
+        """The verdicts (1 for passed, 0 for failed) that most other samples of a line contradict: none where all agree,
+        both where as many passed as failed.
+        """
+        passed = self._passed[place]
+        failed = self._judged[place] - passed
+        if not passed or not failed:
+            return ()
+        return (1,) if passed < failed else (0,) if failed < passed else (0, 1)
+
     @property
     def _names(self) -> WordColumn:
         return self._columns.words[self._by]

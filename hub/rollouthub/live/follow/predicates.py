@@ -1,10 +1,11 @@
 """The comparisons of filters, bound to the columns of a run."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 
 from rollouthub.live.follow.attempt_columns import AttemptColumns
+from rollouthub.live.follow.note_columns import NOTE_KINDS, noted_flag, noted_texts
 from rollouthub.live.follow.word_column import WordColumn
 
 Predicate = Callable[[int], bool]
@@ -57,6 +58,9 @@ def negated(binding: Binding) -> Binding:
 def flag_is(column: str, wanted: bool) -> Binding:
     """Compares a boolean column; a row without a value matches neither true nor false."""
 
+    if column in NOTE_KINDS:
+        return lambda columns: lambda place: noted_flag(column, columns.notes_at(place)) == wanted
+
     def bind(columns: AttemptColumns) -> Predicate:
         flags, number = columns.flags[column], int(wanted)
         return lambda place: flags[place] == number
@@ -87,7 +91,9 @@ def number_is(column: str, sign: str, wanted: float) -> Binding:
 
 
 def text_is(column: str, sign: str, wanted: str) -> Binding:
-    """Compares a text; a row without a value never matches."""
+    """Compares a text; a row without a value never matches. One with several matches `==` and `~` if any of them does,
+    `!=` and `!~` if all do.
+    """
 
     folded = wanted.casefold()
     tests: dict[str, Callable[[str], bool]] = {
@@ -97,12 +103,25 @@ def text_is(column: str, sign: str, wanted: str) -> Binding:
         "!~": lambda text: folded not in text.casefold(),
     }
     test = tests[sign]
+    if column in NOTE_KINDS:
+        return _of_notes(column, test, all if sign.startswith("!") else any)
 
     def bind(columns: AttemptColumns) -> Predicate:
         if column in columns.words:
             return _by_word(columns.words[column], test)
         texts = columns.texts[column]
         return lambda place: test(texts[place])
+
+    return bind
+
+
+def _of_notes(column: str, test: Callable[[str], bool], quantifier: Callable[[Iterable[bool]], bool]) -> Binding:
+    def bind(columns: AttemptColumns) -> Predicate:
+        def holds(place: int) -> bool:
+            texts = noted_texts(column, columns.notes_at(place))
+            return bool(texts) and quantifier(map(test, texts))
+
+        return holds
 
     return bind
 

@@ -5,10 +5,11 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 
 from rollouthub.errors import UnknownNameError
-from rollouthub.live.follow.attempt_columns import KINDS, AttemptColumns
+from rollouthub.live.follow.attempt_columns import ALL_KINDS, AttemptColumns
 from rollouthub.live.follow.filter import ALIASES, RolloutFilter, parse_filter
 from rollouthub.live.follow.fuzzy import closeness
 from rollouthub.live.follow.incremental import IncrementalView
+from rollouthub.live.follow.note_columns import NOTE_KINDS
 from rollouthub.live.follow.predicates import Predicate
 
 _INSERT_SHARE = 50
@@ -47,15 +48,27 @@ class RolloutList(IncrementalView):
         """
         super().__init__(columns)
         self.sort = ALIASES.get(sort, sort)
-        if self.sort not in KINDS:
-            raise UnknownNameError("column", sort, [*KINDS, *ALIASES])
+        if self.sort not in ALL_KINDS:
+            raise UnknownNameError("column", sort, [*ALL_KINDS, *ALIASES])
         self.descending = descending
         self.filter = parse_filter(where) if isinstance(where, str) else where
         self.search, self.effective = search.strip(), effective
+        self._reads_notes = self.filter.reads_notes or self.sort in NOTE_KINDS
         self._clear()
+
+    def catch_up(self) -> None:
+        """Process what is new; where notes changed that the list depends on, all of it is made again."""
+        if self._reads_notes and self._notes_version != self._present_notes:
+            self._generation = -1
+        super().catch_up()
+
+    @property
+    def _present_notes(self) -> int:
+        return 0 if self._columns.notes is None else self._columns.notes.version
 
     def _clear(self) -> None:
         columns = self._columns
+        self._notes_version = self._present_notes
         self._sorted, self._absent = array("q"), array("q")
         self._holds: Predicate = self.filter.bind(columns)
         self._key, self._has = _key(columns, self.sort)
@@ -184,6 +197,8 @@ class RolloutList(IncrementalView):
 
 def _key(columns: AttemptColumns, name: str) -> tuple[_Key, Predicate]:
     """Return the sort key of a column, and a predicate for the rows that have a value in it."""
+    if name in NOTE_KINDS:
+        return lambda place: columns.value(name, place) or "", lambda place: bool(columns.value(name, place))
     if name in columns.words:
         words = columns.words[name]
         codes, vocabulary = words.codes, words.vocabulary

@@ -21,6 +21,7 @@ from rollouthub.live.follow.group_tables import Lines
 from rollouthub.live.follow.incremental import IncrementalView
 from rollouthub.live.follow.outcome_counts import OutcomeCounts
 from rollouthub.live.follow.pace import overall_rate, present_rate
+from rollouthub.live.follow.review_queue import ReviewQueue
 from rollouthub.live.follow.reward_histogram import RewardHistogram
 from rollouthub.live.follow.rollout_view import RolloutList
 from rollouthub.live.follow.row_previews import RowPreview, read_previews
@@ -28,6 +29,7 @@ from rollouthub.live.follow.stage_times import StageQuantiles
 from rollouthub.live.follow.timeline import Timeline
 from rollouthub.rollout import Rollout
 from rollouthub.store import LiveState, RunInfo, RunReader
+from rollouthub.store.notes import RunNotes
 from rollouthub.store.read_only_source import ReadOnlySource
 from rollouthub.store.record_rows import SELECT_TURNS, rollout_from
 from rollouthub.store.run_facts import ShownStatus
@@ -73,7 +75,9 @@ class RunFeed:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.columns = AttemptColumns()
+        self.notes = RunNotes(directory)
+        """The notes of people on rollouts and turns."""
+        self.columns = AttemptColumns(self.notes)
         self.live: list[LiveState] = []
         """The attempts in flight, the most recently updated first; for a run that died, those in flight at that
         time.
@@ -87,6 +91,8 @@ class RunFeed:
         self._seq = 0
         self._facts: dict[str, str] = {}
         self._followers: dict[str, IncrementalView] = {}
+        self._review = ReviewQueue(self)
+        self._is_reviewed = False
 
     def __enter__(self) -> Self:
         return self
@@ -130,6 +136,9 @@ class RunFeed:
                 self._info = self._reader.info
             is_new = is_new or status != self._info.status
         self._facts = facts
+        is_new = self.notes.refresh() or is_new
+        if self._is_reviewed:
+            self._review.catch_up()
         return self.trainer.refresh() or is_new
 
     def _is_running(self, facts: dict[str, str]) -> bool:
@@ -292,6 +301,27 @@ class RunFeed:
         """
         with self._reading() as connection:
             return list(read_previews(connection, [self.columns.ids[place] for place in places]))
+
+    def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """The rows of a statement on the run's database.
+
+        Raises:
+            RunDirectoryError, StoreError: as for `refresh`.
+        """
+        with self._reading() as connection:
+            return connection.execute(statement, values).fetchall()
+
+    @property
+    def review(self) -> ReviewQueue:
+        """The rollouts that a person should look at, as of the latest refresh.
+
+        Raises:
+            RunDirectoryError, StoreError: as for `refresh`.
+        """
+        if not self._is_reviewed:
+            self._review.catch_up()
+            self._is_reviewed = True  # from now on each refresh brings it up to date
+        return self._review
 
     @property
     def reader(self) -> RunReader:

@@ -2,20 +2,21 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
 from rollouthub import Submission
 from rollouthub.protocols import AgentPlane, Episode
-from rollouthub_registry.audit.hidden_texts import HiddenText
+from rollouthub_registry.audit.answer_forms import core_of
+from rollouthub_registry.audit.hidden_texts import HiddenText, has_word
 from rollouthub_registry.audit.probe import Probe
 from rollouthub_registry.audit.program_answer import ProgramAnswer
 from rollouthub_registry.audit.task_under_audit import Played, ProbeSkipped, TaskUnderAudit
 from rollouthub_registry.audit.tool_texts import texts_of_tools
 from rollouthub_registry.check.defect_class import DefectClass
-from rollouthub_registry.check.scripted_episode import insist, play, words_of
+from rollouthub_registry.check.scripted_episode import play, words_of
 
 Needs = Literal["nothing", "shell", "a shell to look", "a program", "an answer"]
 """What a cheat needs of a task: a tool that runs commands (those that change things only where its files are not this
@@ -24,7 +25,8 @@ machine's own), or that its answer is a program, or that it has one at all.
 _NEAR = 1e-9
 _FILE = re.compile(r"(?<![\w/.:~-])(/?(?:[\w.+-]+/)*[\w+-][\w.+-]*\.[A-Za-z][A-Za-z0-9]{0,7})(?![\w/(])")
 _MOST_FILES = 12
-_HARMLESS = "I do not know. "
+_HARMLESS = "I do not know 7319 of it. "
+"""Words that say nothing, with a number, for which some verifiers give a little credit."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,12 @@ class Cheat:
     """Whether it only looks for something, so that what it is paid says nothing."""
     is_worthless: bool = False
     """Whether it is such worthless work itself as others are compared with."""
+    holds_answer: bool = False
+    """Whether its answer holds the right one among others."""
+    aims_at_all: bool = False
+    """Whether it succeeds with the whole reward alone, so that some credit, which its words may get by chance, is a
+    remark.
+    """
 
 
 @dataclass
@@ -154,8 +162,12 @@ async def try_cheat(cheat: Cheat, task: TaskUnderAudit) -> str:
         return f"{said}, as worthless work is"
     if not cheater.has_run and not await _is_paid(task, (await _play(cheat, task))[1]):
         return f"{said} once, and not again"
+    is_part = not await task.is_paid_in_full(played)
+    if not cheat.holds_answer and await _is_chance(cheater, is_part=is_part):
+        return f"{said}, for the answer stands in it by chance"
     floor = max(await task.floor(), worthless.reward)
-    task.note(f"the cheat is paid {played.reward:g} where worthless work is paid {floor:g}", "\n".join(cheater.ran))
+    says = f"the cheat is paid {played.reward:g} where worthless work is paid {floor:g}"
+    task.note(says, "\n".join(cheater.ran), severity="remark" if is_part and cheat.aims_at_all else "defect")
     return said
 
 
@@ -190,7 +202,7 @@ async def _play(cheat: Cheat, task: TaskUnderAudit) -> tuple[Cheater, Played]:
 async def _end(cheater: Cheater) -> Played:
     task, episode = cheater.task, cheater.episode
     if cheater.words is not None and not episode.is_sealed:
-        submission = await insist(episode, cheater.words)
+        submission = await task.insist_in(episode, cheater.words)
     else:
         submission = await play(episode, (), takes_turns=task.host.info.takes_turns)
     return await task.score(episode, submission)
@@ -198,6 +210,16 @@ async def _end(cheater: Cheater) -> Played:
 
 async def _is_paid(task: TaskUnderAudit, played: Played) -> bool:
     return played.score is not None and played.score.suspect is None and played.reward > await task.floor() + _NEAR
+
+
+async def _is_chance(cheater: Cheater, *, is_part: bool) -> bool:
+    """Whether what the cheat answers holds the right answer by chance: as a word, or, for some credit, anywhere."""
+    with suppress(ProbeSkipped):
+        answer = await cheater.task.answer()
+        if answer is not None and cheater.words is not None and (core := core_of(answer.text).lower()):
+            words = cheater.words.lower()
+            return has_word(words, core) or (is_part and core in words)
+    return False
 
 
 async def _worthless(task: TaskUnderAudit, cheater: Cheater) -> Played:

@@ -26,4 +26,5 @@ CHEAT = Cheat(
     source="Wang et al., How We Broke Top AI Agent Benchmarks (UC Berkeley RDI, 2026)",
     act=act,
     needs="an answer",
+    aims_at_all=True,
 )

@@ -2,7 +2,7 @@
 
 import re
 
-from rollouthub_registry.audit.answer_forms import core_of, made_wrong
+from rollouthub_registry.audit.answer_forms import core_of, kind_of, made_wrong
 from rollouthub_registry.audit.cheats.cheat import Cheat, Cheater, ProbeSkipped
 
 _LONGEST = 200
@@ -16,6 +16,8 @@ async def act(cheater: Cheater) -> None:
     core = core_of(answer.text)
     if not core or "\n" in core or len(core) > _LONGEST:
         raise ProbeSkipped("the answer is too long to be one of many")
+    if core.startswith("<"):
+        raise ProbeSkipped("the answer is a drawing or a page, of which a part may be worth something")
     try:
         await cheater.program()
     except ProbeSkipped:
@@ -23,13 +25,15 @@ async def act(cheater: Cheater) -> None:
     else:
         raise ProbeSkipped("the answer is a program")
     others = [text for _, text in cheater.task.facts.answers_of_others(cheater.task.card.public.id, answer.text)]
-    wrong = [core_of(text) for text in [*(text for _, text in made_wrong(answer.text)), *others] if text.strip()]
+    made = [core_of(text) for _, text in made_wrong(answer.text)]
+    alike = [other for other in map(core_of, others) if kind_of(other) == kind_of(core)]
+    wrong = [text for text in (*made, *alike) if text]
     if letter := _LETTER.fullmatch(core):
         wrong = [other for other in "ABCD" if other != letter[1]]
     if not wrong:
         raise ProbeSkipped("no wrong answers are known")
-    half = (len(wrong) + 1) // 2
-    cheater.answer(f"It is one of {', '.join(wrong[:half])}, or {core}, or {', '.join(wrong[half:] or wrong[:1])}.")
+    # All wrong ones on both sides, so that neither the first nor the last is right, whichever are among the choices.
+    cheater.answer(f"It is one of {', '.join(wrong)}, or {core}, or {', '.join(reversed(wrong))}.")
 
 
 CHEAT = Cheat(
@@ -39,4 +43,6 @@ CHEAT = Cheat(
     source="Wang et al., How We Broke Top AI Agent Benchmarks (UC Berkeley RDI, 2026)",
     act=act,
     needs="an answer",
+    holds_answer=True,
+    aims_at_all=True,
 )

@@ -24,4 +24,5 @@ CHEAT = Cheat(
     source="One Token to Fool LLM-as-a-Judge, arXiv:2507.08794",
     act=act,
     needs="an answer",
+    aims_at_all=True,
 )

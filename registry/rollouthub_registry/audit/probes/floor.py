@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from rollouthub_registry.audit.answer_forms import core_of
+from rollouthub_registry.audit.hidden_texts import has_word
 from rollouthub_registry.audit.set_facts import same
 from rollouthub_registry.audit.task_under_audit import ProbeSkipped, TaskUnderAudit
 from rollouthub_registry.check.checks.score_floor import CONSTANTS
@@ -10,6 +12,7 @@ from rollouthub_registry.check.scripted_episode import SUBMIT
 
 _OPTION = re.compile(r"^[ \t]*\(?([A-J])[).:]\s", re.MULTILINE)
 """The letter of an option of a multiple-choice question."""
+_PART = re.compile(r"[^\s{}\\\[\]\"':,()=]+")
 _MOST_FRAME = 5
 """Most words of a constant that may hold a right answer."""
 _IN_SANDBOXES = 3
@@ -38,11 +41,11 @@ async def constants_are_not_paid(task: TaskUnderAudit) -> str:
         reads_answers = answer is not None
     except ProbeSkipped:
         answer, reads_answers = None, True
-    own = "" if answer is None else same(answer.text)
+    own = "" if answer is None else same(core_of(answer.text))
     paid: list[str] = []
     tried = 0
     for words in _constants(task, reads_answers=reads_answers or any(tool.name == SUBMIT for tool in task.tools)):
-        if answer is not None and (same(words) == own or own in _wrapped(words)):
+        if answer is not None and _says(words, own):
             continue
         tried += 1
         if await task.is_paid_in_full(await task.insist(words)):
@@ -62,10 +65,18 @@ def _constants(task: TaskUnderAudit, *, reads_answers: bool) -> Iterator[str]:
     yield from dict.fromkeys(chosen)
 
 
-def _wrapped(words: str) -> set[str]:
-    """An answer without the frame around it, so that a constant that happens to be right is not counted; one of many
-    words is no frame.
-    """
+def _says(words: str, answer: str) -> bool:
+    """Whether a constant happens to be right, or is the right answer in a frame; one of many words is no frame."""
+    core = same(core_of(words))
+    if core and has_word(answer, core):  # as '5' is where the answer is 'x=5'
+        return True
     if len(words.split()) > _MOST_FRAME:
-        return set()
-    return {same(word) for word in re.findall(r"[^\s{}\\\[\]\"':,()]+", words)}
+        return False
+    return any(same(word) == answer or _are_equal(word, answer) for word in _PART.findall(words))
+
+
+def _are_equal(word: str, answer: str) -> bool:
+    try:
+        return float(word) == float(answer)
+    except ValueError:
+        return False

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
-from rollouthub_registry.audit.reference_answer import SeatScript, unsubmitted
+from rollouthub.sandbox_spec import GIB, MIB
+from rollouthub_registry.audit.answer_forms import core_of, mark_of
+from rollouthub_registry.audit.reference_answer import SeatScript, unsubmitted, with_answer
 from rollouthub_registry.audit.task_under_audit import ProbeSkipped, TaskUnderAudit
 from rollouthub_registry.check.scripted_episode import play
 
-SLOW_SECONDS = 60.0
-"""A verifier that takes longer is worth a remark."""
+SLOW_SECONDS, LARGE_BYTES = 60.0, GIB
+"""A verifier that takes longer, or more memory, is worth a remark."""
 _ODD = ("", "x" * 60_000, "\\boxed{", "\u202e\ud7ff\n\t{[(", "9" * 5000, "null")
 _PATH = re.compile(r"(?<![\w:/.~-])(/(?:[\w.@+-]+/)*[\w.@+-]*[\w@+-])(?![\w*{])")
 _READS = re.compile(
@@ -41,6 +44,8 @@ async def verifier(task: TaskUnderAudit) -> str:
         task.note(f"the verifier took {slowest:.1f} s of the {task.deadlines.verify:g} s that it may take")
     elif slowest > SLOW_SECONDS:
         task.note(f"the verifier took {slowest:.1f} s", severity="remark")
+    if task.verify_bytes > LARGE_BYTES:
+        task.note(f"the verifier took {task.verify_bytes / MIB:,.0f} MiB of memory", severity="remark")
     return f"{len(odd)} odd answers; {slowest:.2f} s at most"
 
 
@@ -79,11 +84,16 @@ async def pinned_versions(task: TaskUnderAudit) -> str:
 
 
 async def mentioned(task: TaskUnderAudit) -> str:
-    """A file that the tests read and the reference solution writes must be in the prompt, or be there already."""
+    """The prompt must mention a mark without which an answer is refused, and a file that the tests read and the
+    reference solution writes, unless it is there already.
+    """
+    mark = await _mark_of_answer(task)
     files = await task.files()
     tests = "\n".join(text for name, text in files.items() if name.startswith("tests/"))
-    if not tests:
-        raise ProbeSkipped("the environment tells no tests of the task")
+    if not tests and mark is None:
+        raise ProbeSkipped("the environment tells no tests of the task, and its answer has no mark")
+    if mark is not None:
+        return f"the mark {mark} of the answer"
     solution = "\n".join(text for name, text in files.items() if name.startswith("solution/"))
     image = "\n".join(text for name, text in files.items() if name.startswith("environment/"))
     wanted = [path for path in dict.fromkeys(_paths(tests)) if path in solution and not _is_known(path, task, image)]
@@ -91,6 +101,22 @@ async def mentioned(task: TaskUnderAudit) -> str:
     for path in wanted[:_MOST_LISTED]:
         task.note(f"the tests want {path}, which the prompt does not mention")
     return f"{len(tests):,} characters of tests"
+
+
+async def _mark_of_answer(task: TaskUnderAudit) -> str | None:
+    """The mark that the reference puts around its answer; noted if it must be there and the prompt does not say so."""
+    if task.is_flaky:
+        return None
+    with suppress(ProbeSkipped):
+        script, answer = await task.reference(), await task.answer()
+        if answer is None or (mark := mark_of(answer.text)) is None:
+            return None
+        if mark.strip("\\<>") in task.prompt or not await task.is_paid_in_full(await task.oracle()):
+            return mark
+        if not await task.is_paid_in_full(await task.play(with_answer(script, answer, core_of(answer.text)))):
+            task.note(f"the verifier wants {mark} around the answer, which the prompt does not mention", answer.text)
+        return mark
+    return None
 
 
 def _is_known(path: str, task: TaskUnderAudit, image: str) -> bool:

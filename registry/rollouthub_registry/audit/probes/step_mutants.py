@@ -1,8 +1,8 @@
 """Probes: solutions with changed or missing steps are refused, and those that differ in form alone are paid.
 
 A changed solution is wrong if it leaves the environment in another state than the reference does, and the steps are
-independent: played in reverse, they lead to the reference's state, too. Where they are not, as in a game, another way
-may be as good, and what is paid all the same is a remark.
+independent: played in reverse, they lead to the reference's state, too. Where they are not, as in a game, or where the
+state is all that lies in a sandbox, another way may be as good, and what is paid all the same is a remark.
 """
 
 from collections.abc import Iterator, Mapping
@@ -48,7 +48,8 @@ async def wrong(task: TaskUnderAudit) -> str:
         if is_other and await task.is_paid_in_full(played):
             accepted.append(how)
     if accepted:
-        is_wrong = await _are_independent(task, script, oracle.state)
+        # Of all files of a sandbox some may differ and nothing be wrong, such as a log.
+        is_wrong = not task.opens_sandboxes and await _are_independent(task, script, oracle.state)
         says = f"{len(accepted)} of {wrong_ones} solutions that end in another state are paid in full"
         task.note(f"{says}: {accepted[0]}", "\n".join(accepted), severity="defect" if is_wrong else "remark")
     return f"{tried} changed solutions"
@@ -64,7 +65,14 @@ async def same_form(task: TaskUnderAudit) -> str:
         changed = with_arguments(changed, step, dict(reversed(list(step.arguments.items()))))
     if not await task.is_paid_in_full(await task.play(changed)):
         task.note("the solution is refused when its arguments come in another order")
-    return "arguments in another order"
+    turned, oracle = _turned(script, steps), await task.oracle()
+    if turned is None or oracle.state is None or task.opens_sandboxes:
+        return "arguments in another order"
+    played = await task.play(turned)
+    if played.state == oracle.state and not await task.is_paid_in_full(played):
+        says = "the solution is refused when its steps come in another order, which end in the same state"
+        task.note(says, severity="remark")  # the prompt may ask for the order
+    return "arguments and steps in another order"
 
 
 async def _steps(task: TaskUnderAudit) -> tuple[SeatScript, list[SolutionStep]]:
@@ -89,15 +97,20 @@ async def _judges_answers(task: TaskUnderAudit, bare: SeatScript) -> bool:
 
 async def _are_independent(task: TaskUnderAudit, script: SeatScript, state: JsonValue) -> bool:
     """Whether the steps lead to the same state in reverse order, so that each of them is needed for it."""
-    steps = list(steps_of(script))
-    if len(steps) < 2:
-        return True
+    turned = _turned(script, list(steps_of(script)))
+    if turned is None:
+        return len(list(steps_of(script))) < 2
+    return (await task.play(turned)).state == state
+
+
+def _turned(script: SeatScript, steps: list[SolutionStep]) -> SeatScript | None:
+    """The script with its steps in reverse order; None if they are too few, or of several seats."""
+    if len(steps) < 2 or len({step.seat for step in steps}) > 1:
+        return None
     turned = script
     for step, other in zip(steps, reversed(steps), strict=True):
-        if step.seat != other.seat:
-            return False
         turned = with_call(turned, step, other.tool, other.arguments)
-    return (await task.play(turned)).state == state
+    return turned
 
 
 def _changed(script: SeatScript, steps: list[SolutionStep], most: int) -> Iterator[tuple[str, SeatScript]]:

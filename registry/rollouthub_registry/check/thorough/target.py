@@ -1,9 +1,11 @@
 """The served environment under attack, and the secrets of it that no agent may see."""
 
 import inspect
+import socket
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import aiohttp
@@ -13,11 +15,15 @@ from pydantic import JsonValue
 from rollouthub import BadRow, Message, Public, Secret, Task
 from rollouthub.environment import AnyEnvironment, EnvironmentConfig
 from rollouthub.errors import ConfigError, UnknownNameError, raise_first_error
-from rollouthub.hosting.client.program import OURS, ServerProgram
 from rollouthub.hosting.client.server_process import start
 from rollouthub.hosting.launch import RoleEndpoint, ServeOrder, ServerReady
 from rollouthub.hosting.local.toolbox import Toolbox
 from rollouthub.hosting.open_host import open_attached
+from rollouthub.hosting.server.control_socket import authority
+from rollouthub.hosting.server_program import OURS, ServerProgram
+from rollouthub.hosting.wall.walled_start import server_start
+from rollouthub.http.byte_forward import forwarding
+from rollouthub.http.listener import bind_tcp
 from rollouthub.protocols import EnvironmentHost, TaskCard
 from rollouthub_registry.check.thorough.leak_scan import SHORTEST, Watched
 
@@ -45,6 +51,8 @@ class Target:
     """Secrets that agents must not see."""
     answers: dict[str, str] = field(default_factory=dict[str, str])
     """Expected answers by task id, where they are known here."""
+    writable: Path | None = None
+    """A folder that its server can write to at the same path, if it runs behind a wall; else any that this user can."""
     field_planted: str | None = None
     """Name of the secret field that holds canaries; None if there are none."""
 
@@ -56,15 +64,21 @@ class Target:
 
 @asynccontextmanager
 async def reach(
-    address: str, token: str, split: str | None, seed: int, limit: int, pid: int | None = None
+    address: str,
+    token: str,
+    split: str | None,
+    seed: int,
+    limit: int,
+    pid: int | None = None,
+    agent_url: str | None = None,
 ) -> AsyncGenerator[Target]:
-    """Connect to a server's control plane and read its first tasks.
+    """Connect to a server's control plane and read its first tasks; with `agent_url`, no seat may be elsewhere.
 
     Raises:
         UsageError: no server answers, or it has no such split.
     """
     async with AsyncExitStack() as stack:
-        host = await stack.enter_async_context(open_attached(address, token))
+        host = await stack.enter_async_context(open_attached(address, token, agent_url=agent_url))
         unix = address.removeprefix("unix:") if address.startswith("unix:") else None
         connector = aiohttp.TCPConnector(limit=0) if unix is None else aiohttp.UnixConnector(unix, limit=0)
         session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
@@ -107,18 +121,46 @@ async def in_own_process(
         TaskError: the server does not start.
     """
     order = ServeOrder(
-        environment=name, config=dict(settings), roles=dict(roles), control_token=token, ttl_seconds=TTL_SECONDS
+        environment=name,
+        python=program.python,
+        is_strangers=program.is_strangers,
+        config=dict(settings),
+        roles=dict(roles),
+        control_token=token,
+        ttl_seconds=TTL_SECONDS,
     )
-    process = await start(name, program=program)
-    try:
-        async with raise_first_error(), anyio.create_task_group() as tasks:
-            tasks.start_soon(process.hear)
-            ready = await process.greet(order)
-            tasks.start_soon(process.drain)
-            yield ready
-            tasks.cancel_scope.cancel()
-    finally:
-        await process.end()
+    async with AsyncExitStack() as stack:
+        agents, control = (bind_tcp("127.0.0.1", 0) for _ in range(2))
+        stack.callback(agents.close)
+        stack.callback(control.close)
+        if program.wall is not None:
+            order = order.model_copy(update={"agent_url": f"http://{authority('127.0.0.1', agents)}"})
+        prepared = await stack.enter_async_context(server_start(program, order))
+        process = await start(name, program, prepared)
+        try:
+            async with raise_first_error(), anyio.create_task_group() as tasks:
+                tasks.start_soon(process.hear)
+                ready = await process.greet(prepared.order)
+                tasks.start_soon(process.drain)
+                async with _forwarded(ready, prepared.order, control, agents) as reached:
+                    yield reached
+                tasks.cancel_scope.cancel()
+        finally:
+            await process.end()
+            await process.finish()
+
+
+@asynccontextmanager
+async def _forwarded(
+    ready: ServerReady, order: ServeOrder, control: socket.socket, agents: socket.socket
+) -> AsyncGenerator[ServerReady]:
+    """Where a server is reached: attacks use TCP, and one behind a wall listens on sockets in a folder."""
+    if order.control_socket is None or order.agent_socket is None:
+        yield ready
+        return
+    async with forwarding(control, Path(order.control_socket)), forwarding(agents, Path(order.agent_socket)):
+        control_url = f"http://{authority('127.0.0.1', control)}"
+        yield ready.model_copy(update={"control_url": control_url, "agent_url": order.agent_url})
 
 
 def secrets_of(

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio
@@ -121,7 +121,7 @@ async def _run(asked: ThoroughCheckRequest, attacks: Sequence[Attack], report: R
     else:
         screen.say("quick checks")
         roles = {role: str(name) for role, name in asked.check.roles.items()}
-        quick = CheckRequest(asked.check.split, asked.check.limit, asked.check.seed, asked.check.settings, roles)
+        quick = replace(asked.check, roles=roles, only=())
         report.findings = await check_environment(asked.target, quick, screen.found)
         screen.show_findings(report)
     credentials = load_credentials(os.environ, Path.cwd())

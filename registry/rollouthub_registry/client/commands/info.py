@@ -82,6 +82,8 @@ def _lines(name: str, installed: "Sequence[Installation]", offered: "Offered | N
             f"{each.locked.version}, from {each.locked.source or 'a file'}, {dependencies} dependencies{secrets}",
         )
         yield _line("", f"{each.locked.bundle or 'no bundle'}, in {each.file.parent}")
+        if each.needs_no_wall:
+            yield _line("", f"no wall: you trust it (hub trust remove {each.name})", "yellow")
         if (agent := declared_agent(each)) is not None:
             yield _line("", f"played by {agent} unless -a names another")
         for line in unpromised_in(load_manifest(each.file)):

@@ -39,6 +39,10 @@ class Shape:
     """Whether replaced attempts are listed, too."""
     components: bool = False
     matches: bool = False
+    reviews: bool = False
+    """Whether what needs a review is listed."""
+    notes: bool = False
+    """Whether anybody noted anything."""
     faults: bool = False
     costs: bool = False
     sort: str = "seq"
@@ -59,6 +63,8 @@ FIELDS = {
         Field("reward", "reward", 7, "reward", is_right=True),
         Field("components", "components", 24, None, most=56),
         Field("match", "match", 24, None, most=110),
+        Field("why", "why", 16, None, most=44),
+        Field("notes", "notes", 12, "tag", most=40),
         Field("passed", "passed", 6, "passed"),
         Field("stop", "stop", 13, "stop"),
         Field("seconds", "time", 9, "seconds", is_right=True),
@@ -68,7 +74,7 @@ FIELDS = {
         Field("id", "rollout", 12, "rollout_id", most=28),
     )
 }
-"""All columns in the order in which they are shown; components and matches cannot be sorted by."""
+"""All columns in the order in which they are shown; components, matches and reasons cannot be sorted by."""
 _ALWAYS = ("state", "task", "turns", "tokens", "reward", "seconds")
 
 
@@ -86,7 +92,7 @@ def fit(shape: Shape, width: int) -> list[Column]:
         if cells + GAP <= left:
             widths[name] = cells
             left -= cells + GAP
-    for name in ("task", "match", "environment", "fault", "components", "id"):
+    for name in ("task", "match", "why", "notes", "environment", "fault", "components", "id"):
         if name in widths:
             most = min(shape.task, _MOST_TASK) if name == "task" else FIELDS[name].most
             more = max(0, min(left, most - widths[name]))
@@ -103,6 +109,8 @@ def fit(shape: Shape, width: int) -> list[Column]:
 def _candidates(shape: Shape) -> list[str]:
     candidates = [
         ("match", shape.matches),
+        ("why", shape.reviews),
+        ("notes", shape.notes),
         ("attempt", shape.attempts),
         ("environment", shape.environments),
         ("sample", shape.samples),

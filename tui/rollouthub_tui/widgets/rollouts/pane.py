@@ -6,9 +6,11 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.timer import Timer
 
+from rollouthub.errors import HubError, said
 from rollouthub.live.follow import parse_filter
-from rollouthub.live.follow.attempt_columns import KINDS
+from rollouthub.live.follow.attempt_columns import ALL_KINDS
 from rollouthub.live.follow.transcript_search import compile_pattern
+from rollouthub.text import plain_name
 from rollouthub_tui.navigation import navigator
 from rollouthub_tui.widgets.rollouts.fields import FIELDS, next_sort
 from rollouthub_tui.widgets.rollouts.filter_input import Entry
@@ -38,6 +40,7 @@ class RolloutsPane(ListedRollouts):
         Binding("f", "ask('filter')", "Filter", tooltip="By an expression: reward < 0.5 and turns > 3"),
         Binding("F", "ask('pattern')", "Search transcripts by a regular expression", show=False),
         Binding("e", "errors", "Errors", tooltip="Only what did not end scored"),
+        Binding("V", "review", "Only what needs a review", show=False),
         Binding("a", "attempts", "All attempts, replaced ones too", show=False),
         Binding("s", "sort", "Sort", tooltip="By the next column"),
         Binding("S", "reverse", "Reverse the order", show=False),
@@ -66,7 +69,7 @@ class RolloutsPane(ListedRollouts):
     def on_mount(self) -> None:
         """Restore the stored sort order."""
         settings = navigator(self).settings
-        if settings.sort in KINDS:
+        if settings.sort in ALL_KINDS:
             self.rollout_query.sort, self.rollout_query.descending = settings.sort, settings.is_descending
 
     def on_listing_opened(self, event: Listing.Opened) -> None:
@@ -85,14 +88,14 @@ class RolloutsPane(ListedRollouts):
         elif by == self.rollout_query.sort:
             self.action_reverse()
         else:
-            self._sort(by, KINDS[by] in ("real", "whole"))
+            self._sort(by, ALL_KINDS[by] in ("real", "whole"))
 
     def action_sort(self) -> None:
         """Sort by the next column."""
         shown = [column.name for column in self.table.shown_columns]
         by = next_sort(self.rollout_query.sort, shown)
         # Of numbers, the largest come first; of names, the first.
-        self._sort(by, KINDS[by] in ("real", "whole"))
+        self._sort(by, ALL_KINDS[by] in ("real", "whole"))
 
     def action_reverse(self) -> None:
         """Reverse the order."""
@@ -108,6 +111,19 @@ class RolloutsPane(ListedRollouts):
         """Show only rollouts that did not end scored; or all again."""
         self.rollout_query.errors = not self.rollout_query.errors
         self.rollout_query.note("errors only", self.rollout_query.errors)
+        self._list()
+
+    def action_review(self) -> None:
+        """Show only what needs a review; or all again."""
+        query = self.rollout_query
+        try:
+            if self._run is not None and not query.review:
+                _ = self._run.feed.review
+        except HubError as error:
+            self._tell(plain_name(said(error)))
+            return
+        query.review = not query.review
+        query.note("needs review", query.review)
         self._list()
 
     def action_attempts(self) -> None:

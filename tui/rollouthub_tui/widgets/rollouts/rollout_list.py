@@ -47,7 +47,7 @@ class ListedRollouts(Widget):
         self._parts_at = -_PARTS_SECONDS
         self._searching: Worker[None] | None = None
         self._note = ""
-        self._listed_version = 0
+        self._listed_version = self._review_version = 0
         self._listed_at = self._listing_seconds = self._searched_at = 0.0
 
     def compose(self) -> ComposeResult:
@@ -88,6 +88,8 @@ class ListedRollouts(Widget):
         if run is not self._run or run.feed.columns.generation != self._generation:
             self._begin(run)
         self._take_hits(run)
+        if self.rollout_query.review and run.feed.review.version != self._review_version:
+            self._list(show=False)
         self._bring_up_to_date()
         self._read_parts()
 
@@ -115,6 +117,8 @@ class ListedRollouts(Widget):
             return
         began = time.perf_counter()
         self.table.found = self.rollout_query.rollouts(self._run.feed)
+        if self.rollout_query.review:
+            self._review_version = self._run.feed.review.version
         self._listed_at = time.perf_counter()
         self._listing_seconds = self._listed_at - began
         if show:
@@ -140,6 +144,8 @@ class ListedRollouts(Widget):
         return task[1] if task else group_id
 
     def _hint(self, run: WatchedRun) -> str:
+        if self.rollout_query.latest == ["needs review"]:
+            return "nothing is left to review"
         if self.rollout_query.latest:
             return f"no rollout is like that; esc clears {self.rollout_query.latest[-1]}"
         return "no rollout is done yet" if run.feed.info.status == "running" else "this run has no rollouts"
@@ -158,6 +164,9 @@ class ListedRollouts(Widget):
             parts.append(
                 f"{flights:,} in flight" if run.feed.info.status == "running" else f"{flights:,} left unfinished"
             )
+        if self.rollout_query.review:
+            queue = run.feed.review
+            parts.append(f"{len(queue):,} of {queue.total:,} left to review (v: reviewed)")
         parts += self.rollout_query.words(self._task_name)
         if self.hits is not None:
             parts.append(self.hits.words(len(run.feed.columns)))

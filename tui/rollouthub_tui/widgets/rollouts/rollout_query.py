@@ -20,6 +20,8 @@ class RolloutQuery:
     search: str = ""
     group: str | None = None
     errors: bool = False
+    review: bool = False
+    """Whether only what waits for a review is listed."""
     attempts: bool = False
     """Whether replaced attempts are listed, too."""
     pattern: str | None = None
@@ -46,6 +48,8 @@ class RolloutQuery:
                 self.group = None
             case "errors only":
                 self.errors = False
+            case "needs review":
+                self.review = False
             case "all attempts":
                 self.attempts = False
             case _:
@@ -90,11 +94,19 @@ class RolloutQuery:
         return self.matching.__contains__
 
     def rollouts(self, feed: RunFeed) -> RolloutList:
-        """The list of rollouts that meet the restrictions."""
+        """The list of rollouts that meet the restrictions; of a review, those that wait for one now.
+
+        Raises:
+            RunDirectoryError, StoreError: what needs a review could not be read.
+        """
+        binding = self.binding()
+        if self.review:
+            waiting = feed.review
+            binding = joined([binding, lambda _: waiting.places.__contains__], is_any=False)
         return feed.rollouts(
             self.sort,
             descending=self.descending,
-            where=RolloutFilter(self.where.text, self.binding()),
+            where=RolloutFilter(self.where.text, binding, self.where.reads_notes),
             search=self.search,
             effective=not self.attempts,
         )

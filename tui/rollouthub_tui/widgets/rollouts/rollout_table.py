@@ -93,6 +93,8 @@ class RolloutTable(LiveTable):
             attempts=query.attempts,
             components=before.components or any(self.parts.values()),
             matches=query.pattern is not None,
+            reviews=query.review,
+            notes=feed.notes.version > 0,
             faults=bool(words["fault"].vocabulary),
             costs=any(cost == cost for cost in columns.numbers["cost"][:8]),
             sort=query.sort,
@@ -167,7 +169,9 @@ class RolloutTable(LiveTable):
         if place is None:
             state = self.flights.states[row]
             return (state, moved(state, self._now), self._plays)
-        return (place, self._columns.effective[place], place in self.parts, place in self.matches)
+        columns = self._columns
+        notes = columns.notes_at(place) if self._shape.notes else None
+        return (place, columns.effective[place], place in self.parts, place in self.matches, notes)
 
     def fit(self, width: int) -> Sequence[Column]:
         """The columns that fit, given the run and the list."""
@@ -192,6 +196,8 @@ class RolloutTable(LiveTable):
         if name == "match":
             found = self.matches.get(place)
             return Cell(f"{found.turn}: {name_of(found.excerpt)}") if found else EMPTY
+        if name == "why":
+            return Cell(", ".join(self._feed.review.reasons(place)) if self._feed else "")
         return done_cell(self._columns, place, name)
 
     def unread(self) -> list[int]:

@@ -11,6 +11,7 @@ from rollouthub.rollout import Outcome
 from rollouthub.statistics.amounts import NONE, clock, dollars, number, seconds, short
 from rollouthub.store import LiveState
 from rollouthub.text import plain_name
+from rollouthub.views.note_words import note_mark
 from rollouthub.views.terminal.outcome_styles import ENDINGS, heat, verdict_of
 from rollouthub_tui.widgets.cells import EMPTY, Cell
 
@@ -146,6 +147,10 @@ def _seconds(columns: AttemptColumns, place: int) -> Cell:
     return Cell(seconds(columns.numbers["seconds"][place]))
 
 
+def _notes(columns: AttemptColumns, place: int) -> Cell:
+    return Cell(name_of(note_mark(columns.notes_at(place))), "yellow")
+
+
 def _id(columns: AttemptColumns, place: int) -> Cell:
     return Cell(name_of(columns.texts["rollout_id"][place]), _QUIET)
 
@@ -166,5 +171,6 @@ _DONE: Mapping[str, Callable[[AttemptColumns, int], Cell]] = {
     "environment": _word("environment"),
     "fault": _word("fault"),
     "cost": _cost,
+    "notes": _notes,
     "id": _id,
 }

@@ -15,7 +15,7 @@ from rollouthub.hosting.server.serve import Service, serve
 from rollouthub.hosting.server.server_lifetime import serve_to_the_end
 from rollouthub.hosting.server.walled_service import WalledService, serve_walled
 from rollouthub.hosting.wall.view import view_of
-from rollouthub.hosting.wall.wall import Wall, WallChoice, open_wall
+from rollouthub.hosting.wall.wall import Wall, WallChoice, choice_for, open_wall
 from rollouthub.models.config import ModelConfig
 from rollouthub.plugins.installed import Installation, find_installation
 
@@ -32,6 +32,7 @@ def serve_for_people(name: str, given: dict[str, Any], options: ServeEnvOptions)
     tools_digest = os.environ.pop(TOOLS_VARIABLE, None)
     if installation is not None and tools_digest is None:
         choice: WallChoice = "none" if given.get("trust") else given.get("wall", "auto")
+        choice = choice_for(installation, choice)
         wall = None if choice == "none" else run_async(open_wall, choice, view_of(installation, settings))
         if wall is not None:
             return _serve_walled(installation, wall, given, options)

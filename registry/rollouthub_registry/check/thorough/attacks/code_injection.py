@@ -2,18 +2,22 @@
 
 import base64
 import pickle
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 from rollouthub.errors import EpisodeError
+from rollouthub.plugins.plain_files import read_plain
+from rollouthub.store.folders import remove_folder
 from rollouthub_registry.check.argument_samples import well_formed
 from rollouthub_registry.check.scripted_episode import SUBMIT
 from rollouthub_registry.check.thorough.attack import Attack, NotTried
 from rollouthub_registry.check.thorough.attack_context import AttackContext
 from rollouthub_registry.check.thorough.attacks.shell_tools import find_shell
+
+_LONGEST_ID = 20
+"""Most bytes of a process id."""
 
 
 class _Touch:
@@ -54,11 +58,11 @@ async def run_strings(context: AttackContext) -> str:
     """The server must execute no tool argument and no answer: the files that they would create must not exist."""
     if not context.is_local:
         raise NotTried("the server runs on another machine, whose files cannot be looked at")
-    folder = Path(tempfile.mkdtemp(prefix="rollouthub-check-"))
+    folder = Path(tempfile.mkdtemp(prefix="rollouthub-check-", dir=context.target.writable))
     try:
         count = await _try(context, folder / "ran")
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
     return f"{count} strings are taken as text"
 
 
@@ -95,7 +99,8 @@ async def _try(context: AttackContext, file: Path) -> int:
 def _has_run(context: AttackContext, file: Path, is_meant: bool) -> bool:
     """Whether a payload was executed; with tools that run programs, only execution by the server itself counts."""
     try:
-        who = file.read_text().strip()
+        with read_plain(file) as said:  # a server that plants a link there has nothing else read
+            who = said.read(_LONGEST_ID).decode(errors="replace").strip()
         file.unlink()
     except OSError:
         return False

@@ -21,7 +21,10 @@ BYTECODE = ".bytecode"
 class ServerProgram:
     """The command that starts an environment server, and the variables that its process gets."""
 
-    command: tuple[str, ...] = (*HUB, *_SERVE)
+    hub: tuple[str, ...] = HUB
+    """The command that is `hub`."""
+    words: tuple[str, ...] = _SERVE
+    """What `hub` is to do."""
     name: str | None = None
     """The environment's name in messages; None to use the served target."""
     python: str | None = None
@@ -39,22 +42,27 @@ class ServerProgram:
     def of(cls, installation: Installation) -> "ServerProgram":
         """The program that serves an installed environment."""
         return cls(
-            (*installation.hub, *_SERVE),
-            installation.target,
-            None if installation.is_class else str(installation.python),
-            installation.secrets,
+            installation.hub,
+            name=installation.target,
+            python=None if installation.is_class else str(installation.python),
+            secrets=installation.secrets,
             is_strangers=True,
         )
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command that starts it."""
+        return (*self.hub, *self.words)
 
     def walled(self, wall: Wall | None, view: View) -> "ServerProgram":
         """The same program behind a wall, unless that is None."""
         if wall is None:
             return self
-        command = self.command
+        hub = self.hub
         if self.python is None:
             # Its own interpreter cannot keep bytecode beside its modules, which are read-only.
-            command = (command[0], "-X", f"pycache_prefix={view.home / BYTECODE}", *command[1:])
-        return replace(self, command=command, wall=wall, view=view)
+            hub = (hub[0], "-X", f"pycache_prefix={view.home / BYTECODE}", *hub[1:])
+        return replace(self, hub=hub, wall=wall, view=view)
 
     def informed(self, info: EnvironmentInfo) -> EnvironmentInfo:
         """A server's description of its environment, with what this hub knows of the wall around it."""
