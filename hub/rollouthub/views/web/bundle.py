@@ -60,6 +60,11 @@ def write_bundle(directories: Sequence[Path], output: Path, expression: str, pla
     return f"{count(len(runs), 'run')} with {count(bundle.rollouts, 'rollout')}"
 
 
+def _nothing(digest: str) -> None:
+    """The address of a medium on a page that shows none."""
+    return
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
@@ -121,7 +126,7 @@ class RunBundle:
         def is_written(run: str, rollout: str, attempt: int | None) -> bool:
             return (run, rollout, attempt) in self._written
 
-        embed = (lambda digest: None) if embedded is None else embedded.address
+        embed = _nothing if embedded is None else embedded.address
         return BundleLinks(depth, is_written, embed, has_comparison=has_comparison)
 
     def _list(self, has_comparison: bool) -> str:

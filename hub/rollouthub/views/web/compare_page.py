@@ -12,7 +12,7 @@ from rollouthub.errors import ConfigError
 from rollouthub.statistics.amounts import NONE, chance_word, number, signed
 from rollouthub.statistics.permutation import Chance
 from rollouthub.text import plain_name
-from rollouthub.views.markup import Markup, tag
+from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.report.gather import comparison_report
 from rollouthub.views.report.html_page import comparison_cards
 from rollouthub.views.report.redacted_text import Plainness
@@ -90,7 +90,7 @@ def compare_page(found: SideBySide, links: Links) -> str:
     sections = [_tasks_section(pair, first, other, links) for pair, other in zip(found.pairs, others, strict=True)]
     names = [tag("a", plain_name(name), href=links.run(name)) for name in found.names]
     title = f"{len(found.names)} runs, side by side"
-    head = tag("header", tag("h1", title), tag("p", [(name, " ") for name in names]), class_="run-head")
+    head = tag("header", tag("h1", title), tag("p", [join(name, " ") for name in names]), class_="run-head")
     crumbs: list[Crumb] = [("runs", links.runs()), ("compare", None)]
     return page(title, head, cards, *sections, links=links, crumbs=crumbs, kind="compare")
 

@@ -43,7 +43,7 @@ def run_page(opened: OpenedRun, query: RowQuery, start: int, links: Links, event
         f"{shown} ({plain_name(name)})",
         heading(opened, links, "rollouts"),
         *live_parts(opened, links),
-        tag("section", tag("h2", "Rollouts", id="rollouts"), listed, class_="list"),
+        tag("section", tag("h2", "Rollouts", id="rollouts"), *listed, class_="list"),
         links=links,
         crumbs=crumbs,
         kind="run",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rollouthub.store.media import read_media
 from rollouthub.store.reader import RunReader
 from rollouthub.store.sql_schema import MEDIA
-from rollouthub.views.report.embedded_pictures import picture_type
+from rollouthub.views.cards.embedded_pictures import picture_type
 
 MOST_BYTES = 64 * 2**20
 """Largest file that is served."""

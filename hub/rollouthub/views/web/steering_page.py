@@ -16,7 +16,7 @@ from rollouthub.views.web.opened_runs import OpenedRun
 from rollouthub.views.web.page_frame import Crumb, page
 
 WebAction = Literal["pause", "concurrency", "cancel", "interrupt", "message", "retry"]
-ACTIONS = get_args(WebAction)
+ACTIONS: tuple[WebAction, ...] = get_args(WebAction)
 LONGEST_MESSAGE = 20_000
 _TITLES: dict[WebAction, str] = {
     "pause": "Pause the run",
@@ -66,9 +66,10 @@ class ActionOrder:
         Raises:
             UsageError: there is no such action.
         """
-        if action not in ACTIONS:
+        known = next((each for each in ACTIONS if each == action), None)
+        if known is None:
             raise UsageError(f"there is no action {action[:40]!r}; there are {', '.join(ACTIONS)}")
-        return cls(action, rollout_id, text.strip().replace("\r\n", "\n"))
+        return cls(known, rollout_id, text.strip().replace("\r\n", "\n"))
 
     def target(self, columns: AttemptColumns) -> Target | None:
         """The rollout that is meant: in flight, or the attempt that counts."""
@@ -141,7 +142,7 @@ def asking_page(
             tag("p", reason, class_="notice warn"),
             tag("p", tag("a", "Back", href=back)),
         ]
-        return page(title, tag("section", parts), links=links, crumbs=_crumbs(links, run, title), kind="ask")
+        return page(title, tag("section", *parts), links=links, crumbs=_crumbs(links, run, title), kind="ask")
     question = person.question or _question(opened, order, name)
     field = _field(opened, order, wrong)
     form = tag(
