@@ -66,7 +66,7 @@ class ActionOrder:
         Raises:
             UsageError: there is no such action.
         """
-        known = next((each for each in ACTIONS if each == action), None)
+        known: WebAction | None = next((each for each in ACTIONS if each == action), None)
         if known is None:
             raise UsageError(f"there is no action {action[:40]!r}; there are {', '.join(ACTIONS)}")
         return cls(known, rollout_id, text.strip().replace("\r\n", "\n"))
