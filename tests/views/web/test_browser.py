@@ -29,6 +29,13 @@ given = json.loads(sys.argv[2])
 found = sorted(Path(sys.prefix).glob("lib/python3*/site-packages/axe_playwright_python/axe.min.js"))
 axe = found[0].read_text() if found else None
 
+def until(page, expression):
+    for _ in range(300):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(50)
+    raise TimeoutError(expression)
+
 def hear(page):
     page.on("console", lambda message: told["said"].append(message.text))
     page.on("pageerror", lambda error: told["said"].append(str(error)))
@@ -83,25 +90,25 @@ DRIVE = """
     told["script_sees"] = page.evaluate("document.cookie")
     here = "document.querySelector('tr.here')?.getAttribute('aria-rowindex')"
     page.keyboard.press("j")
-    page.wait_for_function(here + " === '2'")
+    until(page, here + " === '2'")
     page.keyboard.press("j")
-    page.wait_for_function(here + " === '3'")
+    until(page, here + " === '3'")
     page.keyboard.press("G")
-    page.wait_for_function(here + " === '5001'")
+    until(page, here + " === '5001'")
     told["last"] = page.inner_text("tr.here .c-task")
     told["rows"] = page.locator("#rows tbody tr").count()
     page.keyboard.press("k")
-    page.wait_for_function(here + " === '5000'")
+    until(page, here + " === '5000'")
     told["in_view"] = page.evaluate('''() => {
         const box = document.querySelector('tr.here').getBoundingClientRect();
         return box.top > 0 && box.bottom <= innerHeight;
     }''')
     for place in range(0, 5000, 83):
         page.evaluate("at => scrollTo({top: at * 36, behavior: 'instant'})", place)
-        page.wait_for_function(given["covered"], timeout=15000)
-    page.wait_for_function("location.search.includes('offset=')")
+        until(page, given["covered"])
+    until(page, "location.search.includes('offset=')")
     page.reload()
-    page.wait_for_function("scrollY > 10000")
+    until(page, "scrollY > 10000")
     page.goto(given["base"] + "run/many")
     page.keyboard.press("/")
     page.keyboard.type("reward < 1 and task ~ 'g12'")
@@ -115,7 +122,7 @@ DRIVE = """
     page.keyboard.press("]")
     page.wait_for_url(lambda url: "/rollout/" in url and url != told["rollout"])
     page.keyboard.press("j")
-    page.wait_for_function("location.hash === '#turn-1' || location.hash === '#turn-2'")
+    until(page, "location.hash === '#turn-1' || location.hash === '#turn-2'")
     page.go_back()
     page.wait_for_url(told["rollout"])
     page.keyboard.press("u")
@@ -175,7 +182,7 @@ async def test_every_page_is_quiet_fits_and_can_be_used_by_all(tmp_path: Path) -
     await finished_run(good)
     await worse_run(worse)
     await hostile_run(rude)
-    async with served(good, worse, rude) as seen:
+    async with served(good, roots=(tmp_path,)) as seen:
         page = (await seen.get("run/good")).text
         rollout = re.search(r'href="[^"]*(run/good/rollout/[^"#]*)"', page)
         hostile = re.search(r'href="[^"]*(run/rude/rollout/[^"#]*)"', (await seen.get("run/rude")).text)
