@@ -50,7 +50,7 @@ install_tool otel "$python" 'opentelemetry-sdk==1.45.2' 'opentelemetry-exporter-
 # A browser, and what drives it.
 if [ ! -x foreign/browser/bin/playwright ]; then
   "$python" -m venv foreign/browser
-  PIP_CONSTRAINT='' foreign/browser/bin/pip install -q --disable-pip-version-check 'playwright==1.65.2'
+  PIP_CONSTRAINT='' foreign/browser/bin/pip install -q --disable-pip-version-check 'playwright==1.65.2' 'axe-playwright-python>=0.1.8'
 fi
 { command -v chromium && command -v chromium-headless-shell; } >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-headless-shell >/dev/null; }
 

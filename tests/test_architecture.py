@@ -227,7 +227,7 @@ SANDBOX_FLOORS = (
 )
 TUI_FLOORS = (
     ("",),
-    ("widgets", "dialogs", "web"),
+    ("widgets", "dialogs"),
     ("actions",),
     ("screens", "text"),
     ("app",),

@@ -14,8 +14,8 @@ from textual.widgets import Static
 from textual.worker import WorkerCancelled
 
 from rollouthub.live.follow import RolloutList
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub_tui.settings import Settings
-from rollouthub_tui.watched_run import WatchedRun
 
 
 class Led(App[None]):

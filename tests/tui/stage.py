@@ -9,9 +9,9 @@ from textual.screen import Screen
 
 import rollouthub_tui
 from rollouthub.live.follow import RolloutList
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub_tui.app.type_ahead import TypeAhead
 from rollouthub_tui.settings import Settings
-from rollouthub_tui.watched_run import WatchedRun
 from tests.tui.made import NOW
 
 LIGHT, DARK = "textual-light", "textual-dark"

@@ -16,11 +16,11 @@ from mcp_types import CallToolResult, ImageContent, TextContent
 from rich.cells import cell_len
 
 from rollouthub import Message, Outcome, Rollout, Score, ToolCall, ToolRequest, Turn
+from rollouthub.bench.real_runs import HUB, world
 from rollouthub.messages import Media, Text
 from rollouthub.rollout import AgentRef, EnvironmentRef, Fault, TaskRef
 from rollouthub.score import Artifact, Component, ModelCall, VerifierRef
 from rollouthub.store import open_writer
-from rollouthub_tui.bench.real_runs import HUB, world
 from rollouthub_tui.bench.terminal import Terminal
 from tests.store.records import record
 from tests.tui.episodes import digest_of

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from rollouthub.bench.real_runs import HUB, world
 from rollouthub.rollout import Outcome
 from rollouthub.store import open_run
-from rollouthub_tui.bench.real_runs import HUB, world
 
 pytestmark = pytest.mark.live
 

@@ -10,10 +10,10 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.worker import WorkerCancelled
 
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub_tui.app.app import WatchApp
 from rollouthub_tui.app.themes import DARK, LIGHT
 from rollouthub_tui.screens.steering_screen import SteeringScreen
-from rollouthub_tui.watched_run import WatchedRun
 from tests.tui.made import NOW
 from tests.tui.snapshots import Album
 from tests.tui.stage import Stage

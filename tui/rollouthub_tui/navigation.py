@@ -8,8 +8,8 @@ from textual.app import App
 from textual.dom import DOMNode
 
 from rollouthub.live.follow import RolloutList
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub_tui.settings import Settings
-from rollouthub_tui.watched_run import WatchedRun
 
 
 class Navigator(Protocol):

@@ -7,6 +7,7 @@ OLD_COMMANDS: Mapping[str, str] = {
     "model down": "model stop",
     "model ls": "model list",
     "model up": "serve model",
+    "open": "view",
     "registry serve": "serve registry",
     "reward-server": "serve rewards",
     "sandbox bench": "bench sandbox",
@@ -14,7 +15,7 @@ OLD_COMMANDS: Mapping[str, str] = {
     "stdio": "serve stdio",
     "uninstall": "remove",
 }
-"""Earlier command name → current name. `uninstall` is the word that other installers use."""
+"""Earlier command name → current name. `uninstall` and `open` are words that other programs use."""
 OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "doctor": {"--ray": "--ray-address"},
     "export": {"--most-pairs": "--max-pairs", "--spread": "--range"},
@@ -49,6 +50,8 @@ def in_present_names(words: Sequence[str]) -> list[str]:
             break
     if line[:1] == ["trust"]:
         return ["trust", *_trust_with_verb(line[1:])]
+    if line[:1] == ["watch"] and "--web" in line:
+        return ["view", *("--no-browser" if word == "--no-open" else word for word in line[1:] if word != "--web")]
     if line[:2] == ["live", "events"] and line[2:] and not line[2].startswith("-"):
         return ["live", "events", "--run", *line[2:]]
     for count in range(_LONGEST, 0, -1):

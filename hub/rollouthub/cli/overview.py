@@ -21,7 +21,8 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "Look": {
         "runs": "list runs, newest first",
         "show": "show a run, or one rollout in full",
-        "watch": "look into runs: terminal, browser or plain text",
+        "view": "look into runs in a browser, or write them as pages",
+        "watch": "look into runs: terminal, or plain text",
         "note": "tag, star, comment and review rollouts",
         "live": "list and steer what is being played now",
         "report": "write a report of runs into one file",

@@ -75,3 +75,13 @@ def clock(value: float | None) -> str:
 def turn_number(index: int) -> str:
     """Name a turn by its number, which counts from 1 for people; its index counts from 0."""
     return f"turn {index + 1}"
+
+
+def signed(value: float | None) -> str:
+    """Format a difference with its sign."""
+    return NONE if value is None else f"{value:+.3f}"
+
+
+def chance_word(p: float | None) -> str:
+    """Format a p value."""
+    return NONE if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"

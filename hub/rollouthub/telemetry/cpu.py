@@ -2,6 +2,7 @@
 
 import os
 import resource
+import time
 from pathlib import Path
 from typing import Literal
 
@@ -37,3 +38,9 @@ def process_cpu_seconds(pid: int) -> float:
     except OSError:
         return 0.0
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_of(process_id: int) -> float:
+    """CPU seconds that a process of this machine has used with all its threads, ended ones included."""
+    # Linux's number for the CPU clock of a process, as glibc's clock_getcpuclockid makes it.
+    return time.clock_gettime_ns((~process_id << 3) | 2) / 1e9

@@ -6,9 +6,9 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.widgets import Footer, Static
 
-from rollouthub_tui.action_target import Target
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub_tui.screens.steering_screen import SteeringScreen
-from rollouthub_tui.watched_run import WatchedRun
 from tests.live.control.conftest import runtime, watch
 
 __all__ = ["Plain", "runtime", "told", "watch"]

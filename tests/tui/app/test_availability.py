@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rollouthub_tui.actions.availability import Action, Situation, why_not
+from rollouthub.live.steering.availability import Action, Situation, why_not
 
 PLAYING = Situation("running", None, True, "running", 4, "g1-0", "model", None, True, False)
 ENDED = replace(PLAYING, status="finished", is_steered=False, state=None, concurrency=None, in_flight=None)

@@ -8,16 +8,16 @@ from textual.widgets import Label, Log, OptionList
 
 from rollouthub import Message
 from rollouthub.errors import UsageError
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.messages import Media
 from rollouthub.rollout import Turn
 from rollouthub.score import Artifact
 from rollouthub.store import open_writer
-from rollouthub_tui.action_target import Target
 from rollouthub_tui.actions.kept_files import Kept, kept_files
 from rollouthub_tui.dialogs.questions import AskScreen, ChooseScreen
 from rollouthub_tui.dialogs.rescoring import RescoreScreen, free_directory
 from rollouthub_tui.suspension import away
-from rollouthub_tui.watched_run import WatchedRun
 from tests.store.records import RESOLVED, record, write
 from tests.tui.episodes import PICTURE, digest_of
 from tests.tui.stage import Stage, standing

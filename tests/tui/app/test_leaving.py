@@ -11,7 +11,7 @@ from textual.events import Key
 from textual.screen import Screen
 
 from rollouthub.errors import StoreError
-from rollouthub_tui.watched_run import WatchedRun
+from rollouthub.live.steering.watched_run import WatchedRun
 from tests.store.records import record, write
 from tests.tui.walking import settled, walking
 

@@ -7,9 +7,9 @@ import pytest
 from textual.widgets import Input
 
 from rollouthub import Outcome
-from rollouthub_tui.action_target import Target
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub_tui.dialogs.questions import AskScreen, TextScreen
-from rollouthub_tui.watched_run import WatchedRun
 from tests.live.control.conftest import Guest, Watch, Watched, until
 from tests.store.records import record, write
 from tests.tui.stage import Stage, standing

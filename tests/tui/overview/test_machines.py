@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rollouthub.live.control.live_views import BackendView, RunView, SandboxesView, WorkerView
-from rollouthub_tui.watched_run import WatchedRun
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub_tui.widgets.machines import machines_text
 from tests.tui.made import playing_run, settle
 from tests.tui.stage import watched

@@ -6,9 +6,9 @@ from pathlib import Path
 from mcp_types import CallToolResult, TextContent
 
 from rollouthub import Message, Outcome, Rollout, Score, ToolCall, Turn
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.score import Component
 from rollouthub_tui.screens.pair import PairScreen
-from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.pair.diff_view import PairView
 from tests.store.records import record, write
 from tests.tui.led import led, lines, settle, shown, told

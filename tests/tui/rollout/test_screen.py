@@ -12,9 +12,9 @@ from mcp_types import CallToolResult, TextContent
 from textual.pilot import Pilot
 
 from rollouthub import Message, Rollout, Seat, Stop, ToolCall, Turn, aevaluate
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.messages import assistant
 from rollouthub_tui.screens.rollout import RolloutScreen
-from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.rollout.document_view import DocumentView
 from rollouthub_tui.widgets.rollout.picture_screen import PictureScreen
 from rollouthub_tui.widgets.rollout.record_reader import place_of

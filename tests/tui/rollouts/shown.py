@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Static
 
-from rollouthub_tui.watched_run import WatchedRun
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub_tui.widgets.rollouts.live_table import LiveTable
 from rollouthub_tui.widgets.rollouts.pane import RolloutsPane
 from rollouthub_tui.widgets.rollouts.status_line import Standing

@@ -60,7 +60,6 @@ def test_in_a_pipe_it_says_what_there_is_and_ends(made_runs: Path, capfd: pytest
 
 def test_what_makes_no_sense_is_refused(made_runs: Path, capfd: pytest.CaptureFixture[str]) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
-        ({"text": True, "web": True}, "--text and --web: one of the two"),
         ({"do": ["runs"]}, "--do goes with --text"),
         ({}, "`hub watch --text` goes line by line"),
     ]

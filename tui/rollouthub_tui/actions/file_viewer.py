@@ -12,13 +12,13 @@ import anyio
 from textual.screen import Screen
 
 from rollouthub.errors import UsageError
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain
-from rollouthub_tui.action_target import Target
 from rollouthub_tui.actions.kept_files import Kept, kept_files
 from rollouthub_tui.dialogs.questions import ChooseScreen
 from rollouthub_tui.navigation import app_of, navigator
 from rollouthub_tui.suspension import away
-from rollouthub_tui.watched_run import WatchedRun
 
 _LONGEST = 20_000_000
 _LONGEST_NAME = 1000

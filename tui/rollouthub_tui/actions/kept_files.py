@@ -10,14 +10,14 @@ from pathlib import Path
 
 from mcp_types import AudioContent, ImageContent
 
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.messages import Media
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import turn_number
 from rollouthub.store.media import media_name
 from rollouthub.store.sql_schema import MEDIA
 from rollouthub.text import plain_name
-from rollouthub_tui.action_target import Target
-from rollouthub_tui.watched_run import WatchedRun
 
 _MOST = 200
 _SAMPLE_BYTES, _BEGINNING_BYTES = 4096, 32

@@ -6,12 +6,12 @@ from typing import Literal
 from textual.screen import Screen
 
 from rollouthub.errors import HubError, UsageError, said
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.store.notes import COMMENT_CHARACTERS, NoteChange, RolloutNotes, add, checked_tags
 from rollouthub.text import plain, plain_name
-from rollouthub_tui.action_target import Target
 from rollouthub_tui.dialogs.questions import TextScreen
 from rollouthub_tui.navigation import app_of
-from rollouthub_tui.watched_run import WatchedRun
 
 NoteKind = Literal["tag", "star", "comment", "reviewed"]
 _LONGEST_SAID = 400

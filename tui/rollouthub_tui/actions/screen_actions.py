@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable
 from textual.screen import Screen
 
 from rollouthub.errors import HubError, said
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.availability import Action, next_concurrency
+from rollouthub.live.steering.control_requests import LONGEST_ANSWER, HubRequests, no_concurrency
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain, plain_name
-from rollouthub_tui.action_target import Target
-from rollouthub_tui.actions.availability import Action, next_concurrency
-from rollouthub_tui.actions.control_requests import LONGEST_ANSWER, HubRequests, no_concurrency
 from rollouthub_tui.actions.file_viewer import open_files
 from rollouthub_tui.actions.shell import open_shell
 from rollouthub_tui.dialogs.questions import AskScreen, TextScreen
 from rollouthub_tui.dialogs.rescoring import RescoreScreen
 from rollouthub_tui.navigation import app_of
-from rollouthub_tui.watched_run import WatchedRun
 
 
 class ScreenActions:

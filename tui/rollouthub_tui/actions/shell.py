@@ -7,11 +7,11 @@ from subprocess import run as run_program
 from textual.screen import Screen
 
 from rollouthub.live.control.live_views import ShellView
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain, plain_name
 from rollouthub_tui.dialogs.questions import ChooseScreen
 from rollouthub_tui.navigation import app_of
 from rollouthub_tui.suspension import away
-from rollouthub_tui.watched_run import WatchedRun
 
 _LONGEST = 300
 _AT_ONCE_SECONDS = 1.0

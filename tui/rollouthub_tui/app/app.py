@@ -16,6 +16,7 @@ from textual.widgets import Input
 from textual.worker import WorkerFailed
 
 from rollouthub.live.follow import RolloutList
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain
 from rollouthub_tui.app.command_palette import Palette, RunCommands, ScreenCommands, ThemeCommands
 from rollouthub_tui.app.themes import ANSI_DARK, ANSI_LIGHT, DARK, LIGHT, other
@@ -24,7 +25,6 @@ from rollouthub_tui.crash_message import breakage
 from rollouthub_tui.screens.help import HelpScreen
 from rollouthub_tui.screens.steering_screen import LONGEST_COPY
 from rollouthub_tui.settings import load_settings, save_settings
-from rollouthub_tui.watched_run import WatchedRun
 
 _SAVE_SECONDS = 5.0
 _PARENT_SECONDS = 2.0

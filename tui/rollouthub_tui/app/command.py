@@ -14,7 +14,7 @@ _STREAMS = ("stdin", "stdout", "stderr")
 
 def _complete_run(incomplete: str) -> list[str]:
     """Names of runs for the shell's completion."""
-    from rollouthub_tui.run_lookup import known_names, usual_roots
+    from rollouthub.cli.run_lookup import known_names, usual_roots
 
     names = ["last", *known_names(usual_roots(os.environ))]
     return [name for name in names if name.startswith(incomplete)]
@@ -37,11 +37,6 @@ def watch(
         list[Path] | None,
         typer.Option(help="Where runs are kept; repeatable; runs/ and the user's own store by default."),
     ] = None,
-    web: Annotated[bool, typer.Option("--web", help="Serve the screens to a browser on this machine only.")] = False,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, show_default=False, help="With --web: the port; a free one by default.")
-    ] = 0,
-    no_open: Annotated[bool, typer.Option("--no-open", help="With --web: print the address, open no browser.")] = False,
     text: Annotated[
         bool | None,
         typer.Option(
@@ -60,7 +55,8 @@ def watch(
 ) -> None:
     """Show runs on a screen, live or finished.
 
-    Press ? for the keys; with --text, say help. `hub live` lists and steers runs from a script.
+    Press ? for the keys; with --text, say help. `hub view` shows runs in a browser; `hub live` lists and steers runs
+    from a script.
 
     Any run of yours on this machine can be watched, even one started in another terminal; watching never slows it.
 
@@ -68,37 +64,23 @@ def watch(
     """
     import anyio
 
-    from rollouthub_tui.run_lookup import find_watched, usual_roots
+    from rollouthub.cli.run_lookup import find_watched, usual_roots
 
     environ = dict(os.environ)
-    is_served = "web_driver" in environ.get("TEXTUAL_DRIVER", "")
-    _check_options(web, port, no_open, text, do)
-    if needs_review and (run is None or web or text):
+    if do and not text:
+        raise UsageError("--do goes with --text")
+    if needs_review and (run is None or text):
         raise UsageError(
             "--needs-review goes with a RUN on a terminal's screen; elsewhere: hub show RUN --needs-review"
         )
     roots = [folder.absolute() for folder in root] if root else usual_roots(environ)
-    if text or (text is None and not web and not needs_review and not is_served and _is_always_text(environ)):
+    if text or (text is None and not needs_review and _is_always_text(environ)):
         from rollouthub_tui.text.command import run_text
 
         raise typer.Exit(run_text(run, roots, environ, do or None))
     directory = None if run is None else anyio.run(find_watched, run, roots, environ)
-    if not web and not is_served:
-        check_terminal(environ)
-    raise typer.Exit(
-        _serve(directory, roots, environ, port, no_open) if web else _show(directory, roots, environ, needs_review)
-    )
-
-
-def _check_options(web: bool, port: int, no_open: bool, text: bool | None, do: Sequence[str] | None) -> None:
-    if web and text:
-        raise UsageError("--text and --web: one of the two; a browser shows screens")
-    if do and not text:
-        raise UsageError("--do goes with --text")
-    if not web:
-        for given, option in ((port, "--port"), (no_open, "--no-open")):
-            if given:
-                raise UsageError(f"{option} goes with --web")
+    check_terminal(environ)
+    raise typer.Exit(_show(directory, roots, environ, needs_review))
 
 
 def _is_always_text(environ: Mapping[str, str]) -> bool:
@@ -121,9 +103,7 @@ def check_terminal(environ: Mapping[str, str]) -> None:
     instead = "`hub watch --text` goes line by line, `hub runs`, `hub live` and `hub report` print"
     for number, name in enumerate(_STREAMS):
         if not os.isatty(number):
-            raise UsageError(
-                f"hub watch needs a terminal, and {name} is none; {instead}, `hub watch --web` is for browsers"
-            )
+            raise UsageError(f"hub watch needs a terminal, and {name} is none; {instead}, `hub view` is for browsers")
     if environ.get("TERM", "") in ("", "dumb", "unknown"):
         raise UsageError(f"hub watch cannot draw on a terminal of type {environ.get('TERM', '')!r} ($TERM); {instead}")
 
@@ -141,10 +121,3 @@ def _show(directory: Path | None, roots: Sequence[Path], environ: Mapping[str, s
     if app.problem is not None:
         last_words(app.problem)
     return code
-
-
-def _serve(directory: Path | None, roots: Sequence[Path], environ: Mapping[str, str], port: int, no_open: bool) -> int:
-    from rollouthub.event_loop import run_async
-    from rollouthub_tui.web.server import Serving, serve
-
-    return run_async(serve, Serving(directory, tuple(roots), dict(environ), port=port, opens=not no_open))

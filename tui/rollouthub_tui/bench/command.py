@@ -8,9 +8,9 @@ from typing import Any
 
 import typer
 
+from rollouthub.bench.real_runs import world
 from rollouthub.errors import UsageError
 from rollouthub_tui.bench.paint_time import Painting, measure_live, p95
-from rollouthub_tui.bench.real_runs import world
 from rollouthub_tui.bench.startup_time import Opening, measure_opening
 from rollouthub_tui.bench.watch_cost import CostPair, measure_attached, percent_of
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from rollouthub.bench.real_runs import HUB, PlayedRun, play
 from rollouthub.errors import HubError
 from rollouthub.statistics.quantiles import quantile
-from rollouthub_tui.bench.real_runs import HUB, Played, play
 from rollouthub_tui.bench.terminal import Terminal
 
 SCREENS = ("overview", "rollouts", "tasks", "machines")
@@ -74,7 +74,7 @@ def measure_live(scratch: Path, environ: Mapping[str, str], rollouts: int, say: 
     return seen
 
 
-def _round(terminal: Terminal, run: Played, seen: Painting) -> None:
+def _round(terminal: Terminal, run: PlayedRun, seen: Painting) -> None:
     for number, screen in enumerate(SCREENS, 1):
         terminal.press(str(number))
         terminal.pump(0.6)

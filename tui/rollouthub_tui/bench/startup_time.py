@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rollouthub.bench.large_runs import MARK, multiply, short_turns, wordy_turns, write_long
+from rollouthub.bench.real_runs import HUB, play_out
 from rollouthub.errors import HubError
 from rollouthub.event_loop import run_async
-from rollouthub_tui.bench.large_runs import MARK, multiply, short_turns, wordy_turns, write_long
 from rollouthub_tui.bench.paint_time import Painting, press
-from rollouthub_tui.bench.real_runs import HUB, play_out
 from rollouthub_tui.bench.terminal import Terminal
 
 _SEED_ROLLOUTS = 160

@@ -20,6 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from rollouthub.telemetry.cpu import cpu_of
+
 QUIET_SECONDS = 0.03
 """Seconds without output that end a burst; a burst is taken for one frame."""
 _SECONDS_TO_END = 10.0
@@ -44,12 +46,6 @@ class Burst:
     """Bytes of output."""
     cpu: float
     """CPU seconds that the process had used since it began when the burst ended."""
-
-
-def cpu_of(process_id: int) -> float:
-    """CPU seconds that a process of this machine has used with all its threads, ended ones included."""
-    # Linux's number for the CPU clock of a process, as glibc's clock_getcpuclockid makes it.
-    return time.clock_gettime_ns((~process_id << 3) | 2) / 1e9
 
 
 class Terminal:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rollouthub.bench.real_runs import HUB, PlayedRun, play
 from rollouthub.errors import HubError
-from rollouthub_tui.bench.real_runs import HUB, Played, play
 from rollouthub_tui.bench.terminal import Terminal
 
 _FROM, _TO = 0.15, 0.95
@@ -73,7 +73,7 @@ def _pair(directory: Path, environ: Mapping[str, str], rollouts: int) -> CostPai
     return CostPair(alone_ms=alone, watched_ms=watched)
 
 
-def _window(run: Played, terminal: Terminal, *, is_watched: bool) -> tuple[int, float]:
+def _window(run: PlayedRun, terminal: Terminal, *, is_watched: bool) -> tuple[int, float]:
     """Rollouts finished within a window, and the CPU seconds that the run used in it."""
     terminal.process.send_signal(signal.SIGCONT if is_watched else signal.SIGSTOP)
     try:

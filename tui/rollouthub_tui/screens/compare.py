@@ -17,12 +17,13 @@ from textual.worker import Worker
 
 from rollouthub.analysis.compare.compared_run import ComparedRun, read_compared
 from rollouthub.analysis.compare.task_pairs import TaskDifference, chances, with_chances
+from rollouthub.analysis.compare.worst_sample import worst_place
 from rollouthub.errors import HubError
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.statistics.permutation import Chance
 from rollouthub_tui.navigation import navigator
-from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.compare.comparison_words import SIDES, detail, headline, tally
-from rollouthub_tui.widgets.compare.run_pair import Pairing, pair_up, taken, worst_place
+from rollouthub_tui.widgets.compare.run_pair import Pairing, pair_up, taken
 from rollouthub_tui.widgets.compare.task_table import ORDERS, TasksTable
 from rollouthub_tui.widgets.safe_words import quoted
 from rollouthub_tui.widgets.virtual_table import Listing

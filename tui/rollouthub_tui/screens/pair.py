@@ -14,8 +14,8 @@ from textual.widgets import Footer, Static
 from textual.worker import Worker
 
 from rollouthub.errors import HubError
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub_tui.navigation import navigator
-from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.pair.diff_view import WIDE, PairView
 from rollouthub_tui.widgets.pair.rollout_pair import Name, RolloutPair, heading, read_pair
 from rollouthub_tui.widgets.safe_words import named, quoted

@@ -14,12 +14,12 @@ from textual.worker import Worker
 
 from rollouthub.errors import HubError, said
 from rollouthub.live.follow import RolloutList
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain_name
-from rollouthub_tui.action_target import Target
 from rollouthub_tui.actions.note_taking import NoteKind
 from rollouthub_tui.navigation import app_of, navigator
 from rollouthub_tui.screens.steering_screen import SteeringScreen
-from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.rollout.clipboard import copied
 from rollouthub_tui.widgets.rollout.document import Medium
 from rollouthub_tui.widgets.rollout.document_view import DocumentView

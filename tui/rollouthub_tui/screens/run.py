@@ -11,12 +11,12 @@ from textual.widgets import ContentSwitcher, Footer, Static
 
 from rollouthub.errors import HubError, said
 from rollouthub.live.follow.run_figures import figures_in
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain
 from rollouthub.views.terminal.text_fit import apart, cut
-from rollouthub_tui.action_target import Target
 from rollouthub_tui.actions.note_taking import NoteKind
 from rollouthub_tui.screens.steering_screen import SteeringScreen
-from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.machines import MachinesPane
 from rollouthub_tui.widgets.overview.pane import OverviewPane
 from rollouthub_tui.widgets.overview.panels import FiguresPanel

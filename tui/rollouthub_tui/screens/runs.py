@@ -16,11 +16,11 @@ from textual.widgets import Footer, Input, Static
 
 from rollouthub.errors import HubError, said
 from rollouthub.live.follow import RunsFeed, SeenRun
+from rollouthub.live.follow.run_tallies import Tallies
 from rollouthub.statistics.amounts import moment
 from rollouthub.store import RunInfo
 from rollouthub_tui.navigation import navigator
 from rollouthub_tui.widgets.run_list.run_table import RunsTable
-from rollouthub_tui.widgets.run_list.run_totals import Tallies
 from rollouthub_tui.widgets.run_list.run_words import age, done_of, pace_of
 from rollouthub_tui.widgets.safe_words import quoted
 from rollouthub_tui.widgets.virtual_table import Listing

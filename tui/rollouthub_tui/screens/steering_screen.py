@@ -7,13 +7,13 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.availability import Action, Situation, situation, why_not
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain
-from rollouthub_tui.action_target import Target
-from rollouthub_tui.actions.availability import Action, Situation, situation, why_not
 from rollouthub_tui.actions.note_taking import NoteKind, NoteTaking
 from rollouthub_tui.actions.screen_actions import ScreenActions
 from rollouthub_tui.navigation import app_of
-from rollouthub_tui.watched_run import WatchedRun
 
 _LOOK_SECONDS = 0.5
 LONGEST_COPY = 100_000

@@ -11,9 +11,9 @@ from typing import cast
 
 import anyio
 
+from rollouthub.cli.run_lookup import find_watched
 from rollouthub.errors import HubError, UsageError
 from rollouthub_tui.crash_message import breakage, logging_beside
-from rollouthub_tui.run_lookup import find_watched
 from rollouthub_tui.text.command_input import Given, Typed
 from rollouthub_tui.text.live_events import Announcer
 from rollouthub_tui.text.output import Output

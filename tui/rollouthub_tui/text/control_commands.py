@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 
 from rollouthub.errors import UsageError
-from rollouthub_tui.action_target import Target
-from rollouthub_tui.actions.availability import Action, situation, why_not
-from rollouthub_tui.actions.control_requests import HubRequests, no_concurrency
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.availability import Action, situation, why_not
+from rollouthub.live.steering.control_requests import HubRequests, no_concurrency
 from rollouthub_tui.text.position import Position
 
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rollouthub.live.follow import RolloutList, SeenRun
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.store import LiveState
 from rollouthub.text import plain_name
-from rollouthub_tui.action_target import Target
 from rollouthub_tui.text.rollout_words import live_words, record_words
 from rollouthub_tui.text.run_words import group_words
-from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.rollouts.in_flight import InFlight
 from rollouthub_tui.widgets.rollouts.rollout_query import RolloutQuery
 from rollouthub_tui.widgets.rollouts.search_hits import Hits

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 import anyio
 
 from rollouthub.errors import RunDirectoryError, raise_first_error
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.rollout import Outcome, OutcomeKind
 from rollouthub.statistics.amounts import number
 from rollouthub_tui.text.output import Output
 from rollouthub_tui.text.position import Position
 from rollouthub_tui.text.rollout_words import ended_words
 from rollouthub_tui.text.run_words import endings, means_words, progress_words, standing_line
-from rollouthub_tui.watched_run import WatchedRun
 
 PROGRESS_SECONDS = 30.0
 PATIENCE_SECONDS = 10.0

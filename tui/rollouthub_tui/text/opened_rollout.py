@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from rollouthub.errors import UnknownNameError, UsageError
 from rollouthub.live.control.live_views import RolloutDetails
+from rollouthub.live.steering.action_target import Target
 from rollouthub.plugins.extras import pip_install
-from rollouthub_tui.action_target import Target
 from rollouthub_tui.text.documents import head_of, score_lines, section_lines, timing_lines, title_of
 from rollouthub_tui.text.pages import in_pages
 from rollouthub_tui.text.position import Position

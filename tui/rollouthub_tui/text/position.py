@@ -9,16 +9,16 @@ import anyio.to_thread
 
 from rollouthub.errors import UsageError
 from rollouthub.live.follow import RunsFeed
+from rollouthub.live.follow.run_tallies import Tallies
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain_name
-from rollouthub_tui.action_target import Target
 from rollouthub_tui.text.command_input import CommandInput
 from rollouthub_tui.text.last_listing import ShownRollouts, ShownRuns, ShownTasks
 from rollouthub_tui.text.output import Output
 from rollouthub_tui.text.pages import Pages
-from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.rollout.record_reader import ReadRecord, place_of, read_record
 from rollouthub_tui.widgets.rollouts.rollout_query import RolloutQuery
-from rollouthub_tui.widgets.run_list.run_totals import Tallies
 
 _THIS = "this"
 _MOST_DIGITS = 7

@@ -6,13 +6,14 @@ import anyio.to_thread
 
 from rollouthub.analysis.compare.compared_run import read_compared
 from rollouthub.analysis.compare.task_pairs import TaskDifference, chances, with_chances
+from rollouthub.cli.run_lookup import find_watched
 from rollouthub.errors import UsageError
-from rollouthub_tui.run_lookup import find_watched
+from rollouthub.views.terminal.task_verdicts import verdict
 from rollouthub_tui.text.last_listing import ShownRuns
 from rollouthub_tui.text.pages import in_pages
 from rollouthub_tui.text.position import Position, check_number
 from rollouthub_tui.text.speakable_text import sentence
-from rollouthub_tui.widgets.compare.comparison_words import detail, headline, tally, verdict
+from rollouthub_tui.widgets.compare.comparison_words import detail, headline, tally
 from rollouthub_tui.widgets.compare.run_pair import Pairing, pair_up
 
 _WIDEST = 10_000

@@ -8,6 +8,8 @@ from rollouthub.live.follow import RunProgress, SeenRun
 from rollouthub.live.follow.group_tables import GroupLine
 from rollouthub.live.follow.reward_histogram import Bin
 from rollouthub.live.follow.run_figures import RunTotals, figures_of
+from rollouthub.live.follow.run_tallies import Tally
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.rollout import OutcomeKind
 from rollouthub.statistics import amounts
 from rollouthub.store import RunInfo
@@ -18,8 +20,6 @@ from rollouthub.views.terminal.reward_bars import edge
 from rollouthub.views.terminal.run_status import STANDINGS, standing
 from rollouthub.views.terminal.trainer_words import trainer_words
 from rollouthub_tui.text.speakable_text import lasting, pace
-from rollouthub_tui.watched_run import WatchedRun
-from rollouthub_tui.widgets.run_list.run_totals import Tally
 from rollouthub_tui.widgets.run_list.run_words import age, line_of
 
 _MOST_NAMED, _MOST_BINS = 12, 12

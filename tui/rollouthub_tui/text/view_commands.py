@@ -3,11 +3,11 @@
 import anyio.to_thread
 
 from rollouthub.cli.live.machine_lines import machine_lines
+from rollouthub.cli.run_lookup import find_watched
 from rollouthub.errors import UsageError
 from rollouthub.live.follow import parse_filter
 from rollouthub.live.follow.transcript_search import compile_pattern
 from rollouthub.statistics.amounts import count
-from rollouthub_tui.run_lookup import find_watched
 from rollouthub_tui.text.last_listing import ShownRollouts, ShownRuns, ShownTasks
 from rollouthub_tui.text.opened_rollout import open_rollout
 from rollouthub_tui.text.pages import in_pages

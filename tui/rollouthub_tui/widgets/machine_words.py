@@ -1,6 +1,6 @@
 """Explains why the machines of a run cannot be shown."""
 
-from rollouthub_tui.watched_run import WatchedRun
+from rollouthub.live.steering.watched_run import WatchedRun
 
 
 def why_none(run: WatchedRun) -> str:

@@ -8,10 +8,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.views.terminal.machine_tables import backend_table, sandbox_table, staff_table
 from rollouthub.views.terminal.stage_bar import flight_line
 from rollouthub.views.terminal.text_fit import LABEL
-from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.machine_words import why_none
 
 

@@ -24,6 +24,7 @@ from rollouthub.live.follow.pace import overall_rate, present_rate
 from rollouthub.live.follow.review_queue import ReviewQueue
 from rollouthub.live.follow.reward_histogram import RewardHistogram
 from rollouthub.live.follow.rollout_view import RolloutList
+from rollouthub.live.follow.row_previews import RowPreview, read_previews
 from rollouthub.live.follow.stage_times import StageQuantiles
 from rollouthub.live.follow.timeline import Timeline
 from rollouthub.rollout import Rollout
@@ -291,6 +292,15 @@ class RunFeed:
             finally:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
+
+    def previews(self, places: Iterable[int]) -> list[RowPreview]:
+        """What these rows were asked, answered and told, in a line each.
+
+        Raises:
+            StoreError: the run cannot be read just now.
+        """
+        with self._reading() as connection:
+            return list(read_previews(connection, [self.columns.ids[place] for place in places]))
 
     def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """The rows of a statement on the run's database.

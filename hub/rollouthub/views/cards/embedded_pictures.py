@@ -53,6 +53,11 @@ class EmbeddedPictures:
         return content
 
 
+def picture_type(content: bytes) -> str | None:
+    """The type of a picture by its first bytes; None for anything else."""
+    return next((mime_type for mime_type in _BEGINNINGS if _is_picture(mime_type, content)), None)
+
+
 def _is_picture(mime_type: str, content: bytes) -> bool:
     if not content.startswith(_BEGINNINGS[mime_type]):
         return False

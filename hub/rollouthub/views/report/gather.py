@@ -78,7 +78,7 @@ def gather(
         made_at=time.time(),
         hub_version=version("rollouthub"),
         runs=tuple(_read(run, plainness, transcripts) for run in runs),
-        comparison=None if comparison is None else _comparison(comparison, plainness),
+        comparison=None if comparison is None else comparison_report(comparison, plainness),
     )
 
 
@@ -246,7 +246,8 @@ def _faults(reader: RunReader, plainness: Plainness) -> tuple[FaultClass, ...]:
     )
 
 
-def _comparison(found: Comparison, plainness: Plainness) -> ComparisonReport:
+def comparison_report(found: Comparison, plainness: Plainness) -> ComparisonReport:
+    """The facts of a comparison."""
     left_out = [f"{count:,} tasks of {label} are left out" for label, count in found.left_out.items()]
     return ComparisonReport(
         common_tasks=found.common,

@@ -71,21 +71,22 @@ def _one(run: RunReport) -> Markup:
         tag("p", phrases.sentence(run), class_="lead"),
         _notices(run),
     )
-    return join(head, _tiles(run), _details(run))
+    return join(head, _tiles(run), details(run))
 
 
 def _several(report: Report) -> Markup:
     runs, compared = report.runs, report.comparison
     title = f"{len(runs)} runs, side by side"
     head = tag("header", tag("div", "Comparison" if compared else "Report", class_="eyebrow"), tag("h1", title))
-    parts = [head, *([_comparison(compared)] if compared else []), _side_by_side(runs)]
+    parts = [head, *([comparison_cards(compared)] if compared else []), _side_by_side(runs)]
     for place, run in enumerate(runs):
         inner = (tag("h2", run.name), tag("p", phrases.heading(run)), _about(run), _notices(run), _tiles(run))
-        parts.append(tag("section", *inner, _details(run, f"run{place}-"), class_="run", id=f"run{place}"))
+        parts.append(tag("section", *inner, details(run, f"run{place}-"), class_="run", id=f"run{place}"))
     return join(parts)
 
 
-def _details(run: RunReport, anchor: str = "") -> Markup:
+def details(run: RunReport, anchor: str = "") -> Markup:
+    """Every section of a run below its headline figures; `anchor` begins the names of its anchors."""
     if not run.figures.played:
         return join(_card("What makes the numbers", provenance(run)), reproducing(run), settings(run))
     return join(
@@ -192,7 +193,8 @@ def _side_by_side(runs: Sequence[RunReport]) -> Markup:
     return join(alike, k_charts(runs), _card("How rollouts ended", *strips))
 
 
-def _comparison(found: ComparisonReport) -> Markup:
+def comparison_cards(found: ComparisonReport) -> Markup:
+    """Sections with the differences of runs and with what a rollout takes in each."""
     rows = [
         [
             each.label,

@@ -9,33 +9,13 @@ from rich.text import Text
 from rollouthub.analysis.compare.comparison import RunStanding
 from rollouthub.analysis.compare.task_pairs import LEVEL, Side, TaskDifference
 from rollouthub.statistics import Estimate
-from rollouthub.statistics.amounts import NONE, count, number, share
+from rollouthub.statistics.amounts import NONE, chance_word, count, number, share, signed
 from rollouthub.views.terminal.outcome_styles import ENDINGS
+from rollouthub.views.terminal.task_verdicts import VERDICTS, verdict
 from rollouthub_tui.widgets.compare.run_pair import Pairing
 from rollouthub_tui.widgets.safe_words import named, quoted
 
 SIDES = ("A", "B")
-VERDICTS = {
-    "worse": ("▼ worse", "red"),
-    "better": ("▲ better", "green"),
-    "lower": ("▽ lower", ""),
-    "higher": ("△ higher", ""),
-    "same": ("= same", ""),
-    "unscored": ("? not scored", "yellow"),
-}
-"""The mark, word and colour for each verdict."""
-
-
-def verdict(task: TaskDifference) -> str:
-    """The verdict on a task: `worse` and `better` are significant, `lower` and `higher` may be chance."""
-    difference = task.difference
-    if difference is None:
-        return "unscored"
-    if not difference:
-        return "same"
-    if task.is_real:
-        return "worse" if difference < 0 else "better"
-    return "lower" if difference < 0 else "higher"
 
 
 def span(found: Estimate | None, *, is_share: bool = False) -> str:
@@ -46,16 +26,6 @@ def span(found: Estimate | None, *, is_share: bool = False) -> str:
     if found.low is None or found.high is None:
         return word(found.value)
     return f"{word(found.value)} ({word(found.low)} to {word(found.high)})"
-
-
-def signed(value: float | None) -> str:
-    """A difference with its sign."""
-    return NONE if value is None else f"{value:+.3f}"
-
-
-def chance_word(p: float | None) -> str:
-    """A p value in words."""
-    return NONE if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def headline(pairing: Pairing, width: int) -> Text:

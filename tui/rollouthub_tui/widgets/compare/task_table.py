@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from rollouthub.analysis.compare.task_pairs import TaskDifference
-from rollouthub.statistics.amounts import number
+from rollouthub.statistics.amounts import chance_word, number, signed
+from rollouthub.views.terminal.task_verdicts import VERDICTS, verdict
 from rollouthub_tui.widgets.cells import Cell, Column
-from rollouthub_tui.widgets.compare.comparison_words import VERDICTS, chance_word, samples, signed, unscored, verdict
+from rollouthub_tui.widgets.compare.comparison_words import samples, unscored
 from rollouthub_tui.widgets.safe_words import named
 from rollouthub_tui.widgets.virtual_table import Listing, shared_out
 

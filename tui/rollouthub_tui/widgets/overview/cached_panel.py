@@ -5,7 +5,7 @@ from typing import ClassVar
 from rich.text import Text
 from textual.geometry import Size
 
-from rollouthub_tui.watched_run import WatchedRun
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub_tui.widgets.line_panel import LinePanel
 
 _TITLED = 1

@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Grid, VerticalScroll
 
-from rollouthub_tui.watched_run import WatchedRun
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub_tui.widgets.overview.cached_panel import Drawn
 from rollouthub_tui.widgets.overview.panels import (
     EnvironmentsPanel,

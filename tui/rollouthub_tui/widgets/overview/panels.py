@@ -5,7 +5,8 @@ from typing import ClassVar
 from rich.text import Text
 
 from rollouthub.live.follow.run_figures import RunTotals, figures_of
-from rollouthub.statistics.pass_at_k import GroupSummary, summarise_groups
+from rollouthub.live.follow.task_summary import TaskSummary
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.views.terminal.ending_bar import outcome_bar, outcome_legend, tally
 from rollouthub.views.terminal.environment_lines import environment_table
 from rollouthub.views.terminal.headline import figure_table
@@ -14,12 +15,10 @@ from rollouthub.views.terminal.stage_bar import flight_line
 from rollouthub.views.terminal.stage_table import stage_table
 from rollouthub.views.terminal.text_fit import stack
 from rollouthub.views.terminal.timeline_curve import timeline_chart
-from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.overview.cached_panel import Drawn
 
 _MOST_LIVE, _MOST_ENDED = 4_000, 50_000
 """Most attempts of a run for which figures over tasks are computed, so that no frame waits for them."""
-_PART = 50
 _ROOMY = 8
 """Height in lines from which every kind of outcome has its own line."""
 
@@ -29,9 +28,7 @@ class FiguresPanel(Drawn):
 
     def __init__(self, title: str, *, id: str) -> None:
         super().__init__(title, id=id)
-        self._summary: GroupSummary | None = None
-        self._known: tuple[object, int] = (None, 0)
-        """The state of the run at which `_summary` was computed, and the number of scored samples."""
+        self._summary = TaskSummary(_MOST_LIVE, _MOST_ENDED)
 
     def head(self, figures: RunTotals) -> None:
         """Show figures that are known before the run is read."""
@@ -39,20 +36,9 @@ class FiguresPanel(Drawn):
 
     def draw(self, run: WatchedRun, width: int, height: int) -> Text:
         """The headline figures."""
-        return figure_table(figures_of(run.feed.counts, run.feed.info.planned), width, height, self._over_tasks(run))
-
-    def _over_tasks(self, run: WatchedRun) -> GroupSummary | None:
-        """The run's pass@k with intervals; of a live one computed again when a fiftieth more is scored."""
-        feed = run.feed
-        scored, plays = feed.counts.scored, feed.info.status == "running"
-        if len(feed.columns) > (_MOST_LIVE if plays else _MOST_ENDED):
-            return None
-        key, (known, at) = (feed.columns.generation, plays), self._known
-        if known != key or scored < at or scored > at + at // _PART:
-            lines = feed.groups.all()
-            self._summary = summarise_groups(line.counts for line in lines).overall if lines else None
-            self._known = key, scored
-        return self._summary
+        return figure_table(
+            figures_of(run.feed.counts, run.feed.info.planned), width, height, self._summary.of(run.feed)
+        )
 
 
 class OutcomesPanel(Drawn):

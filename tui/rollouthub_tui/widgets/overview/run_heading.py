@@ -7,11 +7,11 @@ from typing import Any, cast
 from rich.text import Text
 
 from rollouthub.live.follow import RunProgress
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.statistics.amounts import moment
 from rollouthub.views.terminal.progress_line import progress_line
 from rollouthub.views.terminal.run_status import standing, status_text
 from rollouthub.views.terminal.text_fit import LABEL, cut
-from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.overview.cached_panel import Drawn
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from rollouthub.errors import HubError, UnknownNameError
 from rollouthub.live.control.live_views import RolloutDetails
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.statistics.amounts import count
 from rollouthub.text import plain_name
-from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.rollout.document_view import DocumentView
 from rollouthub_tui.widgets.rollout.live_transcript import LiveTranscript
 

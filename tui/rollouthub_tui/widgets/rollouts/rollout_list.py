@@ -12,8 +12,8 @@ from rollouthub.errors import HubError
 from rollouthub.live.follow import RolloutList
 from rollouthub.live.follow.reward_components import ComponentsReader
 from rollouthub.live.follow.transcript_search import compile_pattern
-from rollouthub_tui.action_target import Target
-from rollouthub_tui.watched_run import WatchedRun
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub_tui.widgets.rollouts.filter_input import Entry
 from rollouthub_tui.widgets.rollouts.rollout_query import RolloutQuery
 from rollouthub_tui.widgets.rollouts.rollout_table import RolloutTable

@@ -8,8 +8,8 @@ from rollouthub.live.follow import RolloutList, RunFeed
 from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.reward_components import Components
 from rollouthub.live.follow.transcript_search import Match
+from rollouthub.live.steering.action_target import Target
 from rollouthub.store import LiveState
-from rollouthub_tui.action_target import Target
 from rollouthub_tui.widgets.cells import EMPTY, Cell, Column
 from rollouthub_tui.widgets.rollouts import fields
 from rollouthub_tui.widgets.rollouts.fields import Shape

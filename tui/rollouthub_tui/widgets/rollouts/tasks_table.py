@@ -11,9 +11,9 @@ from textual.widget import Widget
 
 from rollouthub.live.follow import RunFeed
 from rollouthub.live.follow.group_tables import GroupLine, Lines
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.statistics.amounts import NONE, count, number, share, short
-from rollouthub_tui.action_target import Target
-from rollouthub_tui.watched_run import WatchedRun
 from rollouthub_tui.widgets.cells import Cell, Column
 from rollouthub_tui.widgets.rollouts.live_table import LiveTable
 from rollouthub_tui.widgets.rollouts.row_words import name_of, shortened

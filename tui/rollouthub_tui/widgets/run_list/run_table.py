@@ -5,10 +5,10 @@ from pathlib import Path
 
 from rollouthub.live.follow import SeenRun
 from rollouthub.live.follow.fuzzy import closeness
+from rollouthub.live.follow.run_tallies import Tallies, Tally
 from rollouthub.store import RunInfo
 from rollouthub_tui.widgets.cells import EMPTY, Cell, Column
 from rollouthub_tui.widgets.run_list.pace import Pace
-from rollouthub_tui.widgets.run_list.run_totals import Tallies, Tally
 from rollouthub_tui.widgets.run_list.run_words import (
     STYLES,
     Line,

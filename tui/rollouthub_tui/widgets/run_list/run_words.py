@@ -6,10 +6,10 @@ from typing import Any, cast
 
 from rollouthub.live.control.live_views import RunView
 from rollouthub.live.follow import SeenRun
+from rollouthub.live.follow.run_tallies import Tally
 from rollouthub.statistics.amounts import NONE, clock, moment, number, share, short
 from rollouthub.store import BrokenRun, RunInfo
 from rollouthub_tui.widgets.run_list.pace import seconds_left
-from rollouthub_tui.widgets.run_list.run_totals import Tally
 from rollouthub_tui.widgets.safe_words import named, quoted
 
 STYLES = {

@@ -2,13 +2,14 @@
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rollouthub.errors import HubError
 from rollouthub.live.control.live_views import RunView
 from rollouthub.live.follow import SeenRun
+from rollouthub.rollout import OutcomeKind
 from rollouthub.store import RunInfo, open_run
 from rollouthub.store.run_directories import DATABASE
 
@@ -29,10 +30,15 @@ class Tally:
     """Mean over scored samples; None if there are none."""
     pass_rate: float | None
     """Fraction of samples with a verdict that passed; None if there are none."""
+    kinds: Mapping[OutcomeKind, int] = field(default_factory=dict[OutcomeKind, int])
+    """Kind of outcome → samples; empty where the run's hub reports the figures."""
+    judged: int = 0
+    """Number of samples with a verdict; 0 where the run's hub reports the figures."""
+    passed: int = 0
 
 
 @dataclass(slots=True)
-class _Kept:
+class _KeptTally:
     stamp: _Stamp
     tally: Tally | None
     again: float
@@ -44,7 +50,7 @@ class Tallies:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._kept: dict[Path, _Kept] = {}
+        self._kept: dict[Path, _KeptTally] = {}
 
     def of(self, run: SeenRun) -> Tally | None:
         """The known figures of a run; None if there are none."""
@@ -66,7 +72,7 @@ class Tallies:
             tally = _read(run.directory)
             ended = self._clock()
             is_new = is_new or kept is None or kept.tally != tally
-            self._kept[run.directory] = _Kept(stamp, tally, ended + _BREATH * (ended - now))
+            self._kept[run.directory] = _KeptTally(stamp, tally, ended + _BREATH * (ended - now))
         return is_new
 
 
@@ -88,7 +94,9 @@ def _read(directory: Path) -> Tally | None:
             means = reader.means()
     except (HubError, OSError, ValueError, TypeError, sqlite3.Error):
         return None  # the list says what is wrong with it
-    return Tally(means.finished, means.scored, means.mean_reward, means.pass_rate)
+    return Tally(
+        means.finished, means.scored, means.mean_reward, means.pass_rate, means.kinds, means.judged, means.passed
+    )
 
 
 def _stamp(directory: Path) -> _Stamp:

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from rollouthub.live.control.live_client import LiveClient
 from rollouthub.live.control.live_protocol import MOST_CONCURRENT, Done
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain, plain_name
-from rollouthub_tui.action_target import Target
-from rollouthub_tui.watched_run import WatchedRun
 
 LONGEST_ANSWER = 600
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rollouthub.errors import HubError
 from rollouthub.processes import HUB
-from rollouthub_tui.bench.terminal import cpu_of
+from rollouthub.telemetry.cpu import cpu_of
 
 IN_FLIGHT = 100
 _SAMPLES = 10
@@ -25,7 +25,7 @@ _FOLDERS = {"HOME": "home", "XDG_STATE_HOME": "state", "XDG_RUNTIME_DIR": "runti
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class PlayedRun:
     """A running run of the benchmark."""
 
     process: "subprocess.Popen[bytes]"
@@ -63,7 +63,7 @@ def world(scratch: Path) -> dict[str, str]:
 
 
 @contextmanager
-def play(directory: Path, environ: Mapping[str, str], rollouts: int, per_second: float = 200.0) -> Generator[Played]:
+def play(directory: Path, environ: Mapping[str, str], rollouts: int, per_second: float = 200.0) -> Generator[PlayedRun]:
     """Play `rollouts` rollouts at a given pace, one in fifty of them unscored; the run is ended with the block.
 
     Raises:
@@ -80,7 +80,7 @@ def play(directory: Path, environ: Mapping[str, str], rollouts: int, per_second:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     ) as process:
-        run = Played(process, directory)
+        run = PlayedRun(process, directory)
         try:
             until = time.monotonic() + _START_SECONDS
             while not run.done:

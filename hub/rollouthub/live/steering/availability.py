@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rollouthub.live.control.live_views import RunView
+from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.rollout import Outcome, OutcomeKind
 from rollouthub.store.run_facts import ShownStatus, State
 from rollouthub.text import plain_name
-from rollouthub_tui.action_target import Target
-from rollouthub_tui.watched_run import WatchedRun
 
 Action = Literal[
     "cancel",

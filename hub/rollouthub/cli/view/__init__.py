@@ -1,0 +1,1 @@
+"""`hub view`: the runs of this machine in a browser, or as static pages."""

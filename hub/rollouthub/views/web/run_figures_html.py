@@ -1,0 +1,196 @@
+"""The figures and charts of a run that is followed, live or ended."""
+
+from collections.abc import Mapping
+
+from rollouthub.live.follow import RunFeed, RunProgress
+from rollouthub.live.follow.run_figures import figures_of
+from rollouthub.live.follow.timeline import TimelinePoint
+from rollouthub.rollout import OutcomeKind
+from rollouthub.statistics import Estimate
+from rollouthub.statistics.amounts import clock, count, dollars, number, seconds, share, short
+from rollouthub.statistics.pass_at_k import AtK, GroupSummary
+from rollouthub.views.markup import Markup, join, tag
+from rollouthub.views.report import phrases
+from rollouthub.views.report.report_facts import Bar, Figure
+from rollouthub.views.report.svg_charts import Curve, CurvePoint, curves, histogram, shares, steps_chart
+from rollouthub.views.terminal.outcome_styles import ENDINGS
+
+ENOUGH = 0.9
+"""The share of tasks that a k must reach for its pass@k to be a headline."""
+
+
+def tiles(feed: RunFeed, summary: GroupSummary | None) -> Markup:
+    """The headline figures, each with its interval or what it is over."""
+    found = figures_of(feed.counts, feed.info.planned)
+    at_k = () if summary is None else summary.at_k
+    mean = at_k[0].avg_at_k if at_k else None
+    parts = [
+        ("mean reward", number(found.mean_reward), _interval(mean) or f"of {count(found.scored, 'scored rollout')}")
+    ]
+    if found.strict != found.mean_reward:
+        parts.append(("strict mean", number(found.strict), "agent failures count as 0"))
+    passing = at_k[0].pass_at_k if at_k else None
+    if found.pass_rate is not None:
+        parts.append(("pass rate", share(found.pass_rate), _interval(passing, is_share=True) or "no interval"))
+    last = headline_k(at_k)
+    if last is not None and last.pass_at_k is not None:
+        parts.append((f"pass@{last.k}", share(last.pass_at_k.value), _over(last.pass_at_k)))
+    planned = "unplanned" if found.planned is None else f"{found.scored:,} of {found.planned:,} scored"
+    parts.append(("coverage", share(found.coverage), planned))
+    each = f"{short(round(found.output_tokens / found.attempts))} an attempt" if found.attempts else ""
+    parts.append(("output tokens", short(found.output_tokens), each))
+    if found.cost is not None:
+        parts.append(("cost", dollars(found.cost), f"{dollars(found.cost / max(1, found.done))} a rollout"))
+    if found.retried:
+        parts.append(("retried", f"{found.retried:,}", "attempts that a later one replaced"))
+    return tag("div", [_tile(*part) for part in parts], class_="tiles")
+
+
+def _tile(title: str, value: str, below: str) -> Markup:
+    return tag("div", tag("span", title), tag("b", value), tag("span", below), class_="tile")
+
+
+def headline_k(at_k: tuple[AtK, ...]) -> AtK | None:
+    """The greatest k above 1 that nearly all tasks have samples for."""
+    for at in reversed(at_k[1:]):
+        if at.pass_at_k is not None and at.pass_at_k.tasks >= ENOUGH * (at.pass_at_k.tasks + at.pass_at_k.excluded):
+            return at
+    return None
+
+
+def _figure(found: Estimate | None) -> Figure | None:
+    return None if found is None else Figure(value=found.value, low=found.low, high=found.high, tasks=found.tasks)
+
+
+def _interval(found: Estimate | None, *, is_share: bool = False) -> str:
+    return phrases.interval(_figure(found), is_share=is_share)
+
+
+def _over(found: Estimate) -> str:
+    some = f"{found.tasks:,} of {found.tasks + found.excluded:,} tasks" if found.excluded else ""
+    return ", ".join(part for part in (_interval(found, is_share=True), some) if part) or "no interval"
+
+
+def ending_parts(kinds: Mapping[OutcomeKind, int], judged: int, passed: int, missing: int) -> list[tuple[str, int]]:
+    """How rollouts ended, as parts of a bar: those that passed and those that did not are told apart."""
+    scored = kinds.get("scored", 0)
+    parts = [("passed", passed), ("not_passed", judged - passed), ("scored", scored - judged)]
+    parts += [(str(kind), kinds.get(kind, 0)) for kind in ENDINGS if kind != "scored"]
+    return [(name, number) for name, number in (*parts, ("missing", missing)) if number > 0]
+
+
+def endings(feed: RunFeed) -> Markup:
+    """How rollouts ended, as one bar with its legend; the reasons to stop and the faults below."""
+    counts = feed.counts
+    missing = max(0, (feed.info.planned or 0) - counts.effective)
+    parts = ending_parts(counts.kinds, counts.judged, counts.passed, missing)
+    if not parts:
+        return tag("p", "Nothing has ended yet.", class_="soft")
+    words = {**phrases.KINDS, "passed": "passed", "not_passed": "not passed"}
+    total = sum(number for _, number in parts)
+    items = [
+        tag(
+            "li", tag("i", class_=kind), f"{number:,} {words[kind]} ", tag("span", share(number / total), class_="soft")
+        )
+        for kind, number in parts
+    ]
+    return join(shares("How rollouts ended", parts), tag("ul", items, class_="key"), _counts(feed))
+
+
+def charts(feed: RunFeed, summary: GroupSummary | None) -> Markup:
+    """Endings, rewards, pass@k, and the mean over time."""
+    cards = [("How rollouts ended", endings(feed)), ("Rewards", _rewards(feed))]
+    if summary is not None and summary.scored and len(summary.at_k) > 1:
+        cards.append(("With k samples of a task", _at_k(summary.at_k)))
+    cards.append(("Mean reward so far", _over_time(feed.timeline.points)))
+    return tag(
+        "div",
+        [tag("section", tag("h2", title), inner) for title, inner in cards if inner],
+        class_="charts",
+        tabindex="0",
+        role="group",
+        aria_label="Charts",
+    )
+
+
+def _rewards(feed: RunFeed) -> Markup | None:
+    bars = [Bar(low=each.low, high=each.high, count=each.count) for each in feed.histogram.bins]
+    if not bars:
+        return None
+    # A bin of which only one value is known holds that value: rewards of 0 and 1 are not ranges.
+    if feed.counts.judged == feed.counts.scored and feed.counts.reward_sum == feed.counts.passed:
+        bars = [
+            Bar(low=0.0, high=0.0, count=feed.counts.scored - feed.counts.passed),
+            Bar(low=1.0, high=1.0, count=feed.counts.passed),
+        ]
+    return histogram("Rewards of scored rollouts", bars)
+
+
+def _at_k(at_k: tuple[AtK, ...]) -> Markup:
+    passing = _points([(at.k, at.pass_at_k) for at in at_k])
+    lines = [Curve("pass@k", passing)] if passing else []
+    lines.append(Curve("avg@k", _points([(at.k, at.avg_at_k) for at in at_k])))
+    key = [tag("li", tag("i", class_=f"c{place}"), line.name) for place, line in enumerate(lines)]
+    least = min((at.avg_at_k.tasks for at in at_k), default=0)
+    every = at_k[0].avg_at_k.tasks + at_k[0].avg_at_k.excluded
+    note = f"At the largest k {least:,} of {every:,} tasks have samples enough." if least < every else None
+    return join(
+        curves("pass@k and avg@k", lines),
+        tag("ul", key, class_="key"),
+        tag("p", note, class_="soft small") if note else None,
+    )
+
+
+def _points(found: list[tuple[int, Estimate | None]]) -> tuple[CurvePoint, ...]:
+    return tuple(CurvePoint(k, each.value, each.low, each.high) for k, each in found if each and each.value is not None)
+
+
+def _over_time(points: list[TimelinePoint]) -> Markup | None:
+    """The running mean by completed rollouts, so that a short run has a curve, too."""
+    curve: list[tuple[int, float]] = []
+    scored, total = 0, 0.0
+    for point in points:
+        scored, total = scored + point.scored, total + point.reward_sum
+        if point.scored:
+            curve.append((scored, total / scored))
+    if len(curve) < 3:
+        return None
+    return join(
+        steps_chart("Mean reward by scored rollouts", curve),
+        tag("p", "Over the rollouts scored so far, in the order in which they ended.", class_="soft small"),
+    )
+
+
+def _counts(feed: RunFeed) -> Markup | None:
+    faults = list(feed.counts.faults.items())[:6]
+    stops = list(feed.counts.stops.items())[:8]
+    lists = [
+        tag(
+            "div",
+            tag("h3", title),
+            tag("ul", [tag("li", f"{name.replace('_', ' ')} ", tag("b", f"{n:,}")) for name, n in found]),
+        )
+        for title, found in (("Faults", faults), ("Agents stopped", stops))
+        if found
+    ]
+    return tag("div", lists, class_="tally") if lists else None
+
+
+def _long(value: float) -> str:
+    return seconds(value) if value < 60 else clock(value)
+
+
+def progress(found: RunProgress) -> Markup:
+    """How far the run is, how fast it goes, and how long it took or will take."""
+    planned = "" if found.planned is None else f" of {found.planned:,}"
+    words = [f"{found.done:,}{planned} rollouts"]
+    if found.in_flight and found.status == "running":
+        words.append(f"{found.in_flight:,} in flight")
+    if found.rate is not None:
+        words.append(f"{found.rate:.1f} a second" if found.rate >= 0.1 else f"{found.rate * 60:.1f} a minute")
+    words.append(f"{clock(found.eta_seconds)} left" if found.eta_seconds is not None else _long(found.seconds))
+    bar: Markup | None = None
+    if found.share is not None and found.status == "running":
+        label = f"{share(found.share)} of the planned rollouts"
+        bar = tag("progress", label, value=f"{found.share:.4f}", max="1", aria_label=label)
+    return tag("p", bar, tag("span", " · ".join(words)), class_="progress")
