@@ -12,7 +12,7 @@ from rollouthub_tui.text.last_listing import ShownRuns
 from rollouthub_tui.text.pages import in_pages
 from rollouthub_tui.text.position import Position, check_number
 from rollouthub_tui.text.speakable_text import sentence
-from rollouthub_tui.widgets.compare.comparison_words import detail, headline, tally, verdict
+from rollouthub_tui.widgets.compare.comparison_words import detail, headline, tally
 from rollouthub_tui.widgets.compare.run_pair import Pairing, pair_up
 
 _WIDEST = 10_000
@@ -49,4 +49,4 @@ def _judged(pairing: Pairing) -> list[TaskDifference]:
 
 
 def _task_words(task: TaskDifference) -> str:
-    return f"{verdict(task)}: " + ", ".join(sentence(line) for line in detail(task).plain.splitlines())
+    return f"{task.verdict}: " + ", ".join(sentence(line) for line in detail(task).plain.splitlines())

@@ -9,7 +9,7 @@ from rich.text import Text
 from rollouthub.analysis.compare.comparison import RunStanding
 from rollouthub.analysis.compare.task_pairs import LEVEL, Side, TaskDifference
 from rollouthub.statistics import Estimate
-from rollouthub.statistics.amounts import NONE, count, number, share
+from rollouthub.statistics.amounts import NONE, count, number, p_value, share
 from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub_tui.widgets.compare.run_pair import Pairing
 from rollouthub_tui.widgets.safe_words import named, quoted
@@ -26,18 +26,6 @@ VERDICTS = {
 """The mark, word and colour for each verdict."""
 
 
-def verdict(task: TaskDifference) -> str:
-    """The verdict on a task: `worse` and `better` are significant, `lower` and `higher` may be chance."""
-    difference = task.difference
-    if difference is None:
-        return "unscored"
-    if not difference:
-        return "same"
-    if task.is_real:
-        return "worse" if difference < 0 else "better"
-    return "lower" if difference < 0 else "higher"
-
-
 def span(found: Estimate | None, *, is_share: bool = False) -> str:
     """An estimate with its confidence interval."""
     if found is None or found.value is None:
@@ -51,11 +39,6 @@ def span(found: Estimate | None, *, is_share: bool = False) -> str:
 def signed(value: float | None) -> str:
     """A difference with its sign."""
     return NONE if value is None else f"{value:+.3f}"
-
-
-def chance_word(p: float | None) -> str:
-    """A p value in words."""
-    return NONE if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def headline(pairing: Pairing, width: int) -> Text:
@@ -115,7 +98,7 @@ def _common(pairing: Pairing) -> str:
 
 def tally(tasks: Sequence[TaskDifference], done: int | None) -> Text:
     """How many tasks have which verdict; `done` is how many are tested so far, None for all."""
-    found = [verdict(task) for task in tasks]
+    found = [task.verdict for task in tasks]
     said = Text("")
     for name, (words, style) in VERDICTS.items():
         many = found.count(name)
@@ -152,7 +135,7 @@ def detail(task: TaskDifference) -> Text:
         said.append(f" ({broken})   " if broken else "   ")
     if task.chance is not None and task.adjusted is not None:
         drawn = "" if task.chance.is_exact else ", by drawing"
-        said.append(f"p {chance_word(task.chance.p)}{drawn}, adjusted {chance_word(task.adjusted)}")
+        said.append(f"p {p_value(task.chance.p)}{drawn}, adjusted {p_value(task.adjusted)}")
     elif task.difference:
         said.append(f"so few samples cannot show a difference at {LEVEL:g}")
     return said

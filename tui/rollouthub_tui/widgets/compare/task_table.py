@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from rollouthub.analysis.compare.task_pairs import TaskDifference
-from rollouthub.statistics.amounts import number
+from rollouthub.statistics.amounts import number, p_value
 from rollouthub_tui.widgets.cells import Cell, Column
-from rollouthub_tui.widgets.compare.comparison_words import VERDICTS, chance_word, samples, signed, unscored, verdict
+from rollouthub_tui.widgets.compare.comparison_words import VERDICTS, samples, signed, unscored
 from rollouthub_tui.widgets.safe_words import named
 from rollouthub_tui.widgets.virtual_table import Listing, shared_out
 
@@ -91,7 +91,7 @@ class TasksTable(Listing):
     def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
         """The cells for one task."""
         task = self.tasks[row]
-        name = verdict(task)
+        name = task.verdict
         words, style = VERDICTS[name]
         known = {
             "task": Cell(named(task.key.task_id)),
@@ -100,7 +100,7 @@ class TasksTable(Listing):
             "B": Cell(number(task.second.mean_reward)),
             "difference": Cell(signed(task.difference), style),
             "samples": Cell(samples(task)),
-            "p": Cell(chance_word(task.adjusted)),
+            "p": Cell(p_value(task.adjusted)),
             "verdict": Cell(words, style),
             "unscored": Cell(unscored(task)),
         }
