@@ -27,7 +27,7 @@ MESSAGE_CHARACTERS = 4_000
 
 
 @dataclass(frozen=True)
-class Said:
+class ExampleStep:
     """A message or a tool call of an example; made harmless to show."""
 
     role: str
@@ -43,7 +43,7 @@ class PackageDetails:
 
     readme: str | None
     tools: tuple[ShownTool, ...]
-    example: tuple[Said, ...]
+    example: tuple[ExampleStep, ...]
     """A conversation, or only the prompt of a task; empty where the bundle shows neither."""
     checks: tuple[tuple[str, str], ...]
     """Title and state of each check before publication."""
@@ -96,26 +96,26 @@ def _first_row(files: Mapping[str, tuple[bytes, int]], name: str | None) -> dict
     return cast("dict[str, Any]", row) if isinstance(row, dict) else {}
 
 
-def _prompt(row: Mapping[str, Any]) -> Iterator[Said]:
+def _prompt(row: Mapping[str, Any]) -> Iterator[ExampleStep]:
     """The prompt of a task; no other column, as those may hold its answer."""
     prompt = row.get("prompt")
     if isinstance(prompt, str):
-        yield Said("user", plain(prompt, MESSAGE_CHARACTERS))
+        yield ExampleStep("user", plain(prompt, MESSAGE_CHARACTERS))
     elif isinstance(prompt, list):
         yield from _conversation({"messages": prompt})
 
 
-def _conversation(row: Mapping[str, Any]) -> Iterator[Said]:
+def _conversation(row: Mapping[str, Any]) -> Iterator[ExampleStep]:
     for message in _objects(row.get("messages")):
         role, content = message.get("role"), message.get("content")
         text = content if isinstance(content, str) else "" if content is None else json.dumps(content)
         if text:
             known = role if role in ("system", "user", "assistant", "tool") else "user"
-            yield Said(str(known), plain(text, MESSAGE_CHARACTERS))
+            yield ExampleStep(str(known), plain(text, MESSAGE_CHARACTERS))
         for function in _functions(message.get("tool_calls")):
             arguments = function.get("arguments")
             words = arguments if isinstance(arguments, str) else json.dumps(arguments)
-            yield Said("call", plain(words, MESSAGE_CHARACTERS), plain_name(str(function.get("name"))))
+            yield ExampleStep("call", plain(words, MESSAGE_CHARACTERS), plain_name(str(function.get("name"))))
 
 
 def _tools(row: Mapping[str, Any]) -> Iterator[ShownTool]:

@@ -12,7 +12,7 @@ from rollouthub.views.cards.card_html import cards_html
 from rollouthub.views.cards.prose_html import prose_html
 from rollouthub.views.markup import Markup, join, table, tag
 from rollouthub_registry.bundle.attestation import ShownTool
-from rollouthub_registry.server.package_details import PackageDetails, Said
+from rollouthub_registry.server.package_details import ExampleStep, PackageDetails
 from rollouthub_registry.server.version_listing import Facts, Listing, moment
 
 SCHEMA_CHARACTERS = 6_000
@@ -113,7 +113,7 @@ def _tool(tool: ShownTool) -> Markup:
     return tag("details", head, tag("p", tool.description, class_="said") if tool.description else None, inner)
 
 
-def _example(example: Sequence[Said]) -> Markup:
+def _example(example: Sequence[ExampleStep]) -> Markup:
     if not example:
         words = "Its bundle shows none: a line of `hub export --to sft` as example.jsonl beside env.toml does."
         return tag("p", words, class_="soft")
@@ -125,7 +125,7 @@ def _example(example: Sequence[Said]) -> Markup:
     return join(parts)
 
 
-def _card(said: Said) -> Card:
+def _card(said: ExampleStep) -> Card:
     who, role = _WHO[said.role], said.role
     if role == "call":
         return SpeechCard("assistant", who, (CodeBlock(said.text, "json", said.name),))
