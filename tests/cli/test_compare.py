@@ -76,3 +76,34 @@ def test_what_is_interrupted_is_kept_and_goes_on(hub: Hub, tmp_path: Path) -> No
     done = hub("compare", "--resume", "-o", "both", "--json", "-q")
     assert (done.code, done.json["common"]) == (0, 4)
     assert [standing["scored"] for standing in done.json["standings"]] == [4, 4]
+
+
+def test_three_runs_are_shown_by_environment_and_task(hub: Hub, tmp_path: Path) -> None:
+    for name, accuracy in (("a", "0.95"), ("b", "0.5"), ("c", "0.9")):
+        model = f"mock/solver?accuracy={accuracy}"
+        hub("run", "arithmetic", "-m", model, "--limit", "12", "--repeats", "6", "-q", "-o", name)
+    found = hub("compare", "a", "b", "c", "--json").json
+    assert [row["run"] for row in found["matrix"]["rows"]] == ["a", "b", "c"]
+    worse = found["changes"][0]["worse"]
+    assert len(worse) == found["changes"][0]["counts"]["worse"] > 0
+    shown = hub("compare", "a", "b", "c").out
+    assert "mock/solver?accuracy=0.5 against mock/solver?accuracy=0.95" in shown
+    assert "significant after correction" in shown
+    assert max(map(len, shown.splitlines())) <= 110  # a pipe has no width
+    task = worse[0]["key"][2]
+    assert task in shown
+    told = hub("compare", "a", "b", "c", "--task", task)
+    assert "mock/solver?accuracy=0.95, best sample" in told.out
+    assert "mock/solver?accuracy=0.5, worst sample" in told.out
+    assert "feedback: expected" in told.out
+    (across,) = hub("compare", "a", "b", "c", "--task", f"arithmetic/{task}", "--json").json
+    assert [run["mean_reward"] for run in across["runs"]][:2] == [1.0, 0.0]
+    assert hub("compare", "a", "b", "-o", "both.html", "-q").code == 0
+    assert "Both conversations" in (tmp_path / "both.html").read_text()
+
+
+def test_a_task_that_no_run_played_is_refused(hub: Hub) -> None:
+    for name in ("a", "b"):
+        hub("run", "arithmetic", "--limit", "3", "-q", "-o", name)
+    assert "no task is named 'test/7'" in hub("compare", "a", "b", "--task", "test/7").refused()
+    assert "leave -o out" in hub("compare", "a", "b", "--task", "test/1", "-o", "x.html").refused()

@@ -15,6 +15,11 @@ def share(value: float | None) -> str:
     return NONE if value is None else f"{value:.1%}"
 
 
+def p_value(p: float | None) -> str:
+    """Format a p-value."""
+    return NONE if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
 def seconds(value: float | None) -> str:
     """Format a duration given in seconds."""
     if value is None:
@@ -80,8 +85,3 @@ def turn_number(index: int) -> str:
 def signed(value: float | None) -> str:
     """Format a difference with its sign."""
     return NONE if value is None else f"{value:+.3f}"
-
-
-def chance_word(p: float | None) -> str:
-    """Format a p value."""
-    return NONE if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"

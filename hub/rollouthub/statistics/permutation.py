@@ -79,7 +79,7 @@ class _AnyValues:
 
     def __init__(self, pooled: Sequence[float], size: int) -> None:
         half = len(pooled) // 2
-        self._here, self._there = _sums(pooled[:half]), _sums(pooled[half:])
+        self._here, self._there = subset_sums(pooled[:half]), subset_sums(pooled[half:])
         self._size = size
         for sums in self._there:
             sums.sort()
@@ -96,7 +96,7 @@ class _AnyValues:
         return found
 
 
-def _sums(values: Sequence[float]) -> list[list[float]]:
+def subset_sums(values: Sequence[float]) -> list[list[float]]:
     """The sums of all subsets, by the size of the subset."""
     found: list[list[float]] = [[0.0]] + [[] for _ in values]
     for place, value in enumerate(values):
@@ -117,4 +117,18 @@ def adjusted(ps: Sequence[float]) -> list[float]:
     for rank, place in zip(range(len(ps), 0, -1), order, strict=True):
         least = min(least, ps[place] * len(ps) / rank)
         found[place] = least
+    return found
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Return p-values adjusted for their number, to control the family-wise error rate (Holm 1979).
+
+    The probability of any false positive among the tests whose adjusted value is at most a level is at most that level,
+    whatever the tests' dependence.
+    """
+    found = [1.0] * len(ps)
+    most = 0.0
+    for rank, place in enumerate(sorted(range(len(ps)), key=lambda place: ps[place])):
+        most = max(most, min(1.0, ps[place] * (len(ps) - rank)))
+        found[place] = most
     return found

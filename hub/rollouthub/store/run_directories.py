@@ -5,7 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 DATABASE = "run.db"
+RECEIPT_SUFFIX = ".receipt.json"
+"""End of the name of a receipt beside its run: `runs/sums.receipt.json` of `runs/sums`."""
 _DEPTH = 3
+
+
+def receipt_of(directory: Path) -> Path | None:
+    """The receipt beside a run, whether or not it is the run's; None without one."""
+    resolved = directory.resolve()
+    found = resolved.with_name(resolved.name + RECEIPT_SUFFIX)
+    return found if found.is_file() else None
 
 
 def run_directories(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:

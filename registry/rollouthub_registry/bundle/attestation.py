@@ -30,6 +30,18 @@ class Baseline(Frozen):
     """Mean reward over the scored samples."""
     samples: int = Field(ge=1, le=10**12)
     """Number of scored samples."""
+    low: float | None = Field(default=None, allow_inf_nan=False)
+    """Lower end of the mean's 95 % interval, over tasks; None where it was not stated, or there are too few tasks."""
+    high: float | None = Field(default=None, allow_inf_nan=False)
+
+
+class ShownTool(Frozen):
+    """A tool as its publisher shows it to people; what an installation is held against is the digest of all tools."""
+
+    name: str = Field(max_length=200)
+    description: str = Field(default="", max_length=2000)
+    input_schema: JsonValue = None
+    """The JSON Schema of its arguments; None where it was too large to publish."""
 
 
 class CheckSummary(Frozen):
@@ -91,6 +103,8 @@ class Predicate(Frozen):
     """The whole `env.toml` of the bundle, as JSON."""
     tools_digest: Digest | None
     """Digest of the tool list (see `tool_list_digest`); None where the publisher did not start the environment."""
+    tools: tuple[ShownTool, ...] = Field(default=(), max_length=200)
+    """Its tools, for people to read; the first of them, where it has more."""
     check: CheckSummary
     audit: AuditSummary | None = None
     """What attacks and the audit of some tasks found; None where they were left out."""

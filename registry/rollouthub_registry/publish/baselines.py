@@ -7,6 +7,7 @@ from typing import Any, cast
 from rollouthub.plugins.env_toml import FILE_NAME
 from rollouthub.plugins.manifest import load_manifest
 from rollouthub.rollout import Outcome
+from rollouthub.statistics import summarise_groups
 from rollouthub.store import RunInfo, RunReader, open_run
 from rollouthub_registry.bundle.attestation import Baseline
 from rollouthub_registry.names import Release
@@ -59,7 +60,9 @@ def read_baseline(run: Path, release: Release) -> Baseline:
         if not played:
             raise _refused(run, "nothing was played in it")
         total, _, _ = reader.reward_sums()
-    return Baseline(model=model, mean_reward=total / played, samples=played)
+        overall = summarise_groups(reader.group_counts()).overall
+    interval = overall.at_k[0].avg_at_k  # of a complete run, whose tasks weigh alike
+    return Baseline(model=model, mean_reward=total / played, samples=played, low=interval.low, high=interval.high)
 
 
 def _check_environment(run: Path, info: RunInfo, release: Release) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+from mcp_types import Tool
 
 from rollouthub.errors import EpisodeError, UsageError
 from rollouthub.event_loop import run_async
@@ -42,8 +43,7 @@ class Passed:
 
     findings: tuple[Finding, ...]
     tools_digest: str
-    tools: tuple[str, ...]
-    """Names of its tools."""
+    tools: tuple[Tool, ...]
     audited: Audited | None = None
     """What attacks and the audit of tasks found; None where they were left out."""
 
@@ -73,7 +73,8 @@ def pass_gate(
         step.said = _kind(installation)
     with steps.step("starting its server") as step:
         digest, tools = run_async(_tools_of, installation, asked)
-        step.said = one_line(f"{len(tools)} tools: {', '.join(tools)}", _LONGEST_LIST) if tools else "no tools"
+        names = ", ".join(tool.name for tool in tools)
+        step.said = one_line(f"{len(tools)} tools: {names}", _LONGEST_LIST) if tools else "no tools"
     with steps.step("checking it") as step:
         findings = run_async(check_installed, installation, asked, seconds)
         failed = sum(finding.state == "failed" for finding in findings)
@@ -104,8 +105,8 @@ def _kind(installation: Installation) -> str:
     return f"{'a class' if installation.is_class else 'a server'}, {count} dependencies" if count else "no dependencies"
 
 
-async def _tools_of(installation: Installation, asked: CheckRequest) -> tuple[str, tuple[str, ...]]:
-    """The digest of the tools that the installed environment's server offers, and their names.
+async def _tools_of(installation: Installation, asked: CheckRequest) -> tuple[str, tuple[Tool, ...]]:
+    """The digest of the tools that the installed environment's server offers, and the tools.
 
     Raises:
         UsageError: the server does not start.
@@ -118,7 +119,7 @@ async def _tools_of(installation: Installation, asked: CheckRequest) -> tuple[st
         try:
             with anyio.fail_after(SERVE_SECONDS):
                 async with open_served(str(installation.file), asked.settings, roles, program=program) as host:
-                    return tool_list_digest(host.info.tools), tuple(tool.name for tool in host.info.tools)
+                    return tool_list_digest(host.info.tools), tuple(host.info.tools)
         except TimeoutError:
             raise PublishRefused(
                 f"{installation.target} was not up within {SERVE_SECONDS:g} s, and was ended"

@@ -9,6 +9,7 @@ from rollouthub_registry.bundle.bundle import Bundle
 from rollouthub_registry.check.check_request import CheckRequest
 from rollouthub_registry.publish.gate import Passed
 from rollouthub_registry.publish.published_checks import public_report
+from rollouthub_registry.publish.published_tools import shown_tools
 from rollouthub_registry.trust.keys import Key
 from rollouthub_registry.trust.pins import Pins
 from rollouthub_registry.trust.signatures import sign, verify
@@ -21,6 +22,7 @@ def signed_statement(
     predicate = Predicate(
         manifest=bundle.manifest.model_dump(mode="json"),
         tools_digest=passed.tools_digest,
+        tools=shown_tools(passed.tools),
         check=CheckSummary(passed=passed.is_good, report=public_report(passed.findings, asked)),
         audit=None if passed.audited is None else passed.audited.summary(passed.findings),
         baselines=tuple(baselines),

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from rollouthub.errors import ConfigError, UsageError, invalid_fields
 from rollouthub.store import RunReader
+from rollouthub.store.run_directories import RECEIPT_SUFFIX as SUFFIX
 from rollouthub.text import plain_name
 from rollouthub_registry.receipt.evidence import RunReading, read_run
 from rollouthub_registry.receipt.model_files import ModelFolder
@@ -19,8 +20,6 @@ from rollouthub_registry.trust.keys import Key, PublicKey
 from rollouthub_registry.trust.signatures import open_payload, parse_envelope, sign_payload
 from rollouthub_registry.trust.trust_error import SignatureRefused
 
-SUFFIX = ".receipt.json"
-"""End of the name of a receipt beside its run: `runs/sums.receipt.json` of `runs/sums`."""
 MOST_BYTES = 8_100_000
 """Most bytes of a receipt's file."""
 

@@ -19,7 +19,7 @@ from rollouthub_registry.server.directory_layout import FORMAT
 from rollouthub_registry.server.index import Page
 from rollouthub_registry.server.registry import LONGEST_REASON, Registry
 from rollouthub_registry.server.responses import HEADERS, json_answer
-from rollouthub_registry.server.search import ORDERS, Query
+from rollouthub_registry.server.search import FACETS, ORDERS, Query
 from rollouthub_registry.server.server_error import RegistryRequestRefused
 from rollouthub_registry.server.upload import receive, upload_folder
 
@@ -198,9 +198,19 @@ def query_of(request: Request) -> Query:
         namespace=asked.get("namespace") or None,
         tag=asked.get("tag") or None,
         passed_only=_flag(asked.get("passed"), "passed"),
+        kind=_facet(asked.get("kind"), "kind"),
+        audit=_facet(asked.get("audit"), "audit"),
+        needs=_facet(asked.get("needs"), "needs"),
+        licence=(asked.get("licence") or None),
         limit=_number(asked.get("limit"), "limit", 20, LARGEST_PAGE),
         offset=_number(asked.get("offset"), "offset", 0, 1_000_000, least=0),
     )
+
+
+def _facet(text: str | None, name: str) -> str | None:
+    if text and text not in FACETS[name]:
+        raise RegistryRequestRefused(400, f"{name} is one of {', '.join(FACETS[name])}, and not {text[:40]!r}")
+    return text or None
 
 
 def _package(request: Request) -> PackageName:

@@ -16,12 +16,13 @@ from rollouthub_registry.names import PackageName, Release
 from rollouthub_registry.server.directory_layout import sort_key
 from rollouthub_registry.server.version_listing import Listing, load_facts, release_of
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _SCHEMA = """
 CREATE TABLE versions (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, version TEXT NOT NULL, sort_key TEXT NOT NULL,
     published_at REAL NOT NULL, updated_at REAL NOT NULL, yanked TEXT, is_latest INTEGER NOT NULL DEFAULT 0,
-    passed INTEGER NOT NULL, difficulty REAL, quality REAL NOT NULL, facts TEXT NOT NULL, UNIQUE (name, version)
+    passed INTEGER NOT NULL, difficulty REAL, quality REAL NOT NULL, facts TEXT NOT NULL,
+    kind TEXT NOT NULL, audit TEXT NOT NULL, licence TEXT NOT NULL, needs TEXT NOT NULL, UNIQUE (name, version)
 ) STRICT;
 CREATE INDEX in_order ON versions (name, sort_key);
 CREATE INDEX latest ON versions (name) WHERE is_latest;
@@ -96,15 +97,20 @@ class Index:
                 each.facts.difficulty,
                 each.facts.quality,
                 each.facts.text,
+                each.facts.kind,
+                each.facts.audit_state,
+                each.facts.licence,
+                f" {' '.join(each.facts.needs)} ",
             )
             for each in added
         ]
         with self.use() as connection:
             connection.executemany(
                 "INSERT INTO versions (name, version, sort_key, published_at, updated_at, yanked, passed, difficulty, "
-                "quality, facts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                "quality, facts, kind, audit, licence, needs) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
                 "ON CONFLICT (name, version) DO UPDATE SET published_at = excluded.published_at, "
-                "updated_at = excluded.updated_at, yanked = excluded.yanked, facts = excluded.facts",
+                "updated_at = excluded.updated_at, yanked = excluded.yanked, facts = excluded.facts, "
+                "audit = excluded.audit",
                 rows,
             )
             for name in dict.fromkeys(row[0] for row in rows):

@@ -38,8 +38,12 @@ class Facts:
     hub_version: str
     created_at: str
     checks_passed: bool
-    baselines: tuple[tuple[str, float, int], ...]
-    """For each baseline: model, mean reward and number of samples; the best first."""
+    baselines: tuple[tuple[str, float, int, float | None, float | None], ...]
+    """For each baseline: model, mean reward, number of samples, and the mean's interval; the best first."""
+    kind: str
+    """How it is made: `python`, `command`, `image` or `url`."""
+    needs: tuple[str, ...]
+    """What it needs to play: `sandbox`, `network`, `secrets`."""
     audit: dict[str, Any] | None
     """The latest audit (see `audit_facts`): its publisher's, or that of who keeps the registry; None without one."""
     server: dict[str, Any]
@@ -49,6 +53,11 @@ class Facts:
     def text(self) -> str:
         """The facts as JSON, for a row of the index."""
         return json.dumps({name: getattr(self, name) for name in _FIELDS}, ensure_ascii=False, separators=(",", ":"))
+
+    @property
+    def audit_state(self) -> str:
+        """`sound`, `found` something, or `none` without an audit."""
+        return "none" if self.audit is None else "sound" if self.audit["sound"] else "found"
 
     @property
     def difficulty(self) -> float | None:
@@ -91,6 +100,8 @@ class Listing:
             "repository": facts.repository or None,
             "tags": list(facts.tags),
             "splits": list(facts.splits),
+            "kind": facts.kind,
+            "needs": list(facts.needs),
             "digest": facts.digest,
             "size": facts.size,
             "key_id": facts.key_id,
@@ -106,7 +117,8 @@ class Listing:
                 "difficulty": facts.difficulty,
                 "baselines": [
                     {"model": model, "mean_reward": mean, "samples": samples}
-                    for model, mean, samples in facts.baselines
+                    | ({} if low is None else {"low": low, "high": high})
+                    for model, mean, samples, low, high in facts.baselines
                 ],
                 "downloads": self.downloads,
             },
@@ -161,7 +173,9 @@ def facts_of(envelope: Envelope, statement: Statement, size: int, server: dict[s
         hub_version=said.hub_version,
         created_at=said.created_at.astimezone(UTC).isoformat(timespec="seconds"),
         checks_passed=said.check.passed,
-        baselines=tuple((each.model, each.mean_reward, each.samples) for each in baselines),
+        baselines=tuple((each.model, each.mean_reward, each.samples, each.low, each.high) for each in baselines),
+        kind=_kind(manifest),
+        needs=_needs(manifest),
         audit=None if said.audit is None else audit_facts(said.audit, signature.keyid),
         server=server,
     )
@@ -183,7 +197,7 @@ def audit_facts(audit: AuditSummary, key_id: str) -> dict[str, Any]:
 def load_facts(text: str) -> Facts:
     """The facts stored in a row of the index."""
     held: dict[str, Any] = json.loads(text)
-    for key in ("tags", "splits", "authors", "baselines"):
+    for key in ("tags", "splits", "authors", "baselines", "needs"):
         held[key] = tuple(held[key])
     return Facts(**held)
 
@@ -197,6 +211,25 @@ def release_of(name: str, version: str) -> Release:
 def moment(seconds: float) -> str:
     """A time in the API's format: RFC 3339, UTC, with microseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _kind(manifest: dict[str, JsonValue]) -> str:
+    server = manifest.get("server")
+    if not isinstance(server, dict):
+        return "python"
+    return next((kind for kind in ("command", "image", "url") if server.get(kind)), "command")
+
+
+def _needs(manifest: dict[str, JsonValue]) -> tuple[str, ...]:
+    server, sandbox = manifest.get("server"), manifest.get("sandbox")
+    of_server = server if isinstance(server, dict) else {}
+    of_sandbox = sandbox if isinstance(sandbox, dict) else {}
+    found = {
+        "sandbox": bool(sandbox),
+        "network": bool(manifest.get("network")) or of_sandbox.get("network", "none") != "none",
+        "secrets": bool(manifest.get("secrets") or of_server.get("token_variable")),
+    }
+    return tuple(name for name, is_needed in found.items() if is_needed)
 
 
 def _text(value: JsonValue) -> str:

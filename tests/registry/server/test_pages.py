@@ -1,16 +1,21 @@
 """The registry's pages: readable without JavaScript, and nothing a publisher writes becomes markup."""
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 from rollouthub.views.markup import tag
+from rollouthub_registry.bundle.attestation import ShownTool
 from tests.registry.server.publishers import Offer, Publisher
 from tests.registry.server.serving import Served, bearer, served
 
 HOSTILE = (
     """<script>alert(1)</script><img src=x onerror=alert(1)>" onmouseover="alert(1) ' {{7*7}} &lt;b&gt; \u202eevil"""
 )
+
+CALLS = [{"function": {"name": HOSTILE, "arguments": HOSTILE}}, {"function": 3}, 4]
 
 
 class Elements(HTMLParser):
@@ -50,7 +55,17 @@ async def test_people_find_an_environment_and_how_to_install_it(tmp_path: Path) 
 async def test_what_a_publisher_writes_is_text_and_never_markup(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path)
     async with served(tmp_path / "hub") as hub:
-        offer = publisher.offer("lab/words", description=HOSTILE, baselines=[(HOSTILE, 0.5, 2)], passed=False)
+        said: dict[str, Any] = {
+            "description": HOSTILE,
+            "baselines": [(HOSTILE, 0.5, 2)],
+            "passed": False,
+            "tools": [ShownTool(name=HOSTILE, description=HOSTILE, input_schema={"properties": {HOSTILE: HOSTILE}})],
+            "files": {
+                "README.md": f"# {HOSTILE}\n[x](javascript:alert(1)) ![p](//evil.test/p.png)\n{HOSTILE}",
+                "example.jsonl": json.dumps({"messages": [{"role": HOSTILE, "content": HOSTILE, "tool_calls": CALLS}]}),
+            },
+        }
+        offer = publisher.offer("lab/words", **said)
         assert (await hub.publish(offer, hub.token())).status == 201
         for path in ("/", "/packages/lab/words", "/packages/lab/words/1.0.0", "/?q=%22%3E%3Cscript%3E&tag=%3Cb%3E"):
             answer = await hub.get(path)
@@ -58,7 +73,9 @@ async def test_what_a_publisher_writes_is_text_and_never_markup(tmp_path: Path) 
             assert not {name for name, _ in elements} & {"script", "img", "b", "style", "iframe", "object"}
             assert not any(key.startswith("on") or key == "style" for _, attributes in elements for key in attributes)
             links = [attributes["href"] or "" for _, attributes in elements if "href" in attributes]
-            assert [link for link in links if not re.match(r"\./|packages/|style\.css|/$|https?://", link)] == []
+            assert [
+                link for link in links if not re.match(r"\./|packages/|style\.css|favicon\.svg$|/$|https?://", link)
+            ] == []
             policy = answer.headers["Content-Security-Policy"]
             assert "default-src 'none'" in policy and "unsafe" not in policy
 

@@ -79,6 +79,7 @@ def poisoned(value: Any, text: str, *, is_free: bool = True) -> Any:
     if isinstance(value, dict):
         pairs: list[tuple[str, Any]] = list(value.items())  # pyright: ignore
         kept = KEPT | {"text", "language"} if value.get("kind") in MARKED else KEPT  # pyright: ignore
+        kept |= {"verdict"} if isinstance(value.get("verdict"), str) else set[str]()  # pyright: ignore
         return {key: poisoned(item, text, is_free=is_free and key not in kept) for key, item in pairs}
     if isinstance(value, list | tuple):
         items: list[Any] = list(value)  # pyright: ignore
@@ -110,10 +111,10 @@ async def test_no_text_adds_an_element_or_an_attribute(tmp_path: Path) -> None:
 
 
 async def test_no_label_of_a_comparison_adds_an_element(tmp_path: Path) -> None:
-    for name, reward in (("a", 0.0), ("b", 1.0)):
+    for name, reward in (("a", 1.0), ("b", 0.0), ("c", 1.0)):
         await make_run(tmp_path / name, [played(n, 0, reward=reward) for n in range(3)])
-    found = compare_runs([read_compared(tmp_path / name, name) for name in "ab"], full_tasks=9)
-    runs = [ReportedRun(tmp_path / name, name) for name in "ab"]
+    found = compare_runs([read_compared(tmp_path / name, name) for name in "abc"], full_tasks=9, in_detail=True)
+    runs = [ReportedRun(tmp_path / name, name) for name in "abc"]
     facts = gather(runs, Plainness(str), transcripts=0, comparison=found).model_dump()
     plain = outline(html_report(Report.model_validate(poisoned(facts, "sha256:plain")))).elements
 

@@ -10,7 +10,7 @@ import pytest
 from rollouthub import Message, Outcome, Score, Turn
 from rollouthub.messages import Media, digest_of
 from rollouthub.rollout import TaskRef
-from rollouthub.score import Artifact
+from rollouthub.score import Artifact, Component
 from rollouthub.statistics.amounts import number, share
 from rollouthub.store import open_run, open_writer
 from tests.store.records import RESOLVED, record, write
@@ -143,7 +143,7 @@ async def test_a_rollouts_page_has_its_conversation_neighbours_samples_and_attem
     made = [
         record("g1-0"),
         record("g1-1", 0, Outcome.MODEL_FAILED),
-        record("g1-1", 1, score=Score(reward=0.5, components={"tests": 0.5})),
+        record("g1-1", 1, score=Score(reward=0.5, components={"tests": Component(value=0.5)})),
         record("g2-0"),
     ]
     await write(tmp_path / "run", made)

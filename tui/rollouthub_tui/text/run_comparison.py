@@ -8,7 +8,6 @@ from rollouthub.analysis.compare.compared_run import read_compared
 from rollouthub.analysis.compare.task_pairs import TaskDifference, chances, with_chances
 from rollouthub.cli.run_lookup import find_watched
 from rollouthub.errors import UsageError
-from rollouthub.views.terminal.task_verdicts import verdict
 from rollouthub_tui.text.last_listing import ShownRuns
 from rollouthub_tui.text.pages import in_pages
 from rollouthub_tui.text.position import Position, check_number
@@ -50,4 +49,4 @@ def _judged(pairing: Pairing) -> list[TaskDifference]:
 
 
 def _task_words(task: TaskDifference) -> str:
-    return f"{verdict(task)}: " + ", ".join(sentence(line) for line in detail(task).plain.splitlines())
+    return f"{task.verdict}: " + ", ".join(sentence(line) for line in detail(task).plain.splitlines())

@@ -104,6 +104,10 @@ class ComparedRun:
                 ),
             )
 
+    def task_means(self) -> dict[ComparedTask, float]:
+        """Each task's mean reward, of the tasks with a scored sample."""
+        return {key: group.mean_reward for key, group in self.groups() if group.mean_reward is not None}
+
 
 def read_compared(directory: Path, label: str | None = None) -> ComparedRun:
     """Read a run for a comparison. Without a label, it is labelled by its model, agent and seats, else by its

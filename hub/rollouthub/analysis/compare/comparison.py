@@ -3,14 +3,16 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from rollouthub.analysis.compare.compared_run import ComparedRun, ComparedTask
+from rollouthub.analysis.compare.run_matrix import RunMatrix, paired_estimate, run_matrix
+from rollouthub.analysis.compare.task_changes import RunChanges, run_changes
 from rollouthub.errors import ConfigError
 from rollouthub.live.follow.pace import overall_rate
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import Estimate, summarise_groups
-from rollouthub.statistics.intervals import TaskMeans
 from rollouthub.statistics.quantiles import quantile
 
 
@@ -51,6 +53,7 @@ class Comparison:
     """Several runs on their common tasks."""
 
     standings: tuple[RunStanding, ...]
+    """Empty where no task was played by all runs."""
     common: int
     """Number of tasks that all runs played."""
     left_out: dict[str, int]
@@ -58,35 +61,50 @@ class Comparison:
     remarks: tuple[str, ...]
     full_tasks: int | None
     """Number of tasks that cost and time are projected for."""
+    matrix: RunMatrix | None = None
+    """The runs in each environment, with significance corrected for the number of comparisons; None if not asked."""
+    changes: tuple[RunChanges, ...] = ()
+    """For each run but the first, the tasks that it plays worse or better; empty if not asked for."""
+
+    @property
+    def directories(self) -> list[Path]:
+        """The directories of the compared runs, in their order."""
+        return [Path(row.run) for row in (self.matrix.rows if self.matrix else self.standings)]
 
     def as_json(self) -> dict[str, Any]:
         """The object that `hub compare --json` prints."""
         return asdict(self)
 
 
-def compare_runs(runs: Sequence[ComparedRun], full_tasks: int | None = None) -> Comparison:
-    """Compare runs on their common tasks.
+def compare_runs(runs: Sequence[ComparedRun], full_tasks: int | None = None, *, in_detail: bool = False) -> Comparison:
+    """Compare runs on their common tasks; `in_detail`, also by environment, and task by task.
 
     Raises:
-        ConfigError: fewer than two runs, or no task that all of them played.
+        ConfigError: fewer than two runs, or no task that all of them played; `in_detail`, none that any other run and
+            the first both played.
     """
     if len(runs) < 2:
         raise ConfigError("a comparison needs two runs or more")
-    runs = _labelled(runs)
+    runs = labelled(runs)
     common = set[ComparedTask].intersection(*(run.keys for run in runs))
+    matrix = run_matrix(runs) if in_detail else None
+    changes = tuple(run_changes(runs[0], run) for run in runs[1:]) if in_detail else ()
     if not common:
-        raise ConfigError(_mismatch(runs))
+        if matrix is None or not any(row.is_compared for row in matrix.rows):
+            raise ConfigError(_mismatch(runs))
+        remark = "no task was played by all of these runs, so each is compared with the first where both played"
+        return Comparison((), 0, {}, (remark,), full_tasks, matrix, changes)
     kept = [run.only(common) for run in runs]
-    means = [_task_means(run) for run in kept]
+    means = [run.task_means() for run in kept]
     standings = tuple(
-        _standing(run, None if place == 0 else _difference(means[0], means[place]), full_tasks)
+        _standing(run, None if place == 0 else paired_estimate(means[0], means[place]), full_tasks)
         for place, run in enumerate(kept)
     )
     left_out = {run.label: count for run in runs if (count := len(run.keys) - len(common))}
-    return Comparison(standings, len(common), left_out, tuple(_remarks(kept)), full_tasks)
+    return Comparison(standings, len(common), left_out, tuple(_remarks(kept)), full_tasks, matrix, changes)
 
 
-def _labelled(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
+def labelled(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
     """Return the runs with distinct labels: a repeated label gets the directory's name added."""
     count = Counter(run.label for run in runs)
     return [
@@ -108,21 +126,6 @@ def _mismatch(runs: Sequence[ComparedRun]) -> str:
             "play them with the same data, settings, seed and version of the environment"
         )
     return f"the runs have 0 tasks in common ({listing}); play the same environment and split in all of them"
-
-
-def _task_means(run: ComparedRun) -> dict[ComparedTask, float]:
-    return {key: group.mean_reward for key, group in run.groups() if group.mean_reward is not None}
-
-
-def _difference(first: dict[ComparedTask, float], other: dict[ComparedTask, float]) -> Estimate:
-    """The mean difference paired by task, which cancels the tasks' differences in difficulty (arXiv:2411.00640,
-    4.2).
-    """
-    paired = TaskMeans()
-    for key, mean in other.items():
-        if key in first:
-            paired.add(mean - first[key], 1)
-    return paired.estimate(all_tasks=len(first.keys() | other.keys()), is_share=False)
 
 
 def _standing(run: ComparedRun, difference: Estimate | None, full_tasks: int | None) -> RunStanding:

@@ -6,11 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 from rollouthub.analysis.compare.compared_run import ComparedAttempt, ComparedRun, ComparedTask
 from rollouthub.rollout import Outcome, OutcomeKind
 from rollouthub.statistics.permutation import Chance, adjusted, permutation_test
 
+Verdict = Literal["worse", "better", "lower", "higher", "same", "unscored"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 LEVEL = 0.05
 """False discovery rate: the expected share of false positives among the differences called significant."""
 
@@ -56,14 +59,27 @@ class TaskDifference:
         """Whether the difference is significant after the adjustment for the number of tests."""
         return self.adjusted is not None and self.adjusted <= LEVEL
 
+    @property
+    def verdict(self) -> Verdict:
+        """What became of the task: `worse` and `better` are significant, `lower` and `higher` may be chance."""
+        difference = self.difference
+        if difference is None:
+            return "unscored"
+        if not difference:
+            return "same"
+        if self.is_real:
+            return "worse" if difference < 0 else "better"
+        return "lower" if difference < 0 else "higher"
+
 
 def task_differences(first: ComparedRun, second: ComparedRun) -> list[TaskDifference]:
     """Return the tasks that both runs played, in the first run's order, without tests."""
-    one, other = _sides(first), _sides(second)
+    one, other = task_sides(first), task_sides(second)
     return [TaskDifference(key, side, other[key]) for key, side in one.items() if key in other]
 
 
-def _sides(run: ComparedRun) -> dict[ComparedTask, Side]:
+def task_sides(run: ComparedRun) -> dict[ComparedTask, Side]:
+    """Each task's samples in a run."""
     samples: dict[ComparedTask, list[ComparedAttempt]] = {}
     for attempt in run.attempts:
         if attempt.effective:

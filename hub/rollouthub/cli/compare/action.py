@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rollouthub.analysis.compare.compared_run import read_compared
-from rollouthub.analysis.compare.comparison import Comparison, compare_runs
+from rollouthub.analysis.compare.compared_run import ComparedRun, read_compared
+from rollouthub.analysis.compare.comparison import Comparison, compare_runs, labelled
+from rollouthub.analysis.compare.task_changes import task_across
 from rollouthub.cli.compare.compare_options import CompareOptions
+from rollouthub.cli.compare.task_page import TaskPage
 from rollouthub.cli.console import remarks
 from rollouthub.cli.find_run import find_run
 from rollouthub.cli.logs import log_to_run
@@ -56,7 +58,24 @@ def read_runs(names: Sequence[str], root: Path, full_tasks: int | None) -> Compa
         return _compared(Path(names[0]), _read(Path(names[0])), full_tasks)
     if len(names) < 2:
         raise ConfigError("name two runs or more, or an environment and two models: hub compare ENV -m A -m B")
-    return compare_runs([read_compared(find_run(name, root)) for name in names], full_tasks)
+    return compare_runs([read_compared(find_run(name, root)) for name in names], full_tasks, in_detail=True)
+
+
+def read_tasks(names: Sequence[str], root: Path, tasks: Sequence[str]) -> TaskPage:
+    """Some tasks in existing runs; a comparison's folder names all runs in it.
+
+    Raises:
+        UsageError: there are no such runs, or none of them played one of the tasks.
+    """
+    if len(names) == 1 and (Path(names[0]) / FILE).is_file():
+        runs = _played(Path(names[0]), _read(Path(names[0])))
+    else:
+        runs = [read_compared(find_run(name, root)) for name in names]
+    if not runs:
+        raise ConfigError("name the runs in which to look for the task: hub compare RUN RUN… --task TASK")
+    runs = labelled(runs)
+    found = [task for name in dict.fromkeys(tasks) for task in task_across(runs, name)]
+    return TaskPage(tuple((run.label, run.info.directory) for run in runs), tuple(found))
 
 
 def play_models(given: dict[str, Any], options: CompareOptions, output: Path | None) -> tuple[Comparison | None, int]:
@@ -188,9 +207,13 @@ def _play(title: str, plan: Plan, directory: Path, credentials: Credentials, is_
 
 
 def _compared(directory: Path, asked: _Compare, full_tasks: int | None) -> Comparison:
+    return compare_runs(_played(directory, asked), full_tasks or asked.full_tasks, in_detail=True)
+
+
+def _played(directory: Path, asked: _Compare) -> list[ComparedRun]:
     found = [
         read_compared(directory / entry.folder, entry.model)
         for entry in asked.models
         if (directory / entry.folder / "run.db").exists()
     ]
-    return compare_runs([run for run in found if run.attempts], full_tasks or asked.full_tasks)
+    return [run for run in found if run.attempts]

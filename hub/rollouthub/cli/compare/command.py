@@ -37,16 +37,24 @@ def compare(
 ) -> None:
     """Compare models on the same tasks and seeds, or finished runs on the tasks they have in common.
 
-    Differences are paired by task, with their 95 % interval. Ctrl-C keeps and compares what is there.
+    Differences are paired by task, with their 95 % interval; significance is corrected for the number of comparisons.
+    With existing runs, --task shows one task in each of them. Ctrl-C keeps and compares what is there.
 
     Exit codes: 0 every rollout scored, 1 some unscored, 2 usage, 130 interrupted.
     """
-    from rollouthub.cli.compare.action import play_models, read_runs
+    from rollouthub.cli.compare.action import play_models, read_runs, read_tasks
+    from rollouthub.cli.compare.task_page import print_tasks
     from rollouthub.store.atomic_files import check_output
     from rollouthub.views.report.write import is_report
 
     options, code = given_options(ctx, CompareOptions), 0
     plays, file = bool(options.model or options.resume), options.output if is_report(options.output) else None
+    given = given_settings(ctx)
+    if not plays and given.get("tasks"):
+        if options.output is not None:
+            raise ConfigError("--task shows a task of existing runs on the screen; leave -o out")
+        print_tasks(read_tasks(what or [], options.root, given["tasks"]), as_json=options.as_json)
+        return
     if file is not None:
         check_output(file)  # before models are paid for
     elif options.output is not None and not plays:
@@ -54,7 +62,7 @@ def compare(
             f"{options.output} is no report; name one that ends in .html, .md or .json, or models with -m to play"
         )
     if plays:
-        given = given_settings(ctx) | ({"environments": what} if what else {})
+        given |= {"environments": what} if what else {}
         comparison, code = play_models(given, options, None if file else options.output)
     else:
         comparison = read_runs(what or [], options.root, options.project)

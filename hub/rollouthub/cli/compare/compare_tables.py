@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rollouthub.analysis.compare.comparison import Comparison, RunStanding
+from rollouthub.cli.compare.change_tables import print_changes, print_matrix
 from rollouthub.statistics import Estimate
 
 BESIDE = 68
@@ -17,19 +18,24 @@ legend.
 
 def print_comparison(console: Console, comparison: Comparison) -> None:
     """Print all tables of a comparison."""
-    labels = [standing.label for standing in comparison.standings]
+    labels = [row.label for row in comparison.matrix.rows] if comparison.matrix else []
     names = labels
     if max(map(len, labels)) > console.width - BESIDE:
         names = [str(number) for number in range(1, len(labels) + 1)]
         for number, label in zip(names, labels, strict=True):
             console.print(Text(f"{number}  {label}"))
         console.print()
-    console.print(_verdicts(comparison, names))
-    console.print()
-    console.print(_costs(comparison, names))
+    if comparison.standings:
+        console.print(_verdicts(comparison, names))
+        console.print()
+        console.print(_costs(comparison, names))
     if any(set(standing.outcomes) - {"scored"} for standing in comparison.standings):
         console.print()
         console.print(_endings(comparison, names))
+    if comparison.matrix is not None:
+        print_matrix(console, comparison.matrix, names)
+    for name, changes in zip(names[1:], comparison.changes, strict=bool(comparison.changes)):
+        print_changes(console, changes, name, names[0])
     console.print()
     lines = [f"On {comparison.common:,} common tasks; differences are to the first, paired by task"]
     if comparison.full_tasks is not None:

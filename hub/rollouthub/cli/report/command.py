@@ -75,7 +75,7 @@ def write_comparison(comparison: "Comparison", output: Path, *, is_quiet: bool) 
     from rollouthub.views.report.gather import ReportedRun, gather
     from rollouthub.views.report.write import format_of, write_report
 
-    runs = [ReportedRun(Path(standing.run), _shown(Path(standing.run))) for standing in comparison.standings]
+    runs = [ReportedRun(directory, _shown(directory)) for directory in comparison.directories]
     found = gather(runs, plainness_here(), transcripts=0, comparison=comparison)
     write_report(found, output, format_of(output, None))
     if not is_quiet:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from rollouthub.views.markup import Markup, join, table, tag
 from rollouthub.views.report.phrases import KINDS, figure
-from rollouthub.views.report.report_facts import ComparisonReport, Figure, RunReport
-from rollouthub.views.report.svg_charts import COLOURS, Curve, CurvePoint, curves, differences, histogram, shares
+from rollouthub.views.report.report_facts import Figure, RunReport
+from rollouthub.views.report.svg_charts import COLOURS, Curve, CurvePoint, curves, histogram, shares
 
 MOST_LINES = COLOURS
 
@@ -89,16 +89,3 @@ def outcome_strip(run: RunReport) -> Markup:
     parts = [(kind, number) for kind, number in (*kinds.items(), ("missing", missing)) if number]
     items = [tag("li", tag("i", class_=kind), f"{number:,} {KINDS[kind]}") for kind, number in parts]
     return join(shares("How rollouts ended", parts), tag("ul", items, class_="key"))
-
-
-def comparison_chart(found: ComparisonReport) -> Markup | None:
-    """Differences of mean reward to the first run, with their intervals."""
-    rows = [
-        (each.label, CurvePoint(0, each.difference.value, each.difference.low, each.difference.high))
-        for each in found.standings
-        if each.difference is not None and each.difference.value is not None
-    ]
-    if not rows:
-        return None
-    words = f"Mean reward minus that of {found.standings[0].label}; left is worse, right is better."
-    return join(differences("Differences of mean reward", rows), tag("p", words, class_="soft small"))

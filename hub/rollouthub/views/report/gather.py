@@ -9,22 +9,19 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, cast
 
-from rollouthub.analysis.compare.comparison import Comparison, RunStanding
+from rollouthub.analysis.compare.comparison import Comparison
 from rollouthub.errors import RunDirectoryError
 from rollouthub.gateway.sessions.external_agent import EXTERNAL_AGENT
 from rollouthub.plugins.lock import lock_in
-from rollouthub.statistics import Estimate
 from rollouthub.statistics.spacing import evenly_spaced
 from rollouthub.store import RunInfo, RunReader
 from rollouthub.store.trainer_steps import read_steps
 from rollouthub.views.cards.embedded_pictures import EmbeddedPictures
+from rollouthub.views.report.compared_facts import comparison_facts
 from rollouthub.views.report.phrases import KINDS
 from rollouthub.views.report.redacted_text import Plainness
 from rollouthub.views.report.report_facts import (
-    ComparedFigures,
-    ComparisonReport,
     FaultClass,
-    Figure,
     LoggedFigures,
     Quantiles,
     Report,
@@ -46,6 +43,7 @@ SIZES = {
     "prompt_tokens": "prompt tokens",
     "output_tokens": "output tokens",
 }
+_REWARDS = "SELECT reward FROM rollouts WHERE effective AND reward IS NOT NULL"
 MOST_FAULTS = 40
 MOST_TRAINER_STEPS = 200
 TRANSCRIPTS = 3
@@ -68,7 +66,7 @@ def gather(
     transcripts: int = TRANSCRIPTS,
     comparison: Comparison | None = None,
 ) -> Report:
-    """Gather all facts of a report.
+    """Gather all facts of a report; one of a comparison has the transcripts of tasks that got worse, and no others.
 
     Raises:
         RunDirectoryError: a run does not exist, or cannot be read by this version.
@@ -78,7 +76,7 @@ def gather(
         made_at=time.time(),
         hub_version=version("rollouthub"),
         runs=tuple(_read(run, plainness, transcripts) for run in runs),
-        comparison=None if comparison is None else comparison_report(comparison, plainness),
+        comparison=None if comparison is None else comparison_facts(comparison, plainness, TRANSCRIPTS),
     )
 
 
@@ -115,7 +113,7 @@ def _gather_run(run: ReportedRun, plainness: Plainness, transcripts: int) -> Run
             figures=tables.overall,
             environments=tables.environments,
             at_k=tables.at_k,
-            rewards=distribution(connection),
+            rewards=distribution(reward for (reward,) in connection.execute(_REWARDS)),
             outcomes=tables.outcomes,
             stops=tables.stops,
             stages=_renamed(columns, STAGES),
@@ -244,37 +242,3 @@ def _faults(reader: RunReader, plainness: Plainness) -> tuple[FaultClass, ...]:
         FaultClass(name=plainness.name(name), attempts=count, example=plainness.ours(examples.get(name) or ""))
         for name, count in list(reader.attempt_faults().items())[:MOST_FAULTS]
     )
-
-
-def comparison_report(found: Comparison, plainness: Plainness) -> ComparisonReport:
-    """The facts of a comparison."""
-    left_out = [f"{count:,} tasks of {label} are left out" for label, count in found.left_out.items()]
-    return ComparisonReport(
-        common_tasks=found.common,
-        full_tasks=found.full_tasks,
-        standings=tuple(_compared(standing, plainness) for standing in found.standings),
-        remarks=tuple(plainness.ours(remark) for remark in (*left_out, *found.remarks)),
-    )
-
-
-def _compared(standing: RunStanding, plainness: Plainness) -> ComparedFigures:
-    return ComparedFigures(
-        label=plainness.name(standing.label),
-        scored=standing.scored,
-        rollouts=standing.rollouts,
-        mean_reward=_estimate(standing.mean_reward),
-        pass_rate=standing.pass_rate,
-        difference=_estimate(standing.difference),
-        prompt_tokens=standing.prompt_tokens,
-        output_tokens=standing.output_tokens,
-        cost=standing.cost,
-        seconds_p50=standing.seconds_p50,
-        seconds_p95=standing.seconds_p95,
-        projected_cost=standing.projected_cost,
-        projected_seconds=standing.projected_seconds,
-        kinds=standing.outcomes,
-    )
-
-
-def _estimate(found: Estimate | None) -> Figure | None:
-    return None if found is None else Figure(value=found.value, low=found.low, high=found.high, tasks=found.tasks)

@@ -8,11 +8,12 @@ from rollouthub.statistics import amounts
 from rollouthub.statistics.amounts import moment, number, share
 from rollouthub.views.markup import Markup, join, table, tag
 from rollouthub.views.report import phrases
-from rollouthub.views.report.charts import comparison_chart, distribution_chart, k_charts, outcome_strip
+from rollouthub.views.report.charts import distribution_chart, k_charts, outcome_strip
+from rollouthub.views.report.comparison_html import comparison_sections
 from rollouthub.views.report.conversation_html import transcripts
 from rollouthub.views.report.phrases import figure
 from rollouthub.views.report.provenance import provenance, settings
-from rollouthub.views.report.report_facts import ComparedFigures, ComparisonReport, Report, ReportFigures, RunReport
+from rollouthub.views.report.report_facts import Report, ReportFigures, RunReport
 from rollouthub.views.report.sections import faults, groups, outcomes, reproducing, stages, usage
 from rollouthub.views.report.style import STYLE
 from rollouthub.views.report.trainer_section import trainer
@@ -78,7 +79,7 @@ def _several(report: Report) -> Markup:
     runs, compared = report.runs, report.comparison
     title = f"{len(runs)} runs, side by side"
     head = tag("header", tag("div", "Comparison" if compared else "Report", class_="eyebrow"), tag("h1", title))
-    parts = [head, *([comparison_cards(compared)] if compared else []), _side_by_side(runs)]
+    parts = [head, *([comparison_sections(compared)] if compared else []), _side_by_side(runs)]
     for place, run in enumerate(runs):
         inner = (tag("h2", run.name), tag("p", phrases.heading(run)), _about(run), _notices(run), _tiles(run))
         parts.append(tag("section", *inner, details(run, f"run{place}-"), class_="run", id=f"run{place}"))
@@ -191,44 +192,3 @@ def _side_by_side(runs: Sequence[RunReport]) -> Markup:
     alike = _card("Side by side", tag("p", note, class_=mark), table(titles, rows, words=2))
     strips = [join(tag("h3", run.name), outcome_strip(run)) for run in runs]
     return join(alike, k_charts(runs), _card("How rollouts ended", *strips))
-
-
-def comparison_cards(found: ComparisonReport) -> Markup:
-    """Sections with the differences of runs and with what a rollout takes in each."""
-    rows = [
-        [
-            each.label,
-            f"{each.scored:,}/{each.rollouts:,}",
-            figure(each.mean_reward),
-            share(each.pass_rate),
-            phrases.signed(each.difference),
-        ]
-        for each in found.standings
-    ]
-    costs = [_cost_row(each, is_full=found.full_tasks is not None) for each in found.standings]
-    titles = ["model", "prompt tokens", "output tokens", "p50", "p95", "$ each"]
-    if found.full_tasks is not None:
-        titles += [f"$ all {found.full_tasks:,}", f"time all {found.full_tasks:,}"]
-    words = f"On {found.common_tasks:,} common tasks; differences are to the first, paired by task."
-    return join(
-        _card(
-            "Differences",
-            tag("p", words, class_="soft"),
-            comparison_chart(found),
-            table(["model", "scored", "mean reward", "pass rate", "difference"], rows),
-            [tag("p", remark, class_="notice warn") for remark in found.remarks],
-        ),
-        _card("What a rollout takes", table(titles, costs)),
-    )
-
-
-def _cost_row(each: ComparedFigures, *, is_full: bool) -> list[str]:
-    row = [
-        each.label,
-        amounts.size(each.prompt_tokens),
-        amounts.size(each.output_tokens),
-        amounts.seconds(each.seconds_p50),
-        amounts.seconds(each.seconds_p95),
-        amounts.dollars(each.cost),
-    ]
-    return [*row, amounts.dollars(each.projected_cost), amounts.seconds(each.projected_seconds)] if is_full else row

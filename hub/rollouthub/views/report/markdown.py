@@ -10,7 +10,15 @@ from rollouthub.text import one_line
 from rollouthub.views.report import phrases
 from rollouthub.views.report.phrases import figure
 from rollouthub.views.report.provenance import facts
-from rollouthub.views.report.report_facts import ComparisonReport, Report, ReportFigures, RunReport
+from rollouthub.views.report.report_facts import (
+    ComparisonReport,
+    MatrixCellFigures,
+    MatrixFigures,
+    Report,
+    ReportFigures,
+    RunChangesFigures,
+    RunReport,
+)
 from rollouthub.views.report.trainer_section import trainer_rows
 
 MOST_GROUPS = 10
@@ -183,3 +191,45 @@ def _comparison(found: ComparisonReport) -> Iterator[str]:
     for remark in found.remarks:
         yield f"> {code(remark)}"
         yield ""
+    if found.matrix is not None:
+        yield from _matrix(found.matrix)
+    for changes in found.changes:
+        yield from _changes(changes)
+
+
+def _changes(found: RunChangesFigures) -> Iterator[str]:
+    tasks = [*found.worse[:MOST_GROUPS], *found.better[:MOST_GROUPS]]
+    if not tasks:
+        return
+    yield f"### {code(found.label)}: {', '.join(f'{count:,} {name}' for name, count in found.counts.items())}"
+    yield ""
+    rows = [
+        [
+            code(task.task),
+            f"{number(task.first.mean_reward)} of {task.first.scored:,}",
+            f"{number(task.second.mean_reward)} of {task.second.scored:,}",
+            amounts.NONE if task.difference is None else f"{task.difference:+.3f}",
+            amounts.p_value(task.adjusted_p),
+            task.verdict,
+        ]
+        for task in tasks
+    ]
+    yield from _table(("task", "first", "second", "difference", "p corrected", ""), rows)
+
+
+def _matrix(found: MatrixFigures) -> Iterator[str]:
+    if len(found.environments) < 2 and len(found.rows) < 3:
+        return
+    yield "### Runs × environments"
+    yield ""
+    rows = [[code(row.label), *map(_cell, (*row.cells, row.overall))] for row in found.rows]
+    yield from _table(("run", *map(code, found.environments), "all"), rows)
+
+
+def _cell(found: MatrixCellFigures | None) -> str:
+    if found is None:
+        return amounts.NONE
+    said = figure(found.mean_reward)
+    if found.difference is None or found.difference.value is None:
+        return said
+    return f"{said}, {found.difference.value:+.3f} ({phrases.corrected(found.adjusted_p)})"

@@ -1,5 +1,6 @@
 """Words and sentences of reports."""
 
+from rollouthub.statistics import amounts
 from rollouthub.statistics.amounts import NONE, count, number, share
 from rollouthub.views.report.report_facts import Figure, RunReport
 
@@ -30,6 +31,11 @@ def interval(found: Figure | None, *, is_share: bool = False) -> str:
     # A dash before a minus sign would not be read as one.
     between = "–" if found.low >= 0 and found.high >= 0 else " to "
     return f"({words(found.low)}{between}{words(found.high)})"
+
+
+def corrected(p: float | None) -> str:
+    """Format a p-value that is corrected for the number of tests."""
+    return "too few differ to test" if p is None else f"p {amounts.p_value(p)}"
 
 
 def heading(run: RunReport) -> str:

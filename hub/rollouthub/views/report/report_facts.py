@@ -252,6 +252,79 @@ class ComparedFigures(Frozen):
     kinds: dict[str, int]
 
 
+class MatrixCellFigures(Frozen):
+    """One run in one environment."""
+
+    tasks: int
+    samples: int
+    scored: int
+    mean_reward: Figure | None
+    pass_rate: Figure | None
+    difference: Figure | None
+    """Mean reward minus that of the first run, paired by task; None where there is nothing to compare with."""
+    p: float | None
+    """p-value of the difference by a sign-flip test."""
+    adjusted_p: float | None
+    """Adjusted for the number of tests of the matrix (Holm); None where no result could be significant."""
+    verdict: Literal["better", "worse", "unclear", ""]
+
+
+class MatrixRowFigures(Frozen):
+    """One run in every environment."""
+
+    label: str
+    cells: tuple[MatrixCellFigures | None, ...]
+    """One for each environment of the matrix; None where the run did not play it."""
+    overall: MatrixCellFigures | None
+    """Over the environments that all runs played; None where there is but one environment, or no common one."""
+
+
+class MatrixFigures(Frozen):
+    """Runs × environments."""
+
+    environments: tuple[str, ...]
+    rows: tuple[MatrixRowFigures, ...]
+    tests: int
+    """Number of tests that the p-values are adjusted for."""
+
+
+class SideFigures(Frozen):
+    """One run's samples of a task."""
+
+    samples: int
+    scored: int
+    passed: int | None
+    mean_reward: float | None
+
+
+class TaskChange(Frozen):
+    """A task that two runs played differently."""
+
+    environment: str
+    split: str
+    task: str
+    first: SideFigures
+    second: SideFigures
+    difference: float | None
+    adjusted_p: float | None
+    """Adjusted for the number of tasks (Benjamini and Hochberg); None where no result could be significant."""
+    verdict: Literal["worse", "better", "lower", "higher", "same", "unscored"]
+    """`worse` and `better` are significant, `lower` and `higher` may be chance."""
+    transcripts: tuple[Transcript | None, Transcript | None] = (None, None)
+    """The first run's best and the second run's worst rollout of the task; None where the report has none."""
+
+
+class RunChangesFigures(Frozen):
+    """What became of the first run's tasks in another run."""
+
+    label: str
+    counts: dict[str, int]
+    """Verdict → number of tasks."""
+    worse: tuple[TaskChange, ...]
+    """The tasks whose mean reward fell most, the significant ones first."""
+    better: tuple[TaskChange, ...]
+
+
 class ComparisonReport(Frozen):
     """A comparison of runs on their common tasks."""
 
@@ -259,7 +332,11 @@ class ComparisonReport(Frozen):
     full_tasks: int | None
     """Number of tasks to which cost and time are projected."""
     standings: tuple[ComparedFigures, ...]
+    """Empty where no task was played by all runs."""
     remarks: tuple[str, ...]
+    matrix: MatrixFigures | None = None
+    changes: tuple[RunChangesFigures, ...] = ()
+    """For each run but the first, the tasks that it plays worse or better."""
 
 
 class Report(Frozen):

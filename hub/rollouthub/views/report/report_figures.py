@@ -4,7 +4,8 @@ import heapq
 import math
 import sqlite3
 from array import array
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rollouthub.rollout import Outcome
@@ -19,6 +20,8 @@ from rollouthub.views.report.report_facts import AtKFigures, Bar, Figure, GroupF
 MOST_GROUPS = 60
 """Most tasks in the table of tasks."""
 BARS = 20
+MOST_BARS = 1_000
+"""Most bars, of rewards too far apart for bars of equal width."""
 MOST_VALUES = 12
 """Most different rewards that get a bar each; with more, each bar covers a range."""
 _GROUPS = """
@@ -205,22 +208,18 @@ def _figure(value: float | None, found: Estimate | None) -> Figure:
     return Figure(value=value, low=found.low, high=found.high, tasks=found.tasks)
 
 
-def distribution(connection: sqlite3.Connection) -> tuple[Bar, ...]:
+def distribution(rewards: Iterable[float]) -> tuple[Bar, ...]:
     """The distribution of rewards: one bar per value if there are few values, else bars of equal width."""
-    where = "FROM rollouts WHERE effective AND reward IS NOT NULL"
-    low, high = connection.execute(f"SELECT min(reward), max(reward) {where}").fetchone()
-    if low is None:
+    counted = Counter(rewards)
+    if not counted:
         return ()
-    values = connection.execute(f"SELECT DISTINCT reward {where} LIMIT {MOST_VALUES + 1}").fetchall()
-    if len(values) <= MOST_VALUES or not math.isfinite(high - low):
-        counted = connection.execute(f"SELECT reward, count(*) {where} GROUP BY reward ORDER BY reward LIMIT 1000")
-        return tuple(Bar(low=value, high=value, count=count) for value, count in counted)
+    low, high = min(counted), max(counted)
+    if len(counted) <= MOST_VALUES or not math.isfinite(high - low):
+        return tuple(Bar(low=value, high=value, count=counted[value]) for value in sorted(counted)[:MOST_BARS])
     width = (high - low) / BARS
     counts = [0] * BARS
-    for place, count in connection.execute(
-        f"SELECT min(?, CAST((reward - ?) / ? AS INTEGER)), count(*) {where} GROUP BY 1", (BARS - 1, low, width)
-    ):
-        counts[place] = count
+    for value, count in counted.items():
+        counts[min(BARS - 1, int((value - low) / width))] += count
     return tuple(Bar(low=low + i * width, high=low + (i + 1) * width, count=count) for i, count in enumerate(counts))
 
 

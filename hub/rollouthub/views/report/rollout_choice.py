@@ -48,12 +48,14 @@ def choose(
         for row_id in [row[0] for row in rows]:
             if row_id not in seen:
                 seen.add(row_id)
-                found.append(_TranscriptReader(connection, pictures, plainness).read(row_id, chosen))
+                found.append(TranscriptReader(connection, pictures, plainness).read(row_id, chosen))
     return found
 
 
 @dataclass
-class _TranscriptReader:
+class TranscriptReader:
+    """Transcribes rollouts of one run."""
+
     connection: sqlite3.Connection
     pictures: EmbeddedPictures
     plainness: Plainness

@@ -4,7 +4,7 @@ from rollouthub.views.cards.card_style import STYLE as CARD_STYLE
 
 _COLOURS = """
 :root { color-scheme: light dark; --ink: #182033; --soft: #5a6478; --line: #e1e5ee; --page: #f5f7fb; --card: #fff;
-  --code: #f1f4f9; --accent: #2f5fd0; --good: #1c7f4a; --good-page: #e2f4e9; --bad: #b3352b; --bad-page: #fbe9e7;
+  --code: #f1f4f9; --accent: #2f5fd0; --good: #17703f; --good-page: #e2f4e9; --bad: #b3352b; --bad-page: #fbe9e7;
   --warn: #8a5a00; --warn-page: #fdf1d8;
   --c0: #2f5fd0; --c1: #d9730d; --c2: #1c8f6a; --c3: #a63fa8; --c4: #b3352b; --c5: #5d6b86;
   --c6: #0b8fb3; --c7: #8a7000;
@@ -19,6 +19,7 @@ _COLOURS = """
 """
 
 _PAGE = """
+a { color: var(--accent); }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.55 system-ui, -apple-system, 'Segoe UI',
   Roboto, 'DejaVu Sans', sans-serif; overflow-wrap: anywhere; }
@@ -61,8 +62,7 @@ footer { color: var(--soft); font-size: .85rem; padding-top: 1rem; }
 img { max-width: 100%; max-height: 24rem; border-radius: .4rem; }
 """
 
-_CHARTS = """
-a { color: var(--accent); }
+CHARTS = """
 svg.chart { display: block; width: 100%; max-width: 34rem; height: auto; } svg.strip { display: block; width: 100%;
   height: 1.25rem; border-radius: .35rem; }
 svg text { font-size: 12px; fill: var(--soft); font-family: system-ui, 'DejaVu Sans', sans-serif; }
@@ -73,6 +73,12 @@ svg text { font-size: 12px; fill: var(--soft); font-family: system-ui, 'DejaVu S
 .span { stroke-width: 3.5; stroke-linecap: round; }
 .span.better { stroke: var(--good); } .span.worse { stroke: var(--bad); } .span.unclear { stroke: var(--infra); }
 .mark.better { fill: var(--good); } .mark.worse { fill: var(--bad); } .mark.unclear { fill: var(--infra); }
+svg.forest { display: block; width: 100%; } svg.forest text { paint-order: stroke; stroke: var(--card);
+  stroke-width: 5px; stroke-linejoin: round; } svg.forest .name { fill: var(--ink); font-size: 13px; }
+.zero { stroke: var(--soft); stroke-width: 1.5; } svg.pair { display: block; width: 9rem; height: 18px; }
+.pair .before { fill: var(--card); stroke: var(--soft); stroke-width: 2; }
+.pair .span, .pair .mark { stroke-width: 3; } .pair .track { stroke: var(--line); stroke-width: 2; }
+.cell { display: block; } .cell.good, .cell.bad { background: none; font-weight: 600; }
 .scored { fill: var(--c2); background: var(--c2); } .agent_failure { fill: var(--agent); background: var(--agent); }
 .infrastructure_fault { fill: var(--infra); background: var(--infra); }
 .verifier_fault { fill: var(--verifier); background: var(--verifier); }
@@ -98,4 +104,4 @@ _SMALL_AND_PAPER = """
   * { -webkit-print-color-adjust: exact; print-color-adjust: exact; } }
 """
 
-STYLE = _COLOURS + _PAGE + _CHARTS + _SMALL_AND_PAPER + CARD_STYLE
+STYLE = _COLOURS + _PAGE + CHARTS + _SMALL_AND_PAPER + CARD_STYLE

@@ -125,30 +125,6 @@ def shares(title: str, parts: Sequence[tuple[str, int]]) -> Markup:
     return _picture(title, words, drawn, "0 0 800 20", "strip", "none")
 
 
-def differences(title: str, rows: Sequence[tuple[str, CurvePoint]]) -> Markup:
-    """Differences to the first run with their intervals, drawn around zero."""
-    edges = [abs(edge) for _, point in rows for edge in _edges(point)]
-    far = max([*edges, 1e-9]) * 1.1
-    height = 44.0 * len(rows) + 30
-
-    def along(value: float) -> float:
-        return WIDTH / 2 + value / far * (WIDTH / 2 - 12)
-
-    drawn = [tag("path", d=f"M{WIDTH / 2} 4V{height - 24:.1f}", class_="axis")]
-    for place, (name, point) in enumerate(rows):
-        y = 44.0 * place + 32
-        drawn.append(_label(4, y - 14, name[:52], "start"))
-        verdict = "better" if (point.low or 0) > 0 else "worse" if (point.high or 0) < 0 else "unclear"
-        if point.low is not None and point.high is not None:
-            path = f"M{along(point.low):.1f} {y}H{along(point.high):.1f}"
-            drawn.append(tag("path", d=path, class_=f"span {verdict}"))
-        drawn.append(tag("circle", cx=along(point.value), cy=y, r="5.5", class_=f"mark {verdict}"))
-    for value, anchor in ((-far, "start"), (0.0, "middle"), (far, "end")):
-        drawn.append(_label(along(value), height - 6, f"{value:+.3f}" if value else "0", anchor))
-    words = ", ".join(f"{name}: {point.value:+.3f}" for name, point in rows)
-    return _picture(title, words, drawn, f"0 0 {WIDTH:.0f} {height:.0f}")
-
-
 def _edges(point: CurvePoint) -> list[float]:
     return [edge for edge in (point.value, point.low, point.high) if edge is not None]
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 from rollouthub.analysis.compare.compared_run import ComparedRun, ComparedTask, read_compared
 from rollouthub.analysis.compare.comparison import Comparison, compare_runs
-from rollouthub.analysis.compare.task_pairs import TaskDifference, chances, task_differences, with_chances
+from rollouthub.analysis.compare.task_pairs import TaskDifference, Verdict, chances, task_differences, with_chances
 from rollouthub.analysis.compare.worst_sample import worst_place
 from rollouthub.errors import ConfigError
-from rollouthub.statistics.amounts import NONE, chance_word, number, signed
+from rollouthub.statistics.amounts import NONE, number, p_value, signed
 from rollouthub.statistics.permutation import Chance
 from rollouthub.text import plain_name
 from rollouthub.views.markup import Markup, join, tag
-from rollouthub.views.report.gather import comparison_report
-from rollouthub.views.report.html_page import comparison_cards
+from rollouthub.views.report.compared_facts import comparison_facts
+from rollouthub.views.report.comparison_html import comparison_sections
 from rollouthub.views.report.redacted_text import Plainness
-from rollouthub.views.terminal.task_verdicts import VERDICTS, verdict
+from rollouthub.views.terminal.task_verdicts import VERDICTS
 from rollouthub.views.web.links import Links
 from rollouthub.views.web.opened_runs import OpenedRun
 from rollouthub.views.web.page_frame import Crumb, page
@@ -29,7 +29,7 @@ MOST_TASKS = 200
 """Tasks that are listed for each pair of runs."""
 _TEST_SECONDS = 1.0
 """Seconds of testing for chance, for each pair of runs; what is not tested by then says so."""
-_ORDER = ("worse", "lower", "unscored", "better", "higher", "same")
+_ORDER: tuple[Verdict, ...] = ("worse", "lower", "unscored", "better", "higher", "same")
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,13 @@ def _pair(first: ComparedRun, other: ComparedRun) -> RunPairing:
             break
     tested = len(found)
     tasks = with_chances(tasks, [*found, *[None] * (len(tasks) - tested)])
-    tasks.sort(key=lambda task: (_ORDER.index(verdict(task)), -abs(task.difference or 0.0), task.key))
+    tasks.sort(key=lambda task: (_ORDER.index(task.verdict), -abs(task.difference or 0.0), task.key))
     return RunPairing(other.label, tasks, tested)
 
 
 def compare_page(found: SideBySide, links: Links) -> str:
     """The page of runs side by side."""
-    cards = comparison_cards(comparison_report(found.comparison, Plainness(lambda text: text)))
+    cards = comparison_sections(comparison_facts(found.comparison, Plainness(lambda text: text), 0))
     first, *others = found.names
     sections = [_tasks_section(pair, first, other, links) for pair, other in zip(found.pairs, others, strict=True)]
     names = [tag("a", plain_name(name), href=links.run(name)) for name in found.names]
@@ -96,9 +96,9 @@ def compare_page(found: SideBySide, links: Links) -> str:
 
 
 def _tasks_section(pair: RunPairing, first: str, other: str, links: Links) -> Markup:
-    counts = {name: sum(verdict(task) == name for task in pair.tasks) for name in _ORDER}
+    counts = {name: sum(task.verdict == name for task in pair.tasks) for name in _ORDER}
     tally = [tag("li", _verdict_words(name), f" {number:,}") for name, number in counts.items() if number]
-    shown = [task for task in pair.tasks if verdict(task) != "same"][:MOST_TASKS]
+    shown = [task for task in pair.tasks if task.verdict != "same"][:MOST_TASKS]
     heads = ("verdict", "task", "first", "this", "difference", "p, adjusted")
     rows = [tag("tr", _cells(task, first, other, links)) for task in shown]
     table = tag(
@@ -110,7 +110,7 @@ def _tasks_section(pair: RunPairing, first: str, other: str, links: Links) -> Ma
         tag("tbody", rows),
         class_="tasks",
     )
-    more = sum(verdict(task) != "same" for task in pair.tasks) - len(shown)
+    more = sum(task.verdict != "same" for task in pair.tasks) - len(shown)
     notes = [f"and {more:,} more that differ"] if more > 0 else []
     if pair.tested < len(pair.tasks):
         notes.append(f"{pair.tested:,} of {len(pair.tasks):,} tasks were tested for chance")
@@ -123,7 +123,7 @@ def _tasks_section(pair: RunPairing, first: str, other: str, links: Links) -> Ma
     )
 
 
-def _verdict_words(name: str) -> Markup:
+def _verdict_words(name: Verdict) -> Markup:
     words, style = VERDICTS[name]
     return tag("span", words, class_=colour(style))
 
@@ -132,12 +132,12 @@ def _cells(task: TaskDifference, first: str, other: str, links: Links) -> list[M
     name = plain_name(task.key.task_id)
     address = links.compare([first, other], task.key)
     words = [
-        _verdict_words(verdict(task)),
+        _verdict_words(task.verdict),
         tag("a", name, href=address) if address else name,
         number(task.first.mean_reward),
         number(task.second.mean_reward),
         signed(task.difference),
-        chance_word(task.adjusted),
+        p_value(task.adjusted),
     ]
     return [tag("td", word, class_="n" if at > 1 else None) for at, word in enumerate(words)]
 

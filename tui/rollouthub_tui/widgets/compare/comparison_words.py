@@ -9,9 +9,9 @@ from rich.text import Text
 from rollouthub.analysis.compare.comparison import RunStanding
 from rollouthub.analysis.compare.task_pairs import LEVEL, Side, TaskDifference
 from rollouthub.statistics import Estimate
-from rollouthub.statistics.amounts import NONE, chance_word, count, number, share, signed
+from rollouthub.statistics.amounts import NONE, count, number, p_value, share, signed
 from rollouthub.views.terminal.outcome_styles import ENDINGS
-from rollouthub.views.terminal.task_verdicts import VERDICTS, verdict
+from rollouthub.views.terminal.task_verdicts import VERDICTS
 from rollouthub_tui.widgets.compare.run_pair import Pairing
 from rollouthub_tui.widgets.safe_words import named, quoted
 
@@ -85,7 +85,7 @@ def _common(pairing: Pairing) -> str:
 
 def tally(tasks: Sequence[TaskDifference], done: int | None) -> Text:
     """How many tasks have which verdict; `done` is how many are tested so far, None for all."""
-    found = [verdict(task) for task in tasks]
+    found = [task.verdict for task in tasks]
     said = Text("")
     for name, (words, style) in VERDICTS.items():
         many = found.count(name)
@@ -122,7 +122,7 @@ def detail(task: TaskDifference) -> Text:
         said.append(f" ({broken})   " if broken else "   ")
     if task.chance is not None and task.adjusted is not None:
         drawn = "" if task.chance.is_exact else ", by drawing"
-        said.append(f"p {chance_word(task.chance.p)}{drawn}, adjusted {chance_word(task.adjusted)}")
+        said.append(f"p {p_value(task.chance.p)}{drawn}, adjusted {p_value(task.adjusted)}")
     elif task.difference:
         said.append(f"so few samples cannot show a difference at {LEVEL:g}")
     return said

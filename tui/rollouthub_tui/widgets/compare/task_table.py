@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from rollouthub.analysis.compare.task_pairs import TaskDifference
-from rollouthub.statistics.amounts import chance_word, number, signed
-from rollouthub.views.terminal.task_verdicts import VERDICTS, verdict
+from rollouthub.statistics.amounts import number, p_value, signed
+from rollouthub.views.terminal.task_verdicts import VERDICTS
 from rollouthub_tui.widgets.cells import Cell, Column
 from rollouthub_tui.widgets.compare.comparison_words import samples, unscored
 from rollouthub_tui.widgets.safe_words import named
@@ -92,7 +92,7 @@ class TasksTable(Listing):
     def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
         """The cells for one task."""
         task = self.tasks[row]
-        name = verdict(task)
+        name = task.verdict
         words, style = VERDICTS[name]
         known = {
             "task": Cell(named(task.key.task_id)),
@@ -101,7 +101,7 @@ class TasksTable(Listing):
             "B": Cell(number(task.second.mean_reward)),
             "difference": Cell(signed(task.difference), style),
             "samples": Cell(samples(task)),
-            "p": Cell(chance_word(task.adjusted)),
+            "p": Cell(p_value(task.adjusted)),
             "verdict": Cell(words, style),
             "unscored": Cell(unscored(task)),
         }
