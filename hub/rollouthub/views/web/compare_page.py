@@ -96,7 +96,7 @@ def compare_page(found: SideBySide, links: Links) -> str:
 
 
 def _tasks_section(pair: RunPairing, first: str, other: str, links: Links) -> Markup:
-    counts = {name: sum(task.verdict == name for task in pair.tasks) for name in _ORDER}
+    counts: dict[Verdict, int] = {name: sum(task.verdict == name for task in pair.tasks) for name in _ORDER}
     tally = [tag("li", _verdict_words(name), f" {number:,}") for name, number in counts.items() if number]
     shown = [task for task in pair.tasks if task.verdict != "same"][:MOST_TASKS]
     heads = ("verdict", "task", "first", "this", "difference", "p, adjusted")
