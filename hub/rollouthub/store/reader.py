@@ -3,7 +3,7 @@
 import os
 from array import array
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
@@ -181,14 +181,18 @@ class RunReader:
             rows = connection.execute(f"{SELECT_SUMMARY} WHERE rollout_id = ? ORDER BY attempt", (name,))
             return [summary_from(row) for row in rows]
 
-    def rollouts(self, *, effective: bool = True) -> Iterator[Rollout]:
-        """Yield every record in the order of commits, one at a time in memory."""
+    def rollouts(
+        self, *, effective: bool = True, chosen: Container[tuple[str, int]] | None = None
+    ) -> Iterator[Rollout]:
+        """Yield every record, or those of the chosen ids and attempts, by order of commits, one at a time in memory."""
         with self._source.connect() as connection:
             connection.execute("BEGIN")  # one moment for the list and for the turns of each record
             try:
                 where = " WHERE effective" if effective else ""
-                for row_id, body in connection.execute(f"SELECT id, body FROM rollouts{where} ORDER BY id"):
-                    yield self._record(connection, row_id, body)
+                query = f"SELECT id, body, rollout_id, attempt FROM rollouts{where} ORDER BY id"
+                for row_id, body, rollout_id, attempt in connection.execute(query):
+                    if chosen is None or (rollout_id, attempt) in chosen:
+                        yield self._record(connection, row_id, body)
             finally:
                 connection.execute("ROLLBACK")
 
