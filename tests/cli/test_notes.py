@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,52 @@ def test_a_filter_leaves_the_advantages_of_a_group_as_they_are(hub: Hub, run: Pa
     ]
     assert chosen == [row for row in everything if row["rollout_id"] == "g1-0"]
     assert chosen
+
+
+def test_a_report_lists_what_is_noted_and_leads_to_the_transcript(hub: Hub, run: Path, tmp_path: Path) -> None:
+    hub(
+        "note",
+        "run",
+        "g1-0",
+        "--tag",
+        "reward hack",
+        "--comment",
+        "a<img src=x>|b\n/home/somebody/x.py",
+        "--by",
+        "anna",
+    )
+    hub("note", "run", "g2-1", "--turn", "1", "--star", "--reviewed", "--by", "bert")
+    (facts,) = hub("report", "run", "--format", "json").json["runs"]
+    starred, tagged = facts["noted"]
+    assert (starred["rollout_id"], starred["parts"][0]["turn"], tagged["rollout_id"]) == ("g2-1", 1, "g1-0")
+    (comment,) = tagged["parts"][0]["notes"]["comments"]
+    assert (comment["text"], comment["by"]) == ("a<img src=x>|b\n…/x.py", "anna")
+    shown = {each["rollout_id"] for each in facts["transcripts"]}
+
+    assert hub("report", "run", "-o", "out.html").code == 0
+    page = (tmp_path / "out.html").read_text()
+    section = page[page.index("<h2>Notes</h2>") : page.index("<h2>Transcripts</h2>")]
+    assert "tags: reward hack" in section
+    assert re.search(r"anna, 20\d\d-\d\d-\d\d \d\d:\d\d UTC: a&lt;img src=x&gt;", section)
+    assert re.search(r"turn 1: ✓ reviewed by bert \(20\d\d", section)
+    assert "g1-0" in shown
+    assert set(re.findall(r'href="#rollout-([^"]*)"', section)) == {"g1-0", "g2-1"} & shown
+    assert all(f'id="rollout-{name}"' in page for name in shown)
+    bare = hub("report", "run", "--transcripts", "0", "--format", "html").out
+    assert "href" not in bare[bare.index("<h2>Notes</h2>") :]
+    keep(tmp_path / "other", *group(1.0, 0.0))
+    both = hub("report", "other", "run", "--format", "html").out
+    assert 'href="#run1-rollout-g1-0"' in both
+    assert 'id="run1-rollout-g1-0"' in both
+
+    text = hub("report", "run").out
+    assert "### Notes" in text
+    assert "a<img src=x>¦b" in text
+
+
+def test_a_report_without_notes_has_no_section_of_them(hub: Hub, run: Path) -> None:
+    assert "Notes</h2>" not in hub("report", "run", "--format", "html").out
+    assert "### Notes" not in hub("report", "run").out
 
 
 def test_the_queue_on_screens_needs_a_run(hub: Hub, run: Path) -> None:

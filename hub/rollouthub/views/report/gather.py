@@ -18,6 +18,7 @@ from rollouthub.statistics.spacing import evenly_spaced
 from rollouthub.store import RunInfo, RunReader
 from rollouthub.store.trainer_steps import read_steps
 from rollouthub.views.cards.embedded_pictures import EmbeddedPictures
+from rollouthub.views.report.noted_rollouts import noted_rollouts
 from rollouthub.views.report.phrases import KINDS
 from rollouthub.views.report.redacted_text import Plainness
 from rollouthub.views.report.report_facts import (
@@ -100,6 +101,7 @@ def _gather_run(run: ReportedRun, plainness: Plainness, transcripts: int) -> Run
         columns = quantiles(connection, [*STAGES, *SIZES])
         settings = plainness.settings(request) if isinstance(request, dict) else {}
         totals = reader.totals()
+        noted, noted_left_out = noted_rollouts(run.directory, connection, plainness)
         return RunReport(
             name=plainness.name(run.name),
             run_id=plainness.name(info.run_id),
@@ -141,6 +143,8 @@ def _gather_run(run: ReportedRun, plainness: Plainness, transcripts: int) -> Run
                 LoggedFigures(step=each.step, at=each.time, figures=each.metrics)
                 for each in evenly_spaced(read_steps(run.directory), MOST_TRAINER_STEPS)
             ),
+            noted=noted,
+            noted_left_out=noted_left_out,
         )
 
 
