@@ -172,6 +172,18 @@ def test_a_report_lists_what_is_noted_and_leads_to_the_transcript(hub: Hub, run:
     assert "a<img src=x>¦b" in text
 
 
+def test_what_is_no_note_is_told_and_stops_nothing(hub: Hub, run: Path) -> None:
+    hub("note", "run", "g1-0", "--star")
+    with (run / "notes.jsonl").open("a") as file:
+        file.write("[1, 2]\n")
+    done = hub("export", "run")
+    assert (done.code, json.loads(done.out.splitlines()[0])["notes"]["starred"]) == (0, True)
+    assert "1 line of notes.jsonl is no note" in done.err
+    (facts,) = hub("report", "run", "--format", "json").json["runs"]
+    assert any("1 line of notes.jsonl is no note" in notice for notice in facts["notices"])
+    assert len(facts["noted"]) == 1
+
+
 def test_a_report_without_notes_has_no_section_of_them(hub: Hub, run: Path) -> None:
     assert "Notes</h2>" not in hub("report", "run", "--format", "html").out
     assert "### Notes" not in hub("report", "run").out

@@ -13,11 +13,11 @@ from rollouthub.export.not_trainable import Refusal, why_refused
 from rollouthub.export.packing import Packing, packed_columns
 from rollouthub.export.pairs import earned
 from rollouthub.export.recipe import Recipe
-from rollouthub.export.records import Chosen
 from rollouthub.export.scored_group import RunSource, ScoredGroup
 from rollouthub.rollout import Rollout
 from rollouthub.store.grouped_reader import BrokenRecord
 from rollouthub.store.reader import RunReader
+from rollouthub.store.record_rows import Chosen
 
 
 class MixedModels(UsageError):

@@ -8,12 +8,12 @@ from typing import Any
 from rollouthub.errors import ConfigError
 from rollouthub.export.record_columns import Table, typed_columns
 from rollouthub.export.record_tables import Row, column_array, rows_of
-from rollouthub.export.records import Chosen
 from rollouthub.plugins.extras import pip_install
 from rollouthub.rollout import Rollout
 from rollouthub.store.atomic_files import complete_file
 from rollouthub.store.notes import RunNotes
 from rollouthub.store.reader import RunReader
+from rollouthub.store.record_rows import Chosen
 from rollouthub.values import Float32s, Int32s
 
 _GROUP_ROWS, _GROUP_BYTES = 1000, 64 * 2**20

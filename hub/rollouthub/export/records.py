@@ -1,7 +1,6 @@
 """Writes a run's complete records, one JSON object per line."""
 
 import json
-from collections.abc import Container
 from pathlib import Path
 from typing import IO
 
@@ -9,6 +8,7 @@ from rollouthub.rollout import Rollout
 from rollouthub.store.atomic_files import complete_file
 from rollouthub.store.notes import NO_NOTES, RolloutNotes, RunNotes
 from rollouthub.store.reader import RunReader
+from rollouthub.store.record_rows import Chosen
 
 _ARRAYS = {
     "prompt_token_ids",
@@ -19,8 +19,6 @@ _ARRAYS = {
     "policy_versions",
 }
 _WITHOUT_TOKENS = {"turns": {"__all__": _ARRAYS}}
-Chosen = Container[tuple[str, int]]
-"""Rollout ids and attempts of the records that an export takes."""
 
 
 def export_jsonl(

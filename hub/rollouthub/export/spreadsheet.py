@@ -8,10 +8,10 @@ from typing import IO, Any, cast
 
 from rollouthub.export.record_columns import KEYS, STAGES
 from rollouthub.export.record_tables import rows_of
-from rollouthub.export.records import Chosen
 from rollouthub.store.atomic_files import complete_file
 from rollouthub.store.notes import RunNotes
 from rollouthub.store.reader import RunReader
+from rollouthub.store.record_rows import Chosen
 
 COLUMNS = (
     *KEYS,

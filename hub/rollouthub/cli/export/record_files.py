@@ -5,14 +5,18 @@ import sys
 from pathlib import Path
 
 import typer
+from rich.text import Text
 
+from rollouthub.cli.console import remarks
 from rollouthub.cli.export.matching import matching
 from rollouthub.errors import ConfigError
 from rollouthub.export.file_formats import FileFormat, file_format
 from rollouthub.export.record_columns import Table
-from rollouthub.export.records import Chosen, export_jsonl
+from rollouthub.export.records import export_jsonl
 from rollouthub.store import RunReader, open_run
 from rollouthub.store.atomic_files import check_output
+from rollouthub.store.notes import RunNotes
+from rollouthub.store.record_rows import Chosen
 from rollouthub.text import escaped, plain
 
 FORMATS: tuple[FileFormat, ...] = ("jsonl", "parquet", "csv")
@@ -45,6 +49,8 @@ def export_records(
     chosen = matching(run, where, effective=effective)
     with open_run(run) as reader:
         count = _written(reader, form, output, table, effective, tokens, chosen)
+    if problem := RunNotes.read(run).problem:
+        remarks().print(Text(problem, style="yellow"))
     if output is not None:
         typer.echo(f"{count} {table} written to {output}", err=True)
 

@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Iterator
-from pathlib import Path
 
 from rollouthub.store.notes import NoteComment, NoteReview, RolloutNotes, RunNotes, TurnNotes
 from rollouthub.views.report.redacted_text import Plainness
@@ -18,12 +17,12 @@ _ROW = (
 
 
 def noted_rollouts(
-    directory: Path, connection: sqlite3.Connection, plainness: Plainness
+    kept: RunNotes, connection: sqlite3.Connection, plainness: Plainness
 ) -> tuple[tuple[NotedRollout, ...], int]:
     """Rollouts with notes, starred ones first, then those with comments; and the number of those left out."""
     rows = (
         (rollout_id, attempt, notes, row)
-        for rollout_id, attempt, notes in RunNotes.read(directory)
+        for rollout_id, attempt, notes in kept
         if (row := connection.execute(_ROW, (rollout_id, attempt)).fetchone()) is not None
     )
     found = sorted(rows, key=lambda each: (not _is_starred(each[2]), not each[2].all_comments))
