@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Literal
 
 from mcp_types import CallToolResult, Tool
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from rollouthub.limits import Limits
 from rollouthub.messages import Message
@@ -311,6 +311,10 @@ class Rollout(Frozen):
     """Why the rollout is not trainable; None if it is."""
     gaps: tuple[str, ...] = ()
     """What could not be recorded, such as `token_ids`, `logprobs` or `tool_calls`."""
+    notes: dict[str, JsonValue] | None = Field(default=None, exclude=True, repr=False)
+    """What people noted, in a record that was read from a line of an export. It is no part of the record: runs keep
+    notes beside it, and it is never written with it.
+    """
 
     @property
     def reward(self) -> float | None:

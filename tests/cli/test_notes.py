@@ -1,9 +1,15 @@
 """`hub note`, and notes in what `hub show` prints."""
 
+import csv
+import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rollouthub import Rollout
+from rollouthub.store import open_run
 from rollouthub.store.notes import RunNotes
 from tests.export.kept import group, keep
 
@@ -39,7 +45,7 @@ def test_what_was_reviewed_leaves_the_queue(hub: Hub, run: Path) -> None:
     ]
     assert hub("note", "run", "--where", 'id == "g1-0"', "--reviewed", "--json").json == {"noted": 1}
     listed = hub("show", "run", "--needs-review").out
-    assert "1 rollouts to review" in listed
+    assert "1 rollout to review" in listed
     assert "sometimes solved" in listed
     assert RunNotes.read(run).of("g1-0").is_reviewed
 
@@ -59,6 +65,128 @@ def test_what_was_reviewed_leaves_the_queue(hub: Hub, run: Path) -> None:
 def test_a_note_that_cannot_be_made_is_refused(hub: Hub, run: Path, words: list[str], said: str) -> None:
     assert said in hub("note", "run", *words).refused()
     assert not (run / "notes.jsonl").exists()
+
+
+def test_an_export_has_the_notes_and_its_lines_are_records(hub: Hub, run: Path, tmp_path: Path) -> None:
+    hub("note", "run", "g1-0", "--tag", "=hack", "--comment", "é\x1b[31m\u202e [b]\n2nd", "--by", "anna")
+    hub("note", "run", "g1-0", "--turn", "1", "--tag", "here", "--by", "bert")
+    assert hub("export", "run", "-o", "out.jsonl").code == 0
+    noted, *others = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
+    assert not any("notes" in json.loads(line) for line in others)
+    assert json.loads(noted)["notes"]["comments"][0]["text"] == "é [b]\n2nd"
+    with open_run(run) as reader:
+        kept = list(reader.rollouts())
+    read = [Rollout.model_validate_json(line) for line in (noted, *others)]
+    assert [each.model_dump_json() for each in read] == [each.model_dump_json() for each in kept]
+    assert read[0].notes == json.loads(noted)["notes"]
+    assert read[1:] == kept[1:]
+    assert hub("show", "run", "g1-0", "--json").json["notes"] == read[0].notes
+
+    assert hub("export", "run", "-o", "out.csv").code == 0
+    with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
+        cells = [row["notes"] for row in csv.DictReader(file)]
+    assert cells[1:] == [""] * 3
+    assert json.loads(cells[0])["turns"][0]["tags"] == ["here"]
+
+
+def test_parquet_has_the_notes_in_typed_columns(hub: Hub, run: Path, tmp_path: Path) -> None:
+    parquet: Any = pytest.importorskip("pyarrow.parquet")
+    hub("note", "run", "g1-0", "--turn", "1", "--tag", "here", "--comment", "why?", "--by", "anna")
+    hub("note", "run", "g2-1", "--star", "--reviewed", "--by", "bert")
+    assert hub("export", "run", "-o", "out.parquet").code == 0
+    notes = parquet.read_table(tmp_path / "out.parquet").column("notes").to_pylist()
+    assert [each is None for each in notes] == [False, True, True, False]
+    (turn,) = notes[0]["turns"]
+    assert (turn["turn"], turn["tags"], turn["comments"][0]["text"], turn["comments"][0]["by"]) == (
+        1, ["here"], "why?", "anna",
+    )  # fmt: skip
+    assert (notes[3]["starred"], notes[3]["reviews"][0]["by"], notes[3]["turns"]) == (True, "bert", [])
+
+
+def test_an_export_takes_only_what_matches(hub: Hub, run: Path, tmp_path: Path) -> None:
+    hub("note", "run", "g1-0", "--tag", "reward hack")
+    hub("note", "run", "g2-1", "--star")
+    for words, found in (
+        ('tag ~ "hack" or starred', ["g1-0", "g2-1"]),
+        ("reward == 0", ["g1-1"]),
+        ("starred and passed == false", []),
+    ):
+        lines = hub("export", "run", "--where", words).out.splitlines()
+        assert [json.loads(line)["rollout_id"] for line in lines] == found
+    assert hub("export", "run", "--where", "starred", "-o", "out.csv").code == 0
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 2
+    made = hub("export", "run", "--to", "sft", "--where", "not starred", "-o", "sft.jsonl", "--json").json
+    assert (made["rows"], made["left_out"]) == (3, {"where": 1})
+    assert "did you mean 'tag'" in hub("export", "run", "--where", "tga == 1").refused()
+    assert "did you mean 'tag'" in hub("export", "run", "--to", "sft", "--where", "tga == 1").refused()
+
+
+def test_a_filter_leaves_the_advantages_of_a_group_as_they_are(hub: Hub, run: Path) -> None:
+    hub("note", "run", "g1-0", "--star")
+    everything = [json.loads(line) for line in hub("export", "run", "--to", "groups").out.splitlines()]
+    chosen = [
+        json.loads(line) for line in hub("export", "run", "--to", "groups", "--where", "starred").out.splitlines()
+    ]
+    assert chosen == [row for row in everything if row["rollout_id"] == "g1-0"]
+    assert chosen
+
+
+def test_a_report_lists_what_is_noted_and_leads_to_the_transcript(hub: Hub, run: Path, tmp_path: Path) -> None:
+    hub(
+        "note",
+        "run",
+        "g1-0",
+        "--tag",
+        "reward hack",
+        "--comment",
+        "a<img src=x>|b\n/home/somebody/x.py",
+        "--by",
+        "anna",
+    )
+    hub("note", "run", "g2-1", "--turn", "1", "--star", "--reviewed", "--by", "bert")
+    (facts,) = hub("report", "run", "--format", "json").json["runs"]
+    starred, tagged = facts["noted"]
+    assert (starred["rollout_id"], starred["parts"][0]["turn"], tagged["rollout_id"]) == ("g2-1", 1, "g1-0")
+    (comment,) = tagged["parts"][0]["notes"]["comments"]
+    assert (comment["text"], comment["by"]) == ("a<img src=x>|b\n…/x.py", "anna")
+    shown = {each["rollout_id"] for each in facts["transcripts"]}
+
+    assert hub("report", "run", "-o", "out.html").code == 0
+    page = (tmp_path / "out.html").read_text()
+    section = page[page.index("<h2>Notes</h2>") : page.index("<h2>Transcripts</h2>")]
+    assert "tags: reward hack" in section
+    assert re.search(r"anna, 20\d\d-\d\d-\d\d \d\d:\d\d UTC: a&lt;img src=x&gt;", section)
+    assert re.search(r"turn 1: ✓ reviewed by bert \(20\d\d", section)
+    assert "g1-0" in shown
+    assert set(re.findall(r'href="#rollout-([^"]*)"', section)) == {"g1-0", "g2-1"} & shown
+    assert all(f'id="rollout-{name}"' in page for name in shown)
+    bare = hub("report", "run", "--transcripts", "0", "--format", "html").out
+    assert "href" not in bare[bare.index("<h2>Notes</h2>") :]
+    keep(tmp_path / "other", *group(1.0, 0.0))
+    both = hub("report", "other", "run", "--format", "html").out
+    assert 'href="#run1-rollout-g1-0"' in both
+    assert 'id="run1-rollout-g1-0"' in both
+
+    text = hub("report", "run").out
+    assert "### Notes" in text
+    assert "a<img src=x>¦b" in text
+
+
+def test_what_is_no_note_is_told_and_stops_nothing(hub: Hub, run: Path) -> None:
+    hub("note", "run", "g1-0", "--star")
+    with (run / "notes.jsonl").open("a") as file:
+        file.write("[1, 2]\n")
+    done = hub("export", "run")
+    assert (done.code, json.loads(done.out.splitlines()[0])["notes"]["starred"]) == (0, True)
+    assert "1 line of notes.jsonl is no note" in done.err
+    (facts,) = hub("report", "run", "--format", "json").json["runs"]
+    assert any("1 line of notes.jsonl is no note" in notice for notice in facts["notices"])
+    assert len(facts["noted"]) == 1
+
+
+def test_a_report_without_notes_has_no_section_of_them(hub: Hub, run: Path) -> None:
+    assert "Notes</h2>" not in hub("report", "run", "--format", "html").out
+    assert "### Notes" not in hub("report", "run").out
 
 
 def test_the_queue_on_screens_needs_a_run(hub: Hub, run: Path) -> None:

@@ -10,6 +10,7 @@ from rollouthub.cli.main import app
 
 VALUES = {
     "--base-url": "`compare` plays several models, so that it has to be told which one a server has",
+    "--by": "`note` is told who writes; `show` groups by a column",
     "--format": "of training files in `export`, of the page in `report`",
     "--lane": "`bench` measures lanes, also those that no model call takes; elsewhere a lane is chosen",
     "--namespace": "a registry is asked for patterns of namespaces; a token is for one",

@@ -17,6 +17,7 @@ from rollouthub.export.scored_group import RunSource, ScoredGroup
 from rollouthub.rollout import Rollout
 from rollouthub.store.grouped_reader import BrokenRecord
 from rollouthub.store.reader import RunReader
+from rollouthub.store.record_rows import Chosen
 
 
 class MixedModels(UsageError):
@@ -55,9 +56,14 @@ class DataSet:
     """The rows of a recipe over runs; each iteration reads the runs again."""
 
     def __init__(
-        self, readers: Sequence[RunReader], recipe: Recipe, tick: Callable[["ReadProgress"], None] | None = None
+        self,
+        readers: Sequence[RunReader],
+        recipe: Recipe,
+        tick: Callable[["ReadProgress"], None] | None = None,
+        chosen: Sequence[Chosen | None] | None = None,
     ) -> None:
-        """Inspect the runs; `tick` is called after each group that was read.
+        """Inspect the runs; `tick` is called after each group that was read. `chosen` names the rollouts to take of
+        each run, None all of them; like the recipe's filters it leaves the figures of groups as they are.
 
         Raises:
             UsageError: there is no such format, it does not use an option of the recipe, or rows with pictures are to
@@ -66,6 +72,7 @@ class DataSet:
         """
         self.format = find_export_format(recipe)
         self._readers, self.recipe, self._tick = readers, recipe, tick
+        self._chosen = [None] * len(readers) if chosen is None else chosen
         self.progress = ReadProgress()
         self._models: list[str | None] = []
         for reader in readers:
@@ -101,12 +108,12 @@ class DataSet:
                 yield row
 
     def _made(self) -> Generator[Row]:
-        for reader in self._readers:
+        for reader, chosen in zip(self._readers, self._chosen, strict=True):
             source, repeats = RunSource(reader), reader.repeats
             for records in reader.groups(effective=not self.recipe.all_attempts):
                 self.progress.read += len(records)
                 self.progress.groups += 1
-                group = self._scored(records, source, max(repeats, len(records)))
+                group = self._scored(records, source, max(repeats, len(records)), chosen)
                 yield from self._rows(group)
                 if self._tick is not None:
                     self._tick(self.progress)
@@ -114,7 +121,9 @@ class DataSet:
     def _rows(self, group: ScoredGroup) -> Iterator[Row]:
         return self.format.rows(group, self.recipe, self.progress.left_out) if group.rollouts else iter(())
 
-    def _scored(self, records: Sequence[Rollout | BrokenRecord], source: RunSource, planned: int) -> ScoredGroup:
+    def _scored(
+        self, records: Sequence[Rollout | BrokenRecord], source: RunSource, planned: int, chosen: Chosen | None
+    ) -> ScoredGroup:
         """The members that may be trained on and pass the filters; all others are counted."""
         recipe, left_out, need = self.recipe, self.progress.left_out, self.format.need(self.recipe)
         wanted: list[Rollout] = []
@@ -134,16 +143,18 @@ class DataSet:
             for rollout in wanted:
                 left_out.add(Refusal.INCOMPLETE_GROUP.value, rollout.rollout_id, reason)
             wanted = []
-        return self._filtered(wanted, source)
+        return self._filtered(wanted, source, chosen)
 
-    def _filtered(self, wanted: Sequence[Rollout], source: RunSource) -> ScoredGroup:
+    def _filtered(self, wanted: Sequence[Rollout], source: RunSource, chosen: Chosen | None) -> ScoredGroup:
         recipe, left_out = self.recipe, self.progress.left_out
         scored = tuple(rollout for rollout in wanted if rollout.reward is not None)
         rewards = [reward for rollout in scored if (reward := earned(rollout, recipe.seat)) is not None]
         reason = recipe.filters.rejects_group(rewards)
         kept: list[Rollout] = []
         for rollout in wanted:
-            if rollout.score is None:  # asked for with `untrainable`
+            if chosen is not None and (rollout.rollout_id, rollout.attempt) not in chosen:
+                left_out.add(FilterName.WHERE.value, rollout.rollout_id, "it does not match the filter")
+            elif rollout.score is None:  # asked for with `untrainable`
                 kept.append(rollout)
             elif reason is not None:
                 left_out.add(FilterName.RANGE.value, rollout.rollout_id, reason)

@@ -25,6 +25,8 @@ class FilterName(StrEnum):
     TURNS = "turns"
     TOKENS = "tokens"
     TRAINABLE = "trainable"
+    WHERE = "where"
+    """It does not match the filter expression."""
     RANGE = "range"
     """The rewards of the group are too close to each other."""
 

@@ -51,6 +51,15 @@ class _Types:
         self.spans = arrow.list_(arrow.struct(span))
         fault = [(name, self.text) for name in ("boundary", "phase", "type", "message")]
         self.faults = arrow.list_(arrow.struct(fault))
+        who = [("by", self.text), ("at", self.real)]
+        noted = [
+            ("tags", self.texts),
+            ("starred", self.truth),
+            ("comments", arrow.list_(arrow.struct([("text", self.text), *who]))),
+            ("reviews", arrow.list_(arrow.struct(who))),
+        ]
+        of_turns = arrow.list_(arrow.struct([("turn", self.small), *noted]))
+        self.notes = arrow.struct([*noted, ("turns", of_turns)])
 
 
 def _turns(of: _Types) -> Columns:
@@ -150,4 +159,5 @@ def _rollouts(of: _Types) -> Columns:
         ("trainable", of.truth),
         ("trainable_reason", of.text),
         ("gaps", of.texts),
+        ("notes", of.notes),
     ]

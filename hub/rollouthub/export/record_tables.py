@@ -14,13 +14,16 @@ from rollouthub.export.segment import Segment, segments
 from rollouthub.messages import Message
 from rollouthub.rollout import Rollout, ToolCall, Turn, conversation_of
 from rollouthub.score import Score
+from rollouthub.store.notes import NO_NOTES, RolloutNotes, RunNotes
 from rollouthub.values import Float32s, Int32s
 
 Row = dict[str, Any]
 
 
-def rows_of(rollout: Rollout, table: Table) -> Iterator[Row]:
-    """The rows that a record makes in a table."""
+def rows_of(rollout: Rollout, table: Table, notes: RunNotes | None = None) -> Iterator[Row]:
+    """The rows that a record makes in a table; `notes` are those of its run."""
+    if table == "rollouts":
+        return _rollout_rows(rollout, NO_NOTES if notes is None else notes.of(rollout.rollout_id, rollout.attempt))
     return _ROWS[table](rollout)
 
 
@@ -57,7 +60,7 @@ def _keys(rollout: Rollout) -> Row:
     }
 
 
-def _rollout_rows(rollout: Rollout) -> Iterator[Row]:
+def _rollout_rows(rollout: Rollout, notes: RolloutNotes) -> Iterator[Row]:
     score, verifier = rollout.score, rollout.score.verifier if rollout.score else None
     costs = [turn.cost for turn in rollout.turns if turn.cost is not None]
     components = score.components if score else {}
@@ -97,7 +100,13 @@ def _rollout_rows(rollout: Rollout) -> Iterator[Row]:
         "trainable": rollout.trainable,
         "trainable_reason": rollout.trainable_reason,
         "gaps": list(rollout.gaps),
+        "notes": {**notes.as_json(), "turns": _noted_turns(notes)} if notes else None,
     }
+
+
+def _noted_turns(notes: RolloutNotes) -> list[Row]:
+    """The notes on turns as a list, since columns have no maps."""
+    return [{"turn": turn, **noted.as_json()} for turn, noted in notes.turns]
 
 
 def _turn_rows(rollout: Rollout) -> Iterator[Row]:
@@ -175,7 +184,6 @@ def _segment(segment: Segment) -> Row:
 
 
 _ROWS: dict[Table, Callable[[Rollout], Iterator[Row]]] = {
-    "rollouts": _rollout_rows,
     "turns": _turn_rows,
     "tool_calls": _tool_call_rows,
     "segments": _segment_rows,

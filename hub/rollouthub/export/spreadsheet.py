@@ -9,7 +9,9 @@ from typing import IO, Any, cast
 from rollouthub.export.record_columns import KEYS, STAGES
 from rollouthub.export.record_tables import rows_of
 from rollouthub.store.atomic_files import complete_file
+from rollouthub.store.notes import RunNotes
 from rollouthub.store.reader import RunReader
+from rollouthub.store.record_rows import Chosen
 
 COLUMNS = (
     *KEYS,
@@ -20,34 +22,34 @@ COLUMNS = (
     *("turns", "tool_calls", "prompt_tokens", "output_tokens", "cost", "started_at"),
     *(f"{stage}_seconds" for stage in STAGES),
     *("faults", "isolation", "sandboxes", "policy_version_min", "policy_version_max"),
-    *("trainable", "trainable_reason", "gaps"),
+    *("trainable", "trainable_reason", "gaps", "notes"),
 )
 """The columns of the Parquet table in its order, without `messages`, which does not fit a cell."""
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
 
 
-def export_csv(reader: RunReader, out: IO[str] | Path, *, effective: bool = True) -> int:
+def export_csv(reader: RunReader, out: IO[str] | Path, *, effective: bool = True, chosen: Chosen | None = None) -> int:
     """Write a header line and one row per rollout, in UTF-8. Returns the number of rollouts.
 
-    A missing value is an empty cell: no reward is not a 0. Lists are JSON, times UTC. Text that a spreadsheet would
-    execute as a formula gets a leading apostrophe, because models write the answers.
+    A missing value is an empty cell: no reward is not a 0. Lists and notes are JSON, times UTC. Text that a spreadsheet
+    would execute as a formula gets a leading apostrophe, because models write the answers.
 
     Raises:
         ConfigError: the place cannot be written.
         StoreError: the file could not be written.
     """
     if not isinstance(out, Path):
-        return _export(reader, out, effective)
+        return _export(reader, out, effective, chosen)
     with complete_file(out) as path, path.open("w", encoding="utf-8", newline="") as file:
-        return _export(reader, file, effective)
+        return _export(reader, file, effective, chosen)
 
 
-def _export(reader: RunReader, out: IO[str], effective: bool) -> int:
+def _export(reader: RunReader, out: IO[str], effective: bool, chosen: Chosen | None) -> int:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
-    count = 0
-    for rollout in reader.rollouts(effective=effective):
-        for row in rows_of(rollout, "rollouts"):
+    count, notes = 0, RunNotes.read(reader.directory)
+    for rollout in reader.rollouts(effective=effective, chosen=chosen):
+        for row in rows_of(rollout, "rollouts", notes):
             writer.writerow([_cell(name, row[name]) for name in COLUMNS])
             count += 1
     return count
@@ -61,6 +63,8 @@ def _cell(name: str, value: Any) -> object:
         return str(value).lower()
     if isinstance(value, list):
         return _list(cast(list[Any], value))
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
     return _plain(value) if isinstance(value, str) else value
 
 

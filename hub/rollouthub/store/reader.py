@@ -22,6 +22,7 @@ from rollouthub.store.record_rows import (
     SELECT_LIVE,
     SELECT_SUMMARY,
     SELECT_TURNS,
+    Chosen,
     Row,
     rollout_from,
     rollout_without_prompts,
@@ -181,13 +182,14 @@ class RunReader:
             rows = connection.execute(f"{SELECT_SUMMARY} WHERE rollout_id = ? ORDER BY attempt", (name,))
             return [summary_from(row) for row in rows]
 
-    def rollouts(self, *, effective: bool = True) -> Iterator[Rollout]:
-        """Yield every record in the order of commits, one at a time in memory."""
+    def rollouts(self, *, effective: bool = True, chosen: Chosen | None = None) -> Iterator[Rollout]:
+        """Yield every record, or those of the chosen ids and attempts, by order of commits, one at a time in memory."""
         with self._source.connect() as connection:
             connection.execute("BEGIN")  # one moment for the list and for the turns of each record
             try:
                 where = " WHERE effective" if effective else ""
-                for row_id, body in connection.execute(f"SELECT id, body FROM rollouts{where} ORDER BY id"):
+                rows = connection.execute(f"SELECT id, body, rollout_id, attempt FROM rollouts{where} ORDER BY id")
+                for row_id, body, *_ in rows if chosen is None else (row for row in rows if row[2:] in chosen):
                     yield self._record(connection, row_id, body)
             finally:
                 connection.execute("ROLLBACK")

@@ -2,7 +2,7 @@
 once.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, cast
 
 from rollouthub.rollout import Outcome, Rollout, Stop, Turn
@@ -27,6 +27,8 @@ SELECT_LIVE = f"SELECT {', '.join(LIVE_COLUMNS)} FROM live"
 SELECT_TURNS = "SELECT * FROM turns WHERE id >= ? AND id < ? ORDER BY id"
 
 Row = Sequence[Any]
+Chosen = Container[tuple[str, int]]
+"""Rollout ids and attempts of the records that are wanted."""
 
 _LARGEST = 2**63 - 1
 """Largest integer of a column; a backend may report larger token counts, which only the record's body then holds."""

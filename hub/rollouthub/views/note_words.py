@@ -20,14 +20,23 @@ def note_mark(notes: RolloutNotes) -> str:
     return " ".join(parts)
 
 
+def note_facts(notes: RolloutNotes) -> list[str]:
+    """What is noted of a rollout and its turns, in words for a sentence; empty without any."""
+    facts = ["starred"] if notes.is_starred or any(turn.is_starred for _, turn in notes.turns) else []
+    facts += ["reviewed"] if notes.is_reviewed else []
+    facts += [f"tagged {one_line(tag)}" for tag in notes.all_tags]
+    return facts + ([count(comments, "comment")] if (comments := len(notes.all_comments)) else [])
+
+
 def note_lines(notes: RolloutNotes) -> Iterator[str]:
     """The notes of a rollout and of its turns, in lines; a comment has the lines that its writer gave it."""
-    yield from _lines(notes, "")
+    yield from turn_note_lines(notes)
     for turn, noted in notes.turns:
-        yield from _lines(noted, f"turn {turn}: ")
+        yield from turn_note_lines(noted, f"turn {turn}: ")
 
 
-def _lines(notes: TurnNotes, place: str) -> Iterator[str]:
+def turn_note_lines(notes: TurnNotes, place: str = "") -> Iterator[str]:
+    """The notes on one turn, or on a rollout itself, in lines that begin with a place."""
     facts = [f"{STAR} starred"] if notes.is_starred else []
     facts += [f"tags: {', '.join(map(one_line, notes.tags))}"] if notes.tags else []
     if notes.reviews:

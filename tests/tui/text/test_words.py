@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub import Outcome
+from rollouthub.store.notes import NoteChange, add
 from rollouthub_tui.settings import load_settings, settings_path
 from rollouthub_tui.text.vocabulary import WORDS, find_word
 from tests.store.records import record, write
@@ -229,4 +230,30 @@ async def test_a_run_that_is_damaged_newer_or_gone_is_told_of_in_words(tmp_path:
         for name in ("damaged", "newer"):
             said = await opened(listener, name)
             assert name in said and said.count("\n") == 1, said
+    assert is_plain(listener.heard)
+
+
+async def test_notes_are_told_of_a_rollout_and_in_lists(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "noted"
+    await write(run, [record("a-0"), record("b-0")])
+    async with listening(tmp_path / "runs") as listener:
+        await opened(listener, "noted")
+        assert "noted" not in await listener.types("open a-0")
+        assert await listener.types("show notes") == "nothing is noted\n"
+        change = NoteChange("a-0", tags=("reward hack",), star=True, comment="look\x1b[31m\u202e here\nand there")
+        add(run, change, NoteChange("a-0", turn=1, reviewed=True), by="anna")
+        await listener.types("back")
+        listed = await listener.types("rollouts starred")
+        assert "\n1: " in listed
+        assert "starred, tagged reward hack, 1 comment" in listed
+        assert "\n2: " not in listed
+        assert "\nnoted: starred, tagged reward hack, 1 comment; show notes reads them\n" in await listener.types(
+            "open 1"
+        )
+        lines = (await listener.types("show notes")).splitlines()
+    assert lines[:2] == ["starred", "tags: reward hack"]
+    assert lines[2].startswith("anna, ")
+    assert lines[2].endswith(" UTC: look here")
+    assert lines[3].strip() == "and there"
+    assert lines[4].startswith("turn 1: reviewed by anna (")
     assert is_plain(listener.heard)

@@ -15,8 +15,10 @@ from rollouthub.errors import HubError, RunDirectoryError
 from rollouthub.messages import Media
 from rollouthub.rollout import Intervention
 from rollouthub.store import open_writer
+from rollouthub.store.notes import NoteChange, add
 from rollouthub.views.cards.blocks import MediaBlock
 from rollouthub.views.cards.card import NoteCard, SpeechCard, TurnCards
+from rollouthub.views.report.noted_rollouts import MOST_COMMENTS, MOST_NOTED
 from rollouthub.views.report.report_figures import MOST_GROUPS
 from tests.store.records import conversation
 from tests.views.report.played import RESOLVED, broken, hostile, make_run, played, report_of
@@ -210,3 +212,19 @@ def strings(value: Any) -> list[str]:
     if isinstance(value, list | tuple):
         return [text for each in value for text in strings(each)]  # pyright: ignore
     return []
+
+
+async def test_notes_are_bounded_redacted_and_of_rollouts_that_there_are(tmp_path: Path) -> None:
+    await make_run(tmp_path / "run", [played(n, 0) for n in range(MOST_NOTED + 3)])
+    names = [f"g{n}-0" for n in range(MOST_NOTED + 3)]
+    add(tmp_path / "run", *(NoteChange(name, tags=("seen",)) for name in (*names, "gone-0")), by="anna")
+    add(
+        tmp_path / "run", *(NoteChange(names[-1], comment="letmein-please " + "x" * 3000) for _ in range(30)), by="anna"
+    )
+    (run,) = report_of(tmp_path / "run", transcripts=0).runs
+    assert (len(run.noted), run.noted_left_out) == (MOST_NOTED, 3)
+    first = run.noted[0]
+    assert first.rollout_id == names[-1]
+    comments = first.parts[0].notes.comments
+    assert (len(comments), first.comments_left_out) == (MOST_COMMENTS, 30 - MOST_COMMENTS)
+    assert all(len(each.text) < 1100 and each.text.startswith("[redacted] x") for each in comments)

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouthub import Outcome
+from rollouthub.store.notes import NoteChange, add
 from rollouthub.views.report.markdown import code, markdown_report
-from tests.views.report.played import broken, hostile, make_run, played, report_of
+from tests.views.report.played import HOSTILE, broken, hostile, make_run, played, report_of
 
 
 @given(st.text(st.sampled_from("`|\\ <@[]()!\n*ab"), max_size=40) | st.text(max_size=40))
@@ -29,7 +30,9 @@ async def test_a_hostile_run_makes_a_table_of_as_many_cells(tmp_path: Path) -> N
     await make_run(
         tmp_path / "run", [hostile(0, "sha256:" + "0" * 64), broken(1, Outcome.AGENT_FAILED, "a | b\n\n# c")]
     )
+    add(tmp_path / "run", NoteChange("g0-0", tags=(HOSTILE[:60],), comment=HOSTILE), by="a | b")
     text = markdown_report(report_of(tmp_path / "run"))
+    assert "### Notes" in text
     widths: list[int] = []
     for line in text.splitlines():
         if line.startswith("|"):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rollouthub import Outcome
 from rollouthub.analysis.compare.compared_run import read_compared
 from rollouthub.analysis.compare.comparison import compare_runs
+from rollouthub.store.notes import NoteChange, add
 from rollouthub.views.report.gather import ReportedRun, gather
 from rollouthub.views.report.html_page import html_report
 from rollouthub.views.report.markdown import markdown_report
@@ -96,7 +97,10 @@ def facts_of_a_run(folder: Path) -> dict[str, Any]:
 async def test_no_text_adds_an_element_or_an_attribute(tmp_path: Path) -> None:
     records = [hostile(0, "sha256:" + "0" * 64), broken(1, Outcome.AGENT_FAILED), *(played(2, s) for s in range(2))]
     await make_run(tmp_path / "run", records)
+    add(tmp_path / "run", NoteChange("g2-0", tags=("tag",), star=True, comment="said", reviewed=True), by="somebody")
+    add(tmp_path / "run", NoteChange("g2-0", turn=1, comment="said"), by="somebody")
     facts = facts_of_a_run(tmp_path / "run")
+    assert len(facts["runs"][0]["noted"]) == 1
     plain = outline(html_report(Report.model_validate(poisoned(facts, "sha256:plain")))).elements
 
     @given(TEXT)

@@ -7,6 +7,8 @@ from rollouthub.errors import UnknownNameError, UsageError
 from rollouthub.live.control.live_views import RolloutDetails
 from rollouthub.live.steering.action_target import Target
 from rollouthub.plugins.extras import pip_install
+from rollouthub.store.notes import RolloutNotes
+from rollouthub.views.note_words import note_facts, note_lines
 from rollouthub_tui.text.documents import head_of, score_lines, section_lines, timing_lines, title_of
 from rollouthub_tui.text.pages import in_pages
 from rollouthub_tui.text.position import Position
@@ -17,7 +19,7 @@ from rollouthub_tui.widgets.rollout.outcome_facts import Mates
 from rollouthub_tui.widgets.rollout.rollout_heading import live_line, lost_line, name_line, record_line
 from rollouthub_tui.widgets.rollout.transcript import transcript
 
-PARTS = ("conversation", "score", "timings")
+PARTS = ("conversation", "score", "timings", "notes")
 _BEFORE, _AFTER = 60, 140
 """Characters shown before and after a match."""
 
@@ -36,7 +38,13 @@ async def open_rollout(session: Position, target: Target) -> None:
         how = sentence(record_line(rollout).plain)
     session.output.say(sentence(name_line(*named, target.attempt, target.rollout_id, "").plain))
     session.output.say(how)
+    if noted := note_facts(_notes(session, target)):
+        session.output.say(f"noted: {', '.join(noted)}; show notes reads them")
     session.output.say("show reads what was said and done; show score and show timings tell the rest.")
+
+
+def _notes(session: Position, target: Target) -> RolloutNotes:
+    return session.here.feed.notes.of(target.rollout_id, target.attempt)
 
 
 async def _live_words(session: Position, target: Target) -> str:
@@ -55,7 +63,7 @@ async def _ask(session: Position, target: Target, *, content: bool) -> RolloutDe
 
 
 async def show(session: Position, rest: str) -> None:
-    """Show the conversation, score or times of the open rollout, or of another one."""
+    """Show the conversation, score, times or notes of the open rollout, or of another one."""
     words = rest.split()
     part = _part(words.pop()) if words and _part(words[-1]) else PARTS[0]
     if words:
@@ -65,6 +73,10 @@ async def show(session: Position, rest: str) -> None:
     target = session.this
     if part == "conversation":
         session.read(section_lines(await _sections(session, target)))
+        return
+    if part == "notes":
+        lines = [sentence(line) for line in note_lines(_notes(session, target))]
+        session.read(in_pages(lines or ["nothing is noted"]))
         return
     if target.place is None:
         raise UsageError(f"its {part} is known once it has ended")

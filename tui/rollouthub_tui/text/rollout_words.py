@@ -8,6 +8,7 @@ from rollouthub.rollout import Outcome
 from rollouthub.statistics.amounts import count, number, seconds
 from rollouthub.store import LiveState
 from rollouthub.text import plain_name
+from rollouthub.views.note_words import note_facts
 from rollouthub_tui.text.speakable_text import lasting
 
 
@@ -21,6 +22,7 @@ def record_words(columns: AttemptColumns, place: int, *, environment: bool, matc
         said.append("replaced by a later attempt")
     said += [count(columns.wholes["turns"][place], "turn"), f"{columns.wholes['output_tokens'][place]:,} tokens"]
     said.append(seconds(columns.numbers["seconds"][place]))
+    said += note_facts(columns.notes_at(place))
     if match is not None:
         said.append(f"found in turn {match.turn + 1}: {match.excerpt}")
     return ", ".join(said)

@@ -94,8 +94,8 @@ WORDS = (
     CommandWord("worst", "open the lowest reward of the list", view_commands.worst),
     CommandWord("tasks", "what the samples of each task came to, the hardest first", view_commands.tasks),
     CommandWord(
-        "show [N or ID] [conversation, score or timings]",
-        "read what a rollout said and did, turn by turn; how it was scored; what took how long",
+        "show [N or ID] [conversation, score, timings or notes]",
+        "read what a rollout said and did, turn by turn; how it was scored; what took how long; what people noted",
         show,
     ),
     CommandWord("find REGEX", "where a regular expression is in the open rollout, or which rollouts it is in", _find),

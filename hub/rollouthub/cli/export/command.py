@@ -116,6 +116,10 @@ class ExportOptions(Frozen):
         default=None,
         description="For training formats: the file format; by default what the file's name ends in, else jsonl.",
     )
+    where: Annotated[str, Option(metavar="FILTER")] = Field(
+        default="",
+        description="Only rollouts that match, in the filter language of hub show: 'tag ~ \"hack\" or starred'.",
+    )
     turns: bool = Field(default=False, description="Parquet: one row per turn, with its token ids.")
     segments: bool = Field(default=False, description="Parquet: one row per training sequence.")
     all_attempts: bool = Field(
@@ -196,7 +200,9 @@ def export(
         "all_attempts": options.all_attempts,
     }
     raise typer.Exit(
-        export_data_set(directories, recipe, filters, output, options.file_format, as_json=options.as_json)
+        export_data_set(
+            directories, recipe, filters, output, options.file_format, where=options.where, as_json=options.as_json
+        )
     )
 
 
@@ -220,5 +226,11 @@ def _export_records(
         raise ConfigError(f"--tokens and --no-tokens mean nothing to {form}, whose columns are always the same")
     table = "turns" if options.turns else "segments" if options.segments else "rollouts"
     export_records(
-        directories[0], form, output, table, effective=not options.all_attempts, tokens=options.tokens is not False
+        directories[0],
+        form,
+        output,
+        table,
+        where=options.where,
+        effective=not options.all_attempts,
+        tokens=options.tokens is not False,
     )

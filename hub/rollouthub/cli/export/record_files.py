@@ -5,13 +5,18 @@ import sys
 from pathlib import Path
 
 import typer
+from rich.text import Text
 
+from rollouthub.cli.console import remarks
+from rollouthub.cli.export.matching import matching
 from rollouthub.errors import ConfigError
 from rollouthub.export.file_formats import FileFormat, file_format
 from rollouthub.export.record_columns import Table
 from rollouthub.export.records import export_jsonl
 from rollouthub.store import RunReader, open_run
 from rollouthub.store.atomic_files import check_output
+from rollouthub.store.notes import RunNotes
+from rollouthub.store.record_rows import Chosen
 from rollouthub.text import escaped, plain
 
 FORMATS: tuple[FileFormat, ...] = ("jsonl", "parquet", "csv")
@@ -32,22 +37,32 @@ def record_format(output: Path | None, asked: str | None) -> FileFormat:
 
 
 def export_records(
-    run: Path, form: FileFormat, output: Path | None, table: Table, *, effective: bool, tokens: bool
+    run: Path, form: FileFormat, output: Path | None, table: Table, *, where: str, effective: bool, tokens: bool
 ) -> None:
-    """Write a run's records; if they go to a file, print how many were written.
+    """Write a run's records that match a filter; if they go to a file, print how many were written.
 
     Raises:
         ConfigError: pyarrow is not installed.
+        FilterError: the filter is not valid.
         StoreError: the run cannot be read, or the file cannot be written.
     """
+    chosen = matching(run, where, effective=effective)
     with open_run(run) as reader:
-        count = _written(reader, form, output, table, effective, tokens)
+        count = _written(reader, form, output, table, effective, tokens, chosen)
+    if problem := RunNotes.read(run).problem:
+        remarks().print(Text(problem, style="yellow"))
     if output is not None:
         typer.echo(f"{count} {table} written to {output}", err=True)
 
 
 def _written(
-    reader: RunReader, form: FileFormat, output: Path | None, table: Table, effective: bool, tokens: bool
+    reader: RunReader,
+    form: FileFormat,
+    output: Path | None,
+    table: Table,
+    effective: bool,
+    tokens: bool,
+    chosen: Chosen | None,
 ) -> int:
     target = _Shown(form) if output is None else output
     match form:
@@ -55,13 +70,13 @@ def _written(
             from rollouthub.export.parquet import export_parquet
 
             assert output is not None
-            return export_parquet(reader, output, table, effective=effective)
+            return export_parquet(reader, output, table, effective=effective, chosen=chosen)
         case "csv":
             from rollouthub.export.spreadsheet import export_csv
 
-            return export_csv(reader, target, effective=effective)
+            return export_csv(reader, target, effective=effective, chosen=chosen)
         case "jsonl":
-            return export_jsonl(reader, target, effective=effective, with_tokens=tokens)
+            return export_jsonl(reader, target, effective=effective, with_tokens=tokens, chosen=chosen)
 
 
 class _Shown(io.StringIO):

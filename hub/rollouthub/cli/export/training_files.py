@@ -16,6 +16,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from rollouthub.cli.console import remarks
+from rollouthub.cli.export.matching import matching
 from rollouthub.errors import ConfigError
 from rollouthub.export.data_set import DataSet, ReadProgress
 from rollouthub.export.data_set_files import FILE_FORMATS, NothingToWrite, write_file, write_jsonl
@@ -35,9 +36,10 @@ def export_data_set(
     output: Path | None,
     form: str | None,
     *,
+    where: str,
     as_json: bool,
 ) -> int:
-    """Write a data set and report on it; returns the exit code.
+    """Write a data set of the rollouts that match a filter expression, and report on it; returns the exit code.
 
     Raises:
         UsageError: the options contradict each other or the data.
@@ -48,12 +50,13 @@ def export_data_set(
     places = [run.resolve() for run in runs]
     if twice := [run for place, run in enumerate(runs) if run.resolve() in places[:place]]:
         raise ConfigError(f"{twice[0]} was named twice; its rollouts would count double")
+    chosen = [matching(run, where, effective=not wanted.all_attempts) for run in runs]
     started = time.perf_counter()
     console = remarks()
     with ExitStack() as opened:
         readers = [opened.enter_context(open_run(run)) for run in runs]
         view = opened.enter_context(_ExportProgress(console))
-        data_set = DataSet(readers, wanted, view.tick)
+        data_set = DataSet(readers, wanted, view.tick, chosen)
         view.begin(data_set.planned)
         try:
             if output is None:

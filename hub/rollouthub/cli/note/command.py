@@ -14,10 +14,10 @@ AttemptOption = Annotated[
     int | None, typer.Option(min=0, help="Note this attempt of ROLLOUT; by default the one whose score counts.")
 ]
 TurnOption = Annotated[int | None, typer.Option(min=1, help="Note this turn of ROLLOUT, counted from 1.")]
-TagOption = Annotated[list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Add a tag.")]
+TagOption = Annotated[list[str] | None, typer.Option("--tag", help="Add a tag.")]
 UntagOption = Annotated[list[str] | None, typer.Option("--untag", metavar="TAG", help="Remove a tag.")]
 StarOption = Annotated[bool | None, typer.Option("--star/--unstar", help="Set the star, or remove it.")]
-CommentOption = Annotated[str | None, typer.Option("--comment", "-c", metavar="TEXT", help="Add a comment.")]
+CommentOption = Annotated[str | None, typer.Option("--comment", metavar="TEXT", help="Add a comment.")]
 ReviewedOption = Annotated[
     bool | None,
     typer.Option("--reviewed/--unreviewed", help="Say that you reviewed it, or that nobody has; see --needs-review."),

@@ -18,6 +18,7 @@ from rollouthub.live.follow.attempt_columns import ALL_KINDS, KINDS, AttemptColu
 from rollouthub.live.follow.filter import ALIASES
 from rollouthub.live.follow.note_columns import noted_texts
 from rollouthub.live.follow.run_feed import RunFeed
+from rollouthub.statistics.amounts import count
 from rollouthub.text import escaped, plain_name
 
 _USUAL = 20
@@ -131,7 +132,7 @@ def _print_rollouts(feed: RunFeed, places: list[int], limit: int | None, needs_r
         if needs_review
     }
     console.print(rollout_rows(rows, console.width, feed.notes, reasons))
-    _say_rest(len(places), len(shown), "rollouts to review" if needs_review else "rollouts")
+    _say_rest(len(places), len(shown), "rollout", " to review" if needs_review else "")
 
 
 def _row(feed: RunFeed, place: int, needs_review: bool) -> dict[str, Any]:
@@ -160,7 +161,7 @@ def _print_groups(groups: list[Group], column: str, limit: int | None, as_json: 
         figures = (group.rollouts, group.scored, group.passed, mean, group.output_tokens)
         table.add_row(Text(value), *map(str, figures))
     results().print(table)
-    _say_rest(len(groups), len(shown), "groups")
+    _say_rest(len(groups), len(shown), "group")
 
 
 def _most(limit: int | None, as_json: bool) -> int | None:
@@ -168,8 +169,8 @@ def _most(limit: int | None, as_json: bool) -> int | None:
     return (None if as_json else _USUAL) if limit is None else limit or None
 
 
-def _say_rest(found: int, shown: int, what: str) -> None:
-    rest = f"{found:,} {what}" + (
+def _say_rest(found: int, shown: int, noun: str, why: str = "") -> None:
+    rest = f"{count(found, noun)}{why}" + (
         f", {found - shown:,} of them not shown (--limit 0 lists all)" if found > shown else ""
     )
     results().print(rest, style="dim", highlight=False)

@@ -127,13 +127,16 @@ def show(
             from rollouthub.cli.show.artifact_files import show_artifacts
 
             show_artifacts(results(), reader, record, output, as_json=as_json)
-        elif as_json:
-            sys.stdout.write(escaped(record.model_dump_json()) + "\n")
         else:
             from rollouthub.cli.show.transcript_view import print_rollout
+            from rollouthub.export.records import record_line
             from rollouthub.store.notes import RunNotes
 
-            print_rollout(results(), record, RunNotes.read(directory).of(record.rollout_id, record.attempt))
+            notes = RunNotes.read(directory).of(record.rollout_id, record.attempt)
+            if as_json:
+                sys.stdout.write(escaped(record_line(record, notes)) + "\n")
+            else:
+                print_rollout(results(), record, notes)
 
 
 def _show_run(reader: "RunReader", limit: int, *, only_failed: bool, as_json: bool) -> None:

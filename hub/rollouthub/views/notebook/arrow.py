@@ -10,6 +10,7 @@ from rollouthub.export.record_columns import Table, typed_columns
 from rollouthub.live.follow.attempt_columns import KINDS, AttemptColumns
 from rollouthub.plugins.extras import pip_install
 from rollouthub.rollout import Rollout
+from rollouthub.store.notes import RunNotes
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 
 _MOMENTS = ("started_at", "finished_at")
@@ -46,11 +47,11 @@ def table_columns(arrow: Any, table: Table) -> list[str]:
     return [name for name, _ in typed_columns(arrow, table)]
 
 
-def record_table(arrow: Any, table: Table, rollouts: Iterable[Rollout], names: Sequence[str]) -> Any:
-    """A table made of full records, with the named columns."""
+def record_table(arrow: Any, table: Table, rollouts: Iterable[Rollout], names: Sequence[str], notes: RunNotes) -> Any:
+    """A table made of full records, with the named columns; `notes` are those of their run."""
     types = dict(typed_columns(arrow, table))
     schema = arrow.schema([(name, types[name]) for name in names])
-    return arrow.concat_tables([schema.empty_table(), *arrow_tables(arrow, schema, rollouts, table)])
+    return arrow.concat_tables([schema.empty_table(), *arrow_tables(arrow, schema, rollouts, table, notes)])
 
 
 def summary_table(arrow: Any, columns: AttemptColumns, places: "Sequence[int] | None", names: Sequence[str]) -> Any:

@@ -146,7 +146,7 @@ class Selection:
         made = summary_table(arrow, self._feed.columns, places, names)
         wanted = [name for name in names if name in full]
         if wanted:
-            records = record_table(arrow, "rollouts", self._feed.records(places), wanted)
+            records = record_table(arrow, "rollouts", self._feed.records(places), wanted, self._feed.notes)
             for name in wanted:
                 made = made.append_column(records.schema.field(name), records[name])
         return Frame(made.select(names))
@@ -179,7 +179,7 @@ class Selection:
         arrow = load_arrow()
         names = chosen(columns, table_columns(arrow, table))
         places = self._places(where, effective)
-        return Frame(record_table(arrow, table, self._feed.records(places), names))
+        return Frame(record_table(arrow, table, self._feed.records(places), names, self._feed.notes))
 
     def _places(self, where: str, effective: bool) -> list[int]:
         found = self._feed.rollouts("seq", where=_both(self._where, where), effective=effective)

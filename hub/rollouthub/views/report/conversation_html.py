@@ -28,6 +28,11 @@ def transcripts(run: RunReport, anchor: str = "") -> Markup | None:
     return tag("section", tag("h2", "Transcripts"), parts)
 
 
+def anchor_of(rollout_id: str, anchor: str = "") -> str:
+    """The anchor of a rollout's transcript."""
+    return f"{anchor}rollout-{rollout_id.replace(' ', '-')}"
+
+
 def _transcript(transcript: Transcript, anchor: str) -> Markup:
     reward = "no reward" if transcript.reward is None else f"reward {number(transcript.reward)}"
     mark = "bad" if transcript.reward is None or transcript.passed is False else "good" if transcript.passed else "warn"
@@ -43,7 +48,7 @@ def _transcript(transcript: Transcript, anchor: str) -> Markup:
             class_="soft",
         ),
     )
-    name = f"{anchor}rollout-{transcript.rollout_id.replace(' ', '-')}"
+    name = anchor_of(transcript.rollout_id, anchor)
     facts = [
         ("rollout", tag("a", transcript.rollout_id, href=f"#{name}")),
         ("environment", transcript.environment),

@@ -15,9 +15,11 @@ from rollouthub.gateway.sessions.external_agent import EXTERNAL_AGENT
 from rollouthub.plugins.lock import lock_in
 from rollouthub.statistics.spacing import evenly_spaced
 from rollouthub.store import RunInfo, RunReader
+from rollouthub.store.notes import RunNotes
 from rollouthub.store.trainer_steps import read_steps
 from rollouthub.views.cards.embedded_pictures import EmbeddedPictures
 from rollouthub.views.report.compared_facts import comparison_facts
+from rollouthub.views.report.noted_rollouts import noted_rollouts
 from rollouthub.views.report.phrases import KINDS
 from rollouthub.views.report.redacted_text import Plainness
 from rollouthub.views.report.report_facts import (
@@ -98,11 +100,14 @@ def _gather_run(run: ReportedRun, plainness: Plainness, transcripts: int) -> Run
         columns = quantiles(connection, [*STAGES, *SIZES])
         settings = plainness.settings(request) if isinstance(request, dict) else {}
         totals = reader.totals()
+        notes = RunNotes.read(run.directory)
+        noted, noted_left_out = noted_rollouts(notes, connection, plainness)
+        missing = [] if notes.problem is None else [f"Notes may be missing: {plainness.ours(notes.problem)}."]
         return RunReport(
             name=plainness.name(run.name),
             run_id=plainness.name(info.run_id),
             status=info.status,
-            notices=(*_notices(info, tables, plainness), *_helped(connection)),
+            notices=(*_notices(info, tables, plainness), *_helped(connection), *missing),
             created_at=info.created_at,
             finished_at=info.finished_at,
             hub_version=plainness.name(info.hub_version),
@@ -139,6 +144,8 @@ def _gather_run(run: ReportedRun, plainness: Plainness, transcripts: int) -> Run
                 LoggedFigures(step=each.step, at=each.time, figures=each.metrics)
                 for each in evenly_spaced(read_steps(run.directory), MOST_TRAINER_STEPS)
             ),
+            noted=noted,
+            noted_left_out=noted_left_out,
         )
 
 

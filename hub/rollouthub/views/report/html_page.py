@@ -11,6 +11,7 @@ from rollouthub.views.report import phrases
 from rollouthub.views.report.charts import distribution_chart, k_charts, outcome_strip
 from rollouthub.views.report.comparison_html import comparison_sections
 from rollouthub.views.report.conversation_html import transcripts
+from rollouthub.views.report.notes_section import notes
 from rollouthub.views.report.phrases import figure
 from rollouthub.views.report.provenance import provenance, settings
 from rollouthub.views.report.report_facts import Report, ReportFigures, RunReport
@@ -100,6 +101,7 @@ def details(run: RunReport, anchor: str = "") -> Markup:
         stages(run),
         usage(run),
         groups(run),
+        notes(run, anchor),
         transcripts(run, anchor),
         faults(run),
         reproducing(run),

@@ -8,6 +8,7 @@ from rollouthub.statistics import amounts
 from rollouthub.statistics.amounts import number, share
 from rollouthub.text import one_line
 from rollouthub.views.report import phrases
+from rollouthub.views.report.notes_section import named, said_of
 from rollouthub.views.report.phrases import figure
 from rollouthub.views.report.provenance import facts
 from rollouthub.views.report.report_facts import (
@@ -23,6 +24,7 @@ from rollouthub.views.report.trainer_section import trainer_rows
 
 MOST_GROUPS = 10
 MOST_FAULTS = 10
+MOST_NOTED = 10
 CELL_CHARACTERS = 300
 _RUNS_OF_TICKS = re.compile("`+")
 
@@ -93,6 +95,7 @@ def _run(run: RunReport) -> Iterator[str]:
     if run.figures.played:
         yield from _endings(run)
         yield from _tasks(run)
+        yield from _notes(run)
     yield "### Play it again"
     yield ""
     yield from [code(line) for line in run.commands] or [phrases.NOT_AGAIN]
@@ -160,6 +163,19 @@ def _tasks(run: RunReport) -> Iterator[str]:
     ]
     if transcripts:
         yield from _table(("", "task", "reward", "rollout"), transcripts, words=2)
+
+
+def _notes(run: RunReport) -> Iterator[str]:
+    if not run.noted:
+        return
+    yield "### Notes"
+    yield ""
+    shown = run.noted[:MOST_NOTED]
+    rows = [[code(named(each)), code(each.task), code("; ".join(said_of(each))), number(each.reward)] for each in shown]
+    yield from _table(("rollout", "task", "noted", "reward"), rows, words=3)
+    if rest := len(run.noted) + run.noted_left_out - len(shown):
+        yield f"{amounts.count(rest, 'more rollout')} with notes."
+        yield ""
 
 
 def _side_by_side(runs: Iterable[RunReport]) -> Iterator[str]:

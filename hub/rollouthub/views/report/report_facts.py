@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
+from rollouthub.store.notes import TurnNotes
 from rollouthub.values import Frozen
 from rollouthub.views.report.rollout_text import Transcript
 
@@ -188,6 +189,32 @@ class LoggedFigures(Frozen):
     """None where a figure was no finite number."""
 
 
+class NotedPart(Frozen):
+    """The notes on a rollout itself, or on one of its turns."""
+
+    turn: int | None
+    """The turn, counted from 1; None for the rollout itself."""
+    notes: TurnNotes
+    """Times are seconds since the epoch."""
+
+
+class NotedRollout(Frozen):
+    """A rollout that people noted something on."""
+
+    rollout_id: str
+    attempt: int
+    is_effective: bool
+    """Whether the attempt is the one that counts."""
+    environment: str
+    task: str
+    sample: int
+    outcome: str
+    reward: float | None
+    parts: tuple[NotedPart, ...]
+    comments_left_out: int
+    """Number of comments that are not here."""
+
+
 class RunReport(Frozen):
     """The report's facts about one run."""
 
@@ -229,6 +256,10 @@ class RunReport(Frozen):
     resumptions: tuple[Resumed, ...]
     trainer: tuple[LoggedFigures, ...] = ()
     """Steps that a trainer logged, at most 200 of them, evenly spaced."""
+    noted: tuple[NotedRollout, ...] = ()
+    """Rollouts with notes of people, starred ones first."""
+    noted_left_out: int = 0
+    """Number of rollouts with notes that are not in `noted`."""
 
 
 class ComparedFigures(Frozen):

@@ -45,6 +45,7 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 dl { display: grid; grid-template-columns: minmax(7rem, max-content) 1fr; gap: .35rem 1.4rem; margin: 0; }
 dt { color: var(--soft); } dt.sub { padding-left: .9rem; } dd { margin: 0; min-width: 0; } dd + dd { grid-column: 2; }
 code, pre { font: .86rem/1.55 ui-monospace, SFMono-Regular, 'DejaVu Sans Mono', Menlo, Consolas, monospace; }
+.noted { white-space: pre-wrap; min-width: 20rem; }
 pre { white-space: pre-wrap; background: var(--code); border-radius: .5rem; padding: .6rem .8rem; margin: .3rem 0;
   max-height: 32rem; overflow: auto; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
