@@ -65,9 +65,9 @@ def test_a_command_line_from_before_its_verbs_is_the_present_one(old: str, now: 
 def test_an_old_command_line_does_what_the_present_one_does(hub: Hub, tmp_path: Path) -> None:
     own, key = {"XDG_CONFIG_HOME": str(tmp_path)}, "1" * 64
     assert hub("trust", "lab", key, **own).code == 0
-    assert hub("trust", "list", "--json", **own).json == {"namespaces": {"lab": [key]}}
+    assert hub("trust", "list", "--json", **own).json == {"namespaces": {"lab": [key]}, "unwalled": {}}
     assert hub("trust", "lab", "--forget", **own).code == 0
-    assert hub("trust", "--json", **own).json == {"namespaces": {}}
+    assert hub("trust", "--json", **own).json == {"namespaces": {}, "unwalled": {}}
 
 
 def test_an_old_option_does_what_the_present_one_does(hub: Hub, tmp_path: Path) -> None:

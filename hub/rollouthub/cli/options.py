@@ -29,6 +29,7 @@ WallOption = Annotated[
     Literal["auto", "container", "bubblewrap"],
     typer.Option(
         "--wall",
+        metavar="auto|container|bubblewrap",
         help="The wall around an installed environment: a container if an engine answers, else bubblewrap.",
         rich_help_panel="Robustness",
     ),

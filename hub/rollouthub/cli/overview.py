@@ -81,8 +81,7 @@ def overview(usage: str) -> Iterator[str]:
         )
         yield from _columns(named, 0, 25)
     yield ""
-    yield "hub COMMAND --help explains a command. -v logs more, --version says which hub this is,"
-    yield "--install-completion teaches your shell the commands."
+    yield "hub COMMAND --help explains a command; --install-completion completes commands."
 
 
 def _columns(rows: Iterable[tuple[str, str]], indent: int, width: int) -> Iterator[str]:
