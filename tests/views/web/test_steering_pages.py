@@ -28,7 +28,6 @@ async def steered(visit: Visit, run: Watched) -> str:
             page = (await visit.get(path)).text
             if "/do/pause" in page and f"In flight: {len(run.ids())}" in page:
                 return path
-            await anyio.sleep(0.5)  # the store has what is in flight once a second at most
 
 
 async def test_a_run_is_paused_resized_and_resumed_and_a_rollout_cancelled(watch: Watch, tmp_path: Path) -> None:

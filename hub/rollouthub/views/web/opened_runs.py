@@ -71,9 +71,10 @@ class OpenedRun:
         now = time.monotonic()
         if not self.watched.is_open:
             await self.watched.open()
+            self._refreshed = time.monotonic()
         elif now - self._refreshed > _FRESH_SECONDS:
             await self.watched.beside(self.watched.refresh)
-        self._refreshed = time.monotonic()
+            self._refreshed = time.monotonic()
         if self.feed.info.status != "running":
             await self.watched.look_in()
         elif now - self._asked > _HUB_SECONDS:
