@@ -309,6 +309,7 @@ WITH_PATTERNS = {
     "mcp_servers/rollouthub_servers/inspect/task_source.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/inspect/task_world.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/math/answer.py": "math.find_answer, math.last_boxed",
+    "mcp_servers/rollouthub_servers/math/judge.py": "the end of an answer, at most 60 characters, in the worker",
     "mcp_servers/rollouthub_servers/math/normal_form.py": "math.normal, math.words, math.plain",
     "mcp_servers/rollouthub_servers/mcp_server/launch.py": _AUTHORS,
     "mcp_servers/rollouthub_servers/mcp_server/mcp_import/imported_server.py": _AUTHORS,
