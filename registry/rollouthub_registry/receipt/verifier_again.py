@@ -12,7 +12,7 @@ from rollouthub.engine.open_environment import OpenEnvironment
 from rollouthub.protocols import EnvironmentInfo
 from rollouthub.rollout import Outcome, Rollout
 from rollouthub.score import Score
-from rollouthub.store import RunReader
+from rollouthub.store import RunReader, record_rows
 from rollouthub.store.grouped_reader import BrokenRecord
 from rollouthub.store.read_only_source import ReadOnlySource
 from rollouthub_registry.receipt.claim import Claim, Problems, counted
@@ -34,9 +34,10 @@ class ChosenRun(RunReader):
         """Close the database."""
         self._own_source.close()
 
-    def rollouts(self, *, effective: bool = True) -> Iterator[Rollout]:
+    def rollouts(self, *, effective: bool = True, chosen: record_rows.Chosen | None = None) -> Iterator[Rollout]:
         """Yield the chosen records."""
-        return (each for each in super().rollouts(effective=effective) if each.rollout_id in self._ids)
+        found = super().rollouts(effective=effective, chosen=chosen)
+        return (each for each in found if each.rollout_id in self._ids)
 
     def groups(self, *, effective: bool = True) -> Iterator[list[Rollout | BrokenRecord]]:
         """Yield the groups that hold a chosen record."""
