@@ -12,7 +12,7 @@ from rollouthub.messages import assistant
 from rollouthub.protocols import AgentPlane, Episode
 
 Script = Sequence[Message] | Mapping[str, Sequence[Message]]
-"""The messages of every seat, or messages by seat."""
+"""The messages of every seat, or by seat the messages of a reference solution or of one made from it."""
 
 SUBMIT = "submit"
 _LONGEST_TALK = 20
@@ -38,8 +38,14 @@ async def call(plane: AgentPlane, request: ToolRequest) -> CallToolResult | None
 async def play(episode: Episode, script: Script, *, submit: str | None = None, takes_turns: bool = False) -> Submission:
     """Play a script in every seat, one after the other, or at once where seats take turns; returns the first seat's
     submission.
+
+    Before a reference solution is played, the episode is asked for it, as the oracle does: an environment may then set
+    up what its solution needs, such as variables of its commands.
     """
     conversations: dict[str, list[Message]] = {}
+    if isinstance(script, Mapping):
+        for name in episode.seats:
+            await episode.reference(name)
 
     async def take(name: str) -> None:
         own = script.get(name, ()) if isinstance(script, Mapping) else script

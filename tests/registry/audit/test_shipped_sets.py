@@ -1,9 +1,13 @@
 """Audits of environments that ship: sound ones are found sound, and soon."""
 
+from collections.abc import Iterable, Sequence
+
 import anyio
 import pytest
 
+from rollouthub import Environment, Message, Public, Score, Secret, Submission, Task, ToolRequest, tool
 from rollouthub.environment import AnyEnvironment, EnvironmentConfig
+from rollouthub.messages import assistant
 from rollouthub_registry.audit.answer_forms import core_of, made_wrong
 from rollouthub_servers.debate import Debate, DebateConfig
 from rollouthub_servers.drawing import Drawing, DrawingConfig
@@ -90,3 +94,32 @@ async def test_steps_in_another_order_that_lead_to_the_same_are_right_too(
     made = MadeTask("order", "Fill the dish and the bowl.", None, judge, steps=steps, tools=tools)
     (audit,) = await audited(environment_of("Order", [made]))
     assert [(each.probe, each.severity) for each in audit.findings] == remarks
+
+
+class Locked(Environment[EnvironmentConfig]):
+    """A door; asking for the reference puts the key in, as Harbor's `[solution]` sets variables for its script."""
+
+    key = opened = ""
+
+    @classmethod
+    def tasks(cls, config: EnvironmentConfig, split: str, seed: int) -> Iterable[Task[Public, Secret]]:
+        yield Task(Public(id="door", prompt="Unlock the door."), Secret())
+
+    @tool
+    async def unlock(self) -> str:
+        """Turn the key, if there is one."""
+        self.opened = self.key
+        return "turned"
+
+    def reference(self) -> Sequence[Message]:
+        self.key = "brass"
+        return [assistant("", ToolRequest(id="1", name="unlock", arguments="{}")), assistant("Done.")]
+
+    async def verify(self, submission: Submission) -> Score:
+        return Score(reward=float(self.opened == "brass"), passed=self.opened == "brass")
+
+
+async def test_a_reference_may_set_up_its_own_episode() -> None:
+    (found,) = await audited(Locked)
+    states = {result.probe: result.state for result in found.results}
+    assert (states["oracle"], states["wrong-steps"], states["null"]) == ("held", "held", "held")

@@ -135,7 +135,12 @@ def rollout_page(
         media_url=lambda digest: links.media(run, digest) or "",
         turn_link=lambda turn: f"#turn-{turn + 1}",
     )
-    body = tag("div", aside, tag("div", _facts(rollout, links, run), tag("h2", "Conversation"), content, class_="talks"), class_="split")
+    body = tag(
+        "div",
+        aside,
+        tag("div", _facts(rollout, links, run), tag("h2", "Conversation"), content, class_="talks"),
+        class_="split",
+    )
     return page(f"{title} · {plain_name(run)}", head, body, links=links, crumbs=crumbs, kind="rollout")
 
 
