@@ -62,6 +62,22 @@ def test_a_zip_that_claims_too_much_is_refused(tmp_path: Path, monkeypatch: pyte
         read_whole(path)
 
 
+def test_a_directory_whose_size_is_said_in_its_second_end_only_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = log_of(tmp_path / "x.eval", {f"samples/{n}_epoch_1.json": b"{}" for n in range(9)})
+    whole = path.read_bytes()
+    body, end = whole[:-22], whole[-22:]
+    count, size, start = struct.unpack("<HLL", end[10:20])
+    wide = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, size, start)
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, len(body), 1)
+    path.write_bytes(body + wide + locator + end[:12] + struct.pack("<L", 1) + end[16:])
+    assert len(BoundedZip(path).names) == 10
+    monkeypatch.setattr("rollouthub.analysis.foreign_runs.bounded_zip._MOST_DIRECTORY", size - 1)
+    with pytest.raises(ConfigError, match=f"has a directory of {size:,} bytes; more than"):
+        BoundedZip(path)
+
+
 def test_a_member_that_lies_about_its_size_is_left_out(tmp_path: Path) -> None:
     path = log_of(tmp_path / "x.eval", {"samples/a_epoch_1.json": b" " * 3_000_000})
     content = bytearray(path.read_bytes())

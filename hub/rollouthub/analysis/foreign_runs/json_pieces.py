@@ -104,6 +104,8 @@ class JsonDocument:
             del found
             if self._at < len(self._buffer):
                 return bytes(self._buffer[self._at : self._at + 1])
+            del self._buffer[: self._at]
+            self._at = 0
             self._fill()
 
     def _value(self) -> bytes | None:
