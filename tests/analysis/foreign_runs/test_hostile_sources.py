@@ -161,6 +161,22 @@ def test_a_job_reads_no_file_through_a_link(tmp_path: Path) -> None:
     assert any("a__1 was left out: its trajectory.json cannot be read" in line for line in info.remarks)
 
 
+@pytest.mark.parametrize("linked", ["agent", "steps", "steps/one/agent"])
+def test_a_job_reads_no_folder_through_a_link(tmp_path: Path, linked: str) -> None:
+    job = harbor(tmp_path).path
+    trial = job / "a__1"
+    if linked != "agent":
+        result = json.loads((trial / "result.json").read_text())
+        (trial / "result.json").write_text(json.dumps(result | {"step_results": [{"step_name": "one"}]}))
+        (trial / "steps" / "one").mkdir(parents=True)
+        (trial / "agent").rename(trial / "steps" / "one" / "agent")
+    elsewhere = (trial / linked).rename(tmp_path / "elsewhere")
+    (trial / linked).symlink_to(elsewhere)
+    info, records = read(job)
+    assert len(records) == 4
+    assert any(f"a__1 was left out: its folder {linked}" in line for line in info.remarks)
+
+
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.jsonl")
     with pytest.raises(ConfigError, match="no run of the hub"):

@@ -161,6 +161,8 @@ def _conversation(
     tools: Any = ()
     held = 0
     for each in folders:
+        if not each.resolve().is_relative_to(folder.resolve()):
+            raise ValueError(f"its folder {each.relative_to(folder)} is a link that leads out of it")
         try:
             raw = _bytes(each / _TRAJECTORY)
         except FileNotFoundError:
