@@ -22,6 +22,8 @@ from tests.analysis.foreign_runs.sources import (
     inspect_sample,
     inspect_samples,
     lines,
+    tau2,
+    verifiers,
 )
 
 
@@ -175,6 +177,34 @@ def test_a_job_reads_no_folder_through_a_link(tmp_path: Path, linked: str) -> No
     info, records = read(job)
     assert len(records) == 4
     assert any(f"a__1 was left out: its folder {linked}" in line for line in info.remarks)
+
+
+def test_results_read_no_file_through_a_link_and_a_link_to_results_is_followed(tmp_path: Path) -> None:
+    folder = verifiers(tmp_path).path
+    (tmp_path / "latest").symlink_to(folder)
+    (tmp_path / "rows.jsonl").symlink_to(folder / "results.jsonl")
+    assert len(read(tmp_path / "latest")[1]) == len(read(tmp_path / "rows.jsonl")[1]) == 4
+    (folder / "results.jsonl").rename(tmp_path / "elsewhere.jsonl")
+    (folder / "results.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
+    info, records = read(folder)
+    assert (records, info.status) == ([], "failed")
+    assert info.stopped is not None
+    assert "results.jsonl' cannot be read" in info.stopped
+
+
+def test_a_pipe_a_folder_or_a_link_among_simulations_is_left_out(tmp_path: Path) -> None:
+    path = tau2(tmp_path).path
+    whole = json.loads(path.read_text())
+    simulation, *_ = whole.pop("simulations")
+    path.write_text(json.dumps({**whole, "simulation_index": [{"reward": 1.0}], "simulations": []}))
+    place = tmp_path / "simulations"
+    place.mkdir()
+    (place / "a.json").write_text(json.dumps(simulation))
+    (place / "b.json").mkdir()
+    os.mkfifo(place / "c.json")
+    (place / "d.json").symlink_to(place / "a.json")
+    info, records = read(tmp_path)
+    assert (len(records), info.bad_rows) == (1, 3)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
