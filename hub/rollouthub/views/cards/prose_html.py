@@ -18,6 +18,8 @@ LONGEST = 24_000
 """Most characters of a text that is read as Markdown; a longer one is shown as it is."""
 _MARKS = re.compile(r"[*_`#\[~|>\\&]|^\s{0,40}(?:[-+]|\d{1,9}[.)]) |^(?:\t|    )|^[-=]{2}|://", re.MULTILINE)
 """What a text with Markdown in it has at least one of."""
+_MOST_BRACKETS = 2000
+"""Opening brackets up to which a text is read as Markdown: the end of each is looked for, also where there is none."""
 _MOST_CELLS = 5000
 """Cells up to which tables are drawn: a row of two characters takes as many as the table has columns."""
 _RULER = re.compile(r"[\s>+*0-9.):|-]*")
@@ -27,7 +29,7 @@ _HARMLESS = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 
 def prose_html(text: str) -> Markup:
     """A text, made harmless to show before, as HTML."""
-    if len(text) > LONGEST or _MARKS.search(text) is None:
+    if len(text) > LONGEST or text.count("[") > _MOST_BRACKETS or _MARKS.search(text) is None:
         return tag("p", text, class_="text")
     return Markup(_markdown(has_tables=_cells(text) <= _MOST_CELLS).render(text))
 
