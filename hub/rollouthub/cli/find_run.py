@@ -67,7 +67,7 @@ def find_stored(name: str, root: Path) -> Path | ForeignPath:
     for place in _roots(root):
         if not path.is_dir() and (place / name).is_dir():
             return place / name
-    if path.is_file() or _has_files(path):
+    if (path.is_file() and name != "last") or _has_files(path):
         return ForeignPath(path)
     if path.is_dir():
         return path

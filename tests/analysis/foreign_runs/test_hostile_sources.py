@@ -22,6 +22,8 @@ from tests.analysis.foreign_runs.sources import (
     inspect_sample,
     inspect_samples,
     lines,
+    tau2,
+    verifiers,
 )
 
 
@@ -60,6 +62,22 @@ def test_a_zip_that_claims_too_much_is_refused(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("rollouthub.analysis.foreign_runs.bounded_zip._RATIO", 100)
     with pytest.raises(ConfigError, match=r"claims to unpack to .* zip bomb"):
         read_whole(path)
+
+
+def test_a_directory_whose_size_is_said_in_its_second_end_only_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = log_of(tmp_path / "x.eval", {f"samples/{n}_epoch_1.json": b"{}" for n in range(9)})
+    whole = path.read_bytes()
+    body, end = whole[:-22], whole[-22:]
+    count, size, start = struct.unpack("<HLL", end[10:20])
+    wide = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, size, start)
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, len(body), 1)
+    path.write_bytes(body + wide + locator + end[:12] + struct.pack("<L", 1) + end[16:])
+    assert len(BoundedZip(path).names) == 10
+    monkeypatch.setattr("rollouthub.analysis.foreign_runs.bounded_zip._MOST_DIRECTORY", size - 1)
+    with pytest.raises(ConfigError, match=f"has a directory of {size:,} bytes; more than"):
+        BoundedZip(path)
 
 
 def test_a_member_that_lies_about_its_size_is_left_out(tmp_path: Path) -> None:
@@ -143,6 +161,50 @@ def test_a_job_reads_no_file_through_a_link(tmp_path: Path) -> None:
     info, records = read(job)
     assert len(records) == 4
     assert any("a__1 was left out: its trajectory.json cannot be read" in line for line in info.remarks)
+
+
+@pytest.mark.parametrize("linked", ["agent", "steps", "steps/one/agent"])
+def test_a_job_reads_no_folder_through_a_link(tmp_path: Path, linked: str) -> None:
+    job = harbor(tmp_path).path
+    trial = job / "a__1"
+    if linked != "agent":
+        result = json.loads((trial / "result.json").read_text())
+        (trial / "result.json").write_text(json.dumps(result | {"step_results": [{"step_name": "one"}]}))
+        (trial / "steps" / "one").mkdir(parents=True)
+        (trial / "agent").rename(trial / "steps" / "one" / "agent")
+    elsewhere = (trial / linked).rename(tmp_path / "elsewhere")
+    (trial / linked).symlink_to(elsewhere)
+    info, records = read(job)
+    assert len(records) == 4
+    assert any(f"a__1 was left out: its folder {linked}" in line for line in info.remarks)
+
+
+def test_results_read_no_file_through_a_link_and_a_link_to_results_is_followed(tmp_path: Path) -> None:
+    folder = verifiers(tmp_path).path
+    (tmp_path / "latest").symlink_to(folder)
+    (tmp_path / "rows.jsonl").symlink_to(folder / "results.jsonl")
+    assert len(read(tmp_path / "latest")[1]) == len(read(tmp_path / "rows.jsonl")[1]) == 4
+    (folder / "results.jsonl").rename(tmp_path / "elsewhere.jsonl")
+    (folder / "results.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
+    info, records = read(folder)
+    assert (records, info.status) == ([], "failed")
+    assert info.stopped is not None
+    assert "results.jsonl' cannot be read" in info.stopped
+
+
+def test_a_pipe_a_folder_or_a_link_among_simulations_is_left_out(tmp_path: Path) -> None:
+    path = tau2(tmp_path).path
+    whole = json.loads(path.read_text())
+    simulation, *_ = whole.pop("simulations")
+    path.write_text(json.dumps({**whole, "simulation_index": [{"reward": 1.0}], "simulations": []}))
+    place = tmp_path / "simulations"
+    place.mkdir()
+    (place / "a.json").write_text(json.dumps(simulation))
+    (place / "b.json").mkdir()
+    os.mkfifo(place / "c.json")
+    (place / "d.json").symlink_to(place / "a.json")
+    info, records = read(tmp_path)
+    assert (len(records), info.bad_rows) == (1, 3)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:

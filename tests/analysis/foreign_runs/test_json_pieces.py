@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import tracemalloc
 from pathlib import Path
 from typing import BinaryIO
 
@@ -122,3 +123,13 @@ def test_the_first_members_are_seen_without_reading_the_file(tmp_path: Path) -> 
     assert first_keys(path) == ("version", "status", "eval", "samples")
     path.write_text('[{"op_name": "a", "inputs": {"trace_id": 1}, "trace_id": "b"}]')
     assert first_keys(path) == ("[", "op_name", "inputs", "trace_id")
+
+
+def test_spaces_without_end_take_no_memory(tmp_path: Path) -> None:
+    document = JsonDocument(io.BytesIO(b'{"a":' + b" " * 5_000_000 + b"1}"), tmp_path / "x.json")
+    tracemalloc.start()
+    try:
+        assert [piece.raw for piece in document.pieces()] == [b"1"]
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()

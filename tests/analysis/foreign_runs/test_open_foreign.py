@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from rollouthub.analysis.foreign_runs import open_foreign
 from rollouthub.analysis.foreign_runs.open_foreign import read_and_follow, read_whole
 from rollouthub.analysis.foreign_runs.run_cache import cache_folder, trim
-from rollouthub.errors import ConfigError
+from rollouthub.errors import ConfigError, StoreError
 from rollouthub.store import open_run
 from tests.analysis.foreign_runs.sources import ANSWER, USER, chat, inspect, lines
 
@@ -107,3 +108,18 @@ def test_what_was_not_opened_for_long_goes_first(tmp_path: Path, cache: Path) ->
     assert [directory.exists() for directory in directories] == [True, False, False]
     trim(cache, tmp_path, now=time.time() + 31 * 86_400)
     assert list(cache.iterdir()) == []
+
+
+@pytest.mark.parametrize("read", [read_whole, read_and_follow])
+def test_a_cache_that_others_may_write_to_is_not_used(
+    tmp_path: Path, cache: Path, read: Callable[[Path], Path]
+) -> None:
+    path = chat(tmp_path).path
+    read_whole(path)
+    cache.chmod(0o777)
+    with pytest.raises(StoreError, match="other users may write to it; set XDG_CACHE_HOME"):
+        read(path)
+    real = cache.rename(tmp_path / "theirs")
+    cache.symlink_to(real)
+    with pytest.raises(StoreError, match="it is a link"):
+        read(path)

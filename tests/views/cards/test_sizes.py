@@ -123,3 +123,17 @@ def test_a_page_of_many_texts_takes_little() -> None:
     rollout = saying("Some *words* with `code`.\n\n- and\n- more\n")
     content_of(rollout)
     assert cpu(lambda: content_of(rollout)) < 0.1
+
+
+@pytest.mark.parametrize(("first", "begin"), [("", ""), ("> ", "> "), ("- ", "  ")])
+def test_a_table_of_short_rows_and_many_columns_makes_no_page_of_empty_cells(first: str, begin: str) -> None:
+    wide = f"{first}{'|a' * 300}|\n{begin}{'|-' * 300}|\n"
+    text = (wide + f"{begin}|a\n" * LONGEST)[:LONGEST]
+    assert len(prose_html(text)) < 10 * LONGEST
+    assert "<table>" in prose_html(f"{first}|a|b|\n{begin}|-|-|\n" + f"{begin}|1|2|\n" * 900)
+
+
+@pytest.mark.parametrize("unit", ["![", "[", "[[]", "![[]()", "[a][b"])
+def test_a_text_of_opening_brackets_takes_little(unit: str) -> None:
+    assert cpu(lambda: prose_html((unit * LONGEST)[:LONGEST])) < 0.05
+    assert "<a " in prose_html("[a](https://example.org/)\n" * 900)

@@ -1,7 +1,9 @@
 """Who gets into `hub view`, and what they get: attacked as somebody would who can make a browser ask."""
 
+import os
 import re
 import socket
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import anyio
@@ -10,6 +12,7 @@ import pytest
 from rollouthub.errors import ConfigError
 from rollouthub.http.page_guard import HOST
 from rollouthub.views.report.redacted_text import Plainness
+from rollouthub.views.web.event_feed import MOST_STREAMS
 from rollouthub.views.web.view_server import ViewOptions, view_served
 from tests.store.records import record, write
 from tests.tui.made import hostile_run
@@ -199,3 +202,34 @@ async def test_the_server_is_loopback_and_a_port_that_is_taken_is_said_to_be(tmp
         with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}"):
             async with view_served(ViewOptions((), (tmp_path,), {}, Plainness(str), port)):
                 pass
+
+
+async def test_a_folder_whose_name_is_no_text_takes_no_page_with_it(tmp_path: Path) -> None:
+    await write(tmp_path / "runs" / "good", [record("g1-0")])
+    for name in (b"b\xff", b"b\xfe"):
+        await write(tmp_path / "runs" / "new", [record("g1-0")])
+        (tmp_path / "runs" / "new").rename(os.fsdecode(bytes(tmp_path) + b"/runs/" + name))
+    async with served(roots=(tmp_path / "runs",)) as visit:
+        listed = await visit.get("")
+        assert listed.status_code == 200
+        links = set(re.findall(r'href="([^"?]*/run/[^"?]*)"', listed.text))
+        assert len(links) == 3
+        for link in links:
+            assert (await visit.get(link.removeprefix(visit.server.guard.place))).status_code == 200
+
+
+async def test_pages_that_ask_at_once_get_no_more_streams_than_there_are(tmp_path: Path) -> None:
+    async with served(roots=(tmp_path,)) as visit:
+        port = int(visit.server.guard.origin.rpartition(":")[2])
+        host, cookie = f"Host: 127.0.0.1:{port}", f"Cookie: {visit.key['Cookie']}"
+        asked = f"GET {visit.server.guard.place}events HTTP/1.1\r\n{host}\r\n{cookie}\r\n\r\n".encode()
+        async with AsyncExitStack() as stack:
+            streams = [
+                await stack.enter_async_context(await anyio.connect_tcp(HOST, port)) for _ in range(MOST_STREAMS + 9)
+            ]
+            async with anyio.create_task_group() as tasks:
+                for stream in streams:
+                    tasks.start_soon(stream.send, asked)
+            with anyio.fail_after(30):
+                answers = [(await stream.receive())[9:12] for stream in streams]
+        assert (answers.count(b"200"), answers.count(b"503")) == (MOST_STREAMS, 9)

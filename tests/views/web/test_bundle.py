@@ -1,5 +1,6 @@
 """The pages as files: complete, relative, and nothing in them that asks a server."""
 
+import os
 import re
 from html import unescape
 from pathlib import Path
@@ -79,6 +80,14 @@ async def test_rude_names_stay_inside_the_folder(tmp_path: Path) -> None:
     for page in (tmp_path / "out").rglob("*.html"):
         assert "<script>alert" not in page.read_text()
         assert "onerror=alert(2)>" not in page.read_text()
+
+
+async def test_a_run_whose_folder_is_named_by_no_text_is_written(tmp_path: Path) -> None:
+    await write(tmp_path / "run", [record("g1-0")])
+    rude = (tmp_path / "run").rename(os.fsdecode(bytes(tmp_path) + b"/b\xff"))
+    write_bundle([rude], tmp_path / "pages", "", AS_IT_IS)
+    [page] = (tmp_path / "pages" / "run").glob("*/rollout/g1-0.html")
+    assert page in links_of(page.parent.parent / "index.html")
 
 
 async def test_what_cannot_be_written_is_said_and_leaves_nothing(

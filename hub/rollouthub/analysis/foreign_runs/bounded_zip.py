@@ -33,7 +33,7 @@ class BoundedZip:
             self.size = path.stat().st_size
             _check_directory(file, self.size, path)
             try:
-                with zipfile.ZipFile(file) as opened:
+                with zipfile.ZipFile(_ShortReads(file)) as opened:
                     self._members = {info.filename: info for info in opened.infolist()}
                     listed = sum(info.file_size for info in opened.infolist())
             except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, struct.error) as error:
@@ -112,6 +112,24 @@ def _unpacked(pieces: Iterator[bytes], method: int) -> Iterator[bytes]:
             raise ValueError(f"it is damaged: {error}") from error
     else:
         raise ValueError(f"it is compressed by the unknown method {method}")
+
+
+class _ShortReads:
+    """A file from which no directory above the bound is read, wherever its size is said."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes.
+
+        Raises:
+            ValueError: more are asked for than a directory may have.
+        """
+        if size > _MOST_DIRECTORY:
+            raise ValueError(f"it has a directory of {size:,} bytes; more than {_MOST_DIRECTORY:,} are refused")
+        return self._file.read(size)
 
 
 class _PackedStream:

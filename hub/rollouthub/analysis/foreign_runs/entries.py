@@ -10,6 +10,7 @@ from rollouthub.analysis.foreign_runs.foreign_messages import as_object
 from rollouthub.analysis.foreign_runs.foreign_record import ForeignEpisode, found
 from rollouthub.analysis.foreign_runs.json_pieces import MOST_BYTES, Piece, decode, json_document, json_lines
 from rollouthub.analysis.foreign_runs.run_format import FoundRollout, Unreadable
+from rollouthub.plugins.plain_files import read_plain
 
 Make = Callable[[dict[str, Any]], ForeignEpisode | None]
 """Makes an episode of an object; None if the object is none of its own, such as a line of metadata.
@@ -92,12 +93,24 @@ def as_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
+def bytes_of(path: Path, most: int = MOST_BYTES) -> bytes:
+    """A file in a source's folder; nothing is read through a link.
+
+    Raises:
+        OSError: it is not there, or is no regular file.
+        ValueError: it is too large.
+    """
+    with read_plain(path) as opened:
+        raw = opened.read(most + 1)
+    if len(raw) > most:
+        raise ValueError(f"its {path.name} has more than {most:,} bytes")
+    return raw
+
+
 def small_object(path: Path, most: int = 16 * 2**20) -> dict[str, Any]:
     """A small JSON file beside a run; empty where it is missing, larger than `most` bytes, or no object."""
     try:
-        if not path.is_file() or path.stat().st_size > most:
-            return {}
-        value = decode(path.read_bytes())
+        value = decode(bytes_of(path, most))
     except (OSError, ValueError):
         return {}
     return as_object(value)

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import msgspec
 
 from rollouthub.errors import ConfigError
+from rollouthub.plugins.plain_files import read_plain
 from rollouthub.text import one_line
 
 MOST_BYTES = 128 * 2**20
@@ -104,6 +105,8 @@ class JsonDocument:
             del found
             if self._at < len(self._buffer):
                 return bytes(self._buffer[self._at : self._at + 1])
+            del self._buffer[: self._at]
+            self._at = 0
             self._fill()
 
     def _value(self) -> bytes | None:
@@ -233,15 +236,14 @@ def json_lines(path: Path, most: int = MOST_BYTES) -> Iterator[tuple[int, Piece]
 
 
 def open_source(path: Path) -> BinaryIO:
-    """A foreign file, open for reading: a regular file, by whatever link; the caller closes it.
+    """A foreign file, open for reading; the caller closes it. The links in the path of a source were followed before
+    (`SourceStamp`), so that a link here is one in a folder of strangers.
 
     Raises:
-        ConfigError: it cannot be read, or is a pipe or a device.
+        ConfigError: it cannot be read, or is a link, a pipe or a device.
     """
     try:
-        if not path.is_file():
-            raise ConfigError(f"{str(path)!r} is no regular file, so it is not read as a run")
-        return path.open("rb")
+        return read_plain(path)
     except OSError as error:
         raise ConfigError(f"{str(path)!r} cannot be read: {error.strerror or error}") from error
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rollouthub.analysis.foreign_runs.read_source import stamp_of
 from rollouthub.analysis.foreign_runs.reading import Progress, read_into
-from rollouthub.analysis.foreign_runs.run_cache import CachedRun, cache_folder, trim
+from rollouthub.analysis.foreign_runs.run_cache import CachedRun, own_cache_folder, trim
 from rollouthub.analysis.foreign_runs.run_format import format_of_source
 from rollouthub.errors import ConfigError
 from rollouthub.event_loop import run_async
@@ -23,10 +23,10 @@ def read_whole(path: Path, progress: Progress = no_progress) -> Path:
 
     Raises:
         ConfigError: no format recognises it, or it cannot be read.
-        StoreError: the run cannot be written.
+        StoreError: the run cannot be written, or other users may write to the cache.
     """
     run_format, stamp = format_of_source(path), stamp_of(path)
-    root = cache_folder(os.environ)
+    root = own_cache_folder(os.environ)
     cached = CachedRun.of(stamp, root, run_format.name)
     if not cached.is_done:
         with cached.lock():  # another process may be reading it
@@ -45,9 +45,10 @@ def read_and_follow(path: Path) -> Path:
 
     Raises:
         ConfigError: no format recognises it, or it cannot be read.
+        StoreError: other users may write to the cache.
     """
     run_format, stamp = format_of_source(path), stamp_of(path)
-    cached = CachedRun.of(stamp, cache_folder(os.environ), run_format.name)
+    cached = CachedRun.of(stamp, own_cache_folder(os.environ), run_format.name)
     if cached.is_done:
         cached.use()
     elif not cached.is_begun:

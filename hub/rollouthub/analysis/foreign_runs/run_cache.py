@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 
 from rollouthub.analysis.foreign_runs.read_source import SourceStamp
 from rollouthub.errors import StoreError
+from rollouthub.plugins.plain_files import own_folder
 from rollouthub.store.folders import remove_folder
 from rollouthub.store.run_lock import is_locked
 
@@ -34,6 +35,24 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
     given = environ.get("XDG_CACHE_HOME") or ""
     cache = Path(given) if given.startswith("/") else Path.home() / ".cache"
     return cache / "rollouthub" / "foreign-runs"
+
+
+def own_cache_folder(environ: Mapping[str, str]) -> Path:
+    """The folder of all cached runs, made if it is not there. No other user may have put a run into it.
+
+    Raises:
+        StoreError: it cannot be made, or other users may write to it.
+    """
+    folder = cache_folder(environ)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        own_folder(folder)
+    except OSError as error:
+        raise StoreError(
+            f"the cache folder {folder} cannot be used: {error.strerror or error}; set XDG_CACHE_HOME to a folder of "
+            "yours"
+        ) from error
+    return folder
 
 
 @dataclass(frozen=True, slots=True)

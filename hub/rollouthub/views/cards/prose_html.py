@@ -18,22 +18,40 @@ LONGEST = 24_000
 """Most characters of a text that is read as Markdown; a longer one is shown as it is."""
 _MARKS = re.compile(r"[*_`#\[~|>\\&]|^\s{0,40}(?:[-+]|\d{1,9}[.)]) |^(?:\t|    )|^[-=]{2}|://", re.MULTILINE)
 """What a text with Markdown in it has at least one of."""
+_MOST_BRACKETS = 2000
+"""Opening brackets up to which a text is read as Markdown: the end of each is looked for, also where there is none."""
+_MOST_CELLS = 5000
+"""Cells up to which tables are drawn: a row of two characters takes as many as the table has columns."""
+_RULER = re.compile(r"[\s>+*0-9.):|-]*")
+"""A line as below a table's head, also within quotes and lists."""
 _HARMLESS = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 
 
 def prose_html(text: str) -> Markup:
     """A text, made harmless to show before, as HTML."""
-    if len(text) > LONGEST or _MARKS.search(text) is None:
+    if len(text) > LONGEST or text.count("[") > _MOST_BRACKETS or _MARKS.search(text) is None:
         return tag("p", text, class_="text")
-    return Markup(_markdown().render(text))
+    return Markup(_markdown(has_tables=_cells(text) <= _MOST_CELLS).render(text))
+
+
+def _cells(text: str) -> int:
+    """At least as many as the cells of all tables in a text."""
+    cells = columns = 0
+    for line in text.split("\n"):
+        if not line.strip():
+            columns = 0
+        elif "|" in line and _RULER.fullmatch(line) is not None:
+            columns = max(columns, line.count("|") + 1)
+        cells += columns
+    return cells
 
 
 @cache
-def _markdown() -> "MarkdownIt":
+def _markdown(*, has_tables: bool) -> "MarkdownIt":
     from markdown_it import MarkdownIt  # takes as long to import as a page to make
 
     markdown = MarkdownIt("commonmark", {"html": False, "breaks": True, "xhtmlOut": False, "maxNesting": 20}).enable(
-        ["table", "strikethrough"]
+        ["table", "strikethrough"] if has_tables else ["strikethrough"]
     )
     markdown.validateLink = lambda url: _HARMLESS.match(url) is not None  # pyright: ignore[reportAttributeAccessIssue]
     for name, rule in _RULES.items():

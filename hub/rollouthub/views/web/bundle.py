@@ -17,7 +17,7 @@ from rollouthub.store import RunReader
 from rollouthub.views.report.redacted_text import Plainness
 from rollouthub.views.web.bundle_links import COMPARISON, INDEX, BundleLinks, file_name, page_file, rollout_file
 from rollouthub.views.web.compare_page import compare_page, read_side_by_side
-from rollouthub.views.web.opened_runs import OpenedRun
+from rollouthub.views.web.opened_runs import OpenedRun, address_name
 from rollouthub.views.web.report_page import report_page
 from rollouthub.views.web.rollout_page import read_rollout, rollout_page
 from rollouthub.views.web.rollout_rows import PAGE_ROWS
@@ -76,7 +76,7 @@ def _opened(directory: Path, plainness: Plainness, stack: ExitStack) -> OpenedRu
     stack.callback(watched.close)
     watched.feed.refresh()
     watched.is_open = True
-    return OpenedRun(directory.resolve().name or "run", watched, plainness)
+    return OpenedRun(address_name(directory.resolve()), watched, plainness)
 
 
 class RunBundle:

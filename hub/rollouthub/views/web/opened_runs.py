@@ -1,5 +1,6 @@
 """The runs that the pages show: found in folders, named in addresses, opened when a page needs them."""
 
+import os
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -86,6 +87,11 @@ class OpenedRun:
         return await self.watched.beside(lambda: make(self))
 
 
+def address_name(real: Path) -> str:
+    """The name of a run's folder, resolved before; `?` stands for bytes that are no UTF-8, as no address has them."""
+    return real.name.encode("utf-8", "replace").decode() or "run"
+
+
 class OpenedRuns:
     """All runs by their names in addresses, which no address can lead out of."""
 
@@ -144,9 +150,9 @@ class OpenedRuns:
         real = directory.resolve()
         name = self._names.get(real)
         if name is None:
-            name = real.name or "run"
+            name = address_name(real)
             if name in self._directories:
-                name = f"{name}~{sha256(str(real).encode()).hexdigest()[:8]}"
+                name = f"{name}~{sha256(os.fsencode(real)).hexdigest()[:8]}"
             self._names[real], self._directories[name] = name, real
         return name
 

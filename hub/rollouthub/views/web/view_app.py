@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
@@ -247,17 +247,25 @@ class ViewPages:
         return f"{self._links.part(opened.name, 'events')}" if opened.feed.info.status == "running" else None
 
     async def _list_events(self, request: Request) -> Response:
-        return self._stream(self._events.of_list())
+        return await self._stream(self._events.of_list())
 
     async def _run_events(self, request: Request) -> Response:
         name = request.path_params["run"]
         await self._runs.directory_of(name)
-        return self._stream(self._events.of_run(name))
+        return await self._stream(self._events.of_run(name))
 
-    def _stream(self, events: AsyncGenerator[bytes]) -> Response:
+    async def _stream(self, events: AsyncGenerator[bytes]) -> Response:
         if not self._events.has_room:
             return Response("too many pages are open that want to be told what is new\n", 503, media_type="text/plain")
-        return StreamingResponse(events, headers={"X-Accel-Buffering": "no"}, media_type="text/event-stream")
+        first = await anext(events)  # takes its place before another page asks for one
+
+        async def told() -> AsyncGenerator[bytes]:
+            async with aclosing(events):
+                yield first
+                async for event in events:
+                    yield event
+
+        return StreamingResponse(told(), headers={"X-Accel-Buffering": "no"}, media_type="text/event-stream")
 
     async def _style(self, request: Request) -> Response:
         return Response(STYLE, media_type="text/css; charset=utf-8")

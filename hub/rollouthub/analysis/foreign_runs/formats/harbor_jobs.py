@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rollouthub.analysis.foreign_runs.atif_steps import is_trajectory, said_in
-from rollouthub.analysis.foreign_runs.entries import BAD, Entry, Samples, as_json
+from rollouthub.analysis.foreign_runs.entries import BAD, Entry, Samples, as_json, bytes_of
 from rollouthub.analysis.foreign_runs.foreign_messages import (
     as_count,
     as_list,
@@ -15,9 +15,8 @@ from rollouthub.analysis.foreign_runs.foreign_messages import (
     tool_definitions,
 )
 from rollouthub.analysis.foreign_runs.foreign_record import ForeignEpisode, SaidMessage, between, found, moment
-from rollouthub.analysis.foreign_runs.json_pieces import MOST_BYTES, decode, first_keys
+from rollouthub.analysis.foreign_runs.json_pieces import decode, first_keys
 from rollouthub.analysis.foreign_runs.run_format import ForeignFacts, ForeignRun, StatedTotals, Unreadable
-from rollouthub.plugins.plain_files import read_plain
 from rollouthub.rollout import Outcome, Stop, Timings
 
 _RESULT, _TRAJECTORY = "result.json", "trajectory.json"
@@ -161,8 +160,10 @@ def _conversation(
     tools: Any = ()
     held = 0
     for each in folders:
+        if not each.resolve().is_relative_to(folder.resolve()):
+            raise ValueError(f"its folder {each.relative_to(folder)} is a link that leads out of it")
         try:
-            raw = _bytes(each / _TRAJECTORY)
+            raw = bytes_of(each / _TRAJECTORY)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -227,23 +228,9 @@ def _seconds(result: dict[str, Any], part: str) -> float:
     return between(span.get("started_at"), span.get("finished_at"))
 
 
-def _bytes(file: Path) -> bytes:
-    """A file of the job's own folders; nothing is read through a link.
-
-    Raises:
-        OSError: it is not there, or is no regular file.
-        ValueError: it is too large.
-    """
-    with read_plain(file) as opened:
-        raw = opened.read(MOST_BYTES + 1)
-    if len(raw) > MOST_BYTES:
-        raise ValueError(f"its {file.name} has more than {MOST_BYTES:,} bytes")
-    return raw
-
-
 def _object(file: Path) -> dict[str, Any]:
     try:
-        return as_object(decode(_bytes(file)))
+        return as_object(decode(bytes_of(file)))
     except OSError as error:
         raise ValueError(f"its {file.name} cannot be read: {error.strerror or error}") from error
 

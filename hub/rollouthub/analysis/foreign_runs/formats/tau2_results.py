@@ -4,7 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rollouthub.analysis.foreign_runs.entries import Entry, Samples, as_json, entry_of, from_document, members
+from rollouthub.analysis.foreign_runs.entries import (
+    Entry,
+    Samples,
+    as_json,
+    bytes_of,
+    entry_of,
+    from_document,
+    members,
+)
 from rollouthub.analysis.foreign_runs.foreign_messages import (
     as_count,
     as_list,
@@ -14,8 +22,8 @@ from rollouthub.analysis.foreign_runs.foreign_messages import (
     chat_message,
 )
 from rollouthub.analysis.foreign_runs.foreign_record import ForeignEpisode, SaidMessage, between, moment
-from rollouthub.analysis.foreign_runs.json_pieces import MOST_BYTES, Piece, decode, first_keys, json_document
-from rollouthub.analysis.foreign_runs.run_format import ForeignFacts, ForeignRun, StatedTotals
+from rollouthub.analysis.foreign_runs.json_pieces import Piece, decode, first_keys, json_document
+from rollouthub.analysis.foreign_runs.run_format import ForeignFacts, ForeignRun, StatedTotals, Unreadable
 from rollouthub.rollout import Outcome, Stop, Timings, Usage
 
 _TOOL = "tau2"
@@ -68,7 +76,7 @@ class Tau2Results:
             ),
             length=file.stat().st_size,
         )
-        if index and folder.is_dir():
+        if index and folder.is_dir() and not folder.is_symlink():
             return ForeignRun(facts, _from_folder(folder, results))
         return ForeignRun(facts, from_document(file, (_SIMULATIONS,), results.episode, _TOOL))
 
@@ -97,9 +105,12 @@ def _totals(index: list[dict[str, Any]]) -> StatedTotals:
 def _from_folder(folder: Path, results: "_Results") -> Iterator[Entry]:
     done = 0
     for file in sorted(folder.glob("*.json")):
-        size = file.stat().st_size if file.is_file() else 0
-        done += size
-        raw = None if size > MOST_BYTES or file.is_symlink() else file.read_bytes()
+        try:
+            raw = bytes_of(file)
+        except (OSError, ValueError) as error:
+            yield Unreadable(file.name, str(error), done)
+            continue
+        done += len(raw)
         yield from entry_of(Piece(file.name, raw, done), file.name, results.episode, _TOOL)
 
 
