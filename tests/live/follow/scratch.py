@@ -51,6 +51,7 @@ def _check_counts(feed: RunFeed, rows: list[AttemptSummary], counting: list[Atte
     assert counts.stops == Counter(row.stop.value for row in counting)
     assert counts.faults == Counter(row.fault for row in rows if row.fault is not None)
     assert (counts.judged, counts.passed) == (len(verdicts), sum(verdicts))
+    assert counts.suspects == sum(row.suspect for row in counting)
     assert close(counts.mean_reward, sum(scored) / len(scored) if scored else None)
     assert counts.output_tokens == sum(row.output_tokens for row in rows)
     costs = [row.cost for row in rows if row.cost is not None]

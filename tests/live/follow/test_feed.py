@@ -66,7 +66,8 @@ def records(batch: Sequence[Drawn], attempts: dict[int, int]) -> list[Rollout]:
             "stop": Stop.TURN_LIMIT if one.passed else Stop.FINISHED,
         }
         if one.outcome is Outcome.SCORED:
-            fields["score"] = Score(reward=one.reward, passed=one.passed)
+            suspect = "it replaced the tool" if one.sample == 1 else None
+            fields["score"] = Score(reward=one.reward, passed=one.passed, suspect=suspect)
         made.append(record(f"g{group}-{one.sample % 2}", attempt, one.outcome, **fields))
     return made
 

@@ -1,5 +1,7 @@
 """Notes in filters, lists and the review queue, as they change while a run is followed."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -142,5 +144,24 @@ async def test_the_queue_of_a_run_grows_while_it_is_followed(run: Path) -> None:
     feed = followed(run)
     assert len(feed.review) == 1
     await write(run, [judged("g7-0", 0.0, 1.0)], resume=True)
+    feed.refresh()
+    assert feed.review.reasons(4) == (JUDGE_DISAGREES,)
+
+
+async def test_what_was_read_ahead_is_not_read_again(run: Path) -> None:
+    await write(run, [judged("g7-0", 0.0, 1.0)], resume=True)
+    feed = followed(run)
+    await feed.read_review()
+    with closing(sqlite3.connect(run / "run.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE rollouts SET body = replace(body, 'judge_calls', 'other_calls')")
+    assert feed.review.reasons(4) == (JUDGE_DISAGREES,)
+    assert followed(run).review.reasons(4) == (), "the records hold no judge any more"
+
+
+async def test_rows_that_come_during_the_reading_ahead_are_read_after_it(run: Path) -> None:
+    feed = followed(run)
+    await write(run, [judged("g7-0", 0.0, 1.0)], resume=True)
+    await feed.read_review()
+    assert feed.review.total == 1
     feed.refresh()
     assert feed.review.reasons(4) == (JUDGE_DISAGREES,)

@@ -1,6 +1,5 @@
 """The screen of one rollout, finished or in flight."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
@@ -24,14 +23,15 @@ from rollouthub_tui.widgets.rollout.clipboard import copied
 from rollouthub_tui.widgets.rollout.document import Medium
 from rollouthub_tui.widgets.rollout.document_view import DocumentView
 from rollouthub_tui.widgets.rollout.live_rollout import Tail
-from rollouthub_tui.widgets.rollout.notes_line import NotesLine, next_unreviewed
+from rollouthub_tui.widgets.rollout.notes_line import NotesLine
 from rollouthub_tui.widgets.rollout.picture_screen import PictureScreen
 from rollouthub_tui.widgets.rollout.pictures import load_picture
 from rollouthub_tui.widgets.rollout.record_document import raw_record
 from rollouthub_tui.widgets.rollout.record_reader import ReadRecord, other_sample, place_of, read_record, training_rows
-from rollouthub_tui.widgets.rollout.rollout_heading import TABS, live_line, lost_line, name_line, record_line, tab_line
+from rollouthub_tui.widgets.rollout.rollout_heading import TABS, heading_parts, name_line, tab_line
 from rollouthub_tui.widgets.rollout.rows_view import RowsView
 from rollouthub_tui.widgets.rollout.score_document import Mates, verdict
+from rollouthub_tui.widgets.rollout.source_list import SourceList
 from rollouthub_tui.widgets.rollout.token_heatmap import HeatView, legend
 from rollouthub_tui.widgets.rollout.transcript import transcript
 from rollouthub_tui.widgets.rollout.waterfall import Waterfall
@@ -72,9 +72,7 @@ class RolloutScreen(SteeringScreen):
 
     def __init__(self, run: WatchedRun, rollout_id: str, attempt: int, among: RolloutList | None = None) -> None:
         super().__init__()
-        self._run, self._among = run, among
-        self._listed_at = 0
-        """Position of the rollout in the list, when it was last in it."""
+        self._run, self._list = run, SourceList(among)
         self._begin(rollout_id, attempt)
         self._tab = TABS[0]
         self._is_raw = False
@@ -208,17 +206,11 @@ class RolloutScreen(SteeringScreen):
     def _tell_name(self) -> None:
         run, shown = self._run, self._tail.shown
         state = next((each for each in run.feed.live if each.rollout_id == self._rollout_id), None)
-        if self._record is not None:
-            rollout = self._record.rollout
-            named = (rollout.environment.name, rollout.task.id, rollout.sample)
-            how = record_line(rollout)
-        elif shown is not None:
-            named, how = (shown.environment, shown.task_id, shown.sample), live_line(shown)
-        else:
-            named = (state.environment, state.task_id, state.sample) if state is not None else ("", "", 0)
-            is_running = run.is_open and run.feed.info.status == "running"
-            how = Text("reading …", style="dim") if self._is_reading else lost_line(state, is_running)
-        self.query_one("#which", Static).update(name_line(*named, self._attempt, self._rollout_id, self._position()))
+        rollout = None if self._record is None else self._record.rollout
+        is_running = run.is_open and run.feed.info.status == "running"
+        named, how = heading_parts(rollout, shown, state, is_running, self._is_reading)
+        position = self._list.words(self._place)
+        self.query_one("#which", Static).update(name_line(*named, self._attempt, self._rollout_id, position))
         self.query_one("#how", Static).update(how)
         self._tell_notes()
         self._say()
@@ -229,10 +221,10 @@ class RolloutScreen(SteeringScreen):
     def noted(self, kind: NoteKind) -> None:
         """Show the note; after a review, go on to the next rollout of the list that nobody reviewed."""
         self._tell_notes()
-        feed, place, among = self._run.feed, self._place, self._among
-        if kind != "reviewed" or among is None or place is None or not feed.columns.notes_at(place).is_reviewed:
+        feed, place, rows = self._run.feed, self._place, self._list.rows
+        if kind != "reviewed" or rows is None or place is None or not feed.columns.notes_at(place).is_reviewed:
             return
-        wanted = next_unreviewed(feed, among, place, self._listed_at)
+        wanted = self._list.next_unreviewed(feed, place)
         if wanted is None:
             self.notify("all rollouts of the list are reviewed", markup=False)
         else:
@@ -242,12 +234,6 @@ class RolloutScreen(SteeringScreen):
         columns = self._run.feed.columns
         self._begin(columns.texts["rollout_id"][place], columns.wholes["attempt"][place])
         self._start()
-
-    def _position(self) -> str:
-        among, place = self._among, self._place
-        at = among.position(place) if among is not None and place is not None else None
-        self._listed_at = self._listed_at if at is None else at
-        return "" if at is None or among is None else f"{at + 1:,} of {len(among):,}"
 
     def _draw(self) -> None:
         """Fill the current tab, once for each record."""
@@ -293,10 +279,7 @@ class RolloutScreen(SteeringScreen):
         """Show a line at the bottom: search results, news, errors."""
         view, parts = self._view, list[str]()
         if isinstance(view, DocumentView) and view.matches is not None:
-            found = view.matches
-            total = f"{len(found.found):,}{'' if found.is_all else ' or more'}"
-            number = f"{view.match_number:,} of {total}" if found.found else "no match"
-            parts.append(f"/{plain_name(found.pattern.pattern)}/ {number} (n, N; escape forgets it)")
+            parts.append(f"{view.match_words} (n, N; escape forgets it)")
         if self._record is None:
             parts += self._tail.words(self._conversation)
             if self._tab != "conversation":
@@ -329,17 +312,13 @@ class RolloutScreen(SteeringScreen):
 
     def action_beside(self, step: int) -> None:
         """Show the next or previous rollout of the list it was opened from."""
-        among, place = self._among, self._place
-        if among is None:
+        wanted = self._list.beside(self._place, step)
+        if self._list.rows is None:
             self.notify("it was not opened from a list", severity="warning", markup=False)
-            return
-        among.catch_up()
-        at = among.position(place) if place is not None else None
-        wanted = (at if at is not None else -1) + step
-        if not 0 <= wanted < len(among):
+        elif wanted is None:
             self.notify("the list has no other in this direction", markup=False)
-            return
-        self._go_to(among[wanted])
+        else:
+            self._go_to(wanted)
 
     def action_diff(self) -> None:
         """Compare side by side with another sample of its task."""
@@ -353,9 +332,7 @@ class RolloutScreen(SteeringScreen):
 
     def action_find(self) -> None:
         """Ask for a text to search for."""
-        asked = self.query_one("#find", Input)
-        asked.add_class("-asked")
-        asked.focus()
+        self.query_one("#find", Input).add_class("-asked").focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Search for the entered text."""
@@ -410,8 +387,7 @@ class RolloutScreen(SteeringScreen):
         self._opening = self.run_worker(partial(self._show_medium, medium), exclusive=True, group="medium")
 
     async def _show_medium(self, medium: Medium) -> None:
-        load: Callable[[], object] = partial(load_picture, self._run.directory, medium)
-        picture = await anyio.to_thread.run_sync(load)
+        picture = await anyio.to_thread.run_sync(load_picture, self._run.directory, medium)
         if isinstance(picture, str):
             self._trouble = picture
             self._say()

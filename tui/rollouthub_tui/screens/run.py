@@ -91,7 +91,12 @@ class RunScreen(SteeringScreen):
 
     def is_early(self, key: str) -> bool:
         """Whether the pane does not show yet what the key acts on."""
-        return key not in _GOING and not self.has_class("-trouble") and (self._is_turning or not self._has_pane())
+        is_reading = self._is_turning or not self._has_pane() or self._reads_review()
+        return key not in _GOING and not self.has_class("-trouble") and is_reading
+
+    def _reads_review(self) -> bool:
+        pane = self._panes[self._pane]
+        return isinstance(pane, RolloutsPane) and pane.is_reading
 
     @property
     def pane(self) -> PaneName:
@@ -154,9 +159,8 @@ class RunScreen(SteeringScreen):
             self._made.add(name)
             self._show()
         if self._reviews and self.is_attached:
-            await run.beside(lambda: run.feed.review)
             self._go("rollouts")
-            self.query_one(RolloutsPane).action_review()
+            self.query_one(RolloutsPane).read_review(run)
         self._look()
 
     def _tell_trouble(self, problem: str) -> None:

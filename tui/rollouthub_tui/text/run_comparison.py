@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from rollouthub.analysis.compare.compared_run import read_compared
-from rollouthub.analysis.compare.task_pairs import TaskDifference, chances, with_chances
+from rollouthub.analysis.compare.task_pairs import TaskDifference, judged_tasks
 from rollouthub.cli.run_lookup import find_watched
 from rollouthub.errors import UsageError
 from rollouthub_tui.text.last_listing import ShownRuns
@@ -25,7 +25,7 @@ async def compare(session: Position, rest: str) -> None:
         raise UsageError("compare which two runs? Say two numbers of the list of runs, or two names")
     first, second = [await _directory(session, word) for word in words]
     pairing = await anyio.to_thread.run_sync(_pair, first, second)
-    judged = await anyio.to_thread.run_sync(_judged, pairing)
+    judged, _ = await anyio.to_thread.run_sync(judged_tasks, pairing.tasks)
     for line in (*headline(pairing, _WIDEST).plain.splitlines(), tally(judged, None).plain):
         session.output.say(sentence(line))
     differing = [task for task in judged if task.difference]
@@ -42,10 +42,6 @@ async def _directory(session: Position, word: str) -> Path:
 
 def _pair(first: Path, second: Path) -> Pairing:
     return pair_up(read_compared(first), read_compared(second))
-
-
-def _judged(pairing: Pairing) -> list[TaskDifference]:
-    return with_chances(pairing.tasks, list(chances(pairing.tasks)))
 
 
 def _task_words(task: TaskDifference) -> str:

@@ -10,10 +10,9 @@ from rollouthub.analysis.compare.task_pairs import (
     Side,
     TaskDifference,
     Verdict,
-    chances,
+    judged_tasks,
     task_differences,
     task_sides,
-    with_chances,
 )
 from rollouthub.errors import UnknownNameError
 
@@ -39,8 +38,7 @@ class RunChanges:
 
 def run_changes(first: ComparedRun, other: ComparedRun) -> RunChanges:
     """Compare two runs task by task; p-values are adjusted for the number of tasks (Benjamini and Hochberg 1995)."""
-    pairs = task_differences(first, other)
-    judged = with_chances(pairs, list(chances(pairs)))
+    judged, _ = judged_tasks(task_differences(first, other))
     counts = Counter(task.verdict for task in judged)
     fallen = [task for task in judged if (task.difference or 0.0) < 0]
     risen = [task for task in judged if (task.difference or 0.0) > 0]

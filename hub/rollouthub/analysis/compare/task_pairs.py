@@ -3,6 +3,7 @@ significant.
 """
 
 import math
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -98,6 +99,16 @@ def _side(attempts: Sequence[ComparedAttempt]) -> Side:
         passed=sum(verdicts) if verdicts else None,
         unscored=dict(kinds),
     )
+
+
+def judged_tasks(tasks: Sequence[TaskDifference], most_seconds: float = math.inf) -> tuple[list[TaskDifference], int]:
+    """Test the tasks in order, for about `most_seconds`; return them with the results, and how many were tested."""
+    until, found = time.monotonic() + most_seconds, list[Chance | None]()
+    for chance in chances(tasks):
+        found.append(chance)
+        if time.monotonic() > until:
+            break
+    return with_chances(tasks, [*found, *[None] * (len(tasks) - len(found))]), len(found)
 
 
 def chances(tasks: Sequence[TaskDifference]) -> Iterator[Chance | None]:

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from rollouthub.errors import ConfigError, TaskError, raise_first_error
 from rollouthub.hosting.client.server_connection import connect
 from rollouthub.hosting.client.server_process import start
-from rollouthub.hosting.launch import ServeOrder, ServerReady
+from rollouthub.hosting.launch import RoleEndpoint, ServeOrder, ServerReady
 from rollouthub.hosting.role_endpoints import serve_roles_for
 from rollouthub.hosting.server.control_socket import authority, control_socket
 from rollouthub.hosting.server_program import ServerProgram
@@ -45,6 +45,21 @@ class WalledService:
     ttl_seconds: float = 7200.0
     traces: str | None = None
 
+    def order(self, python: str | None, roles: Mapping[str, RoleEndpoint], agent_url: str) -> ServeOrder:
+        """What the server's process is told: its interpreter, the endpoints of its roles, and where agents reach it."""
+        return ServeOrder(
+            environment=str(self.installation.file),
+            python=python,
+            is_strangers=True,
+            config=dict(self.config),
+            roles=dict(roles),
+            control_token=self.control_token,
+            agent_host=self.agent_host,
+            agent_url=agent_url,
+            ttl_seconds=self.ttl_seconds,
+            traces=self.traces,
+        )
+
 
 async def serve_walled(
     service: WalledService,
@@ -74,18 +89,7 @@ async def serve_walled(
         sockets = [Path(each.socket) for each in roles.values() if each.socket is not None]
         view = view_of(installation, service.config, sockets)
         program = ServerProgram.of(installation).walled(service.wall, view)
-        order = ServeOrder(
-            environment=str(installation.file),
-            python=program.python,
-            is_strangers=True,
-            config=dict(service.config),
-            roles=roles,
-            control_token=service.control_token,
-            agent_host=service.agent_host,
-            agent_url=agent_url,
-            ttl_seconds=service.ttl_seconds,
-            traces=service.traces,
-        )
+        order = service.order(program.python, roles, agent_url)
         prepared = await stack.enter_async_context(server_start(program, order))
         assert prepared.order.control_socket is not None
         assert prepared.order.agent_socket is not None

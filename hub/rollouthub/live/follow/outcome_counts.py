@@ -22,7 +22,7 @@ class OutcomeCounts(IncrementalView, RewardMeans):
         self._faults: Counter[int] = Counter()
         self.effective = self.attempts = 0
         """`effective` counts samples with a record; `attempts` counts all records, retried attempts included."""
-        self.scored = self.judged = self.passed = 0
+        self.scored = self.judged = self.passed = self.suspects = 0
         self.reward_sum = 0.0
         self.turns = self.tool_calls = self.prompt_tokens = self.output_tokens = 0
         self._cost, self._priced = 0.0, 0
@@ -40,6 +40,7 @@ class OutcomeCounts(IncrementalView, RewardMeans):
         verdicts = Counter(columns.effective_part("passed", start, stop))
         self.judged += verdicts[0] + verdicts[1]
         self.passed += verdicts[1]
+        self.suspects += sum(flag == 1 for flag in columns.effective_part("suspect", start, stop))
         self.turns += sum(columns.wholes["turns"][start:stop])
         self.tool_calls += sum(columns.wholes["tool_calls"][start:stop])
         self.prompt_tokens += sum(columns.wholes["prompt_tokens"][start:stop])
@@ -60,6 +61,7 @@ class OutcomeCounts(IncrementalView, RewardMeans):
         if passed >= 0:
             self.judged -= 1
             self.passed -= passed
+        self.suspects -= columns.flags["suspect"][place] == 1
 
     @property
     def outcomes(self) -> dict[Outcome, int]:

@@ -12,10 +12,14 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+from anyio import to_thread
 
 from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.group_tables import Lines
+from rollouthub.store.read_only_source import ReadOnlySource
 
 if TYPE_CHECKING:
     from rollouthub.live.follow.run_feed import RunFeed
@@ -27,7 +31,7 @@ _MIDDLE, _APART = 0.5, 0.5
 _JUDGED = (
     "SELECT id, json_extract(body, '$.score.components', '$.score.judge_calls[0].role', "
     "'$.score.judge_calls[#-1].role') FROM rollouts "
-    """WHERE id > ? AND instr(body, '"judge_calls":[{') AND json_valid(body) ORDER BY id"""
+    """WHERE id > ? AND id <= ? AND instr(body, '"judge_calls":[{') AND json_valid(body) ORDER BY id"""
 )
 
 
@@ -57,6 +61,21 @@ class ReviewQueue:
         """Indices of the rows that wait for a review."""
         self.version = 0
         """Increases when the queue may have changed."""
+
+    async def read_ahead(self) -> None:
+        """Read in a thread, over its own connection, what the first `catch_up` would read: the text of all records.
+
+        Raises:
+            RunDirectoryError: the run no longer exists, or is damaged.
+            StoreError: the run could not be read at this moment.
+        """
+        columns = self._feed.columns
+        generation, last = columns.generation, _last_id(columns)
+        if self._generation == generation:
+            return
+        found = await to_thread.run_sync(_judged_beside, self._feed.directory, last)
+        if columns.generation == generation:
+            self._generation, self._judged_up_to, self._disagreeing = generation, last, found
 
     def catch_up(self) -> "ReviewQueue":
         """Bring the queue up to date; what costs something is done only when rows or notes changed.
@@ -99,10 +118,26 @@ class ReviewQueue:
         if self._generation != columns.generation:
             self._generation, self._judged_up_to = columns.generation, 0
             self._disagreeing.clear()
-        for row_id, text in self._feed.query(_JUDGED, self._judged_up_to):
-            if _disagree(text):
-                self._disagreeing.add(row_id)
-        self._judged_up_to = columns.ids[-1] if columns.ids else 0
+        last = _last_id(columns)
+        self._disagreeing |= _disagreeing(self._feed.query(_JUDGED, self._judged_up_to, last))
+        self._judged_up_to = last
+
+
+def _last_id(columns: AttemptColumns) -> int:
+    return columns.ids[-1] if columns.ids else 0
+
+
+def _judged_beside(directory: Path, last: int) -> set[int]:
+    source = ReadOnlySource(directory)
+    try:
+        with source.connect() as connection:
+            return _disagreeing(connection.execute(_JUDGED, (0, last)))
+    finally:
+        source.close()
+
+
+def _disagreeing(rows: Iterable[tuple[int, Any]]) -> set[int]:
+    return {row_id for row_id, text in rows if _disagree(text)}
 
 
 def _reasons(columns: AttemptColumns, groups: Lines, disagreeing: set[int]) -> Iterable[tuple[int, tuple[str, ...]]]:

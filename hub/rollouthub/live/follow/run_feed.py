@@ -311,6 +311,14 @@ class RunFeed:
         with self._reading() as connection:
             return connection.execute(statement, values).fetchall()
 
+    async def read_review(self) -> None:
+        """Read in a thread what `review` needs, which takes seconds for a large run; the feed may be used meanwhile.
+
+        Raises:
+            RunDirectoryError, StoreError: as for `refresh`.
+        """
+        await self._review.read_ahead()
+
     @property
     def review(self) -> ReviewQueue:
         """The rollouts that a person should look at, as of the latest refresh.

@@ -6,9 +6,7 @@ from rollouthub.statistics import amounts
 from rollouthub.statistics.amounts import number, share
 from rollouthub.views.markup import Markup, join, table, tag
 from rollouthub.views.report import phrases
-
-# One conversation is drawn as the section of a run draws it.
-from rollouthub.views.report.conversation_html import _transcript as transcript_html  # pyright: ignore[reportPrivateUsage]
+from rollouthub.views.report.conversation_html import transcript_html
 from rollouthub.views.report.difference_charts import ForestRow, before_and_after, forest_plot
 from rollouthub.views.report.phrases import figure
 from rollouthub.views.report.report_facts import (

@@ -24,7 +24,7 @@ def transcripts(run: RunReport, anchor: str = "") -> Markup | None:
             # Where all rewards are alike, none is the best.
             said = "Some of the rollouts, all of one reward" if kind == "best" and len(run.rewards) == 1 else title
             parts.append(tag("h3", said))
-            parts += [_transcript(each, anchor) for each in run.transcripts if each.chosen == kind]
+            parts += [transcript_html(each, anchor) for each in run.transcripts if each.chosen == kind]
     return tag("section", tag("h2", "Transcripts"), parts)
 
 
@@ -33,7 +33,8 @@ def anchor_of(rollout_id: str, anchor: str = "") -> str:
     return f"{anchor}rollout-{rollout_id.replace(' ', '-')}"
 
 
-def _transcript(transcript: Transcript, anchor: str) -> Markup:
+def transcript_html(transcript: Transcript, anchor: str) -> Markup:
+    """One conversation, under a line that opens it; for `anchor` see `transcripts`."""
     reward = "no reward" if transcript.reward is None else f"reward {number(transcript.reward)}"
     mark = "bad" if transcript.reward is None or transcript.passed is False else "good" if transcript.passed else "warn"
     head = tag(

@@ -1,16 +1,14 @@
 """Runs side by side: their figures on the tasks they share, the tasks that differ, and one task's worst samples."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rollouthub.analysis.compare.compared_run import ComparedRun, ComparedTask, read_compared
 from rollouthub.analysis.compare.comparison import Comparison, compare_runs
-from rollouthub.analysis.compare.task_pairs import TaskDifference, Verdict, chances, task_differences, with_chances
+from rollouthub.analysis.compare.task_pairs import TaskDifference, Verdict, judged_tasks, task_differences
 from rollouthub.analysis.compare.worst_sample import worst_place
 from rollouthub.errors import ConfigError
 from rollouthub.statistics.amounts import NONE, number, p_value, signed
-from rollouthub.statistics.permutation import Chance
 from rollouthub.text import plain_name
 from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.report.compared_facts import comparison_facts
@@ -71,14 +69,7 @@ def read_side_by_side(runs: Sequence[OpenedRun]) -> SideBySide:
 
 
 def _pair(first: ComparedRun, other: ComparedRun) -> RunPairing:
-    tasks = task_differences(first, other)
-    until, found = time.monotonic() + _TEST_SECONDS, list[Chance | None]()
-    for chance in chances(tasks):
-        found.append(chance)
-        if time.monotonic() > until:
-            break
-    tested = len(found)
-    tasks = with_chances(tasks, [*found, *[None] * (len(tasks) - tested)])
+    tasks, tested = judged_tasks(task_differences(first, other), _TEST_SECONDS)
     tasks.sort(key=lambda task: (_ORDER.index(task.verdict), -abs(task.difference or 0.0), task.key))
     return RunPairing(other.label, tasks, tested)
 

@@ -6,7 +6,7 @@ import anyio
 
 from rollouthub.errors import HubError, said
 from rollouthub.text import one_line
-from rollouthub.views.web.opened_runs import OpenedRuns
+from rollouthub.views.web.opened_runs import OpenedRun, OpenedRuns
 
 MOST_STREAMS = 64
 """Most pages that are told what is new."""
@@ -38,11 +38,8 @@ class EventFeed:
             while True:
                 try:
                     async with self._runs.using(name) as opened:
-                        feed = opened.feed
-                        live = tuple((state.rollout_id, state.updated_at) for state in feed.live)
-                        view = opened.watched.view
-                        now = (feed.counts.attempts, live, feed.info.status, view.status if view else None)
-                        has_ended = feed.info.status != "running"
+                        # In its turn: a page may be bringing the same figures up to date in another thread.
+                        now, has_ended = await opened.read(_seen)
                 except HubError as error:
                     yield _event("ended", one_line(said(error)))
                     return
@@ -81,6 +78,14 @@ class EventFeed:
                 await anyio.sleep(LIST_SECONDS)
         finally:
             self._streams -= 1
+
+
+def _seen(opened: OpenedRun) -> tuple[tuple[object, ...], bool]:
+    """What a page would show of a run, and whether it has ended."""
+    feed, view = opened.feed, opened.watched.view
+    live = tuple((state.rollout_id, state.updated_at) for state in feed.live)
+    status = feed.info.status
+    return (feed.counts.attempts, live, status, view.status if view else None), status != "running"
 
 
 def _event(name: str, text: str) -> bytes:

@@ -242,17 +242,12 @@ def _at_limits(feed: RunFeed) -> int:
     return sum(count for stop, count in feed.counts.stops.items() if "limit" in stop)
 
 
-def _suspects(feed: RunFeed) -> int:
-    columns = feed.columns
-    return sum(flag == 1 for flag in columns.effective_part("suspect", 0, len(columns)))
-
-
 QUICK: dict[str, tuple[str, Callable[[RunFeed], int]]] = {
     "All": ("", lambda feed: feed.counts.effective),
     "Not passed": ("passed == false", lambda feed: feed.counts.judged - feed.counts.passed),
     "Passed": ("passed", lambda feed: feed.counts.passed),
     "Unscored": ('outcome != "scored"', lambda feed: feed.counts.effective - feed.counts.scored),
-    "Suspect": ("suspect", _suspects),
+    "Suspect": ("suspect", lambda feed: feed.counts.suspects),
     "At a limit": ('stop ~ "limit"', _at_limits),
 }
 """Name of a quick filter → its expression, and its number of rollouts."""

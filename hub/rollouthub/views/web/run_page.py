@@ -11,7 +11,7 @@ from rollouthub.statistics.amounts import NONE, clock, moment, short
 from rollouthub.store import LiveState, RunInfo
 from rollouthub.text import one_line, plain_name
 from rollouthub.views.markup import Markup, join, tag
-from rollouthub.views.web.links import ALL, Links
+from rollouthub.views.web.links import Links
 from rollouthub.views.web.opened_runs import OpenedRun
 from rollouthub.views.web.page_frame import Crumb, page
 from rollouthub.views.web.rollout_rows import PAGE_ROWS, RowMaker, empty, filter_form, pages, quick_filters
@@ -21,7 +21,6 @@ from rollouthub.views.web.verdict_marks import status
 
 MOST_IN_FLIGHT = 40
 """Rollouts in flight that are listed."""
-_RUN_ACTIONS: dict[Action, str] = {"pause": "Pause", "concurrency": "Concurrency", "rescore": ""}
 
 
 def run_page(opened: OpenedRun, query: RowQuery, start: int, links: Links, events: str | None) -> str:
@@ -206,6 +205,3 @@ def live_fragment(opened: OpenedRun, links: Links, query: RowQuery) -> str:
         heading(opened, links, "rollouts"), *live_parts(opened, links), quick_filters(feed, links, opened.name, query)
     )
     return f"<!doctype html><title>live</title><div id=live data-total={total}>{parts}</div>"
-
-
-__all__ = ["ALL", "about", "heading", "live_fragment", "rows_fragment", "run_page", "title_of"]

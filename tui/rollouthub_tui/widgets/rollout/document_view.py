@@ -8,6 +8,7 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
+from rollouthub.text import plain_name
 from rollouthub_tui.widgets.rollout.document import ROW_HEAD, ROW_MORE, ROW_TEXT, ROW_TITLE, Medium, Piece, Row, Section
 from rollouthub_tui.widgets.rollout.rows_view import RowsView
 from rollouthub_tui.widgets.rollout.section_layout import UNWRAPPED, draw, lay_out
@@ -216,12 +217,21 @@ class DocumentView(RowsView):
             self._go_to_match(self.matches.found[at % len(self.matches.found)])
 
     @property
-    def match_number(self) -> int:
+    def match_words(self) -> str:
+        """What is searched for, and which match the cursor is at; empty without a search."""
+        found = self.matches
+        if found is None:
+            return ""
+        total = f"{len(found.found):,}{'' if found.is_all else ' or more'}"
+        number = f"{self._match_number(found):,} of {total}" if found.found else "no match"
+        return f"/{plain_name(found.pattern.pattern)}/ {number}"
+
+    def _match_number(self, matches: Matches) -> int:
         """The number of matches up to the end of the cursor's row."""
-        if self.matches is None or not self.sections:
+        if not self.sections:
             return 0
         _, (_, piece, _, end) = self._row_at(self.cursor)
-        return bisect_left(self.matches.found, Match(self.section_at(self.cursor), piece, end, 0))
+        return bisect_left(matches.found, Match(self.section_at(self.cursor), piece, end, 0))
 
     def next_match(self, step: int) -> None:
         """Go to the next match after the cursor's row, or the previous one before it, wrapping around."""

@@ -13,6 +13,20 @@ from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 TABS = ("conversation", "score", "tokens", "timings", "record")
 
 
+def heading_parts(
+    rollout: Rollout | None, shown: RolloutDetails | None, state: LiveState | None, is_running: bool, is_reading: bool
+) -> tuple[tuple[str, str, int], Text]:
+    """Environment, task and sample, and the line of its outcome or stage: from its record, what its hub shows, or else
+    the stored state of it.
+    """
+    if rollout is not None:
+        return (rollout.environment.name, rollout.task.id, rollout.sample), record_line(rollout)
+    if shown is not None:
+        return (shown.environment, shown.task_id, shown.sample), live_line(shown)
+    named = ("", "", 0) if state is None else (state.environment, state.task_id, state.sample)
+    return named, Text("reading …", style="dim") if is_reading else lost_line(state, is_running)
+
+
 def name_line(environment: str, task: str, sample: int, attempt: int, rollout_id: str, place: str) -> Text:
     """The rollout's environment, task, sample, attempt and id."""
     line = Text.assemble(

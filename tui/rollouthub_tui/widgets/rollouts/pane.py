@@ -1,15 +1,18 @@
 """The pane with a run's rollouts: those in flight first; sorted, filtered and searched as they come in."""
 
+from functools import partial
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.timer import Timer
+from textual.worker import Worker
 
 from rollouthub.errors import HubError, said
 from rollouthub.live.follow import parse_filter
 from rollouthub.live.follow.attempt_columns import ALL_KINDS
 from rollouthub.live.follow.transcript_search import compile_pattern
+from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain_name
 from rollouthub_tui.navigation import navigator
 from rollouthub_tui.widgets.rollouts.fields import FIELDS, next_sort
@@ -65,6 +68,7 @@ class RolloutsPane(ListedRollouts):
         super().__init__(id=id)
         self._typing: Timer | None = None
         self._before_search = ""
+        self._reviewing: Worker[None] | None = None
 
     def on_mount(self) -> None:
         """Restore the stored sort order."""
@@ -115,15 +119,34 @@ class RolloutsPane(ListedRollouts):
 
     def action_review(self) -> None:
         """Show only what needs a review; or all again."""
-        query = self.rollout_query
+        if self.rollout_query.review:
+            self._show_review(False)
+        elif self._run is not None and not self.is_reading:
+            self.read_review(self._run)
+
+    def read_review(self, run: WatchedRun) -> None:
+        """Read what needs a review, and then show only that."""
+        self._tell("reading what needs a review …")
+        self._reviewing = self.run_worker(partial(self._read_review, run), group="review", exclusive=True)
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether what needs a review is still being read."""
+        return self._reviewing is not None and not self._reviewing.is_finished
+
+    async def _read_review(self, run: WatchedRun) -> None:
         try:
-            if self._run is not None and not query.review:
-                _ = self._run.feed.review
+            await run.feed.read_review()
+            _ = run.feed.review
         except HubError as error:
             self._tell(plain_name(said(error)))
-            return
-        query.review = not query.review
-        query.note("needs review", query.review)
+        else:
+            self._show_review(True)
+
+    def _show_review(self, is_wanted: bool) -> None:
+        self._note = ""
+        self.rollout_query.review = is_wanted
+        self.rollout_query.note("needs review", is_wanted)
         self._list()
 
     def action_attempts(self) -> None:
