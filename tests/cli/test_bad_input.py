@@ -1,5 +1,7 @@
 """What people get wrong: one clear screen, exit code 2, nothing lost."""
 
+import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -9,7 +11,7 @@ import pytest
 
 from rollouthub.store import open_run
 
-from .conftest import Hub, started
+from .conftest import HUB, Hub, environment, started
 
 
 @pytest.mark.parametrize(
@@ -247,3 +249,33 @@ def test_an_environment_that_lacks_a_method_is_refused_before_the_run(
     assert "Half lacks" in complaint
     assert lacks in complaint
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["show locked/run", "compare locked/run .", "compare . . -o locked/x.html", "view . --bundle locked/pages"],
+)
+def test_what_may_not_be_looked_at_is_named(hub: Hub, tmp_path: Path, words: str) -> None:
+    assert hub("run", "arithmetic", "--limit", "1", "-q", "-o", ".").code == 0
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0)
+    bound: list[str] = []
+    if os.geteuid() == 0:  # rights hold for root, too, without these
+        bound = [shutil.which("setpriv") or "setpriv", "--bounding-set=-dac_override,-dac_read_search", "--"]
+        if subprocess.run([*bound, "true"], check=False).returncode:
+            pytest.skip("root cannot give up its rights here")
+    command = [*bound, *HUB, *words.split()]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    locked.chmod(0o700)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "locked/" in done.stderr
+    assert "ermission denied" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_pages_go_to_no_folder_that_cannot_be_made(hub: Hub) -> None:
+    assert hub("run", "arithmetic", "--limit", "1", "-q", "-o", "run").code == 0
+    said = hub("view", "run", "--bundle", "/proc/pages").refused()
+    assert "cannot write /proc/pages: " in said
+    assert "name another folder" in said

@@ -87,6 +87,9 @@ def main() -> None:
             name = str(error.filename)
             _complain(f"no file can be named {name[:60]!a}…: {len(name)} characters are too many; check what was given")
             sys.exit(2)
+        if isinstance(error, PermissionError) and error.filename is not None:
+            _complain(f"{error.filename!s}: permission denied; ask its owner for access, or name another place")
+            sys.exit(2)
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         _drop_output()

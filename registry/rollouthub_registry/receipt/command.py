@@ -22,7 +22,8 @@ def attest(
         typer.Option("-o", "--output", metavar="FILE", help="The receipt; RUN.receipt.json beside the run by default."),
     ] = None,
     key: Annotated[
-        str, typer.Option("--key", metavar="KEYID", help="The key that signs; it is made when you first need it.")
+        str,
+        typer.Option("--key", metavar="NAME", help="The name of your key that signs; made when you first need it."),
     ] = "default",
     weights: Annotated[
         Path | None,

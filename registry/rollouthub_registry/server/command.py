@@ -20,11 +20,9 @@ def rebuild_index(directory: DirectoryArgument, as_json: JsonOption = False) -> 
     """Rebuild the index from the directory; published versions and download counts are kept."""
     import time
 
-    from rollouthub.errors import ConfigError
     from rollouthub_registry.server.registry import rebuild
 
-    if not (directory / "packages").is_dir():
-        raise ConfigError(f"{directory} holds no registry: there is no {directory / 'packages'}")
+    _require_registry(directory)
     started = time.perf_counter()
     versions = rebuild(directory)
     seconds = time.perf_counter() - started
@@ -66,6 +64,7 @@ def list_tokens(directory: DirectoryArgument, as_json: JsonOption = False) -> No
 
     from rollouthub.cli.console import results
 
+    _require_registry(directory)
     rows = [_token_json(each) for each in _tokens(directory).all()]
     if as_json:
         typer.echo(json.dumps({"tokens": rows}))
@@ -86,6 +85,7 @@ def revoke_token(
     as_json: JsonOption = False,
 ) -> None:
     """Revoke a token, which is then no longer accepted."""
+    _require_registry(directory)
     revoked = _tokens(directory).revoke(token_id)
     typer.echo(json.dumps(_token_json(revoked)) if as_json else f"{revoked.token_id} is revoked")
 
@@ -120,12 +120,21 @@ def list_namespaces(directory: DirectoryArgument, as_json: JsonOption = False) -
     from rollouthub_registry.server.atomic_write import open_layout
     from rollouthub_registry.server.owners import all_owners
 
+    _require_registry(directory)
     known = all_owners(open_layout(directory))
     if as_json:
         typer.echo(json.dumps({"namespaces": [each.model_dump(mode="json") for each in known]}))
         return
     for each in known:
         typer.echo(f"{each.namespace}: {', '.join(each.owners)}")
+
+
+def _require_registry(directory: Path) -> None:
+    """Refuse a directory that holds no registry, where opening it would make one."""
+    from rollouthub.errors import ConfigError
+
+    if not (directory / "packages").is_dir():
+        raise ConfigError(f"{directory} holds no registry: there is no {directory / 'packages'}; check the path")
 
 
 def _tokens(directory: Path) -> Any:

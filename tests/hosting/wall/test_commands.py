@@ -93,6 +93,7 @@ def test_other_bytes_than_those_that_are_trusted_have_a_wall(data: Path, tmp_pat
 def test_trust_names_what_is_installed(data: Path, tmp_path: Path) -> None:
     for words, said in (
         (("add", "examples/shop"), "did you mean 'examples/shopping@0.1.0'?"),
+        (("add", "lab/nothing"), "`hub install lab/nothing` installs it"),
         (("add", "examples"), "which keys may sign for 'examples'?"),
         (("add", "examples/shopping", "a" * 64), "keys sign for a namespace"),
         (("remove", "examples/shopping"), "no environment without a wall is named 'examples/shopping'"),
@@ -129,6 +130,18 @@ def test_without_any_wall_it_is_refused_until_it_is_trusted(data: Path, tmp_path
     assert "bubblewrap (`bwrap`) is not installed" in said
     assert f"--trust for once, `hub trust add {SHOPPING}` for good" in said
     assert run_record(data, tmp_path, "--trust", **nothing)[0] == "process"
+
+
+def test_what_is_not_installed_is_not_to_be_trusted_for_good(tmp_path: Path) -> None:
+    """`hub trust add` takes what is installed, and what `hub publish` installs apart is not."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    nothing = {"DOCKER_HOST": f"unix://{tmp_path}/engine.sock", "PATH": str(programs)}
+    done = hub(tmp_path, tmp_path, "publish", str(ROOT / "examples" / "mcp_server"), "--dry-run", **nothing)
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 2, said
+    assert "--trust for once" in said
+    assert "hub trust add" not in said
 
 
 def test_a_run_of_others_opens_no_wall_and_shows_no_file(data: Path, tmp_path: Path) -> None:

@@ -114,10 +114,20 @@ def test_a_folder_of_something_else_is_refused_and_left_as_it_is(
 
 def test_an_empty_disk_and_a_registry_without_its_marker_are_taken(run: Run, tmp_path: Path) -> None:
     (tmp_path / "disk" / "lost+found").mkdir(parents=True)
-    assert run("token", "list", "disk").error is None
+    assert run("token", "create", "disk", "--namespace", "lab").error is None
     (tmp_path / "disk" / "registry.json").unlink()
     assert run("rebuild", "disk").error is None
     assert (tmp_path / "disk" / "registry.json").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("namespace", "list", "mistyped"), ("token", "list", "mistyped"), ("token", "revoke", "mistyped", "a")]
+)
+def test_looking_into_a_registry_that_is_not_there_makes_none(run: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
+    error = run(*words).error
+    assert isinstance(error, UsageError)
+    assert "mistyped holds no registry" in str(error)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_server_says_where_it_is_and_leaves_at_ctrl_c(tmp_path: Path) -> None:

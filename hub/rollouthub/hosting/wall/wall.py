@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from rollouthub.errors import ConfigError
 from rollouthub.hosting.wall.view import View
 from rollouthub.plugins.components import component
-from rollouthub.plugins.installed import Installation
+from rollouthub.plugins.installed import Installation, installations
 
 WallKind = Literal["container", "bubblewrap"]
 WallChoice = Literal["auto", "container", "bubblewrap", "none"]
@@ -79,5 +79,5 @@ async def open_wall(choice: WallChoice, view: View | None = None) -> Wall | None
     raise ConfigError(
         f"{name} cannot be put behind {behind} here: {lacking}. Install bubblewrap (`apt-get install bubblewrap`) or "
         "start Docker or Podman; or let it read and reach what you do, as a plain process: --trust for once"
-        + ("" if view is None else f", `hub trust add {view.name}` for good")
+        + (f", `hub trust add {view.name}` for good" if view is not None and installations().find(view.name) else "")
     )

@@ -37,7 +37,8 @@ def write_bundle(directories: Sequence[Path], output: Path, expression: str, pla
     """Write runs as pages into a folder, which appears when it is complete; returns what was written, in words.
 
     Raises:
-        UsageError: no run is named, the folder is not empty, the filter is not valid, or there are too many rollouts.
+        UsageError: no run is named, the folder is not empty or cannot be made, the filter is not valid, or there are
+            too many rollouts.
         StoreError: a run cannot be read, or the folder cannot be written.
     """
     if not directories:
@@ -51,7 +52,10 @@ def write_bundle(directories: Sequence[Path], output: Path, expression: str, pla
         try:
             parent.mkdir(parents=True, exist_ok=True)
             partial = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=parent))
-            stack.callback(shutil.rmtree, partial, ignore_errors=True)
+        except OSError as error:
+            raise ConfigError(f"cannot write {output}: {error.strerror or error}; name another folder") from error
+        stack.callback(shutil.rmtree, partial, ignore_errors=True)
+        try:
             partial.chmod(0o777 & ~_umask())
             bundle.write(partial)
             partial.replace(output)

@@ -104,7 +104,8 @@ def _unwall(name: str, as_json: bool) -> None:
     known = installations()
     installation = known.find(name)
     if installation is None:
-        raise UnknownNameError("installed environment", name, {each.target for each in known.readable()[0]})
+        there = {each.target for each in known.readable()[0]}
+        raise UnknownNameError("installed environment", name, there, f"`hub install {name}` installs it")
     release, digest = Release.parse(installation.target), installation.locked.bundle
     if digest is None:
         raise ConfigError(f"{release} has no digest, and cannot be told from another; `hub install` it again")
