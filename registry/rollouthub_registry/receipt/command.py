@@ -23,7 +23,9 @@ def attest(
     ] = None,
     key: Annotated[
         str,
-        typer.Option("--key", metavar="NAME", help="The name of your key that signs; made when you first need it."),
+        typer.Option(
+            "--key-name", metavar="NAME", help="The name of your key that signs; made when you first need it."
+        ),
     ] = "default",
     weights: Annotated[
         Path | None,

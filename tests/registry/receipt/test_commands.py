@@ -100,7 +100,7 @@ def test_what_is_refuted_comes_first_and_ends_with_one(hub: Hub, run: Path) -> N
 
 @pytest.mark.usefixtures("run")
 def test_json_is_one_object_with_every_claim(hub: Hub) -> None:
-    made = hub("attest", "sums", "--json", "-o", "a.json", "--key", "lab").json
+    made = hub("attest", "sums", "--json", "-o", "a.json", "--key-name", "lab").json
     assert (made["recorded"], made["planned"], made["missing"], made["outcomes"]) == (6, 6, 0, {"scored": 6})
     found = hub("verify", "a.json", "--run", "sums", "--replay", "--limit", "2", "--signer", made["key"], "--json").json
     assert (found["run_id"], found["key"], found["root"]) == (made["run_id"], made["key"], made["root"])
@@ -127,7 +127,7 @@ def test_a_receipt_in_its_run_is_of_that_run(hub: Hub, run: Path) -> None:
     ("words", "said"),
     [
         ("attest none", "there is no run 'none'"),
-        ("attest sums --key ../x", "a key cannot be named '../x'"),
+        ("attest sums --key-name ../x", "a key cannot be named '../x'"),
         ("attest sums -o runs/sums/run.db", "is there and is no receipt"),
         ("attest sums -o none/a.json", "cannot be written"),
         ("attest sums --weights runs", "holds no weights"),
