@@ -79,6 +79,7 @@ struct channel {
     bool has_started, has_ended, is_retried, has_children;
     int32_t status;
     uint64_t cpu_us, began_us, deadline_us, oom_kills;
+    uint64_t early_signals; /* a bit for each signal asked for before its keeper told the leader */
     struct bytes order;
     struct stream out, err;
     uint32_t survivors;
@@ -1031,6 +1032,8 @@ static void hear_keeper(struct channel *channel) {
             channel->leader = report.value;
             release(&channel->order);
             if (channel->flags & STREAMS) send_credit(channel->id, 0);
+            for (int number = 1; channel->early_signals; number++, channel->early_signals >>= 1)
+                if (channel->early_signals & 1) kill(-channel->leader, number);
             pump_input(channel);
         } else {
             channel->cpu_us = report.cpu_us;
@@ -1436,6 +1439,8 @@ static void obey(char kind, uint32_t id, const char *payload, size_t size) {
             kill_command(channel, KILLED);
         else if (channel->leader && !channel->has_ended)
             kill(-channel->leader, *payload);
+        else if (!channel->leader && *payload > 0 && *payload <= 64)
+            channel->early_signals |= UINT64_C(1) << (*payload - 1);
         break;
     case 'Z':
         if (kill_below(EVERYTHING, self, &killed))

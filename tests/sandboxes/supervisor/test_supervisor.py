@@ -149,6 +149,15 @@ def test_a_command_that_is_killed_before_it_starts_ends_too(wire: Wire) -> None:
     assert {wire.answer(channel).ended.flags for channel in channels} == {frames.KILLED}
 
 
+def test_a_signal_that_comes_before_its_command_has_started_reaches_it(wire: Wire) -> None:
+    channels: list[int] = []
+    for _ in range(50):
+        channels.append(wire.start("sleep 1000"))
+        wire.send("K", channels[-1], bytes((signal.SIGTERM,)))
+    ended = [wire.answer(channel).ended for channel in channels]
+    assert {(one.status, one.flags) for one in ended} == {(-signal.SIGTERM, 0)}
+
+
 def test_limits_of_cpu_memory_and_files_hold(wire: Wire, place: Path) -> None:
     busy = wire.run("while :; do :; done", cpu_seconds=1).ended
     assert busy.flags == frames.CPU_LIMIT
