@@ -15,8 +15,8 @@ import math
 import resource
 import sys
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -156,6 +156,22 @@ def steps_of(variant: str) -> int:
     return FEWER_STEPS.get(variant, STEPS)
 
 
+async def warmed(folder: Path, seed: int, *, is_tied: bool = True) -> "learning.Learner":
+    """A learner whose model knows how calls look, as `folder/start` has it; `folder/untrained` has it before that."""
+    examples = await reference_solutions(folder / "reference")
+    tokenizer = trained_tokenizer([written(messages, tools) for messages, tools in examples[:200]])
+    model = random_model(tokenizer, seed, is_tied=is_tied)
+    warming = LearnSettings(normalize="tokens", learning_rate=2e-3, warmup_steps=10, update_rows=32)
+    learner = learning.Learner(model, warming, tokenizer=tokenizer)
+    if not (folder / "start").exists():
+        learner.save_weights(folder / "untrained")
+        rows = [LearnRow(ids, mask, [0.0] * len(ids)) for ids, mask in _imitated(tokenizer, examples)]
+        say(f"warm start: {warm_start(learner, rows)} reference solutions")
+        learner.save(folder / "start")
+    learner.restore(folder / "start")
+    return learner
+
+
 async def learn(folder: Path, *, seed: int, steps: int, variant: str) -> Mapping[str, Any]:
     """Train once; returns the pass rates and the curve."""
     torch: Any = import_module("torch")
@@ -165,26 +181,15 @@ async def learn(folder: Path, *, seed: int, steps: int, variant: str) -> Mapping
     settings = LearnSettings.variant(
         variant, **{**LEARNING, "decay_steps": decay, **OWN.get(variant, {}), "seed": seed}
     )
-    examples = await reference_solutions(folder / "reference")
-    tokenizer = trained_tokenizer([written(messages, tools) for messages, tools in examples[:200]])
-    tasks = held_out()
-    model = random_model(tokenizer, seed)
-    warming = LearnSettings(normalize="tokens", learning_rate=2e-3, warmup_steps=10, update_rows=32)
-    learner = learning.Learner(model, warming, tokenizer=tokenizer)
-    start, base = folder / "start", folder / "untrained"
-    if not start.exists():
-        learner.save_weights(base)
-        rows = [LearnRow(ids, mask, [0.0] * len(ids)) for ids, mask in _imitated(tokenizer, examples)]
-        _say(f"warm start: {warm_start(learner, rows)} reference solutions")
-        learner.save(start)
-    warmed = _cpu_seconds(resource.RUSAGE_SELF)  # imports and the reference solutions, too
-    learner.restore(start)
+    learner = await warmed(folder, seed)
+    warm_seconds = _cpu_seconds(resource.RUSAGE_SELF)  # imports and the reference solutions, too
     learner.begin_stage(settings, keeps_moments=True)
+    tasks, start, base = held_out(), folder / "start", folder / "untrained"
     curve: list[dict[str, float]] = []
 
     def on_step(step: int, figures: Mapping[str, float]) -> None:
         curve.append({"step": step, **figures})
-        _say(f"step {step:3d}  reward {figures['reward']:.3f}  {'#' * round(40 * figures['reward'])}")
+        say_step(step, figures["reward"])
 
     async with serving(start) as url:
         control = VllmControl(url)
@@ -192,7 +197,7 @@ async def learn(folder: Path, *, seed: int, steps: int, variant: str) -> Mapping
         untrained = await pass_rate(url, folder / "pass-untrained", tasks)
         await control.reload_weights(str(start.absolute()))
         before = await pass_rate(url, folder / "pass-before", tasks)
-        _say(f"pass@1 on {len(tasks)} held-out tasks: untrained {untrained:.3f}, before {before:.3f}")
+        say(f"pass@1 on {len(tasks)} held-out tasks: untrained {untrained:.3f}, before {before:.3f}")
         await learning.train(
             learner,
             directory=folder,
@@ -214,10 +219,10 @@ async def learn(folder: Path, *, seed: int, steps: int, variant: str) -> Mapping
             seed=seed,
         )
         after = await pass_rate(url, folder / "pass-after", tasks)
-    _say(f"pass@1 on {len(tasks)} held-out tasks: after {after:.3f}")
+    say(f"pass@1 on {len(tasks)} held-out tasks: after {after:.3f}")
     own, server = (_cpu_seconds(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    cpu = {"warm_start": warmed, "playing_and_learning": own - warmed, "policy_server": server}
-    _say("CPU seconds: " + ", ".join(f"{name.replace('_', ' ')} {value:.1f}" for name, value in cpu.items()))
+    cpu = {"warm_start": warm_seconds, "playing_and_learning": own - warm_seconds, "policy_server": server}
+    say("CPU seconds: " + ", ".join(f"{name.replace('_', ' ')} {value:.1f}" for name, value in cpu.items()))
     return {"untrained": untrained, "before": before, "after": after, "curve": curve, "cpu_seconds": cpu}
 
 
@@ -231,7 +236,13 @@ def _cpu_seconds(whose: int) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _say(line: str) -> None:
+def say_step(step: float, reward: float) -> None:
+    """Print a step's mean reward, with a bar."""
+    say(f"step {step:3.0f}  reward {reward:.3f}  {'#' * round(40 * reward)}")
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
@@ -247,6 +258,22 @@ def own_folder(folder: Path) -> None:
         raise UsageError(f"{str(folder)!r} holds something else than a training of this example; name another with -o")
 
 
+@contextmanager
+def errors_told(parser: argparse.ArgumentParser, folder: Path) -> Generator[None]:
+    """Train in a folder within this block: what goes wrong is told in a line, with exit 2 for wrong options."""
+    try:
+        own_folder(folder)
+        yield
+    except ModuleNotFoundError as error:
+        parser.error(missing_module(error))
+    except OSError as error:
+        parser.error(f"{folder} cannot be written: {error.strerror or error}; name another with -o")
+    except UsageError as error:
+        parser.error(str(error))
+    except HubError as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
+
+
 def main() -> None:
     """Train once, and print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -259,18 +286,9 @@ def main() -> None:
     steps = steps_of(given.variant) if given.steps is None else given.steps
     if steps < 1 or given.seed < 0:
         parser.error(f"--steps {steps} --seed {given.seed}: at least one step, and a seed from 0 on")
-    try:
-        own_folder(given.directory)
-        began = time.monotonic()
+    began = time.monotonic()
+    with errors_told(parser, given.directory):
         found = anyio.run(lambda: learn(given.directory, seed=given.seed, steps=steps, variant=given.variant))
-    except ModuleNotFoundError as error:
-        parser.error(missing_module(error))
-    except OSError as error:
-        parser.error(f"{given.directory} cannot be written: {error.strerror or error}; name another with -o")
-    except UsageError as error:
-        parser.error(str(error))
-    except HubError as error:
-        parser.exit(1, f"{parser.prog}: {error}\n")
     if given.figures is not None:
         given.figures.write_text(json.dumps({**found, "seconds": time.monotonic() - began}))
 

@@ -50,8 +50,10 @@ def trained_tokenizer(texts: Iterable[str]) -> Any:
     )
 
 
-def random_model(tokenizer: Any, seed: int) -> Any:
-    """A random model, the same for the same seed."""
+def random_model(tokenizer: Any, seed: int, *, is_tied: bool = True) -> Any:
+    """A random model, the same for the same seed. With `is_tied` its output layer is the embedding, which vLLM's CPU
+    build packs when it starts: new weights do not reach it there.
+    """
     torch: Any = import_module("torch")
     transformers: Any = import_module("transformers")
     torch.manual_seed(seed)
@@ -66,12 +68,14 @@ def random_model(tokenizer: Any, seed: int) -> Any:
         max_position_embeddings=512,
         rope_parameters={"rope_type": "default", "rope_theta": 30.0},  # conversations are some fifty tokens long
         initializer_range=0.06,
-        tie_word_embeddings=True,
+        tie_word_embeddings=is_tied,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
     )
     model = transformers.GraniteForCausalLM(config)
+    if not is_tied:
+        model.lm_head.weight.data.copy_(model.model.embed_tokens.weight)  # the same function as the tied one
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     return model
 

@@ -16,6 +16,7 @@ WITHOUT_TORCH = (
     "sys.path.insert(0, sys.argv[0].rpartition('/')[0])\n"
     "runpy.run_path(sys.argv[0], run_name='__main__')\n"
 )
+WITH_TRL = str(EXAMPLES / "learning" / "with_trl.py")
 CALCULATOR, DEEPSCALER = str(EXAMPLES / "learning" / "calculator.py"), str(EXAMPLES / "deepscaler" / "train.py")
 WRONG: dict[str, tuple[str, tuple[str, ...], str]] = {
     "calculator, no torch": (CALCULATOR, ("-o", "OUT"), "install"),
@@ -24,6 +25,10 @@ WRONG: dict[str, tuple[str, tuple[str, ...], str]] = {
     "calculator, steps in words": (CALCULATOR, ("--steps", "many"), "'many'"),
     "calculator, a file": (CALCULATOR, ("-o", "FILE"), "name another with -o"),
     "calculator, another's folder": (CALCULATOR, ("-o", "FULL"), "holds something else"),
+    "with TRL, no torch": (WITH_TRL, ("-o", "OUT"), "install"),
+    "with TRL, steps": (WITH_TRL, ("--steps", "0"), "at least one step"),
+    "with TRL, a file": (WITH_TRL, ("-o", "FILE"), "name another with -o"),
+    "with TRL, an address": (WITH_TRL, ("-o", "OUT", "--base-url", "somewhere"), "'somewhere' does not begin"),
     "deepscaler, no torch": (DEEPSCALER, ("-o", "OUT"), "install"),
     "deepscaler, a stage": (DEEPSCALER, ("--stage", "9K"), "no stage '9K'; the recipe has 8K, 16K, 24K"),
     "deepscaler, a recipe": (DEEPSCALER, ("--recipe", "/nowhere.toml"), "'/nowhere.toml' cannot be read"),

@@ -35,16 +35,6 @@ def _example() -> Any:
     return import_module("calculator")
 
 
-def untied(model: Any) -> Any:
-    """A model whose output layer is no longer the embedding: vLLM's CPU build packs a tied one, and brings no new
-    weights there.
-    """
-    torch: Any = import_module("torch")
-    model.config.tie_word_embeddings = False
-    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
-    return model
-
-
 async def begin(given: Given) -> dict[str, Any]:
     """Write the policy that learning begins with to `start`, and its untrained weights beside it."""
     example, folder = _example(), Path(given["folder"])
@@ -52,7 +42,7 @@ async def begin(given: Given) -> dict[str, Any]:
     torch.set_num_threads(1)
     examples = await example.reference_solutions(folder / "reference")
     tokenizer = example.trained_tokenizer([example.written(messages, tools) for messages, tools in examples[:200]])
-    model = prepared(untied(example.random_model(tokenizer, 0)), Ranks())
+    model = prepared(example.random_model(tokenizer, 0, is_tied=False), Ranks())
     learner = Learner(model, WARMING, tokenizer=tokenizer)
     rows = list[LearnRow]()
     for messages, tools in examples:
@@ -73,9 +63,7 @@ async def learn(given: Given) -> dict[str, Any]:
     start = folder / "start"
     tokenizer = transformers.AutoTokenizer.from_pretrained(start)
     model = prepared(transformers.AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32), Ranks())
-    settings = LearnSettings.variant(
-        "grpo", normalize="tokens", learning_rate=example.LEARNING_RATE, kl=example.KL, max_tokens=ANSWER_TOKENS
-    )
+    settings = LearnSettings.variant("grpo", **example.LEARNING)
     learner = Learner(model, WARMING, tokenizer=tokenizer)
     learner.restore(start)
     learner.begin_stage(settings, keeps_moments=True)

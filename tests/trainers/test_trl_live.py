@@ -38,13 +38,11 @@ def tiny(system: System, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[Any
         system(name)
     monkeypatch.setattr(sys, "path", [str(LEARNING), *sys.path])
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
-    policy: Any = __import__("policy")
+    policy: Any = __import__("calculator_policy")
     system("torch").set_num_threads(1)
-    system("transformers").set_seed(0)
-    tokenizer = policy.tiny_tokenizer()
-    yield policy.tiny_model(tokenizer), tokenizer
-    for name in ("policy", "lamp"):
-        sys.modules.pop(name, None)
+    tokenizer = policy.trained_tokenizer(["<|im_start|>user\nStart at 3.<|im_end|>\n<|im_start|>assistant\n"])
+    yield policy.random_model(tokenizer, 0), tokenizer
+    sys.modules.pop("calculator_policy", None)
 
 
 def config(trl: Any, folder: Path, **more: Any) -> Any:

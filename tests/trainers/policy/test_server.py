@@ -90,9 +90,9 @@ async def test_answers_carry_the_ids_and_logprobs_of_the_weights_in_memory(
     torch: Any = system("torch")
     system("transformers")
     monkeypatch.setattr(sys, "path", [str(LEARNING), *sys.path])
-    policy: Any = __import__("policy")
-    tokenizer = policy.tiny_tokenizer()
-    model = policy.tiny_model(tokenizer)
+    policy: Any = __import__("calculator_policy")
+    tokenizer = policy.trained_tokenizer(["<|im_start|>user\nlook at the lamp<|im_end|>\n<|im_start|>assistant\n"])
+    model = policy.random_model(tokenizer, 0)
     async with serve_policy(model, tokenizer, api_key="secret", version=lambda: 7) as url:
         assert (await answer(url))[0] == 401
         assert (await answer(url, "wrong"))[0] == 401
