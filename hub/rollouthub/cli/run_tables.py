@@ -1,17 +1,19 @@
 """Tables of runs and of rollouts."""
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from rollouthub.rollout import Outcome
+from rollouthub.statistics.amounts import NONE, moment, number, seconds, share
 from rollouthub.store import AttemptSummary, BrokenRun, RunInfo, RunReader, open_run
 from rollouthub.store.notes import RunNotes
 from rollouthub.text import one_line, plain_name
 from rollouthub.views.note_words import note_mark
+from rollouthub.views.terminal.run_status import STANDINGS
 
 NARROW = 100
 """Terminal width in columns below which a list of rollouts shows fewer columns."""
@@ -23,16 +25,20 @@ def run_facts(entry: RunInfo | BrokenRun) -> dict[str, Any]:
         return {"run": str(entry.directory), "status": "unreadable", "problem": entry.problem}
     request = entry.resolved.get("request")
     names = request if isinstance(request, dict) else {}
+    environments = names.get("environments")
     with open_run(entry.directory) as reader:
-        outcomes = reader.outcomes()
+        means = reader.means()
     return {
         "run": str(entry.directory),
         "run_id": entry.run_id,
         "status": entry.status,
         "created_at": entry.created_at,
-        "rollouts": sum(outcomes.values()),
-        "scored": outcomes.get(Outcome.SCORED, 0),
+        "rollouts": means.finished,
+        "scored": means.scored,
         "planned": entry.planned,
+        "mean_reward": means.mean_reward,
+        "pass_rate": means.pass_rate,
+        "environments": [str(each) for each in environments] if isinstance(environments, list) else [],
         "agent": names.get("agent"),
         "model": names.get("model"),
     }
@@ -44,23 +50,25 @@ def runs_table(found: Sequence[RunInfo | BrokenRun]) -> Table:
     table.add_column("run", overflow="fold")
     table.add_column("status", no_wrap=True)
     table.add_column("when", no_wrap=True)
-    for title in ("scored", "played", "planned"):
+    for title in ("scored", "played", "planned", "mean reward", "pass rate"):
         table.add_column(title, justify="right")
-    table.add_column("agent and model")
+    table.add_column("environment, agent and model")
     for facts in map(run_facts, found):
-        made = facts.get("created_at")
-        who = [facts.get("agent"), facts.get("model")]
+        status = facts["status"]
+        stands = STANDINGS.get(status)
+        who = [*(PurePath(name).name for name in facts.get("environments", ())), facts.get("agent"), facts.get("model")]
+        counts = (facts.get(name) for name in ("scored", "rollouts", "planned"))
         table.add_row(
             Text(facts["run"]),
-            Text(facts["status"], style=_STYLE.get(facts["status"], "red")),
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(made)) if made else "",
-            *(str(facts.get(key) if facts.get(key) is not None else "–") for key in ("scored", "rollouts", "planned")),
+            Text(status, style="red") if stands is None else Text(stands.word, style=stands.style),
+            moment(facts.get("created_at")),
+            *(NONE if count is None else f"{count:,}" for count in counts),
+            number(facts.get("mean_reward")),
+            share(facts.get("pass_rate")),
             Text(", ".join(plain_name(str(name)) for name in who if name)),
         )
     return table
 
-
-_STYLE = {"running": "cyan", "finished": "green", "interrupted": "yellow"}
 
 
 def _outcome(outcome: Outcome) -> Text:
@@ -95,7 +103,7 @@ def rollout_rows(
     table.add_column("task", overflow="fold")
     table.add_column("outcome", no_wrap=True)
     table.add_column("stop", no_wrap=True)
-    for title in ("reward", "turns", "tokens") if is_narrow else ("reward", "turns", "calls", "tokens", "seconds"):
+    for title in ("reward", "turns", "tokens") if is_narrow else ("reward", "turns", "calls", "tokens", "time"):
         table.add_column(title, justify="right", no_wrap=True)
     for title in _titles(bool(reasons), any(marks)):
         table.add_column(title, overflow="fold")
@@ -105,11 +113,11 @@ def rollout_rows(
             Text(plain_name(row.task_id)),
             Text("suspect", style="yellow") if row.suspect else _outcome(row.outcome),
             row.stop.value,
-            "–" if row.reward is None else f"{row.reward:.3f}",
-            str(row.turns),
-            *(() if is_narrow else (str(row.tool_calls),)),
-            str(row.output_tokens),
-            *(() if is_narrow else (f"{row.seconds:.3f}",)),
+            number(row.reward),
+            f"{row.turns:,}",
+            *(() if is_narrow else (f"{row.tool_calls:,}",)),
+            f"{row.output_tokens:,}",
+            *(() if is_narrow else (seconds(row.seconds),)),
             *((Text(reasons.get((row.rollout_id, row.attempt), "")),) if reasons else ()),
             *((Text(one_line(mark)),) if any(marks) else ()),
         )

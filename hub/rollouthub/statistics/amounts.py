@@ -1,6 +1,8 @@
 """Formats numbers for people; a missing one is a dash, never a zero."""
 
 import time
+from collections.abc import Callable
+from typing import Protocol
 
 NONE = "–"
 
@@ -85,3 +87,33 @@ def turn_number(index: int) -> str:
 def signed(value: float | None) -> str:
     """Format a difference with its sign."""
     return NONE if value is None else f"{value:+.3f}"
+
+
+class Ranged(Protocol):
+    """A figure with a 95 % interval, whose ends are None where it is unknown."""
+
+    @property
+    def low(self) -> float | None: ...
+
+    @property
+    def high(self) -> float | None: ...
+
+
+def interval(found: Ranged | None, write: Callable[[float | None], str] = number) -> str:
+    """Format an interval alone, in brackets; empty without one."""
+    if found is None or found.low is None or found.high is None:
+        return ""
+    low, high = write(found.low), write(found.high)
+    # A dash before a sign would not be read as one.
+    between = " to " if low[0] in "+-" or high[0] in "+-" else "–"
+    return f"({low}{between}{high})"
+
+
+def estimate(value: float | None, found: Ranged | None, write: Callable[[float | None], str] = number) -> str:
+    """Format a figure followed by its interval."""
+    return NONE if value is None else f"{write(value)} {interval(found, write)}".rstrip()
+
+
+def of_all(some: int, every: int) -> str:
+    """Format how many of all count, and only their number if all of them do."""
+    return f"{some:,}" if some == every else f"{some:,} of {every:,}"

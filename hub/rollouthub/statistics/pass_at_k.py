@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from rollouthub.statistics.intervals import Estimate, TaskMeans
 from rollouthub.statistics.means import RewardMeans, mean_of
 
+ENOUGH = 0.9
+"""The share of tasks that a k must reach for its pass@k to be a headline."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupCounts:
@@ -116,6 +119,11 @@ def pass_at_k(n: int, c: int, k: int) -> float:
         raise ValueError(f"{c} of {n} samples cannot have passed")
     all_sets = math.comb(n, k)
     return (all_sets - math.comb(n - c, k)) / all_sets
+
+
+def is_headline(k: int, tasks: int, every: int) -> bool:
+    """Whether pass@k is a headline: of a k above 1 that nearly all tasks have samples for."""
+    return k > 1 and tasks > 0 and tasks >= ENOUGH * every
 
 
 def avg_at_k(n: int, reward_sum: float, k: int) -> float:

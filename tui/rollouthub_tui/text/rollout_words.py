@@ -17,7 +17,7 @@ def record_words(columns: AttemptColumns, place: int, *, environment: bool, matc
     said = [_result(columns, place)]
     said += [_task(columns, place, environment), f"sample {columns.wholes['sample'][place]}"]
     if attempt := columns.wholes["attempt"][place]:
-        said.append(f"attempt {attempt + 1}")
+        said.append(f"attempt {attempt}")
     if not columns.effective[place]:
         said.append("replaced by a later attempt")
     said += [count(columns.wholes["turns"][place], "turn"), f"{columns.wholes['output_tokens'][place]:,} tokens"]
@@ -61,7 +61,7 @@ def live_words(state: LiveState, now: float, *, plays: bool, environment: bool) 
         f"sample {state.sample}",
     ]
     if state.attempt:
-        said.append(f"attempt {state.attempt + 1}")
+        said.append(f"attempt {state.attempt}")
     said += [count(state.turn, "turn"), f"{state.output_tokens:,} tokens"]
     if plays:
         said.append(f"moved {lasting(now - state.updated_at)} ago")

@@ -137,9 +137,10 @@ def _spread(run: WatchedRun) -> Iterator[str]:
     bins = [found for found in run.feed.histogram.bins if found.count]
     if len(bins) > 1:
         yield f"rewards: {_bins(bins)}"
-    medians = {stage: values[0] for stage, values in run.feed.stages.quantiles((0.5,)).items() if values[0]}
+    found, is_exact = run.feed.stages.shown((0.5,), is_live=run.feed.info.status == "running")
+    medians = {stage: values[0] for stage, values in found.items() if values[0]}
     if medians:
-        yield "median times: " + ", ".join(f"{stage} {amounts.seconds(value)}" for stage, value in medians.items())
+        yield f"median times{'' if is_exact else ', about'}: " + ", ".join(f"{stage} {amounts.seconds(value)}" for stage, value in medians.items())
     if len(run.feed.environments) > 1:
         for line in run.feed.environments.all()[:_MOST_NAMED]:
             yield f"environment {plain_name(line.name)}: {group_words(line)}"

@@ -9,12 +9,12 @@ from rich.text import Text
 from rollouthub.analysis.compare.run_matrix import MatrixCell, RunMatrix
 from rollouthub.analysis.compare.task_changes import RunChanges
 from rollouthub.analysis.compare.task_pairs import TaskDifference
-from rollouthub.statistics.amounts import NONE, number, p_value
+from rollouthub.statistics.amounts import NONE, estimate, number, p_value, signed
 from rollouthub.text import plain_name
 
 MOST_SHOWN = 5
 """Most tasks listed as worse, and as better."""
-_COLUMN = 23
+_COLUMN = 27
 """Terminal columns of an environment's cell, the space before it included."""
 _MARKS = {"better": ("▲ ", "green"), "worse": ("▼ ", "red")}
 
@@ -51,14 +51,12 @@ def _cell(cell: MatrixCell | None) -> Text:
     if cell is None or cell.mean_reward is None:
         return Text(NONE)
     mean = cell.mean_reward
-    said = number(mean.value)
-    if mean.low is not None and mean.high is not None:
-        said += f" ({mean.low:.2f}–{mean.high:.2f})" if mean.low >= 0 else f" ({mean.low:.2f} to {mean.high:.2f})"
+    said = estimate(mean.value, mean)
     if cell.difference is None or cell.difference.value is None:
         return Text(said)
     mark, style = _MARKS.get(cell.verdict, ("", "dim"))
     p = "" if cell.adjusted is None else f" p {p_value(cell.adjusted)}"
-    return Text.assemble(f"{said}\n", (f"{mark}{cell.difference.value:+.3f}{p}", style))
+    return Text.assemble(f"{said}\n", (f"{mark}{signed(cell.difference.value)}{p}", style))
 
 
 def print_changes(console: Console, changes: RunChanges, name: str, first: str) -> None:
@@ -86,7 +84,7 @@ def _task(task: TaskDifference, *, several: bool) -> list[Text]:
     return [
         Text(plain_name(f"{key.environment} {key.task_id}" if several else key.task_id)),
         *map(Text, sides),
-        Text(NONE if task.difference is None else f"{task.difference:+.3f}"),
+        Text(signed(task.difference)),
         Text(p_value(task.adjusted)),
         Text(task.verdict, style=style),
     ]

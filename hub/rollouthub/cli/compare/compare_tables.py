@@ -9,6 +9,7 @@ from rich.text import Text
 from rollouthub.analysis.compare.comparison import Comparison, RunStanding
 from rollouthub.cli.compare.change_tables import print_changes, print_matrix
 from rollouthub.statistics import Estimate
+from rollouthub.statistics.amounts import NONE, dollars, estimate, seconds, share, signed, size
 
 BESIDE = 68
 """Terminal columns that the widest table needs beside model names; longer names are replaced by numbers and a
@@ -59,8 +60,8 @@ def _verdicts(comparison: Comparison, names: Sequence[str]) -> Table:
         table.add_row(
             Text(name),
             f"{standing.scored:,}/{standing.rollouts:,}",
-            _estimate(standing.mean_reward),
-            "–" if standing.pass_rate is None else f"{standing.pass_rate:.1%}",
+            estimate(standing.mean_reward and standing.mean_reward.value, standing.mean_reward),
+            share(standing.pass_rate),
             Text("") if standing.difference is None else _difference(standing.difference),
         )
     return table
@@ -74,14 +75,14 @@ def _costs(comparison: Comparison, names: Sequence[str]) -> Table:
     table = _table(*titles)
     for name, standing in zip(names, comparison.standings, strict=True):
         cells = [
-            f"{standing.prompt_tokens:,.0f}",
-            f"{standing.output_tokens:,.0f}",
-            _seconds(standing.seconds_p50),
-            _seconds(standing.seconds_p95),
-            _dollars(standing.cost),
+            size(standing.prompt_tokens),
+            size(standing.output_tokens),
+            seconds(standing.seconds_p50),
+            seconds(standing.seconds_p95),
+            dollars(standing.cost),
         ]
         if full is not None:
-            cells += [_dollars(standing.projected_cost), _seconds(standing.projected_seconds)]
+            cells += [dollars(standing.projected_cost), seconds(standing.projected_seconds)]
         table.add_row(Text(name), *cells)
     return table
 
@@ -96,43 +97,11 @@ def _endings(comparison: Comparison, names: Sequence[str]) -> Table:
 
 def _count(standing: RunStanding, kind: str) -> str:
     count = standing.outcomes.get(kind, 0)
-    return f"{count:,} ({count / standing.rollouts:.0%})" if count else "–"
+    return f"{count:,} ({count / standing.rollouts:.0%})" if count else NONE
 
 
-def _estimate(estimate: Estimate | None) -> str:
-    if estimate is None or estimate.value is None:
-        return "–"
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.3f}"
-    return f"{estimate.value:.3f} ({_span(estimate.low, estimate.high)})"
-
-
-def _difference(estimate: Estimate) -> Text:
+def _difference(found: Estimate) -> Text:
     """Format a difference with its interval, coloured if the interval excludes zero."""
-    if estimate.value is None:
-        return Text("–")
-    if estimate.low is None or estimate.high is None:
-        return Text(f"{estimate.value:+.3f}")
-    style = "green" if estimate.low > 0 else "red" if estimate.high < 0 else ""
-    return Text(f"{estimate.value:+.3f} ({_span(estimate.low, estimate.high)})", style=style)
-
-
-def _span(low: float, high: float) -> str:
-    # A dash before a minus sign would not be read as one.
-    return f"{low:.3f}{'–' if low >= 0 and high >= 0 else ' to '}{high:.3f}"
-
-
-def _dollars(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:,.2f}" if value >= 1 else f"{value:.4g}"
-
-
-def _seconds(value: float | None) -> str:
-    if value is None:
-        return "–"
-    if value < 1:
-        return f"{value * 1e3:.1f} ms"
-    if value < 120:
-        return f"{value:.1f} s"
-    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} h"
+    low, high = found.low or 0.0, found.high or 0.0
+    style = "green" if low > 0 else "red" if high < 0 else ""
+    return Text(estimate(found.value, found, signed), style=style)

@@ -17,6 +17,7 @@ from rollouthub.analysis.run_doctor.symptom import Symptom
 from rollouthub.cli.console import results
 from rollouthub.errors import ConfigError
 from rollouthub.event_loop import run_async
+from rollouthub.statistics.amounts import number
 from rollouthub.text import one_line
 
 _MARKS = {
@@ -137,6 +138,6 @@ def _outliers(examination: Examination, width: int) -> Table:
     for outlier in examination.outliers[:LISTED]:
         attempt = outlier.attempt
         cells = [attempt.rollout_id, *([Text(attempt.task_id)] if width >= 100 else [])]
-        reward = "–" if attempt.reward is None else f"{attempt.reward:.3f}"
+        reward = number(attempt.reward)
         table.add_row(*cells, reward, f"{outlier.score:.0f} σ", "; ".join(outlier.why))
     return table

@@ -10,7 +10,7 @@ from rich.text import Text
 from rollouthub.cli.live.machine_lines import machine_lines, shell_line
 from rollouthub.live.control.live_protocol import Event
 from rollouthub.live.control.live_views import CallView, RolloutDetails, RolloutView, RunView, TurnView
-from rollouthub.statistics.amounts import turn_number
+from rollouthub.statistics.amounts import clock, dollars, number, seconds, share, turn_number
 
 _STATUS = {"running": "cyan", "paused": "yellow", "finishing": "yellow", "stopping": "red"}
 _ID_COLUMNS = 14
@@ -27,7 +27,7 @@ def run_lines(run: RunView) -> Iterator[Text]:
         facts.append(f"{run.concurrency} at a time")
     if run.workers is not None:
         facts.append(f"{run.workers} workers")
-    facts.append(f"{run.seconds:.0f} s")
+    facts.append(clock(run.seconds))
     yield Text("  " + " · ".join([*facts, *_means(run.means)]))
     yield from machine_lines(run)
 
@@ -36,10 +36,15 @@ def _means(means: Mapping[str, object] | None) -> Iterator[str]:
     if means is None:
         yield "the store could not be asked for means"
         return
-    for name, label in (("mean_reward", "reward"), ("mean_reward_strict", "strict"), ("pass_rate", "pass")):
+    figures = (
+        ("mean_reward", "mean reward", number),
+        ("mean_reward_strict", "strict", number),
+        ("pass_rate", "pass rate", share),
+    )
+    for name, label, write in figures:
         value = means.get(name)
         if isinstance(value, float):
-            yield f"{label} {value:.3f}"
+            yield f"{label} {write(value)}"
     outcomes = means.get("outcomes")
     if isinstance(outcomes, dict):
         for outcome, count in sorted(cast(dict[str, int], outcomes).items()):
@@ -59,7 +64,7 @@ def rollouts_table(rollouts: Sequence[RolloutView]) -> Table:
     for title in ("sample", "attempt"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("state", no_wrap=True)
-    for title in ("turn", "tokens", "seconds"):
+    for title in ("turn", "tokens", "time"):
         table.add_column(title, justify="right", no_wrap=True)
     for view in rollouts:
         table.add_row(
@@ -71,7 +76,7 @@ def rollouts_table(rollouts: Sequence[RolloutView]) -> Table:
             view.state,
             str(view.turn),
             str(view.output_tokens),
-            f"{view.seconds:.1f}",
+            seconds(view.seconds),
         )
     return table
 
@@ -90,13 +95,13 @@ def event_line(event: Event) -> Text:
             said = Text(f"→ {event.state:<7} turn {event.turn}, {event.output_tokens} tokens", "dim")
         case "turn":
             calls = f", calls {', '.join(event.asked)}" if event.asked else ""
-            spent = f"{event.output_tokens} tokens in {event.seconds:.2f} s"
+            spent = f"{event.output_tokens:,} tokens in {seconds(event.seconds)}"
             said = Text(f"{turn_number(event.turn):<9} {spent}{calls}", "green")
         case "tool":
             style = "red" if event.outcome == "error" else "magenta"
-            said = Text(f"tool      {event.name}: {event.outcome}, {event.seconds:.2f} s", style)
+            said = Text(f"tool      {event.name}: {event.outcome}, {seconds(event.seconds)}", style)
         case "finished":
-            reward = "" if event.reward is None else f", reward {event.reward:g}"
+            reward = "" if event.reward is None else f", reward {number(event.reward)}"
             fault = f", {event.fault}" if event.fault else ""
             said = Text(f"finished  {event.outcome}{reward}, stopped: {event.stop}{fault}", "bold")
     return Text.assemble(f"{event.rollout_id:<{_ID_COLUMNS}} ", said)
@@ -109,11 +114,11 @@ def print_rollout(console: Console, shown: RolloutDetails) -> None:
     console.print(Text(f"agent {shown.agent}, model {shown.model or 'none'}"))
     limits = ", ".join(f"{name} {value:g}" for name, value in shown.limits if value is not None)
     console.print(Text(f"limits: {limits or 'none'}{', changed while it plays' if shown.retuned else ''}"))
-    cost = f", ${shown.cost:.4f}" if shown.cost else ""
+    cost = f", {dollars(shown.cost)}" if shown.cost else ""
     console.print(
         Text(
-            f"{shown.seconds:.1f} s (model {shown.model_seconds:.1f}, tools {shown.tool_seconds:.1f}), "
-            f"{shown.output_tokens} tokens{cost}"
+            f"{seconds(shown.seconds)} (model {seconds(shown.model_seconds)}, tools {seconds(shown.tool_seconds)}), "
+            f"{shown.output_tokens:,} tokens{cost}"
         )
     )
     console.print(shell_line(shown), soft_wrap=True)
@@ -125,7 +130,7 @@ def print_rollout(console: Console, shown: RolloutDetails) -> None:
 
 def _print_turn(console: Console, turn: TurnView) -> None:
     parent = "" if turn.parent_turn is None else f", after {turn_number(turn.parent_turn)}"
-    facts = f"{turn.output_tokens} tokens, {turn.seconds:.2f} s"
+    facts = f"{turn.output_tokens:,} tokens, {seconds(turn.seconds)}"
     console.print(Text(f"── {turn_number(turn.index)} ({turn.agent}{parent})  {facts}", style="dim"))
     for said in turn.messages or ():
         _print_block(console, said.role, said.text)
@@ -141,7 +146,7 @@ def _print_turn(console: Console, turn: TurnView) -> None:
 
 def _print_call(console: Console, call: CallView) -> None:
     arguments = f" {call.arguments}" if call.arguments is not None else ""
-    _print_block(console, "called", f"{call.name}{arguments}: {call.outcome}, {call.seconds:.2f} s")
+    _print_block(console, "called", f"{call.name}{arguments}: {call.outcome}, {seconds(call.seconds)}")
     if call.result is not None:
         _print_block(console, "gave", call.result)
 

@@ -1,7 +1,5 @@
 """Prints the results of a run on the terminal."""
 
-import time
-
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -9,7 +7,8 @@ from rich.text import Text
 from rollouthub.cli.console import warn
 from rollouthub.engine.run_summary import RunSummary
 from rollouthub.rollout import Outcome
-from rollouthub.statistics import Estimate, GroupSummary
+from rollouthub.statistics import GroupSummary
+from rollouthub.statistics.amounts import dollars, estimate, moment, number, of_all, seconds, share
 from rollouthub.text import one_line
 from rollouthub.views.terminal.trainer_words import trainer_words
 
@@ -60,8 +59,8 @@ def _print_resumptions(console: Console, summary: RunSummary) -> None:
     if summary.resumptions:
         console.print()
     for resumption in summary.resumptions:
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(resumption.at))
-        console.print(Text(f"resumed {when} on {resumption.host}, hub {resumption.hub_version}", style="dim"))
+        where = f"on {resumption.host}, hub {resumption.hub_version}"
+        console.print(Text(f"resumed {moment(resumption.at)} {where}", style="dim"))
         for change in resumption.changes:
             console.print(Text(f"  {one_line(change)}"))
 
@@ -76,12 +75,13 @@ def _environments(summary: RunSummary) -> Table:
         rows["all"] = summary.tables.overall
     for name, group in rows.items():
         first = group.at_k[0] if group.at_k else None
+        planned = summary.rollouts if group.tasks == summary.tables.overall.tasks else group.planned
         table.add_row(
             name,
-            str(group.tasks),
-            f"{group.scored}/{group.planned}",
-            f"{_number(group.mean_reward)} {_interval(first.avg_at_k if first else None)}",
-            f"{_share(group.pass_rate)} {_interval(first.pass_at_k if first else None, as_share=True)}",
+            f"{group.tasks:,}",
+            f"{group.scored:,}/{planned:,}",
+            estimate(group.mean_reward, first and first.avg_at_k),
+            estimate(group.pass_rate, first and first.pass_at_k, share),
         )
     return table
 
@@ -93,13 +93,10 @@ def _at_k(group: GroupSummary) -> Table:
     for title in ("k", "pass@k (95 %)", *(("avg@k (95 %)",) if is_uneven else ()), "tasks"):
         table.add_column(title, justify="right")
     for at in group.at_k:
-        average = (f"{_number(at.avg_at_k.value)} {_interval(at.avg_at_k)}",) if is_uneven else ()
-        table.add_row(
-            str(at.k),
-            f"{_share(at.pass_at_k.value if at.pass_at_k else None)} {_interval(at.pass_at_k, as_share=True)}",
-            *average,
-            str(at.avg_at_k.tasks),
-        )
+        average = (estimate(at.avg_at_k.value, at.avg_at_k),) if is_uneven else ()
+        over = at.pass_at_k or at.avg_at_k
+        passing = estimate(at.pass_at_k and at.pass_at_k.value, at.pass_at_k, share)
+        table.add_row(str(at.k), passing, *average, of_all(over.tasks, group.tasks))
     return table
 
 
@@ -120,7 +117,7 @@ def _stages(summary: RunSummary) -> Table:
     for stage, values in summary.stages.items():
         if not any(values):
             continue
-        table.add_row(stage, *(_seconds(value) for value in values))
+        table.add_row(stage, *map(seconds, values))
     return table
 
 
@@ -133,13 +130,13 @@ def _problems(summary: RunSummary) -> Table | None:
     for outcome in Outcome:
         count = summary.means.outcomes[outcome]
         if count and outcome is not Outcome.SCORED:
-            table.add_row(outcome.value, outcome.kind.replace("_", " "), str(count))
+            table.add_row(outcome.value, outcome.kind.replace("_", " "), f"{count:,}")
     if summary.waiting:
-        table.add_row("played, waiting for the group's verdict", "", str(summary.waiting))
+        table.add_row("played, waiting for the group's verdict", "", f"{summary.waiting:,}")
     if not_played := max(0, summary.missing - summary.waiting):
-        table.add_row("not played", "", str(not_played))
+        table.add_row("not played", "", f"{not_played:,}")
     for fault, count in sorted(summary.attempt_faults.items()):
-        table.add_row(f"attempts broken by {fault}", "", str(count), style="dim")
+        table.add_row(f"attempts broken by {fault}", "", f"{count:,}", style="dim")
     return table if table.row_count else None
 
 
@@ -151,7 +148,9 @@ def _closing(summary: RunSummary, is_served: bool) -> Text:
     if totals.output_tokens:
         facts.append(f"{totals.prompt_tokens:,} prompt and {totals.output_tokens:,} output tokens")
     if totals.cost:
-        facts.append(f"${totals.cost:.4f}")
+        facts.append(dollars(totals.cost))
+    if summary.means.mean_reward_strict != summary.means.mean_reward:
+        facts.append(f"strict mean {number(summary.means.mean_reward_strict)}, agent failures as 0")
     if summary.suspect:
         facts.append(f"{summary.suspect} suspect scores, not for training")
     if summary.bad_rows:
@@ -175,24 +174,3 @@ def _closing(summary: RunSummary, is_served: bool) -> Text:
     elif summary.is_interrupted or summary.missing or summary.stopped:
         lines.append(f"\nGo on with: hub run --resume -o {summary.directory}", style="yellow")
     return lines
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
-
-
-def _interval(estimate: Estimate | None, *, as_share: bool = False) -> str:
-    if estimate is None or estimate.low is None or estimate.high is None:
-        return ""
-    if as_share:
-        return f"({estimate.low:.1%}–{estimate.high:.1%})"
-    # A dash before a minus sign would not be read as one.
-    return f"({estimate.low:.3f}{'–' if estimate.high >= 0 else ' to '}{estimate.high:.3f})"
-
-
-def _seconds(value: float) -> str:
-    return f"{value * 1000:.2f} ms" if value < 1 else f"{value:.2f} s"

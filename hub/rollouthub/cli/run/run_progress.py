@@ -153,9 +153,9 @@ class LiveView:
         progress = played.progress
         facts = [speed(progress.rate)]
         if means.mean_reward is not None:
-            facts.append(f"reward {means.mean_reward:.3f}")
+            facts.append(f"reward {amounts.number(means.mean_reward)}")
         if means.pass_rate is not None:
-            facts.append(f"pass {means.pass_rate:.1%}")
+            facts.append(f"pass {amounts.share(means.pass_rate)}")
         for kind, count in sorted(means.kinds.items()):
             if kind != "scored":
                 facts.append(f"{kind.replace('_', ' ')}s {count}" if kind != "cancelled" else f"cancelled {count}")
@@ -164,7 +164,7 @@ class LiveView:
         if played.tokens:
             facts.append(f"{amounts.short(played.tokens)} tokens")
         if played.cost:
-            facts.append(f"${played.cost:.2f}")
+            facts.append(amounts.dollars(played.cost))
         if progress.eta_seconds is not None and progress.share != 1:
             facts.append(f"ETA {amounts.clock(progress.eta_seconds)}")
         return facts

@@ -35,6 +35,7 @@ from rollouthub.plugins.lock import write_lock
 from rollouthub.protocols import EnvironmentHost
 from rollouthub.rollout import Rollout
 from rollouthub.statistics import RunningMeans
+from rollouthub.statistics.amounts import number, share
 from rollouthub.store import RunReader, open_run
 from rollouthub.text import plain_name
 
@@ -261,9 +262,9 @@ def _print(
         table.add_row(
             name,
             f"{means.scored:,}/{means.finished:,}",
-            _number(means.coverage, ".1%"),
-            _number(means.mean_reward, ".4f"),
-            _number(means.pass_rate, ".1%"),
+            share(means.coverage),
+            number(means.mean_reward),
+            share(means.pass_rate),
         )
     console.print(table)
     parts = {
@@ -285,9 +286,5 @@ def _print(
     console.print(Text(str(directory), style="bold"))
 
 
-def _number(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)
-
-
 def _verdict(verdict: float | str) -> str:
-    return verdict if isinstance(verdict, str) else f"{verdict:g}"
+    return verdict if isinstance(verdict, str) else number(verdict)

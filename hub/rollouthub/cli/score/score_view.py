@@ -14,7 +14,8 @@ from rollouthub.analysis.scoring.batch_tally import BatchTally
 from rollouthub.analysis.scoring.completion_line import BAD_ROW
 from rollouthub.cli.run.final_tables import UNEVEN, is_uneven_group
 from rollouthub.rollout import Outcome
-from rollouthub.statistics import Estimate, RunningMeans, summarise_groups
+from rollouthub.statistics import RunningMeans, summarise_groups
+from rollouthub.statistics.amounts import estimate, number, of_all, share
 
 BAR_SECONDS, LINE_SECONDS = 0.2, 10.0
 
@@ -84,7 +85,7 @@ class ScoreView:
 
     def _facts(self) -> str:
         mean = self._means.mean_reward
-        return f"{self.rate:,.0f}/s" + ("" if mean is None else f" · reward {mean:.3f}")
+        return f"{self.rate:,.0f}/s" + ("" if mean is None else f" · reward {number(mean)}")
 
 
 def print_tally(console: Console, tally: BatchTally, output: str, seconds: float, cpu_seconds: float) -> None:
@@ -99,8 +100,8 @@ def print_tally(console: Console, tally: BatchTally, output: str, seconds: float
         tally.environment,
         f"{overall.tasks:,}" if overall.tasks else "–",
         f"{means.scored:,}/{tally.lines:,}",
-        "–" if means.mean_reward is None else f"{means.mean_reward:.3f}",
-        "–" if means.pass_rate is None else f"{means.pass_rate:.1%}",
+        number(means.mean_reward),
+        share(means.pass_rate),
     )
     console.print(table)
     if overall.scored and overall.at_k:
@@ -109,8 +110,13 @@ def print_tally(console: Console, tally: BatchTally, output: str, seconds: float
         for title in ("k", "pass@k (95 %)", "avg@k (95 %)", "tasks"):
             at_k.add_column(title, justify="right", no_wrap=True)
         for at in overall.at_k:
-            passing = "–" if at.pass_at_k is None else _estimate(at.pass_at_k, ".1%")
-            at_k.add_row(str(at.k), passing, _estimate(at.avg_at_k, ".3f"), f"{at.avg_at_k.tasks:,}")
+            passing, average = at.pass_at_k, at.avg_at_k
+            at_k.add_row(
+                str(at.k),
+                estimate(passing and passing.value, passing, share),
+                estimate(average.value, average),
+                of_all((passing or average).tasks, overall.tasks),
+            )
         console.print(at_k)
         if is_uneven_group(overall):
             console.print(Text(UNEVEN, style="dim"))
@@ -127,11 +133,3 @@ def unscored_lines(tally: BatchTally) -> list[str]:
     counts = {outcome.value: tally.means.outcomes[outcome] for outcome in Outcome if outcome is not Outcome.SCORED}
     counts[BAD_ROW] = tally.bad_rows
     return [f"{name}: {count:,}, written without a score" for name, count in counts.items() if count]
-
-
-def _estimate(estimate: Estimate, form: str) -> str:
-    if estimate.value is None:
-        return "–"
-    if estimate.low is None or estimate.high is None:
-        return format(estimate.value, form)
-    return f"{estimate.value:{form}} ({estimate.low:{form}}–{estimate.high:{form}})"

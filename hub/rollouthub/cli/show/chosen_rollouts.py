@@ -18,7 +18,7 @@ from rollouthub.live.follow.attempt_columns import ALL_KINDS, KINDS, AttemptColu
 from rollouthub.live.follow.filter import ALIASES
 from rollouthub.live.follow.note_columns import noted_texts
 from rollouthub.live.follow.run_feed import RunFeed
-from rollouthub.statistics.amounts import count
+from rollouthub.statistics.amounts import NONE, count, number
 from rollouthub.text import escaped, plain_name
 
 _USUAL = 20
@@ -156,10 +156,9 @@ def _print_groups(groups: list[Group], column: str, limit: int | None, as_json: 
     for title in _GROUP_COLUMNS:
         table.add_column(title.replace("_", " "), justify="right", no_wrap=True)
     for group in shown:
-        mean = "–" if group.mean_reward is None else f"{group.mean_reward:.3f}"
-        value = "–" if group.value is None else plain_name(str(group.value))
-        figures = (group.rollouts, group.scored, group.passed, mean, group.output_tokens)
-        table.add_row(Text(value), *map(str, figures))
+        value = NONE if group.value is None else plain_name(str(group.value))
+        counts = (f"{figure:,}" for figure in (group.rollouts, group.scored, group.passed))
+        table.add_row(Text(value), *counts, number(group.mean_reward), f"{group.output_tokens:,}")
     results().print(table)
     _say_rest(len(groups), len(shown), "group")
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rollouthub.statistics.amounts import NONE, number, share
 from rollouthub.statistics.spacing import evenly_spaced
 from rollouthub.telemetry.trackers.trainer_curves import Beside, put_beside
 from rollouthub.telemetry.trackers.trainer_logs import read_trainer_logs
@@ -46,9 +47,9 @@ def _table(beside: Beside, limit: int) -> Table:
         values = row.step.values
         table.add_row(
             f"{row.step.step:,}",
-            *(f"{values[name]:.4g}" if name in values else "–" for name, _ in logged),
-            f"{row.scored:,}" if row.scored else "–",
-            "–" if row.mean_reward is None else f"{row.mean_reward:.3f}",
-            "–" if row.pass_rate is None else f"{row.pass_rate:.1%}",
+            *(f"{values[name]:.4g}" if name in values else NONE for name, _ in logged),
+            f"{row.scored:,}" if row.scored else NONE,
+            number(row.mean_reward),
+            share(row.pass_rate),
         )
     return table

@@ -14,10 +14,12 @@ from collections.abc import Iterable, Sequence
 
 from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.incremental import IncrementalView
-from rollouthub.statistics.quantiles import QUANTILES, rank
+from rollouthub.statistics.quantiles import QUANTILES, quantiles, rank
 from rollouthub.store.reader import STAGES
 
 _COLUMNS = {stage: "seconds" if stage == "total" else f"{stage}_seconds" for stage in STAGES}
+MOST_EXACT = 50_000
+"""Most attempts of an ended run whose quantiles are computed exactly for a screen: a tenth of a second."""
 _INFINITE = 0x7F80
 _UPPER = 1 if sys.byteorder == "little" else 0
 
@@ -39,6 +41,22 @@ class StageQuantiles(IncrementalView):
     def _withdraw(self, place: int) -> None:
         for stage, column in _COLUMNS.items():
             self._counts[stage].subtract(_buckets([self._columns.numbers[column][place]]))
+
+    def exact(self, qs: Sequence[float] = QUANTILES) -> dict[str, tuple[float, ...]]:
+        """Seconds at these quantiles (nearest rank) by stage, as the store computes them; empty without rows.
+
+        It sorts all rows anew: for what is drawn once.
+        """
+        columns = self._columns
+        found = {stage: array("d", columns.effective_part(name, 0, len(columns))) for stage, name in _COLUMNS.items()}
+        return {stage: quantiles(values, qs) for stage, values in found.items() if values}
+
+    def shown(self, qs: Sequence[float] = QUANTILES, *, is_live: bool) -> tuple[dict[str, tuple[float, ...]], bool]:
+        """The quantiles for a screen, and whether they are exact: those of a run that has ended are, if it is not
+        large.
+        """
+        is_exact = not is_live and len(self._columns) <= MOST_EXACT
+        return (self.exact(qs) if is_exact else self.quantiles(qs)), is_exact
 
     def quantiles(self, qs: Sequence[float] = QUANTILES) -> dict[str, tuple[float, ...]]:
         """Seconds at these quantiles (nearest rank, within 0.4 %) by stage; empty without rows."""

@@ -29,6 +29,7 @@ from rollouthub.models.credentials import Credentials, load_credentials
 from rollouthub.plugins.environments import held
 from rollouthub.rollout import Rollout
 from rollouthub.settings import takes_settings
+from rollouthub.statistics.amounts import number
 from rollouthub.views.notebook.notebook_run import Run, open_run
 
 Target = str | PathLike[str] | type[Environment[Any, Any, Any]]
@@ -221,7 +222,7 @@ class _Bar:
         """Count rollouts that the store has committed."""
         self._played.add(rollouts)
         mean = self._played.means.mean_reward
-        figures = "" if mean is None else f"mean reward {mean:.3f}"
+        figures = "" if mean is None else f"mean reward {number(mean)}"
         self._progress.update(self._task, completed=self._played.done, figures=figures)
 
     def stopped(self, reason: str) -> None:

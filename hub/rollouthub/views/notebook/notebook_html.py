@@ -23,11 +23,6 @@ def block(text: str, most: int) -> Markup:
     return tag("pre", tag("bdi", plain(text, most)), style="white-space:pre-wrap;margin:2px 0 6px 0")
 
 
-def figure(value: float | None, digits: int = 3) -> str:
-    """Format a number; None becomes a dash, since unscored is not zero."""
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
 def heading(text: str) -> Markup:
     """A bold line, as a heading."""
     return tag("div", words(text), style="font-weight:bold;margin:6px 0 2px 0")

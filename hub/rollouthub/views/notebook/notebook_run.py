@@ -8,11 +8,12 @@ from typing import Self
 
 from rollouthub.engine.run_summary import RunSummary, summarise
 from rollouthub.live.follow import RunFeed
-from rollouthub.statistics.amounts import seconds
+from rollouthub.statistics.amounts import dollars, seconds
 from rollouthub.store import RunInfo
 from rollouthub.views.notebook import notebook_html as html
 from rollouthub.views.notebook.record_page import RolloutPage, shown
 from rollouthub.views.notebook.selection import Selection
+from rollouthub.views.terminal.run_status import standing
 
 
 def open_run(path: str | PathLike[str]) -> "Run":
@@ -99,19 +100,19 @@ class Run(Selection):
     def _repr_html_(self) -> str:
         feed = self._feed
         counts, progress = feed.counts, feed.progress()
-        planned = "" if progress.planned is None else f" of {progress.planned}"
-        outcomes = ", ".join(f"{outcome.value} {count}" for outcome, count in counts.outcomes.items())
-        stages = [(stage, *map(seconds, values)) for stage, values in feed.stages.quantiles().items() if any(values)]
+        planned = "" if progress.planned is None else f" of {progress.planned:,}"
+        outcomes = ", ".join(f"{outcome.value} {count:,}" for outcome, count in counts.outcomes.items())
+        stages = [(stage, *map(seconds, values)) for stage, values in feed.stages.exact().items() if any(values)]
         return html.page(
             html.heading(str(feed.directory)),
             html.facts(
                 [
-                    ("status", self.info.status),
-                    ("rollouts", f"{progress.done}{planned}, {progress.in_flight} in flight"),
+                    ("status", standing(self.info.status).word),
+                    ("rollouts", f"{progress.done:,}{planned}, {progress.in_flight:,} in flight"),
                     ("outcomes", outcomes or "–"),
                     *self._figures(),
-                    ("tokens", f"{counts.prompt_tokens} prompt, {counts.output_tokens} output"),
-                    ("cost", "–" if counts.cost is None else f"${counts.cost:.4f}"),
+                    ("tokens", f"{counts.prompt_tokens:,} prompt, {counts.output_tokens:,} output"),
+                    ("cost", dollars(counts.cost)),
                 ]
             ),
             self._environments({line.name: line.deviation for line in feed.environments.all()}),

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import PrivateAttr
 
 from rollouthub.rollout import Rollout
-from rollouthub.statistics.amounts import NONE, number
+from rollouthub.statistics.amounts import NONE, number, seconds
 from rollouthub.views.cards.card_html import cards_html, turn_head, verdict_html
 from rollouthub.views.cards.card_style import NOTEBOOK_STYLE
 from rollouthub.views.cards.card_text import CardText
@@ -55,8 +55,8 @@ def _facts(rollout: Rollout) -> Iterator[tuple[str, object]]:
     yield "reward", NONE if score is None else number(score.reward)
     if score is not None and score.passed is not None:
         yield "passed", "yes" if score.passed else "no"
-    stages = ((name, seconds) for name, seconds in rollout.timings.model_dump().items() if seconds)
-    yield "seconds", ", ".join(f"{name} {seconds:.3f}" for name, seconds in stages)
+    stages = ((name, spent) for name, spent in rollout.timings.model_dump().items() if spent)
+    yield "time", ", ".join(f"{name} {seconds(spent)}" for name, spent in stages)
 
 
 def _turns(cards: RolloutCards) -> Iterator[Markup]:

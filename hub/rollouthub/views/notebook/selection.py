@@ -7,15 +7,13 @@ from typing import Literal
 from rollouthub.export.record_columns import Table
 from rollouthub.live.follow import RunFeed
 from rollouthub.statistics import Estimate, GroupCounts, SummaryTable, summarise_groups
-from rollouthub.statistics.amounts import number
+from rollouthub.statistics.amounts import estimate, number, share
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 from rollouthub.views.markup import Markup
 from rollouthub.views.notebook import notebook_html as html
 from rollouthub.views.notebook.arrow import chosen, load_arrow, record_table, summary_table, table_columns
 from rollouthub.views.notebook.chart import Chart, chart_of
 from rollouthub.views.notebook.frame import Frame
-from rollouthub.views.report.phrases import figure
-from rollouthub.views.report.report_facts import Figure
 
 FAILED = "reward == null or passed == false"
 """The filter of `hub show --failed`: rollouts without a score, and rollouts that did not pass."""
@@ -221,8 +219,7 @@ class Selection:
 
 
 def _figure(value: float | None, found: Estimate | None, *, is_share: bool = False) -> str:
-    low, high = (None, None) if found is None else (found.low, found.high)
-    return figure(Figure(value=value, low=low, high=high), is_share=is_share)
+    return estimate(value, found, share if is_share else number)
 
 
 def _both(first: str, second: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from rollouthub.statistics.amounts import of_all, share
 from rollouthub.views.markup import Markup, join, table, tag
 from rollouthub.views.report.phrases import KINDS, figure
 from rollouthub.views.report.report_facts import Figure, RunReport
@@ -24,7 +25,7 @@ def k_charts(runs: Sequence[RunReport]) -> Markup | None:
             str(at.k),
             figure(at.pass_at_k, is_share=True),
             figure(at.avg_at_k),
-            f"{at.avg_at_k.tasks:,}",
+            of_all((at.pass_at_k or at.avg_at_k).tasks, run.figures.tasks),
         ]
         for run in runs
         for at in run.at_k
@@ -70,7 +71,7 @@ def distribution_chart(run: RunReport) -> Markup | None:
         [
             f"{bar.low:.4g}" if bar.low == bar.high else f"{bar.low:.4g} to {bar.high:.4g}",
             f"{bar.count:,}",
-            f"{bar.count / total:.1%}",
+            share(bar.count / total),
         ]
         for bar in run.rewards
     ]

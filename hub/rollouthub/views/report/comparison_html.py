@@ -95,7 +95,7 @@ def _cell(found: MatrixCellFigures | None) -> str:
     parts = [tag("span", figure(found.mean_reward), class_="cell")]
     if found.difference is not None and found.difference.value is not None:
         mark, style = _MARKS.get(found.verdict, ("", "soft"))
-        words = f"{mark} {found.difference.value:+.3f}, {phrases.corrected(found.adjusted_p)}".strip()
+        words = f"{mark} {amounts.signed(found.difference.value)}, {phrases.corrected(found.adjusted_p)}".strip()
         parts.append(tag("span", words, class_=f"cell small {style}"))
     return join(parts)
 
@@ -133,7 +133,7 @@ def _task_table(tasks: Sequence[TaskChange]) -> Markup:
                 drawn,
                 f"{number(one)} of {task.first.scored:,}",
                 f"{number(other)} of {task.second.scored:,}",
-                "" if task.difference is None else f"{task.difference:+.3f}",
+                amounts.signed(task.difference),
                 "too few" if task.adjusted_p is None else amounts.p_value(task.adjusted_p),
                 task.verdict,
             ]

@@ -5,7 +5,8 @@ import hashlib
 from collections.abc import Sequence
 
 from rollouthub.statistics import amounts
-from rollouthub.statistics.amounts import moment, number, share
+from rollouthub.statistics.amounts import moment, number, of_all, share
+from rollouthub.statistics.pass_at_k import is_headline
 from rollouthub.views.markup import Markup, join, table, tag
 from rollouthub.views.report import phrases
 from rollouthub.views.report.charts import distribution_chart, k_charts, outcome_strip
@@ -18,6 +19,7 @@ from rollouthub.views.report.report_facts import Report, ReportFigures, RunRepor
 from rollouthub.views.report.sections import faults, groups, outcomes, reproducing, stages, usage
 from rollouthub.views.report.style import STYLE
 from rollouthub.views.report.trainer_section import trainer
+from rollouthub.views.terminal.run_status import standing
 
 _STYLE_DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 POLICY = (
@@ -114,7 +116,7 @@ def _card(title: str, *children: "str | Sequence[str] | None") -> Markup:
 
 
 def _about(run: RunReport) -> Markup:
-    chip = tag("span", run.status, class_=f"chip {_STATUS[run.status]}")
+    chip = tag("span", standing(run.status).word, class_=f"chip {_STATUS[run.status]}")
     when = moment(run.created_at)
     return tag("p", f"{run.name} · {run.run_id} · {when} · played by hub {run.hub_version} ", chip, class_="soft")
 
@@ -125,8 +127,9 @@ def _notices(run: RunReport) -> list[Markup]:
 
 def _tiles(run: RunReport) -> Markup:
     found = run.figures
-    # The largest k that tasks have samples for.
-    last = next((at for at in run.at_k[:0:-1] if at.pass_at_k is not None and at.pass_at_k.tasks), None)
+    last = next(
+        (at for at in reversed(run.at_k) if at.pass_at_k and is_headline(at.k, at.pass_at_k.tasks, found.tasks)), None
+    )
     tiles = [
         ("mean reward", number(found.mean_reward.value), phrases.interval(found.mean_reward) or "no interval"),
         (
@@ -145,7 +148,9 @@ def _tiles(run: RunReport) -> Markup:
         )
     if last is not None and last.pass_at_k is not None:
         interval = phrases.interval(last.pass_at_k, is_share=True)
-        tiles.append((f"pass@{last.k}", share(last.pass_at_k.value), interval or "no interval"))
+        over = "" if last.pass_at_k.tasks == found.tasks else f"{of_all(last.pass_at_k.tasks, found.tasks)} tasks"
+        below = ", ".join(part for part in (interval, over) if part)
+        tiles.append((f"pass@{last.k}", share(last.pass_at_k.value), below or "no interval"))
     tiles.append(("coverage", share(found.coverage), f"{found.scored:,} of {found.planned:,} scored"))
     return tag(
         "div",
@@ -182,7 +187,7 @@ def _side_by_side(runs: Sequence[RunReport]) -> Markup:
     rows: list[list[str]] = []
     for place, run in enumerate(runs):
         link = tag("a", run.name, href=f"#run{place}")
-        rows.append([link, ", ".join(run.identity.models) or amounts.NONE, run.status, *_figures_row(run.figures)[1:6]])
+        rows.append([link, ", ".join(run.identity.models) or amounts.NONE, standing(run.status).word, *_figures_row(run.figures)[1:6]])
     titles = ["run", "model", "status", "tasks", "scored", "mean reward", "strict", "pass rate"]
     same = {run.identity.tasks_digest for run in runs}
     note = (

@@ -21,6 +21,7 @@ from rollouthub.views.report.report_facts import (
     RunReport,
 )
 from rollouthub.views.report.trainer_section import trainer_rows
+from rollouthub.views.terminal.run_status import standing
 
 MOST_GROUPS = 10
 MOST_FAULTS = 10
@@ -76,7 +77,7 @@ def _table(titles: Iterable[str], rows: Iterable[Iterable[str]], *, words: int =
 def _run(run: RunReport) -> Iterator[str]:
     yield f"## {code(phrases.heading(run))}"
     yield ""
-    yield f"Run {code(run.name)}, {run.status}. {code(phrases.sentence(run))}"
+    yield f"Run {code(run.name)}, {standing(run.status).word}. {code(phrases.sentence(run))}"
     yield ""
     for notice in run.notices:
         yield f"> {code(notice)}"
@@ -107,8 +108,16 @@ def _summary(run: RunReport) -> Iterator[str]:
     titles = ("", "tasks", "scored", "coverage", "mean reward", "strict", "pass rate")
     yield from _table(titles, [[_name(each, run), *_figures(each)] for each in found])
     if len(run.at_k) > 1:
-        rows = [[str(at.k), figure(at.pass_at_k, is_share=True), figure(at.avg_at_k)] for at in run.at_k]
-        yield from _table(("k", "pass@k", "avg@k"), rows, words=0)
+        rows = [
+            [
+                str(at.k),
+                figure(at.pass_at_k, is_share=True),
+                figure(at.avg_at_k),
+                amounts.of_all((at.pass_at_k or at.avg_at_k).tasks, run.figures.tasks),
+            ]
+            for at in run.at_k
+        ]
+        yield from _table(("k", "pass@k", "avg@k", "tasks"), rows, words=0)
 
 
 def _name(found: ReportFigures, run: RunReport) -> str:
@@ -182,7 +191,7 @@ def _side_by_side(runs: Iterable[RunReport]) -> Iterator[str]:
     yield "## Side by side"
     yield ""
     titles = ("run", "model", "status", "tasks", "scored", "coverage", "mean reward", "strict", "pass rate")
-    rows = [[code(run.name), code(", ".join(run.identity.models)), run.status, *_figures(run.figures)] for run in runs]
+    rows = [[code(run.name), code(", ".join(run.identity.models)), standing(run.status).word, *_figures(run.figures)] for run in runs]
     yield from _table(titles, rows, words=3)
 
 
@@ -224,7 +233,7 @@ def _changes(found: RunChangesFigures) -> Iterator[str]:
             code(task.task),
             f"{number(task.first.mean_reward)} of {task.first.scored:,}",
             f"{number(task.second.mean_reward)} of {task.second.scored:,}",
-            amounts.NONE if task.difference is None else f"{task.difference:+.3f}",
+            amounts.signed(task.difference),
             amounts.p_value(task.adjusted_p),
             task.verdict,
         ]
@@ -248,4 +257,4 @@ def _cell(found: MatrixCellFigures | None) -> str:
     said = figure(found.mean_reward)
     if found.difference is None or found.difference.value is None:
         return said
-    return f"{said}, {found.difference.value:+.3f} ({phrases.corrected(found.adjusted_p)})"
+    return f"{said}, {amounts.signed(found.difference.value)} ({phrases.corrected(found.adjusted_p)})"

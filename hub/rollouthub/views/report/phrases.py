@@ -17,20 +17,12 @@ KINDS = {
 
 def figure(found: Figure | None, *, is_share: bool = False) -> str:
     """Format a mean and its interval."""
-    if found is None or found.value is None:
-        return NONE
-    words = share if is_share else number
-    return f"{words(found.value)} {interval(found, is_share=is_share)}".rstrip()
+    return NONE if found is None else amounts.estimate(found.value, found, share if is_share else number)
 
 
 def interval(found: Figure | None, *, is_share: bool = False) -> str:
     """Format the interval alone in brackets; empty if there is none."""
-    if found is None or found.low is None or found.high is None:
-        return ""
-    words = share if is_share else number
-    # A dash before a minus sign would not be read as one.
-    between = "–" if found.low >= 0 and found.high >= 0 else " to "
-    return f"({words(found.low)}{between}{words(found.high)})"
+    return amounts.interval(found, share if is_share else number)
 
 
 def corrected(p: float | None) -> str:
@@ -62,8 +54,4 @@ def sentence(run: RunReport) -> str:
 
 def signed(found: Figure | None) -> str:
     """Format a difference with its sign and its interval."""
-    if found is None or found.value is None:
-        return ""
-    if found.low is None or found.high is None:
-        return f"{found.value:+.3f}"
-    return f"{found.value:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
+    return "" if found is None or found.value is None else amounts.estimate(found.value, found, amounts.signed)

@@ -6,6 +6,7 @@ from math import floor
 from rich.text import Text
 
 from rollouthub.rollout import OutcomeKind
+from rollouthub.statistics.amounts import share
 from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub.views.terminal.text_fit import LABEL, cut, flow
 
@@ -49,7 +50,7 @@ def outcome_legend(kinds: Mapping[OutcomeKind, int], width: int, most: int = 3, 
         word = ending.word if count == 1 else ending.plural
         part = Text.assemble((_fill(kind), ending.style), f" {word} ", (f"{count:,}", "bold" if count else LABEL))
         if total and count:
-            part.append(f" {count / total:.1%}", LABEL)
+            part.append(f" {share(count / total)}", LABEL)
         parts.append(part)
     if not parts:
         return Text("nothing has ended yet", LABEL)

@@ -1,7 +1,5 @@
 """The figures of a run on the terminal: side by side, or as a table."""
 
-from collections.abc import Callable
-
 from rich.text import Text
 
 from rollouthub.live.follow.run_figures import RunTotals
@@ -52,16 +50,17 @@ def figure_table(figures: RunTotals, width: int, height: int, summary: GroupSumm
 def _rows(figures: RunTotals, summary: GroupSummary | None) -> list[tuple[str, str, str]]:
     planned = amounts.NONE if figures.planned is None else f"{figures.planned:,}"
     at_k = () if summary is None else summary.at_k
-    mean = _interval(at_k[0].avg_at_k, amounts.number) if at_k else ""
+    mean = amounts.interval(at_k[0].avg_at_k) if at_k else ""
     # The same figure three times says less than once.
     is_strict = figures.strict != figures.mean_reward
-    is_rate = figures.pass_rate is not None and not (at_k and at_k[0].pass_at_k)
+    passing = at_k[0].pass_at_k if at_k else None
+    is_rate = passing is None or amounts.share(passing.value) != amounts.share(figures.pass_rate)
     return [
         ("mean reward", amounts.number(figures.mean_reward), mean or f"of {figures.scored:,} scored"),
         *([("strict", amounts.number(figures.strict), "failures as 0")] if is_strict else []),
-        *([("pass rate", amounts.share(figures.pass_rate), "")] if is_rate or not at_k else []),
+        *([("pass rate", amounts.share(figures.pass_rate), amounts.interval(passing, amounts.share))] * is_rate),
         *(
-            (f"pass@{at.k}", amounts.share(at.pass_at_k.value), _interval(at.pass_at_k, amounts.share))
+            (f"pass@{at.k}", amounts.share(at.pass_at_k.value), _over(at.pass_at_k))
             for at in at_k
             if at.pass_at_k is not None
         ),
@@ -76,12 +75,11 @@ def _rows(figures: RunTotals, summary: GroupSummary | None) -> list[tuple[str, s
     ]
 
 
-def _interval(estimate: Estimate, write: Callable[[float | None], str]) -> str:
-    """The interval of an estimate, and over how many tasks it is, where some lack samples."""
-    some = f"{estimate.tasks:,} of {estimate.tasks + estimate.excluded:,} tasks" if estimate.excluded else ""
-    if estimate.low is None or estimate.high is None:
-        return some
-    return f"{write(estimate.low)} to {write(estimate.high)}" + (f", {some}" if some else "")
+def _over(found: Estimate) -> str:
+    """The interval of a share, and over how many tasks it is, where some lack samples."""
+    every = found.tasks + found.excluded
+    some = f"{amounts.of_all(found.tasks, every)} tasks" if found.excluded else ""
+    return ", ".join(part for part in (amounts.interval(found, amounts.share), some) if part)
 
 
 def _each(total: int | None, attempts: int) -> str:

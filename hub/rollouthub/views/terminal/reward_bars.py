@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from rollouthub.live.follow.reward_histogram import Bin
+from rollouthub.statistics import amounts
 from rollouthub.views.terminal.bar_blocks import across, spark, upwards
 from rollouthub.views.terminal.text_fit import LABEL, stack
 
@@ -66,7 +67,7 @@ def _listed(used: Sequence[Bin], width: int, height: int) -> Text:
     lines: list[Text] = []
     for name, count, found in zip(names, counts, used, strict=True):
         bar = across(found.count / most, room)
-        share = f"{found.count / total:.1%}"
+        share = amounts.share(found.count / total)
         lines.append(
             Text.assemble((f"{name:>{label}} ", LABEL), (f"{bar:<{room}}", _STYLE), f" {count:>{digits}}")
             .append(f" {share:>6}", LABEL)

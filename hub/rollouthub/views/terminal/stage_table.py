@@ -11,12 +11,16 @@ from rollouthub.views.terminal.text_fit import LABEL, stack
 _NAME, _FIGURE, _LEAST_BAR, _MOST_BAR = 7, 10, 8, 40
 
 
-def stage_table(quantiles: Mapping[str, Sequence[float]], width: int, height: int = 99) -> Text:
-    """p50, p95 and p99 of each stage that took any time, and its p50 as a bar where there is room."""
+def stage_table(
+    quantiles: Mapping[str, Sequence[float]], width: int, height: int = 99, *, is_exact: bool = True
+) -> Text:
+    """p50, p95 and p99 of each stage that took any time, and its p50 as a bar where there is room; estimates have a
+    `≈` before their names.
+    """
     rows = [(stage, values) for stage, values in quantiles.items() if any(values)]
     if not rows:
         return Text("no times yet", LABEL)
-    names = ("p50", "p95", "p99")
+    names = [f"{'' if is_exact else '≈'}{name}" for name in ("p50", "p95", "p99")]
     room = min(_MOST_BAR, width - _NAME - _FIGURE * len(names) - 2)
     longest = max((values[0] for stage, values in rows if stage != "total"), default=0.0)
     head = f"{'stage':<{_NAME}}" + "".join(f"{name:>{_FIGURE}}" for name in names)

@@ -8,15 +8,12 @@ from rollouthub.live.follow.timeline import TimelinePoint
 from rollouthub.rollout import OutcomeKind
 from rollouthub.statistics import Estimate
 from rollouthub.statistics.amounts import clock, count, dollars, number, seconds, share, short
-from rollouthub.statistics.pass_at_k import AtK, GroupSummary
+from rollouthub.statistics.pass_at_k import AtK, GroupSummary, is_headline
 from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.report import phrases
 from rollouthub.views.report.report_facts import Bar, Figure
 from rollouthub.views.report.svg_charts import Curve, CurvePoint, curves, histogram, shares, steps_chart
 from rollouthub.views.terminal.outcome_styles import ENDINGS
-
-ENOUGH = 0.9
-"""The share of tasks that a k must reach for its pass@k to be a headline."""
 
 
 def tiles(feed: RunFeed, summary: GroupSummary | None) -> Markup:
@@ -52,8 +49,9 @@ def _tile(title: str, value: str, below: str) -> Markup:
 
 def headline_k(at_k: tuple[AtK, ...]) -> AtK | None:
     """The greatest k above 1 that nearly all tasks have samples for."""
-    for at in reversed(at_k[1:]):
-        if at.pass_at_k is not None and at.pass_at_k.tasks >= ENOUGH * (at.pass_at_k.tasks + at.pass_at_k.excluded):
+    for at in reversed(at_k):
+        found = at.pass_at_k
+        if found is not None and is_headline(at.k, found.tasks, found.tasks + found.excluded):
             return at
     return None
 

@@ -9,7 +9,7 @@ from rich.text import Text
 from rollouthub.analysis.compare.comparison import RunStanding
 from rollouthub.analysis.compare.task_pairs import LEVEL, Side, TaskDifference
 from rollouthub.statistics import Estimate
-from rollouthub.statistics.amounts import NONE, count, number, p_value, share, signed
+from rollouthub.statistics.amounts import NONE, count, estimate, number, p_value, share, signed
 from rollouthub.views.terminal.outcome_styles import ENDINGS
 from rollouthub.views.terminal.task_verdicts import VERDICTS
 from rollouthub_tui.widgets.compare.run_pair import Pairing
@@ -20,12 +20,7 @@ SIDES = ("A", "B")
 
 def span(found: Estimate | None, *, is_share: bool = False) -> str:
     """An estimate with its confidence interval."""
-    if found is None or found.value is None:
-        return NONE
-    word = share if is_share else number
-    if found.low is None or found.high is None:
-        return word(found.value)
-    return f"{word(found.value)} ({word(found.low)} to {word(found.high)})"
+    return NONE if found is None else estimate(found.value, found, share if is_share else number)
 
 
 def headline(pairing: Pairing, width: int) -> Text:
@@ -66,8 +61,7 @@ def _difference(found: Estimate | None) -> Text:
     over = f", {count(found.tasks, 'task')} paired: "
     if found.low is None or found.high is None:
         return Text(f"B − A {signed(found.value)}{over}too few to say whether it is chance")
-    range_words = f" ({signed(found.low)} to {signed(found.high)})"
-    words = f"B − A {signed(found.value)}{range_words}{over}"
+    words = f"B − A {estimate(found.value, found, signed)}{over}"
     if found.low > 0:
         return Text.assemble(words, ("▲ B is better beyond chance", "bold green"))
     if found.high < 0:

@@ -95,7 +95,8 @@ class StagesPanel(Drawn):
 
     def draw(self, run: WatchedRun, width: int, height: int) -> Text:
         """A table of the stages."""
-        return stage_table(run.feed.stages.quantiles(), width, height)
+        found, is_exact = run.feed.stages.shown(is_live=run.feed.info.status == "running")
+        return stage_table(found, width, height, is_exact=is_exact)
 
 
 class EnvironmentsPanel(Drawn):

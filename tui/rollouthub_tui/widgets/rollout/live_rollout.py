@@ -38,7 +38,7 @@ class Tail:
             if not is_wanted():
                 return
             if shown.attempt != self._attempt:
-                self.trouble = f"attempt {shown.attempt + 1} at it is in flight"
+                self.trouble = f"attempt {shown.attempt} at it is in flight"
                 return
             self.trouble = None
             self._show(shown, view)

@@ -32,7 +32,7 @@ def name_line(environment: str, task: str, sample: int, attempt: int, rollout_id
     line = Text.assemble(
         (drawn_line(environment, 40), "bold"),
         f" · {drawn_line(task, 60)} · sample {sample}",
-        f" · attempt {attempt + 1}" if attempt else "",
+        f" · attempt {attempt}" if attempt else "",
     )
     if place:
         line.append(f" · {place}", "dim")
