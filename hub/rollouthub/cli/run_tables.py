@@ -15,6 +15,8 @@ from rollouthub.text import one_line, plain_name
 from rollouthub.views.note_words import note_mark
 from rollouthub.views.terminal.run_status import STANDINGS
 
+ROOMY = 130
+"""Terminal width in columns from which a list of runs shows all columns."""
 NARROW = 100
 """Terminal width in columns below which a list of rollouts shows fewer columns."""
 
@@ -44,31 +46,37 @@ def run_facts(entry: RunInfo | BrokenRun) -> dict[str, Any]:
     }
 
 
-def runs_table(found: Sequence[RunInfo | BrokenRun]) -> Table:
-    """A table with one row per run, in the given order."""
+def runs_table(found: Sequence[RunInfo | BrokenRun], width: int) -> Table:
+    """A table with one row per run, in the given order; below `ROOMY` columns it leaves out when each began and how
+    many rollouts were played.
+    """
+    is_narrow = width < ROOMY
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("run", overflow="fold")
     table.add_column("status", no_wrap=True)
-    table.add_column("when", no_wrap=True)
-    for title in ("scored", "played", "planned", "mean reward", "pass rate"):
-        table.add_column(title, justify="right")
-    table.add_column("environment, agent and model")
+    if not is_narrow:
+        table.add_column("began", no_wrap=True)
+    for title in ("scored", *(() if is_narrow else ("played", "planned")), "mean reward", "pass rate"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("environment, agent and model", overflow="fold")
     for facts in map(run_facts, found):
         status = facts["status"]
         stands = STANDINGS.get(status)
         who = [*(PurePath(name).name for name in facts.get("environments", ())), facts.get("agent"), facts.get("model")]
-        counts = (facts.get(name) for name in ("scored", "rollouts", "planned"))
+        counts = [NONE if (count := facts.get(name)) is None else f"{count:,}" for name in _COUNTS]
         table.add_row(
             Text(facts["run"]),
             Text(status, style="red") if stands is None else Text(stands.word, style=stands.style),
-            moment(facts.get("created_at")),
-            *(NONE if count is None else f"{count:,}" for count in counts),
+            *(() if is_narrow else (moment(facts.get("created_at")),)),
+            *([f"{counts[0]}/{counts[2]}"] if is_narrow else counts),
             number(facts.get("mean_reward")),
             share(facts.get("pass_rate")),
             Text(", ".join(plain_name(str(name)) for name in who if name)),
         )
     return table
 
+
+_COUNTS = ("scored", "rollouts", "planned")
 
 
 def _outcome(outcome: Outcome) -> Text:

@@ -140,7 +140,9 @@ def _spread(run: WatchedRun) -> Iterator[str]:
     found, is_exact = run.feed.stages.shown((0.5,), is_live=run.feed.info.status == "running")
     medians = {stage: values[0] for stage, values in found.items() if values[0]}
     if medians:
-        yield f"median times{'' if is_exact else ', about'}: " + ", ".join(f"{stage} {amounts.seconds(value)}" for stage, value in medians.items())
+        yield f"median times{'' if is_exact else ', about'}: " + ", ".join(
+            f"{stage} {amounts.seconds(value)}" for stage, value in medians.items()
+        )
     if len(run.feed.environments) > 1:
         for line in run.feed.environments.all()[:_MOST_NAMED]:
             yield f"environment {plain_name(line.name)}: {group_words(line)}"

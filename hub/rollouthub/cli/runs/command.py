@@ -24,7 +24,7 @@ def runs(root: RootOption = RUNS, as_json: Annotated[bool, typer.Option("--json"
         typer.echo(f"no runs in {root}/; make one with: hub run arithmetic", err=True)
     else:
         console = results()
-        console.print(runs_table(found))
+        console.print(runs_table(found, console.width))
         for entry in found:
             if isinstance(entry, BrokenRun):
                 console.print(Text.assemble((f"{entry.directory}: ", "red"), entry.problem))

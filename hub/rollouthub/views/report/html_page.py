@@ -187,7 +187,14 @@ def _side_by_side(runs: Sequence[RunReport]) -> Markup:
     rows: list[list[str]] = []
     for place, run in enumerate(runs):
         link = tag("a", run.name, href=f"#run{place}")
-        rows.append([link, ", ".join(run.identity.models) or amounts.NONE, standing(run.status).word, *_figures_row(run.figures)[1:6]])
+        rows.append(
+            [
+                link,
+                ", ".join(run.identity.models) or amounts.NONE,
+                standing(run.status).word,
+                *_figures_row(run.figures)[1:6],
+            ]
+        )
     titles = ["run", "model", "status", "tasks", "scored", "mean reward", "strict", "pass rate"]
     same = {run.identity.tasks_digest for run in runs}
     note = (

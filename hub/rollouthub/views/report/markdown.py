@@ -191,7 +191,10 @@ def _side_by_side(runs: Iterable[RunReport]) -> Iterator[str]:
     yield "## Side by side"
     yield ""
     titles = ("run", "model", "status", "tasks", "scored", "coverage", "mean reward", "strict", "pass rate")
-    rows = [[code(run.name), code(", ".join(run.identity.models)), standing(run.status).word, *_figures(run.figures)] for run in runs]
+    rows = [
+        [code(run.name), code(", ".join(run.identity.models)), standing(run.status).word, *_figures(run.figures)]
+        for run in runs
+    ]
     yield from _table(titles, rows, words=3)
 
 
