@@ -79,6 +79,11 @@ def clock(value: float | None) -> str:
     return f"{hours}:{minutes:02}:{seconds_left:02}" if hours else f"{minutes}:{seconds_left:02}"
 
 
+def elapsed(value: float | None) -> str:
+    """Format how long something took that may take hours: as a clock does, and with its unit below a minute."""
+    return seconds(value) if value is None or value < 60 else clock(value)
+
+
 def turn_number(index: int) -> str:
     """Name a turn by its number, which counts from 1 for people; its index counts from 0."""
     return f"turn {index + 1}"

@@ -15,9 +15,9 @@ from rollouthub.analysis.compare.task_pairs import Side
 from rollouthub.cli.console import results
 from rollouthub.statistics.amounts import NONE, count, number
 from rollouthub.text import plain_name
-from rollouthub.views.cards.blocks import Block, CodeBlock, DiffBlock, FieldsBlock, MediaBlock, TableBlock
-from rollouthub.views.cards.card import Card, JudgeCard, NoteCard, PersonCard, SpeechCard, ThinkingCard, ToolCard
+from rollouthub.views.cards.card import NoteCard
 from rollouthub.views.report.rollout_text import Transcript
+from rollouthub.views.terminal.card_lines import passages, verdict_lines
 
 BESIDE = 100
 """Terminal columns from which the conversations stand beside each other; below, and in files, one under the other."""
@@ -94,7 +94,7 @@ def _cells(side: Side | None) -> Iterator[str]:
     yield NONE if side.passed is None else f"{side.passed:,}"
     yield number(side.mean_reward)
     more = " …" if len(side.rewards) > _REWARDS else ""
-    yield " ".join(f"{reward:g}" for reward in side.rewards[:_REWARDS]) + more
+    yield " ".join(number(reward) for reward in side.rewards[:_REWARDS]) + more
 
 
 def _conversations(page: TaskPage, task: TaskAcross) -> Iterator[RenderableType]:
@@ -121,52 +121,13 @@ def _conversations(page: TaskPage, task: TaskAcross) -> Iterator[RenderableType]
 def _told(told: Transcript) -> Iterator[Text]:
     for part in told.cards:
         for card in (part,) if isinstance(part, NoteCard) else part.cards:
-            yield _card(card)
-    reward = "no reward" if told.reward is None else f"reward {number(told.reward)}"
-    style = "green" if told.passed else "yellow" if told.reward is not None else "red"
-    yield Text(f"● {told.outcome}, {told.stop}, {reward}, {count(told.turns, 'turn')}", style=style)
-    verdict = told.verdict
-    said = () if verdict is None else (("submitted", verdict.answer), ("feedback", verdict.feedback))
-    for name, block in said:
-        if block is not None:
-            yield Text.assemble((f"{name}: ", "dim"), _block(block))
-    if told.fault:
-        yield Text.assemble(("fault: ", "dim"), told.fault)
-
-
-def _card(card: Card) -> Text:
-    match card:
-        case SpeechCard():
-            return _said(card.who, "bold blue" if card.role == "assistant" else "bold green", *card.blocks)
-        case ThinkingCard():
-            return _said("thinking", "dim", card.text)
-        case ToolCard():
-            said = _said(
-                f"{card.name}{'' if card.status == 'ok' else f' ({card.status})'}", "bold yellow", *card.arguments
-            )
-            return said.append("→ ").append("\n".join(map(_block, card.result))).append("\n")
-        case PersonCard():
-            return _said("a person", "bold magenta", card.text)
-        case JudgeCard():
-            return _said(card.who, "bold cyan", card.words)
-        case NoteCard():
-            return Text(f"… {card.text} …", style="dim")
-
-
-def _said(who: str, style: str, *blocks: Block) -> Text:
-    return Text.assemble((f"{who}\n", style), "\n".join(map(_block, blocks)), "\n")
-
-
-def _block(block: Block) -> str:
-    left = f" … {block.left:,} more" if not isinstance(block, MediaBlock) and block.left else ""
-    match block:
-        case FieldsBlock():
-            return "\n".join(f"{name}: {value}" for name, value in block.fields) + left
-        case TableBlock():
-            return "\n".join("  ".join(row) for row in (block.titles, *block.rows)) + left
-        case MediaBlock():
-            return f"[{block.mime_type}]"
-        case CodeBlock() | DiffBlock():
-            return (f"{block.name}:\n" if block.name else "") + block.text + left
-        case _:
-            return block.text + left
+            for label, text, style in passages(card):
+                text.stylize_before(style)
+                yield Text.assemble((f"{label}\n" if label else "", f"bold {style}"), text)
+        yield Text()
+    if told.verdict is not None:
+        yield from verdict_lines(told.verdict)
+    else:  # its record was too large to read
+        worth = "no reward" if told.reward is None else f"reward {number(told.reward)}"
+        yield Text(f"{worth} ({told.outcome}, stopped: {told.stop})", "bold")
+    yield Text(count(told.turns, "turn"), "dim")

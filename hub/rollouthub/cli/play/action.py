@@ -78,8 +78,7 @@ def facts(rollout: Rollout, directory: Path) -> dict[str, JsonValue]:
 def _show(rollout: Rollout, directory: Path) -> None:
     console = results()
     console.print()
-    console.print(Text(f"{rollout.outcome.value}, stopped: {rollout.stop.value}", style="bold"))
     for line in verdict(rollout):
-        console.print(Text(line))
+        console.print(line)
     console.print(Text(str(directory), style="bold"))
     console.print(Text(f"Look inside with: hub show {directory} {rollout.rollout_id}", style="dim"))

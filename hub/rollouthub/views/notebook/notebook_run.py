@@ -8,7 +8,8 @@ from typing import Self
 
 from rollouthub.engine.run_summary import RunSummary, summarise
 from rollouthub.live.follow import RunFeed
-from rollouthub.statistics.amounts import dollars, seconds
+from rollouthub.live.follow.run_figures import figures_of
+from rollouthub.statistics.amounts import NONE, dollars, number, seconds, share
 from rollouthub.store import RunInfo
 from rollouthub.views.notebook import notebook_html as html
 from rollouthub.views.notebook.record_page import RolloutPage, shown
@@ -100,6 +101,7 @@ class Run(Selection):
     def _repr_html_(self) -> str:
         feed = self._feed
         counts, progress = feed.counts, feed.progress()
+        figures = figures_of(counts, self.info.planned)
         planned = "" if progress.planned is None else f" of {progress.planned:,}"
         outcomes = ", ".join(f"{outcome.value} {count:,}" for outcome, count in counts.outcomes.items())
         stages = [(stage, *map(seconds, values)) for stage, values in feed.stages.exact().items() if any(values)]
@@ -109,8 +111,10 @@ class Run(Selection):
                 [
                     ("status", standing(self.info.status).word),
                     ("rollouts", f"{progress.done:,}{planned}, {progress.in_flight:,} in flight"),
-                    ("outcomes", outcomes or "–"),
+                    ("outcomes", outcomes or NONE),
+                    ("coverage", share(figures.coverage)),
                     *self._figures(),
+                    *([("strict mean", number(figures.strict))] if figures.strict != figures.mean_reward else []),
                     ("tokens", f"{counts.prompt_tokens:,} prompt, {counts.output_tokens:,} output"),
                     ("cost", dollars(counts.cost)),
                 ]

@@ -7,7 +7,7 @@ from typing import Literal
 from rollouthub.export.record_columns import Table
 from rollouthub.live.follow import RunFeed
 from rollouthub.statistics import Estimate, GroupCounts, SummaryTable, summarise_groups
-from rollouthub.statistics.amounts import estimate, number, share
+from rollouthub.statistics.amounts import estimate, number, of_all, share
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 from rollouthub.views.markup import Markup
 from rollouthub.views.notebook import notebook_html as html
@@ -191,16 +191,21 @@ class Selection:
         return html.page(title, html.facts([("rollouts", self._count), *self._figures()]), self._environments())
 
     def _figures(self) -> list[tuple[str, str]]:
-        """Mean reward and pass rate as all faces write them, each with its interval and what it is over."""
+        """Mean reward, pass rate and pass@k as all faces write them, each with its interval and what it is over."""
         overall = self._tables().overall
         at_one = overall.at_k[0] if overall.at_k else None
         verdicts = 0 if at_one is None or at_one.pass_at_k is None else at_one.pass_at_k.tasks
         mean = _figure(overall.mean_reward, at_one and at_one.avg_at_k)
         passing = _figure(overall.pass_rate, at_one and at_one.pass_at_k, is_share=True)
-        return [
+        facts = [
             ("mean reward", f"{mean} over {overall.scored:,} scored"),
             ("pass rate", f"{passing} over {verdicts:,} tasks with a verdict"),
         ]
+        for at in overall.at_k[1:]:
+            if (found := at.pass_at_k) is not None:
+                over = f"over {of_all(found.tasks, overall.tasks)} tasks"
+                facts.append((f"pass@{at.k}", f"{_figure(found.value, found, is_share=True)} {over}"))
+        return facts
 
     def _environments(self, deviations: Mapping[str, float | None] | None = None) -> Markup:
         """A table of figures by environment; with standard deviations, if they are given."""

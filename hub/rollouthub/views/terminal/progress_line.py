@@ -48,7 +48,8 @@ def _parts(progress: RunProgress, state: str | None, *, has_status: bool) -> lis
     parts.append((3, Text(f"{speed(progress.rate)}")))
     if is_on and progress.share != 1:
         parts.append((2, Text.assemble(("ETA ", LABEL), amounts.clock(progress.eta_seconds))))
-    parts.append((4, Text.assemble(("for " if is_on else "in ", LABEL), amounts.clock(progress.seconds))))
+    took = amounts.clock(progress.seconds) if is_on else amounts.elapsed(progress.seconds)
+    parts.append((4, Text.assemble(("for " if is_on else "in ", LABEL), took)))
     if progress.in_flight and is_on:
         parts.append((6, Text.assemble(f"{progress.in_flight:,}", (" in flight", LABEL))))
     return parts

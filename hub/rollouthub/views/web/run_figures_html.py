@@ -7,11 +7,12 @@ from rollouthub.live.follow.run_figures import figures_of
 from rollouthub.live.follow.timeline import TimelinePoint
 from rollouthub.rollout import OutcomeKind
 from rollouthub.statistics import Estimate
-from rollouthub.statistics.amounts import clock, count, dollars, number, seconds, share, short
+from rollouthub.statistics.amounts import clock, count, dollars, elapsed, number, share, short
 from rollouthub.statistics.pass_at_k import AtK, GroupSummary, is_headline
 from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.report import phrases
-from rollouthub.views.report.report_facts import Bar, Figure
+from rollouthub.views.report.report_facts import Figure
+from rollouthub.views.report.report_figures import distribution
 from rollouthub.views.report.svg_charts import Curve, CurvePoint, curves, histogram, shares, steps_chart
 from rollouthub.views.terminal.outcome_styles import ENDINGS
 
@@ -112,16 +113,9 @@ def charts(feed: RunFeed, summary: GroupSummary | None) -> Markup:
 
 
 def _rewards(feed: RunFeed) -> Markup | None:
-    bars = [Bar(low=each.low, high=each.high, count=each.count) for each in feed.histogram.bins]
-    if not bars:
-        return None
-    # A bin of which only one value is known holds that value: rewards of 0 and 1 are not ranges.
-    if feed.counts.judged == feed.counts.scored and feed.counts.reward_sum == feed.counts.passed:
-        bars = [
-            Bar(low=0.0, high=0.0, count=feed.counts.scored - feed.counts.passed),
-            Bar(low=1.0, high=1.0, count=feed.counts.passed),
-        ]
-    return histogram("Rewards of scored rollouts", bars)
+    rewards = feed.columns.effective_part("reward", 0, len(feed.columns))
+    bars = distribution(reward for reward in rewards if reward == reward)  # an absent one is NaN
+    return histogram("Rewards of scored rollouts", bars) if bars else None
 
 
 def _at_k(at_k: tuple[AtK, ...]) -> Markup:
@@ -174,10 +168,6 @@ def _counts(feed: RunFeed) -> Markup | None:
     return tag("div", lists, class_="tally") if lists else None
 
 
-def _long(value: float) -> str:
-    return seconds(value) if value < 60 else clock(value)
-
-
 def progress(found: RunProgress) -> Markup:
     """How far the run is, how fast it goes, and how long it took or will take."""
     planned = "" if found.planned is None else f" of {found.planned:,}"
@@ -186,7 +176,7 @@ def progress(found: RunProgress) -> Markup:
         words.append(f"{found.in_flight:,} in flight")
     if found.rate is not None:
         words.append(f"{found.rate:.1f} a second" if found.rate >= 0.1 else f"{found.rate * 60:.1f} a minute")
-    words.append(f"{clock(found.eta_seconds)} left" if found.eta_seconds is not None else _long(found.seconds))
+    words.append(f"{clock(found.eta_seconds)} left" if found.eta_seconds is not None else elapsed(found.seconds))
     bar: Markup | None = None
     if found.share is not None and found.status == "running":
         label = f"{share(found.share)} of the planned rollouts"

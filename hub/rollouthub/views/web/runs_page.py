@@ -9,7 +9,7 @@ from rollouthub.live.follow import SeenRun
 from rollouthub.live.follow.fuzzy import closeness
 from rollouthub.live.follow.run_tallies import Tally
 from rollouthub.rollout import OutcomeKind
-from rollouthub.statistics.amounts import NONE, clock, moment, number, share
+from rollouthub.statistics.amounts import NONE, elapsed, moment, number, share
 from rollouthub.store import BrokenRun, RunInfo
 from rollouthub.text import one_line, plain_name
 from rollouthub.views.markup import Markup, tag
@@ -142,7 +142,7 @@ def _row(line: RunLine, links: Links) -> Markup:
     planned = info.planned if view is None or view.planned is None else view.planned
     done = NONE if tally is None or tally.done is None else f"{tally.done:,}"
     ended = info.finished_at
-    took = NONE if ended is None else clock(max(0.0, ended - info.created_at))
+    took = NONE if ended is None else elapsed(max(0.0, ended - info.created_at))
     cells += [
         ("state", status(info.status, view.status if view else None)),
         ("run", tag("a", name, href=links.run(line.name))),

@@ -70,7 +70,7 @@ FIELDS = {
         Field("seconds", "time", 9, "seconds", is_right=True),
         Field("environment", "environment", 12, "environment", most=24),
         Field("fault", "fault", 20, "fault", most=36),
-        Field("cost", "cost", 8, "cost", is_right=True),
+        Field("cost", "cost", 10, "cost", is_right=True),
         Field("id", "rollout", 12, "rollout_id", most=28),
     )
 }

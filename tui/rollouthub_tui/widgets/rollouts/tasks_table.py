@@ -201,7 +201,7 @@ def spread(line: GroupLine) -> Cell:
     if line.deviation is None:
         return Cell(NONE)
     if line.deviation == 0:
-        return Cell("0 nothing to learn", "yellow")
+        return Cell(f"{number(0.0)} nothing to learn", "yellow")
     return Cell(number(line.deviation))
 
 
