@@ -136,7 +136,7 @@ def test_a_person_plays_at_a_terminal_and_reads_the_score_at_the_end(tmp_path: P
         answer = eval(sum_)
         assert "reward" not in person.shown
         person.type(f"{answer}\n", after="answer (text): ")
-        assert "reward 1, passed" in person.read()
+        assert "passed, reward 1.000" in person.read()
     assert person.process.returncode == 0
     rollout = played(tmp_path)
     assert (rollout.agent.name, rollout.stop, rollout.answer) == ("human", Stop.SUBMITTED, str(answer))
@@ -147,7 +147,7 @@ def test_who_leaves_twice_discards(tmp_path: Path) -> None:
     with terminal(tmp_path, "arithmetic") as person:
         person.type(CTRL_D, after="turn 1")
         person.type(CTRL_C, after="[d]iscard")
-        assert "reward" not in person.read()
+        assert "no reward: unscored" in person.read()
     assert person.process.returncode == 130
     rollout = played(tmp_path)
     assert (rollout.outcome, rollout.score) == (Outcome.CANCELLED, None)

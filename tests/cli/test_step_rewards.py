@@ -57,7 +57,7 @@ def test_rewards_of_turns_reach_the_record_the_table_and_the_terminal(
     shown = hub("show", "run", rollout.rollout_id).out
     assert "reward +0.25" in shown
     assert "seat agent: 0.5" in shown
-    assert "reward +0.5, tokens 0 to 1 -0.125" in shown
+    assert "reward +0.5 · tokens 0 to 1 -0.125" in shown
 
     assert hub("export", "run", "--turns", "--to", "parquet", "-o", "turns.parquet").code == 0
     parquet: Any = import_module("pyarrow.parquet")
@@ -223,6 +223,7 @@ def test_the_words_of_a_judge_stand_beside_the_rewards_that_it_gave(hub: Hub, tm
     shown = [line.rstrip() for line in hub("show", "run", rollout.rollout_id).out.splitlines()]
     for reward, words in (("reward +0.75", "a greeting"), ("reward -0.25", "said before")):
         place = next(at for at, line in enumerate(shown) if reward in line)
-        assert shown[place + 1] == f"    judge {words}"
-    assert shown[shown.index("reward 0.5") + 1] == "  judge: well opened"
-    assert shown[shown.index("  seat agent: 0.25") + 1] == "    judge: one good word"
+        turn = shown[place : shown.index("", place)]
+        assert turn[-1] == f"    judge {words}"
+    assert "  seat agent: 0.250" in shown
+    assert shown[shown.index("  judge, of the whole: well opened") + 1] == "  judge, of agent: one good word"

@@ -90,12 +90,12 @@ class Ledger(Environment[EnvironmentConfig]):
         return Score(reward=reward, passed=passed, components=parts, feedback=None if passed else "the sum is wrong")
 
 
-def play(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The run, played in the directory."""
-    register(directory.parent / "site", monkeypatch, AGENTS, CLERK, f"{__name__}:Clerk")
+def play(directory: Path, accuracy: float, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The run of a model that is right as often as told, played in the directory."""
+    register(directory.parent / f"site-{directory.name}", monkeypatch, AGENTS, CLERK, f"{__name__}:Clerk")
     return rollouthub.evaluate(
         ["arithmetic", Ledger],
-        "mock/solver?accuracy=0.55",
+        f"mock/solver?accuracy={accuracy}",
         agent=CLERK,
         directory=directory,
         limit=5,

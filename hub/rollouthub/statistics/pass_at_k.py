@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rollouthub.statistics.intervals import Estimate, TaskMeans
 from rollouthub.statistics.means import RewardMeans, mean_of
@@ -95,6 +95,18 @@ class GroupSummary:
     pass_rate: float | None
     """Share that passed, of samples that passed or failed; None if no verifier gives pass or fail."""
     at_k: tuple[AtK, ...]
+
+    @property
+    def mean_estimate(self) -> Estimate | None:
+        """The mean reward with the interval that all displays give it, which is over tasks; None without any."""
+        at_one = self.at_k[0].avg_at_k if self.at_k else None
+        return None if at_one is None or self.mean_reward is None else replace(at_one, value=self.mean_reward)
+
+    @property
+    def pass_estimate(self) -> Estimate | None:
+        """The pass rate with its interval, which is over tasks; None without any."""
+        at_one = self.at_k[0].pass_at_k if self.at_k else None
+        return None if at_one is None or self.pass_rate is None else replace(at_one, value=self.pass_rate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,19 @@
-"""One rollout on every face: the web page, the report, the notebook, the terminal and its text mode tell the same."""
+"""One rollout on every face: the web page, the report, the notebook, the terminal, its text mode and `hub show` tell the
+same.
+"""
 
 from collections.abc import Callable
 from html.parser import HTMLParser
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 pytest.importorskip("textual")
 
 from rollouthub import Rollout, Score
+from rollouthub.cli.show.transcript_view import MARGIN, print_rollout
 from rollouthub.score import Component
 from rollouthub.views.notebook.record_page import shown
 from rollouthub.views.report.html_page import html_report
@@ -90,7 +95,15 @@ def spoken(rollout: Rollout) -> str:
     return "\n".join(line for lines in section_lines(transcript(rollout)) for line in lines)
 
 
-@pytest.mark.parametrize("face", [web, notebook, screen, spoken])
+def printed(rollout: Rollout) -> str:
+    """What `hub show` prints, without the margin beside the labels."""
+    console = Console(file=StringIO(), width=200)
+    print_rollout(console, rollout)
+    assert isinstance(console.file, StringIO)
+    return "\n".join(line.removeprefix(MARGIN) for line in console.file.getvalue().splitlines())
+
+
+@pytest.mark.parametrize("face", [web, notebook, screen, spoken, printed])
 def test_a_face_tells_every_fact_and_code_as_code(face: Callable[[Rollout], str]) -> None:
     said = face(told())
     assert [fact for fact in FACTS if fact not in said] == []

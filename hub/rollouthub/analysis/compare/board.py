@@ -94,7 +94,7 @@ def _rows(run: ComparedRun) -> Iterable[BoardRow]:
             scored=cell.scored,
             coverage=mean_of(cell.scored, planned),
             mean_reward=cell.mean_reward,
-            pass_at_1=cell.pass_rate,
+            pass_at_1=cell.pass_at_1,
             cost=sum(priced) if priced else None,
             receipt="none" if receipt is None else "unchecked",
             receipt_path=None if receipt is None else str(receipt),

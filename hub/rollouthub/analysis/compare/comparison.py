@@ -26,7 +26,7 @@ class RunStanding:
     rollouts: int
     scored: int
     mean_reward: Estimate | None
-    """Mean over tasks of the tasks' mean rewards, with its interval; None where nothing was scored."""
+    """Mean over scored rollouts, with its interval; None where nothing was scored."""
     pass_rate: float | None
     difference: Estimate | None
     """Mean reward minus the first run's, paired by task over the tasks that both runs scored; None for the first run
@@ -39,7 +39,7 @@ class RunStanding:
     """Mean US dollars per rollout, broken attempts included; None if no price is known."""
     seconds_p50: float | None
     seconds_p95: float | None
-    """95th percentile of the seconds of a scored rollout."""
+    """Percentiles of the seconds of a rollout, by the attempt that counts."""
     rollouts_per_second: float | None
     outcomes: dict[str, int]
     """Kind of ending → rollouts; kinds are never merged."""
@@ -134,7 +134,7 @@ def _standing(run: ComparedRun, difference: Estimate | None, full_tasks: int | N
     overall = summarise_groups(group for _, group in run.groups()).overall
     priced = [attempt.cost for attempt in run.attempts if attempt.cost is not None]
     cost = sum(priced) / count if priced and count else None
-    seconds = sorted(attempt.seconds for attempt in effective if attempt.reward is not None)
+    seconds = sorted(attempt.seconds for attempt in effective)
     span = max(attempt.finished_at for attempt in run.attempts) - min(attempt.started_at for attempt in run.attempts)
     rate = overall_rate(count, span)
     tasks = len({attempt.key for attempt in effective}) or 1
@@ -146,7 +146,7 @@ def _standing(run: ComparedRun, difference: Estimate | None, full_tasks: int | N
         status=run.info.status,
         rollouts=count,
         scored=overall.scored,
-        mean_reward=overall.at_k[0].avg_at_k if overall.at_k and overall.scored else None,
+        mean_reward=overall.mean_estimate,
         pass_rate=overall.pass_rate,
         difference=difference,
         prompt_tokens=sum(attempt.prompt_tokens for attempt in run.attempts) / max(1, count),

@@ -24,8 +24,10 @@ class MatrixCell:
     samples: int
     scored: int
     mean_reward: Estimate | None
-    """Mean over tasks of the tasks' mean rewards; None where nothing was scored."""
+    """Mean over scored rollouts, with its interval; None where nothing was scored."""
     pass_rate: Estimate | None
+    """Share that passed, with its interval; None if no verifier gives pass or fail."""
+    pass_at_1: Estimate | None = None
     """Probability that one sample passes, averaged over tasks; None if no verifier gives pass or fail."""
     difference: Estimate | None = None
     """Mean reward minus the first run's, paired by task; None for the first run, and where that did not play."""
@@ -142,13 +144,13 @@ def _differences(first: Mapping[ComparedTask, float], other: Mapping[ComparedTas
 def cell_of(run: ComparedRun) -> MatrixCell:
     """A run's figures over its tasks, compared with nothing."""
     overall = summarise_groups(group for _, group in run.groups()).overall
-    at_one = overall.at_k[0] if overall.at_k else None
     return MatrixCell(
         tasks=overall.tasks,
         samples=overall.planned,
         scored=overall.scored,
-        mean_reward=at_one.avg_at_k if at_one and overall.scored else None,
-        pass_rate=at_one.pass_at_k if at_one else None,
+        mean_reward=overall.mean_estimate,
+        pass_rate=overall.pass_estimate,
+        pass_at_1=overall.at_k[0].pass_at_k if overall.at_k else None,
     )
 
 

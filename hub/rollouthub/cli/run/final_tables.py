@@ -74,14 +74,13 @@ def _environments(summary: RunSummary) -> Table:
     if len(rows) > 1:
         rows["all"] = summary.tables.overall
     for name, group in rows.items():
-        first = group.at_k[0] if group.at_k else None
         planned = summary.rollouts if group.tasks == summary.tables.overall.tasks else group.planned
         table.add_row(
             name,
             f"{group.tasks:,}",
             f"{group.scored:,}/{planned:,}",
-            estimate(group.mean_reward, first and first.avg_at_k),
-            estimate(group.pass_rate, first and first.pass_at_k, share),
+            estimate(group.mean_reward, group.mean_estimate),
+            estimate(group.pass_rate, group.pass_estimate, share),
         )
     return table
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from rollouthub.export.record_columns import Table
 from rollouthub.live.follow import RunFeed
-from rollouthub.statistics import Estimate, GroupCounts, SummaryTable, summarise_groups
+from rollouthub.statistics import GroupCounts, SummaryTable, summarise_groups
 from rollouthub.statistics.amounts import estimate, number, of_all, share
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 from rollouthub.views.markup import Markup
@@ -193,18 +193,15 @@ class Selection:
     def _figures(self) -> list[tuple[str, str]]:
         """Mean reward, pass rate and pass@k as all faces write them, each with its interval and what it is over."""
         overall = self._tables().overall
-        at_one = overall.at_k[0] if overall.at_k else None
-        verdicts = 0 if at_one is None or at_one.pass_at_k is None else at_one.pass_at_k.tasks
-        mean = _figure(overall.mean_reward, at_one and at_one.avg_at_k)
-        passing = _figure(overall.pass_rate, at_one and at_one.pass_at_k, is_share=True)
+        passing, tasks = overall.pass_estimate, 0 if overall.pass_estimate is None else overall.pass_estimate.tasks
         facts = [
-            ("mean reward", f"{mean} over {overall.scored:,} scored"),
-            ("pass rate", f"{passing} over {verdicts:,} tasks with a verdict"),
+            ("mean reward", f"{estimate(overall.mean_reward, overall.mean_estimate)} over {overall.scored:,} scored"),
+            ("pass rate", f"{estimate(overall.pass_rate, passing, share)} over {tasks:,} tasks with a verdict"),
         ]
         for at in overall.at_k[1:]:
             if (found := at.pass_at_k) is not None:
                 over = f"over {of_all(found.tasks, overall.tasks)} tasks"
-                facts.append((f"pass@{at.k}", f"{_figure(found.value, found, is_share=True)} {over}"))
+                facts.append((f"pass@{at.k}", f"{estimate(found.value, found, share)} {over}"))
         return facts
 
     def _environments(self, deviations: Mapping[str, float | None] | None = None) -> Markup:
@@ -213,18 +210,14 @@ class Selection:
             (
                 name,
                 f"{found.scored:,}/{found.planned:,}",
-                _figure(found.mean_reward, found.at_k[0].avg_at_k if found.at_k else None),
-                _figure(found.pass_rate, found.at_k[0].pass_at_k if found.at_k else None, is_share=True),
+                estimate(found.mean_reward, found.mean_estimate),
+                estimate(found.pass_rate, found.pass_estimate, share),
                 *(() if deviations is None else (number(deviations.get(name)),)),
             )
             for name, found in self._tables().environments.items()
         ]
         titles = ("environment", "scored", "mean reward", "pass rate")
         return html.table(titles if deviations is None else (*titles, "std of rewards"), rows)
-
-
-def _figure(value: float | None, found: Estimate | None, *, is_share: bool = False) -> str:
-    return estimate(value, found, share if is_share else number)
 
 
 def _both(first: str, second: str) -> str:

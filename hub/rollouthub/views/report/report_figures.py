@@ -180,7 +180,6 @@ def _endings(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, 
 def _figures(
     name: str, found: GroupSummary, strict: Strict, kinds: dict[str, int], planned: int | None
 ) -> ReportFigures:
-    first = found.at_k[0] if found.at_k else None
     count = planned if planned is not None else found.planned
     return ReportFigures(
         name=name,
@@ -189,9 +188,9 @@ def _figures(
         played=sum(kinds.values()),
         scored=found.scored,
         coverage=found.scored / count if count else None,
-        mean_reward=_figure(found.mean_reward, first.avg_at_k if first else None),
+        mean_reward=_figure(found.mean_reward, found.mean_estimate),
         mean_reward_strict=strict.figure(),
-        pass_rate=None if found.pass_rate is None else _figure(found.pass_rate, first.pass_at_k if first else None),
+        pass_rate=None if found.pass_rate is None else _figure(found.pass_rate, found.pass_estimate),
         constant_groups=found.constant_groups,
         kinds=kinds,
     )

@@ -50,15 +50,15 @@ def figure_table(figures: RunTotals, width: int, height: int, summary: GroupSumm
 def _rows(figures: RunTotals, summary: GroupSummary | None) -> list[tuple[str, str, str]]:
     planned = amounts.NONE if figures.planned is None else f"{figures.planned:,}"
     at_k = () if summary is None else summary.at_k
-    mean = amounts.interval(at_k[0].avg_at_k) if at_k else ""
+    mean = amounts.interval(summary and summary.mean_estimate)
     # The same figure three times says less than once.
     is_strict = figures.strict != figures.mean_reward
-    passing = at_k[0].pass_at_k if at_k else None
-    is_rate = passing is None or amounts.share(passing.value) != amounts.share(figures.pass_rate)
+    at_one = at_k[0].pass_at_k if at_k else None
+    is_rate = at_one is None or amounts.share(at_one.value) != amounts.share(figures.pass_rate)
     return [
         ("mean reward", amounts.number(figures.mean_reward), mean or f"of {figures.scored:,} scored"),
         *([("strict", amounts.number(figures.strict), "failures as 0")] if is_strict else []),
-        *([("pass rate", amounts.share(figures.pass_rate), amounts.interval(passing, amounts.share))] * is_rate),
+        *([("pass rate", amounts.share(figures.pass_rate), amounts.interval(at_one, amounts.share))] * is_rate),
         *(
             (f"pass@{at.k}", amounts.share(at.pass_at_k.value), _over(at.pass_at_k))
             for at in at_k

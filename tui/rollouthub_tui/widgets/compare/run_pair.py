@@ -22,7 +22,7 @@ class Pairing:
 
     comparison: Comparison
     passing: tuple[Estimate | None, Estimate | None]
-    """Probability that one sample passes, averaged over the common tasks; None if no verifier gives verdicts."""
+    """Share that passed on the common tasks, with its interval; None if no verifier gives verdicts."""
     tasks: list[TaskDifference]
     labels: tuple[str, str]
     """A label for each run beside A and B: its model, or its directory's name."""
@@ -45,8 +45,7 @@ def pair_up(first: ComparedRun, second: ComparedRun) -> Pairing:
 
 
 def _passing(run: ComparedRun, common: set[ComparedTask]) -> Estimate | None:
-    found = summarise_groups(group for _, group in run.only(common).groups()).overall
-    return found.at_k[0].pass_at_k if found.at_k else None
+    return summarise_groups(group for _, group in run.only(common).groups()).overall.pass_estimate
 
 
 def taken(found: Iterator[Chance | None], seconds: float) -> list[Chance | None]:
