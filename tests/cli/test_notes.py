@@ -67,6 +67,14 @@ def test_a_note_that_cannot_be_made_is_refused(hub: Hub, run: Path, words: list[
     assert not (run / "notes.jsonl").exists()
 
 
+def test_a_filter_that_nothing_matches_says_so(hub: Hub, run: Path) -> None:
+    done = hub("note", "run", "--where", "reward > 7", "--star")
+    assert (done.code, "no rollout of run matches 'reward > 7'" in done.err) == (1, True)
+    done = hub("note", "run", "--where", "reward > 7", "--star", "--json")
+    assert (done.code, done.json) == (1, {"noted": 0})
+    assert not (run / "notes.jsonl").exists()
+
+
 def test_an_export_has_the_notes_and_its_lines_are_records(hub: Hub, run: Path, tmp_path: Path) -> None:
     hub("note", "run", "g1-0", "--tag", "=hack", "--comment", "é\x1b[31m\u202e [b]\n2nd", "--by", "anna")
     hub("note", "run", "g1-0", "--turn", "1", "--tag", "here", "--by", "bert")
@@ -109,10 +117,12 @@ def test_an_export_takes_only_what_matches(hub: Hub, run: Path, tmp_path: Path) 
     for words, found in (
         ('tag ~ "hack" or starred', ["g1-0", "g2-1"]),
         ("reward == 0", ["g1-1"]),
-        ("starred and passed == false", []),
     ):
         lines = hub("export", "run", "--where", words).out.splitlines()
         assert [json.loads(line)["rollout_id"] for line in lines] == found
+    nothing = hub("export", "run", "--where", "starred and passed == false", "-o", "none.jsonl")
+    assert (nothing.code, nothing.out, (tmp_path / "none.jsonl").exists()) == (1, "", False)
+    assert "nothing to write: no rollout of run matches 'starred and passed == false'" in nothing.err
     assert hub("export", "run", "--where", "starred", "-o", "out.csv").code == 0
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 2
     made = hub("export", "run", "--to", "sft", "--where", "not starred", "-o", "sft.jsonl", "--json").json

@@ -43,6 +43,8 @@ class RunSummary:
     """Number of scored rollouts whose verifier gave a reason not to trust the reward."""
     waiting: int = 0
     """Number of rollouts that were played and wait for the verdict on their group."""
+    place: str = ""
+    """Where people know the run: the directory, or the other tool's files that it was read from."""
     origin: tuple[str, ...] = ()
     """Of a run that was read from another tool's files: which, what the tool says, what is not in them, and remarks."""
     trainer: LoggedStep | None = None
@@ -163,6 +165,7 @@ def summarise(
         model=_asked(info.resolved, "model"),
         seats=info.seats,
         suspect=reader.suspects(),
+        place=str(info.place),
         origin=info.origin_lines,
         waiting=reader.waiting(),
         trainer=next(iter(read_steps(info.directory)[-1:]), None),

@@ -154,6 +154,12 @@ class RunInfo:
         return ReadFrom.of(given) if isinstance(given, dict) else None
 
     @property
+    def place(self) -> Path:
+        """Where people know the run: its directory, or the other tool's files that it was read from."""
+        source = self.read_from
+        return self.directory if source is None else Path(source.path)
+
+    @property
     def origin_lines(self) -> tuple[str, ...]:
         """For a run that was read from another tool's files: which, what the tool says of it, what is not in them, and
         the remarks; empty for a run that a hub played. The words may be strangers'.

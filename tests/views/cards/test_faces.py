@@ -1,6 +1,4 @@
-"""One rollout on every face: the web page, the report, the notebook, the terminal, its text mode and `hub show` tell the
-same.
-"""
+"""One rollout on every face: web page, report, notebook, terminal, its text mode and `hub show` tell the same."""
 
 from collections.abc import Callable
 from html.parser import HTMLParser

@@ -12,6 +12,7 @@ from rollouthub.errors import ConfigError, RunDirectoryError, UnknownNameError
 from rollouthub.live.follow import FilterError
 from rollouthub.store import open_run as open_reader
 from rollouthub.store import open_writer
+from rollouthub.store.notes import NoteChange, add
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
 from rollouthub.views.notebook import Run
 from tests.store.records import RESOLVED, names_in, record, write
@@ -55,6 +56,34 @@ async def test_a_filter_and_columns_choose(run: Run) -> None:
         run.rollouts("rewrd < 1")
     with pytest.raises(UnknownNameError, match="did you mean 'reward'"):
         run.rollouts(columns=["rewrd"])
+
+
+async def test_notes_are_on_a_rollout_in_filters_and_in_a_frame_of_their_own(run: Run) -> None:
+    noted = [
+        NoteChange("a-0", 0, tags=("reward hack",), star=True),
+        NoteChange("a-0", 0, turn=2, comment="here\x1b[31m <b>it\nhappens"),
+        NoteChange("c-0", 0, reviewed=True),
+    ]
+    add(run.directory, *noted, by="anna")
+    run.refresh()
+    assert [row["rollout_id"] for row in run.filter('tag ~ "hack" and starred').rollouts().to_pylist()] == ["a-0"]
+    rows = run.notes().to_pylist()
+    assert [(row["rollout_id"], row["turn"], row["kind"], row["text"], row["by"]) for row in rows] == [
+        ("a-0", None, "star", None, None),
+        ("a-0", None, "tag", "reward hack", None),
+        ("a-0", 2, "comment", "here <b>it\nhappens", "anna"),
+        ("c-0", None, "review", None, "anna"),
+    ]
+    assert all((row["at"] is not None) == (row["by"] is not None) for row in rows)
+    assert run.notes("reviewed").to_pylist() == rows[3:]
+    assert run.filter("reviewed").notes().to_pylist() == rows[3:]
+    rollout = run.rollout("a-0")
+    assert rollout.notes is not None and rollout.notes["starred"] is True
+    page = rollout._repr_html_()  # pyright: ignore[reportPrivateUsage]  # the notebook's name for it
+    for said in ("★ starred", "tags: reward hack", "turn 2: anna", "here &lt;b&gt;it", "happens"):
+        assert said in page
+    assert "\x1b" not in page and "starred" not in run.rollout("b-0")._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    assert run.rollout("b-0").notes is None
 
 
 async def test_columns_of_full_records_are_read_on_request(run: Run) -> None:

@@ -108,9 +108,7 @@ def labelled(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
     """Return the runs with distinct labels: a repeated label gets the directory's name added."""
     count = Counter(run.label for run in runs)
     return [
-        run
-        if count[run.label] == 1
-        else ComparedRun(f"{run.label} ({run.info.directory.name})", run.info, run.attempts)
+        run if count[run.label] == 1 else ComparedRun(f"{run.label} ({run.info.place.name})", run.info, run.attempts)
         for run in runs
     ]
 
@@ -119,7 +117,7 @@ def _mismatch(runs: Sequence[ComparedRun]) -> str:
     """The error message for runs that have no task in common: it says why."""
     names = [{key[:3] for key in run.keys} for run in runs]
     alike = len(set[tuple[str, ...]].intersection(*names))
-    listing = ", ".join(f"{run.info.directory} has {len(run.keys)}" for run in runs)
+    listing = ", ".join(f"{run.info.place} has {len(run.keys)}" for run in runs)
     if alike:
         return (
             f"the runs have 0 tasks in common ({listing}): {alike} have the same ids, but ask something else; "

@@ -225,7 +225,7 @@ def _export_records(
     if options.tokens is not None and form != "jsonl":
         raise ConfigError(f"--tokens and --no-tokens mean nothing to {form}, whose columns are always the same")
     table = "turns" if options.turns else "segments" if options.segments else "rollouts"
-    export_records(
+    is_written = export_records(
         directories[0],
         form,
         output,
@@ -234,3 +234,5 @@ def _export_records(
         effective=not options.all_attempts,
         tokens=options.tokens is not False,
     )
+    if not is_written:
+        raise typer.Exit(1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 from rich.text import Text
 
-from rollouthub.cli.console import remarks
+from rollouthub.cli.console import remarks, warn
 from rollouthub.cli.export.matching import matching
 from rollouthub.errors import ConfigError
 from rollouthub.export.file_formats import FileFormat, file_format
@@ -38,8 +38,9 @@ def record_format(output: Path | None, asked: str | None) -> FileFormat:
 
 def export_records(
     run: Path, form: FileFormat, output: Path | None, table: Table, *, where: str, effective: bool, tokens: bool
-) -> None:
-    """Write a run's records that match a filter; if they go to a file, print how many were written.
+) -> bool:
+    """Write a run's records that match a filter; if they go to a file, print how many were written. Returns whether any
+    matches; if none does, nothing is written, and an existing file stays.
 
     Raises:
         ConfigError: pyarrow is not installed.
@@ -48,11 +49,15 @@ def export_records(
     """
     chosen = matching(run, where, effective=effective)
     with open_run(run) as reader:
+        if chosen is not None and not chosen:
+            warn(f"nothing to write: no rollout of {reader.info.place} matches {where!r}")
+            return False
         count = _written(reader, form, output, table, effective, tokens, chosen)
     if problem := RunNotes.read(run).problem:
         remarks().print(Text(problem, style="yellow"))
     if output is not None:
         typer.echo(f"{count} {table} written to {output}", err=True)
+    return True
 
 
 def _written(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from rollouthub.cli.console import remarks, results
+from rollouthub.cli.console import remarks, results, warn
 from rollouthub.cli.show.command import find_rollout
 from rollouthub.errors import ConfigError
 from rollouthub.live.follow.run_feed import RunFeed
@@ -54,8 +54,8 @@ def note_one(
         remarks().print(Text(kept.problem, style="yellow"))
 
 
-def note_matching(directory: Path, where: str, change: NoteChange, by: str | None, *, as_json: bool) -> None:
-    """Add a note to every rollout that matches a filter.
+def note_matching(directory: Path, where: str, change: NoteChange, by: str | None, *, as_json: bool) -> bool:
+    """Add a note to every rollout that matches a filter; returns whether any does.
 
     Raises:
         UsageError: the filter or the note is not valid, or the run cannot be written.
@@ -65,9 +65,13 @@ def note_matching(directory: Path, where: str, change: NoteChange, by: str | Non
         feed.refresh()
         found = feed.rollouts(where=where)
         ids, attempts = feed.columns.texts["rollout_id"], feed.columns.wholes["attempt"]
-        places = found.page(0, len(found))
-    add(directory, *(replace(change, rollout_id=ids[place], attempt=attempts[place]) for place in places), by=by)
+        places, run = found.page(0, len(found)), feed.info.place
+    if places:
+        add(directory, *(replace(change, rollout_id=ids[place], attempt=attempts[place]) for place in places), by=by)
     if as_json:
         sys.stdout.write(json.dumps({"noted": len(places)}) + "\n")
     else:
         results().print(f"{count(len(places), 'rollout')} noted", highlight=False)
+    if not places:
+        warn(f"nothing is noted: no rollout of {run} matches {where!r}")
+    return bool(places)

@@ -49,6 +49,8 @@ def note(
 
     Notes are kept in notes.jsonl in the run's directory, beside what was recorded. Filters find them (`tag ~ "hack"`,
     `starred`, `reviewed`, `comment ~ "odd"`), and lists, reports and exports show them.
+
+    Exit codes: 0 noted or printed, 1 no rollout matches --where, 2 usage.
     """
     from rollouthub.cli.note.action import note_matching, note_one
     from rollouthub.store.notes import NoteChange
@@ -65,4 +67,5 @@ def note(
         return
     if is_asking or turn is not None or attempt is not None:
         raise ConfigError("--where takes a note to add, such as --tag odd, and neither --turn nor --attempt")
-    note_matching(directory, where or "", change, by, as_json=as_json)
+    if not note_matching(directory, where or "", change, by, as_json=as_json):
+        raise typer.Exit(1)

@@ -25,7 +25,7 @@ def print_summary(console: Console, summary: RunSummary, *, is_served: bool = Fa
         console.print(_at_k(summary.tables.overall))
         if is_uneven_group(summary.tables.overall):
             console.print(Text(UNEVEN, style="dim"))
-    if summary.stages:
+    if any(map(any, summary.stages.values())):
         console.print()
         console.print(_stages(summary))
     problems = _problems(summary)
@@ -49,7 +49,7 @@ def warn_of_unscored(summary: RunSummary) -> None:
     unscored = summary.rollouts - summary.scored
     if not unscored:
         return
-    warn(f"{unscored:,} of {summary.rollouts:,} rollouts have no score; hub show {summary.directory}")
+    warn(f"{unscored:,} of {summary.rollouts:,} rollouts have no score; hub show {summary.place}")
     for fault, message in sorted(summary.fault_examples.items()):
         warn(f"{fault}, for example: {one_line(message)}")
 
@@ -161,10 +161,10 @@ def _closing(summary: RunSummary, is_served: bool) -> Text:
         lines.append(f"trainer: {trainer_words(summary.trainer)}\n")
     if summary.stopped:
         lines.append(f"stopped: {one_line(summary.stopped)}\n", style="yellow")
-    lines.append(summary.directory, style="bold")
+    lines.append(summary.place, style="bold")
     # Whoever has this table from `hub show` wants a single rollout next.
     which = "" if summary.seconds else " ROLLOUT"
-    lines.append(f"\nLook inside with: hub show {summary.directory}{which}", style="dim")
+    lines.append(f"\nLook inside with: hub show {summary.place}{which}", style="dim")
     if summary.status == "running":
         lines.append("\nThe run is on; these are the figures so far", style="cyan")
     elif is_served:

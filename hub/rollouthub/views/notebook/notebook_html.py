@@ -10,6 +10,7 @@ from rollouthub.text import plain, plain_name
 from rollouthub.views.markup import Markup, join, tag
 
 _FONT = "font-family:ui-monospace,monospace;font-size:12px"
+_NOTED = "border-left:3px solid #a63fa8;padding:2px 0 2px 8px;margin:4px 0;white-space:pre-wrap"
 _CELL = "padding:2px 10px 2px 0;text-align:left;vertical-align:top"
 
 
@@ -26,6 +27,11 @@ def block(text: str, most: int) -> Markup:
 def heading(text: str) -> Markup:
     """A bold line, as a heading."""
     return tag("div", words(text), style="font-weight:bold;margin:6px 0 2px 0")
+
+
+def noted(lines: Iterable[str]) -> Markup:
+    """What people noted, a line each."""
+    return tag("div", (tag("div", tag("bdi", plain(line))) for line in lines), style=_NOTED)
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:

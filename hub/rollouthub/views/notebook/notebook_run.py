@@ -86,13 +86,15 @@ class Run(Selection):
         return summarise(self._feed.reader)
 
     def rollout(self, rollout_id: str, attempt: int | None = None) -> RolloutPage:
-        """One full record, by its id or the beginning of its id; its effective attempt unless `attempt` is given.
+        """One full record, by its id or the beginning of its id; its effective attempt unless `attempt` is given. Its
+        `notes` are those of people, as JSON, as of the last refresh; None without any.
 
         Raises:
             UnknownNameError: no rollout matches.
             UsageError: several rollouts match.
         """
-        return shown(self._feed.reader.rollout(rollout_id, attempt), self.directory)
+        found = self._feed.reader.rollout(rollout_id, attempt)
+        return shown(found, self.directory, self._feed.notes.of(found.rollout_id, found.attempt))
 
     def __repr__(self) -> str:
         counts = self._feed.counts

@@ -7,12 +7,14 @@ from pydantic import PrivateAttr
 
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import NONE, number, seconds
+from rollouthub.store.notes import NO_NOTES, RolloutNotes
 from rollouthub.views.cards.card_html import cards_html, turn_head, verdict_html
 from rollouthub.views.cards.card_style import NOTEBOOK_STYLE
 from rollouthub.views.cards.card_text import CardText
 from rollouthub.views.cards.embedded_pictures import EmbeddedPictures
 from rollouthub.views.cards.rollout_cards import RolloutCards
 from rollouthub.views.markup import Markup, tag
+from rollouthub.views.note_words import note_lines
 from rollouthub.views.notebook import notebook_html
 
 _TEXT_CHARACTERS = 20_000
@@ -26,6 +28,8 @@ class RolloutPage(Rollout):
     """A stored record that a notebook displays as HTML."""
 
     _directory: Path | None = PrivateAttr(default=None)
+    _notes: RolloutNotes = PrivateAttr(default=NO_NOTES)
+    """The notes of people, of which `notes` is the JSON."""
 
     def _repr_html_(self) -> str:
         shown = CardText(most=_TEXT_CHARACTERS, most_cards=_MOST_CARDS)
@@ -36,13 +40,16 @@ class RolloutPage(Rollout):
         title = notebook_html.heading(f"{self.rollout_id}, attempt {self.attempt}")
         conversation = tag("div", _turns(cards), verdict_html(cards.verdict()), class_="cards")
         facts = notebook_html.facts(_facts(self))
-        return notebook_html.page(tag("style", Markup(NOTEBOOK_STYLE)), title, facts, conversation)
+        noted = notebook_html.noted(note_lines(self._notes)) if self._notes else None
+        return notebook_html.page(tag("style", Markup(NOTEBOOK_STYLE)), title, noted, facts, conversation)
 
 
-def shown(rollout: Rollout, directory: Path | None = None) -> RolloutPage:
-    """The same record as a `RolloutPage`; its pictures are read in the run's directory."""
-    page = RolloutPage.model_construct(**{name: getattr(rollout, name) for name in type(rollout).model_fields})
+def shown(rollout: Rollout, directory: Path | None = None, notes: RolloutNotes = NO_NOTES) -> RolloutPage:
+    """The same record as a `RolloutPage`, with what people noted; its pictures are read in the run's directory."""
+    fields = {name: getattr(rollout, name) for name in type(rollout).model_fields}
+    page = RolloutPage.model_construct(**{**fields, "notes": notes.as_json() if notes else None})
     page._directory = directory  # pyright: ignore[reportPrivateUsage]  # model_construct takes fields only
+    page._notes = notes  # pyright: ignore[reportPrivateUsage]
     return page
 
 

@@ -14,6 +14,7 @@ from rollouthub.views.notebook import notebook_html as html
 from rollouthub.views.notebook.arrow import chosen, load_arrow, record_table, summary_table, table_columns
 from rollouthub.views.notebook.chart import Chart, chart_of
 from rollouthub.views.notebook.frame import Frame
+from rollouthub.views.notebook.noted_rows import noted_table
 
 FAILED = "reward == null or passed == false"
 """The filter of `hub show --failed`: rollouts without a score, and rollouts that did not pass."""
@@ -172,6 +173,15 @@ class Selection:
             ConfigError, FilterError, UnknownNameError: as for `rollouts`.
         """
         return self._table("segments", where, columns, effective)
+
+    def notes(self, where: str = "", *, effective: bool = True) -> Frame:
+        """One row per note of a person: `rollout_id`, `attempt`, `turn` (from 1, null for the rollout itself), `kind`
+        (`tag`, `star`, `comment` or `review`), `text`, `by` and `at`; `where` selects rollouts, as `tag ~ "hack"` does.
+
+        Raises:
+            ConfigError, FilterError: as for `rollouts`.
+        """
+        return Frame(noted_table(load_arrow(), self._feed.columns, self._places(where, effective)))
 
     def _table(self, table: Table, where: str, columns: Sequence[str] | None, effective: bool) -> Frame:
         arrow = load_arrow()
