@@ -51,6 +51,26 @@ def test_two_runs_of_two_tools_are_compared_by_their_tasks(hub: Hub, tmp_path: P
     assert "On 2 common tasks" in found.out
 
 
+def test_what_is_said_of_a_run_names_the_path_that_was_given_and_no_times_that_it_has_not(
+    hub: Hub, tmp_path: Path
+) -> None:
+    lines = [
+        {
+            "id": name,
+            "reward": 1,
+            "messages": [{"role": "user", "content": name}, {"role": "assistant", "content": "!"}],
+        }
+        for name in ("tea", "bread")
+    ]
+    for name, line in zip(("one.jsonl", "other.jsonl"), lines, strict=True):
+        (tmp_path / name).write_text(json.dumps(line) + "\n")
+    shown = hub("show", "one.jsonl").out
+    assert f"Look inside with: hub show {tmp_path / 'one.jsonl'} ROLLOUT" in shown
+    assert "p95" not in shown, "it has no times: an empty table says nothing"
+    refused = hub("compare", "one.jsonl", "other.jsonl").refused()
+    assert f"({tmp_path / 'one.jsonl'} has 1, {tmp_path / 'other.jsonl'} has 1)" in refused
+
+
 def test_no_receipt_says_that_it_was_played_here(hub: Hub, tmp_path: Path) -> None:
     said = hub("attest", inspect(tmp_path).path, XDG_CONFIG_HOME=str(tmp_path / "config")).refused()
     assert "was read from inspect files of another tool" in said

@@ -50,14 +50,14 @@ async def test_the_most_important_comes_first_on_a_small_terminal_and_the_rest_i
         assert "arithmetic, code, customer_service · tool_loop · openai/small" in seen[1]
         assert "96/96" in seen[2]
         assert seen[3].split() == ["[1", "overview]", "2", "rollouts", "96", "3", "tasks", "24", "4", "machines"]
-        for words in ("0.557 to 0.772", "retried       3", "█ scored 89 92.7%", "+4 more"):
+        for words in ("0.557–0.772", "retried       3", "█ scored 89 92.7%", "+4 more"):
             assert shows(pilot, words), words
         assert not shows(pilot, "29/32")
         await pilot.press("G")
         await until(pilot, lambda: shows(pilot, "29/32"))
         assert screen.query_one(EnvironmentsPanel).content_size.height == 4
         await pilot.press("g")
-        await until(pilot, lambda: shows(pilot, "0.557 to 0.772"))
+        await until(pilot, lambda: shows(pilot, "0.557–0.772"))
 
 
 async def test_a_wide_terminal_is_filled_and_any_size_is_fitted_at_once(at_home: Path) -> None:

@@ -51,18 +51,17 @@ def _rows(figures: RunTotals, summary: GroupSummary | None) -> list[tuple[str, s
     planned = amounts.NONE if figures.planned is None else f"{figures.planned:,}"
     at_k = () if summary is None else summary.at_k
     mean = amounts.interval(summary and summary.mean_estimate)
-    # The same figure three times says less than once.
+    # The same figure twice says less than once.
     is_strict = figures.strict != figures.mean_reward
-    at_one = at_k[0].pass_at_k if at_k else None
-    is_rate = at_one is None or amounts.share(at_one.value) != amounts.share(figures.pass_rate)
+    passing = amounts.interval(summary and summary.pass_estimate, amounts.share)
     return [
         ("mean reward", amounts.number(figures.mean_reward), mean or f"of {figures.scored:,} scored"),
         *([("strict", amounts.number(figures.strict), "failures as 0")] if is_strict else []),
-        *([("pass rate", amounts.share(figures.pass_rate), amounts.interval(at_one, amounts.share))] * is_rate),
+        ("pass rate", amounts.share(figures.pass_rate), passing),
         *(
             (f"pass@{at.k}", amounts.share(at.pass_at_k.value), _over(at.pass_at_k))
             for at in at_k
-            if at.pass_at_k is not None
+            if at.k > 1 and at.pass_at_k is not None
         ),
         ("coverage", amounts.share(figures.coverage), f"of {planned} planned"),
         *([("retried", f"{figures.retried:,}", "attempts")] if figures.retried else []),
