@@ -69,7 +69,7 @@ def _print_turn(console: Console, turn: Turn, shown: TurnCards) -> None:
     if turn.usage.prompt_tokens:
         facts.append(count(turn.usage.prompt_tokens, "prompt token"))
     if turn.output_token_ids is not None:
-        facts.append(f"{len(turn.output_token_ids):,} ids from the engine")
+        facts.append(f"{len(turn.output_token_ids):,} engine ids")
     console.print()
     title = Text(f"── {shown.number} · {' · '.join(facts)}", style="dim")
     if shown.errors:
