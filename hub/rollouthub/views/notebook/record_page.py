@@ -46,8 +46,9 @@ class RolloutPage(Rollout):
 
 def shown(rollout: Rollout, directory: Path | None = None, notes: RolloutNotes = NO_NOTES) -> RolloutPage:
     """The same record as a `RolloutPage`, with what people noted; its pictures are read in the run's directory."""
-    fields = {name: getattr(rollout, name) for name in type(rollout).model_fields}
-    page = RolloutPage.model_construct(**{**fields, "notes": notes.as_json() if notes else None})
+    noted = notes.as_json() if notes else None
+    fields = {name: getattr(rollout, name) for name in type(rollout).model_fields if name != "notes"}
+    page = RolloutPage.model_construct(**fields, notes=noted)
     page._directory = directory  # pyright: ignore[reportPrivateUsage]  # model_construct takes fields only
     page._notes = notes  # pyright: ignore[reportPrivateUsage]
     return page
