@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from rollouthub.errors import ConfigError, RunDirectoryError, StoreError, UnknownNameError, UsageError
@@ -17,8 +18,10 @@ from rollouthub.store import RunReader
 from rollouthub.views.report.redacted_text import Plainness
 from rollouthub.views.web.bundle_links import COMPARISON, INDEX, BundleLinks, file_name, page_file, rollout_file
 from rollouthub.views.web.compare_page import compare_page, read_side_by_side
+from rollouthub.views.web.notes_html import PageNotes
 from rollouthub.views.web.opened_runs import OpenedRun, address_name
 from rollouthub.views.web.report_page import report_page
+from rollouthub.views.web.review_page import review_page
 from rollouthub.views.web.rollout_page import read_rollout, rollout_page
 from rollouthub.views.web.rollout_rows import PAGE_ROWS
 from rollouthub.views.web.row_query import RowQuery
@@ -145,13 +148,17 @@ class RunBundle:
         rows = run.lists.find(self._query).rows
         for start in range(0, max(1, len(rows)), PAGE_ROWS):
             _put(folder / page_file(start), run_page(run, self._query, start, links, None))
+        queue = replace(self._query, review=True)
+        for start in range(0, max(1, len(run.lists.find(queue).rows)), PAGE_ROWS):
+            _put(folder / page_file(start, is_review=True), review_page(run, queue, start, links, None))
         _put(folder / "tasks.html", tasks_page(run, "mixed", 0, links))
         _put(folder / "report.html", report_page(run, links))
         ids = run.feed.columns.texts["rollout_id"]
         for rollout_id in [ids[place] for place in rows.page(0, len(rows))]:
             rollout, context = read_rollout(run, rollout_id, None, self._query)
             page_links = self._links(3, EmbeddedMedia(run.feed.reader))
-            html = rollout_page(run, rollout, context, page_links, self._query)
+            notes = PageNotes(run, rollout, page_links, self._query)
+            html = rollout_page(run, rollout, context, page_links, self._query, notes=notes)
             _put(folder / "rollout" / rollout_file(rollout_id, None), html)
 
 

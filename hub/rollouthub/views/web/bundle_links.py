@@ -51,8 +51,8 @@ class BundleLinks:
         return self._up + INDEX
 
     def run(self, run: str, query: RowQuery = ALL, offset: int = 0) -> str:
-        """A run, with its rollouts from a position on; a file has one order."""
-        return f"{self._up}run/{file_name(run)}/{page_file(offset)}"
+        """A run, with its rollouts from a position on, or with what needs a review; a file has one order."""
+        return f"{self._up}run/{file_name(run)}/{page_file(offset, is_review=query.review)}"
 
     def part(self, run: str, name: str) -> str:
         """A further page of a run."""
@@ -83,8 +83,13 @@ class BundleLinks:
         """Nothing answers a file."""
         raise AssertionError("pages that are files offer no action")
 
+    def note(self, run: str, rollout: str, attempt: int, turn: int | None = None, query: RowQuery = ALL) -> str:
+        """Nothing answers a file."""
+        raise AssertionError("pages that are files take no notes")
 
-def page_file(offset: int) -> str:
-    """The file with a page of a run's table."""
+
+def page_file(offset: int, *, is_review: bool = False) -> str:
+    """The file with a page of a run's table, or of what needs a review."""
     number = offset // PAGE_ROWS
-    return INDEX if number == 0 else f"page-{number + 1}.html"
+    first, name = ("review.html", "review") if is_review else (INDEX, "page")
+    return first if number == 0 else f"{name}-{number + 1}.html"

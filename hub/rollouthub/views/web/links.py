@@ -55,6 +55,10 @@ class Links(Protocol):
         """The page that asks before an action of a person."""
         ...
 
+    def note(self, run: str, rollout: str, attempt: int, turn: int | None = None, query: RowQuery = ALL) -> str:
+        """The page that takes notes on an attempt at a rollout, or on a turn of it, counted from 1."""
+        ...
+
 
 class ServedLinks:
     """The addresses of a server's pages."""
@@ -105,6 +109,11 @@ class ServedLinks:
     def action(self, run: str, action: str, rollout: str = "") -> str:
         """The page that asks before an action of a person."""
         return f"{self._run(run)}/do/{action}" + (f"?{urlencode({'rollout': rollout})}" if rollout else "")
+
+    def note(self, run: str, rollout: str, attempt: int, turn: int | None = None, query: RowQuery = ALL) -> str:
+        """The page that takes notes."""
+        place = {} if turn is None else {"turn": turn}
+        return f"{self._run(run)}/note{query.written(rollout=rollout, attempt=attempt, **place)}"
 
     def _run(self, run: str) -> str:
         return f"{self._place}run/{_word(run)}"

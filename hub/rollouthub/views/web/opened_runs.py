@@ -63,6 +63,14 @@ class OpenedRun:
         """Intervals and pass@k; only inside `read`. None where there are none yet, or the run is too large."""
         return self.summary.of(self.feed)
 
+    def place_of(self, rollout_id: str, attempt: int | None = None) -> int | None:
+        """The row of an attempt, by default of the one that counts; only inside `read`. None if there is none."""
+        columns = self.feed.columns
+        for place in self.feed.places_of(rollout_id):
+            if columns.effective[place] if attempt is None else columns.wholes["attempt"][place] == attempt:
+                return place
+        return None
+
     async def refresh(self) -> None:
         """Read what is new, unless it was read a moment ago.
 

@@ -70,12 +70,14 @@ def rollout_content(
     media_url: Callable[[str], str],
     turn_link: Callable[[int], str],
     rewards: Sequence[float | None] = (),
+    turn_notes: Callable[[int], Markup | None] = lambda turn: None,
 ) -> Markup:
     """The conversation of a rollout as one element, with an anchor for each turn: `#turn-3` is the third.
 
     `tools` are those that the environment showed; `media_url` gives the address of a picture or file by its digest,
     and `turn_link` the address of a turn by its index, counted from 0. `rewards` are those of all samples of its task,
-    its own included: with them, tokens are underlined by the sign of the advantage.
+    its own included: with them, tokens are underlined by the sign of the advantage. `turn_notes` gives what stands
+    below the heading of a turn, by its number, counted from 1.
     """
 
     def media(mime_type: str, digest: str) -> MediaBlock:
@@ -89,7 +91,8 @@ def rollout_content(
         if size > MOST_PAGE_CHARACTERS:
             parts.append(tag("p", f"… {count(len(rollout.turns) - place, 'more turn')}, too much for one page"))
             break
-        shown, used = _turn(cards, place, turn, turn_link, tokens_left, advantage)
+        noted = turn_notes(turn.index + 1)
+        shown, used = _turn(cards, place, turn, turn_link, tokens_left, advantage, noted)
         tokens_left -= used
         size += len(shown)
         parts.append(shown)
@@ -112,6 +115,7 @@ def _turn(
     turn_link: Callable[[int], str],
     most_tokens: int,
     advantage: float | None,
+    noted: Markup | None,
 ) -> tuple[Markup, int]:
     """A turn, and the number of its tokens that are shown one by one."""
     made = cards.turn(place)
@@ -121,7 +125,7 @@ def _turn(
     heat = None if tokens is None else tokens_html(tokens, min(MOST_TOKENS, max(0, most_tokens)), advantage)
     inner = tag("div", said, heat, class_="has-heat") if tokens is not None and tokens.texts else join(said, heat)
     anchor = f"turn-{turn.index + 1}"
-    shown = tag("section", turn_head(made, turn_link(turn.index)), inner, done, id=anchor, class_="turn")
+    shown = tag("section", turn_head(made, turn_link(turn.index)), noted, inner, done, id=anchor, class_="turn")
     return shown, 0 if tokens is None else len(tokens.ids)
 
 
