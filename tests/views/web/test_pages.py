@@ -16,6 +16,7 @@ from rollouthub.store import open_run, open_writer
 from tests.store.records import RESOLVED, record, write
 from tests.tui.episodes import PICTURE
 from tests.tui.made import finished_run, worse_run
+from tests.views.cards.test_tokens import sampled
 
 from .conftest import served
 
@@ -230,3 +231,33 @@ async def test_a_run_that_is_gone_or_damaged_is_said_to_be(tmp_path: Path) -> No
         for path, status in (("run/damaged", 404), ("run/nothing", 404), ("run/nothing/rows", 404), ("nowhere", 404)):
             assert (await visit.get(path)).status_code == status
         assert "did you mean 'damaged'" in unescape((await visit.get("run/damagd")).text)
+
+
+async def test_trained_tokens_are_underlined_by_the_advantage_within_their_group(tmp_path: Path) -> None:
+    rewards = {"g1-0": 1.0, "g1-1": 0.0, "g1-2": 0.5, "g2-0": 1.0, "g2-1": 1.0, "g3-0": 1.0, "g4-0": 1.0, "g4-1": 0.0}
+    made = [
+        record(
+            name,
+            score=Score(reward=reward, passed=reward == 1),
+            turns=(sampled(),),
+            trainable=not name.startswith("g4"),
+            trainable_reason="a token is missing" if name.startswith("g4") else None,
+        )
+        for name, reward in rewards.items()
+    ]
+    unscored = record("g1-3", outcome=Outcome.MODEL_FAILED, turns=(sampled(),))
+    await write(tmp_path / "run", [*made, unscored])
+    async with served(tmp_path / "run") as visit:
+
+        async def heat(rollout: str) -> tuple[str, str | None]:
+            page = (await visit.get(f"run/run/rollout/{rollout}")).text
+            (found,) = re.findall(r'<div class="(heat[^"]*)">', page)
+            told = re.search(r"advantage ([-+][\d.]+)", page)
+            return found, told and told[1]
+
+        assert await heat("g1-0") == ("heat raised", "+0.500")
+        assert await heat("g1-1") == ("heat lowered", "-0.500")
+        assert await heat("g1-2") == ("heat", "+0.000")
+        assert await heat("g2-0") == ("heat", "+0.000")
+        assert await heat("g3-0") == ("heat", None), "a group of one has no advantage"
+        assert await heat("g4-0") == ("heat", None), "no trainer gets it"

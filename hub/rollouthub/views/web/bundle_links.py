@@ -11,6 +11,8 @@ from rollouthub.views.web.row_query import RowQuery
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}(?:\.[A-Za-z0-9_-]{1,40})*")
 INDEX = "index.html"
 COMPARISON = "compare.html"
+BOARD = "board.html"
+RECEIPT = "receipt.json"
 
 
 def file_name(name: str) -> str:
@@ -35,12 +37,14 @@ class BundleLinks:
         embed: Callable[[str], str | None] = lambda digest: None,
         *,
         has_comparison: bool = False,
+        has_board: bool = False,
     ) -> None:
         """`depth` is the number of folders that the file is in. `is_written` says whether a rollout of a run has a
         page, `embed` gives a picture or sound by its digest as a `data:` address.
         """
         self._up = "../" * depth
-        self._is_written, self._embed, self._has_comparison = is_written, embed, has_comparison
+        self._is_written, self._embed = is_written, embed
+        self._has_comparison, self._has_board = has_comparison, has_board
 
     def asset(self, name: str) -> str:
         """A file of the pages; every page has its style and script in itself."""
@@ -78,6 +82,14 @@ class BundleLinks:
     def compare(self, runs: Sequence[str], task: Sequence[str] = ()) -> str | None:
         """The comparison of all runs of the bundle."""
         return self._up + COMPARISON if self._has_comparison and not task else None
+
+    def board(self, runs: Sequence[str] = ()) -> str | None:
+        """The leaderboard of all runs of the bundle."""
+        return self._up + BOARD if self._has_board else None
+
+    def receipt(self, run: str) -> str:
+        """The receipt itself."""
+        return f"{self._up}run/{file_name(run)}/{RECEIPT}"
 
     def action(self, run: str, action: str, rollout: str = "") -> str:
         """Nothing answers a file."""

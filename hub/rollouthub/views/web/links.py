@@ -51,6 +51,14 @@ class Links(Protocol):
         """
         ...
 
+    def board(self, runs: Sequence[str] = ()) -> str | None:
+        """The leaderboard, of all runs or of these; None if there is no such page."""
+        ...
+
+    def receipt(self, run: str) -> str:
+        """The receipt of a run that has one."""
+        ...
+
     def action(self, run: str, action: str, rollout: str = "") -> str:
         """The page that asks before an action of a person."""
         ...
@@ -105,6 +113,14 @@ class ServedLinks:
         return (
             f"{self._place}compare?{urlencode([*(('run', run) for run in runs), *(('task', part) for part in task)])}"
         )
+
+    def board(self, runs: Sequence[str] = ()) -> str:
+        """The leaderboard, of all runs or of these."""
+        return f"{self._place}board" + (f"?{urlencode([('run', run) for run in runs])}" if runs else "")
+
+    def receipt(self, run: str) -> str:
+        """What `hub verify` says of the run's receipt."""
+        return self.part(run, "receipt")
 
     def action(self, run: str, action: str, rollout: str = "") -> str:
         """The page that asks before an action of a person."""

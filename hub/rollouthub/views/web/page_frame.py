@@ -33,8 +33,10 @@ def page(
     crumbs: Sequence[Crumb],
     kind: str,
     events: str | None = None,
+    again: bool = False,
 ) -> str:
     """A whole page. `kind` names it for the style and the script; `events` is the address of its live events.
+    `again` has the browser ask for the page again at once, because it is not complete.
 
     A page that is a file has the style sheet and the script in itself.
     """
@@ -46,6 +48,7 @@ def page(
         tag("meta", name="color-scheme", content="light dark"),
         _policy_and_style() if links.is_static else _linked(links),
         tag("link", rel="icon", href="data:,"),
+        tag("meta", http_equiv="refresh", content="1") if again else None,
         tag("title", f"{title} · rollouthub"),
     )
     body = tag(

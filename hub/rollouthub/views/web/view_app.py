@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from functools import partial
 
+import anyio
 import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -23,12 +24,15 @@ from rollouthub.errors import (
 )
 from rollouthub.http.page_guard import PageGuard
 from rollouthub.live.control.live_views import RolloutDetails
-from rollouthub.store import LiveState
+from rollouthub.store import LiveState, RunInfo
+from rollouthub.store.run_directories import RECEIPT_SUFFIX
 from rollouthub.text import plain
 from rollouthub.views.web.asked_number import asked_number
+from rollouthub.views.web.board_page import board_page, receipt_page
 from rollouthub.views.web.compare_page import compare_page, read_side_by_side, task_side, task_sides_page
 from rollouthub.views.web.event_feed import EventFeed
 from rollouthub.views.web.flight_page import flight_fragment, flight_page
+from rollouthub.views.web.kept_boards import KeptBoards
 from rollouthub.views.web.links import ServedLinks
 from rollouthub.views.web.note_pages import NotePages
 from rollouthub.views.web.notes_html import PageNotes
@@ -48,6 +52,8 @@ from rollouthub.views.web.tasks_page import task_page, tasks_page
 from rollouthub.views.web.web_assets import SCRIPT, SCRIPT_FILE, STYLE, STYLE_FILE
 
 _HTML = "text/html; charset=utf-8"
+MOST_NAMED = 500
+"""Most runs that an address of the leaderboard names."""
 
 logger = logging.getLogger(__name__)
 Handler = Callable[[Request], Awaitable[Response]]
@@ -60,6 +66,7 @@ class ViewPages:
         self._runs, self._guard = runs, guard
         self._links = ServedLinks(guard.place)
         self._events = EventFeed(runs)
+        self._boards, self._reading = KeptBoards(), anyio.Lock()
         self._notes = NotePages(runs, guard, self._links)
         self.application = Starlette(routes=self._routes())
 
@@ -74,12 +81,14 @@ class ViewPages:
             page(SCRIPT_FILE, self._script),
             page("events", self._list_events),
             page("compare", self._compare),
+            page("board", self._board),
             page(run, self._run),
             page(f"{run}/rows", self._rows),
             page(f"{run}/live", self._live),
             page(f"{run}/events", self._run_events),
             page(f"{run}/tasks", self._tasks),
             page(f"{run}/report", self._report),
+            page(f"{run}/receipt", self._receipt),
             page(f"{run}/task/{{group:path}}", self._task),
             page(f"{run}/rollout/{{rollout:path}}", self._rollout),
             page(f"{run}/media/{{digest}}", self._media),
@@ -222,6 +231,25 @@ class ViewPages:
                 return Response(task_sides_page(sides, key, self._links), media_type=_HTML)
             found = await anyio.to_thread.run_sync(read_side_by_side, runs)
         return Response(compare_page(found, self._links), media_type=_HTML)
+
+    async def _board(self, request: Request) -> Response:
+        names = list(dict.fromkeys(request.query_params.getlist("run")))[:MOST_NAMED]
+        if names:
+            directories = [await self._runs.directory_of(name) for name in names]
+        else:
+            runs = await self._runs.list()
+            directories = [run.directory.resolve() for run in runs if isinstance(run.info, RunInfo)]
+        async with self._reading:
+            board = await anyio.to_thread.run_sync(self._boards.read, directories)
+        return Response(board_page(board, self._runs.name_of, self._links), media_type=_HTML)
+
+    async def _receipt(self, request: Request) -> Response:
+        name = request.path_params["run"]
+        directory = await self._runs.directory_of(name)
+        check = await self._boards.check(directory)
+        if check is None:
+            raise UnknownNameError("receipt", f"{name[:200]}{RECEIPT_SUFFIX}", (), "`hub attest RUN` writes one.")
+        return Response(receipt_page(name, check, self._links), media_type=_HTML)
 
     async def _ask(self, request: Request) -> Response:
         order = ActionOrder.of(request.path_params["action"], request.query_params.get("rollout", ""))
