@@ -5,6 +5,7 @@ import re
 from html import unescape
 from pathlib import Path
 
+import anyio
 import pytest
 
 from rollouthub import Message, Outcome, Score, Turn
@@ -13,6 +14,7 @@ from rollouthub.rollout import TaskRef
 from rollouthub.score import Artifact, Component
 from rollouthub.statistics.amounts import number, share
 from rollouthub.store import open_run, open_writer
+from rollouthub.views.web import rollout_content
 from tests.store.records import RESOLVED, record, write
 from tests.tui.episodes import PICTURE
 from tests.tui.made import finished_run, worse_run
@@ -261,3 +263,36 @@ async def test_trained_tokens_are_underlined_by_the_advantage_within_their_group
         assert await heat("g2-0") == ("heat", "+0.000")
         assert await heat("g3-0") == ("heat", None), "a group of one has no advantage"
         assert await heat("g4-0") == ("heat", None), "no trainer gets it"
+
+
+async def test_a_long_rollout_has_its_first_tokens_and_a_link_to_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollout_content, "FIRST_TOKENS", 3)
+    await write(tmp_path / "run", [record("g1-0", turns=(sampled(),)), record("g2-0")])
+    async with served(tmp_path / "run") as visit:
+        page = (await visit.get("run/run/rollout/g1-0?filter=passed")).text
+        assert page.count('title="token ') == 3 and "1 more token" in page
+        link = re.search(r'href="([^"]*)">Show all 4 tokens<', page)
+        assert link is not None
+        whole = (await visit.get(unescape(link[1]).removeprefix(visit.server.guard.place))).text
+        assert whole.count('title="token ') == 4 and "Show all" not in whole
+        assert "1 of 2" in words(whole) or "2 of 2" in words(whole), "the list that it was opened from is kept"
+
+
+async def test_a_comparison_follows_what_is_added_to_a_run(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        await write(tmp_path / name, [record(f"g{n}-0") for n in range(3)])
+    path = "compare?run=one&run=two"
+    async with served(tmp_path / "one", tmp_path / "two", roots=(tmp_path,)) as visit:
+        assert "On 3 common tasks" in words((await visit.get(path)).text)
+        assert "On 3 common tasks" in words((await visit.get(path)).text)
+    for name in ("one", "two"):
+        await write(tmp_path / name, [record("g7-0")], resume=True)
+    async with served(tmp_path / "one", tmp_path / "two", roots=(tmp_path,)) as visit:
+        assert "On 4 common tasks" in words((await visit.get(path)).text)
+        for name in ("one", "two"):
+            await write(tmp_path / name, [record("g8-0")], resume=True)
+        with anyio.fail_after(30):
+            while "On 5 common tasks" not in words((await visit.get(path)).text):
+                await anyio.lowlevel.checkpoint()

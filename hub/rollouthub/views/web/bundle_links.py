@@ -75,6 +75,10 @@ class BundleLinks:
         anchor = "" if turn is None else f"#turn-{turn + 1}"
         return f"{self._up}run/{file_name(run)}/rollout/{rollout_file(rollout, attempt)}{anchor}"
 
+    def all_tokens(self, run: str, rollout: str, attempt: int, query: RowQuery = ALL) -> str | None:
+        """A file has all tokens that are shown."""
+        return None
+
     def media(self, run: str, digest: str) -> str | None:
         """A picture or a sound, as it is."""
         return self._embed(digest)

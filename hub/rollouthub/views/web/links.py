@@ -41,6 +41,10 @@ class Links(Protocol):
         """A rollout, at a turn counted from 0; None if there is no such page."""
         ...
 
+    def all_tokens(self, run: str, rollout: str, attempt: int, query: RowQuery = ALL) -> str | None:
+        """A rollout with all of its tokens; None if its page has them."""
+        ...
+
     def media(self, run: str, digest: str) -> str | None:
         """A picture, a sound or a file of a rollout; None if there is none."""
         ...
@@ -103,6 +107,10 @@ class ServedLinks:
         """A rollout."""
         asked = query.written() if attempt is None else query.written(attempt=attempt)
         return f"{self._run(run)}/rollout/{_word(rollout)}{asked}" + ("" if turn is None else f"#turn-{turn + 1}")
+
+    def all_tokens(self, run: str, rollout: str, attempt: int, query: RowQuery = ALL) -> str:
+        """A rollout with all of its tokens."""
+        return f"{self._run(run)}/rollout/{_word(rollout)}{query.written(attempt=attempt, tokens='all')}"
 
     def media(self, run: str, digest: str) -> str:
         """A picture, a sound or a file of a rollout."""

@@ -54,6 +54,12 @@ class OpenedRun:
         """Its columns and figures; only inside `read`."""
         return self.watched.feed
 
+    @property
+    def state(self) -> tuple[object, ...]:
+        """What changes whenever a record of the run does; only inside `read`, or where it has ended."""
+        columns, info = self.feed.columns, self.feed.info
+        return columns.generation, len(columns), len(columns.withdrawn), info.run_id, info.status
+
     @cached_property
     def lists(self) -> RowLists:
         """Its lists of rollouts; only inside `read`."""

@@ -22,16 +22,17 @@ from rollouthub.views.markup import Markup, join, tag
 
 MOST_PAGE_CHARACTERS = 6_000_000
 """Characters of HTML after which further turns are not shown on the page."""
-MOST_PAGE_TOKENS = 30_000
-"""Most tokens of a rollout that are shown one by one."""
+MOST_PAGE_TOKENS, FIRST_TOKENS = 30_000, 4_000
+"""Most tokens of a rollout that are shown one by one; and most on a page that has an address for one with all."""
 MOST_TOOLS = 200
 TOOL_CHARACTERS = 4000
 """Most characters of a tool's description, and of its schema."""
 _OWN_STYLE = """
 .cards .switches { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; margin: 0 0 1rem; padding: .3rem 0; border: 0;
   font-size: .88rem; } .cards .switches label { cursor: pointer; display: flex; gap: .4rem; align-items: center; }
-.cards .tokens, .cards .legend, .cards .training { display: none; }
+.cards .tokens, .cards .legend, .cards .training, .cards .tokens-only { display: none; }
 .cards:has(.show-tokens:checked) .tokens, .cards:has(.show-tokens:checked) .legend,
+.cards:has(.show-tokens:checked) .tokens-only,
 .cards:has(.show-training:checked) .training { display: block; }
 .cards:has(.show-tokens:checked) .has-heat .card.assistant { display: none; }
 .cards .tokens { border-left: 3px solid var(--agent-rule); padding-left: .85rem; margin: .65rem 0; }
@@ -71,13 +72,15 @@ def rollout_content(
     turn_link: Callable[[int], str],
     rewards: Sequence[float | None] = (),
     turn_notes: Callable[[int], Markup | None] = lambda turn: None,
+    all_tokens: str | None = None,
 ) -> Markup:
     """The conversation of a rollout as one element, with an anchor for each turn: `#turn-3` is the third.
 
     `tools` are those that the environment showed; `media_url` gives the address of a picture or file by its digest,
     and `turn_link` the address of a turn by its index, counted from 0. `rewards` are those of all samples of its task,
     its own included: with them, tokens are underlined by the sign of the advantage. `turn_notes` gives what stands
-    below the heading of a turn, by its number, counted from 1.
+    below the heading of a turn, by its number, counted from 1. With `all_tokens`, the address of a page with all
+    tokens, only the first ones are shown.
     """
 
     def media(mime_type: str, digest: str) -> MediaBlock:
@@ -86,7 +89,9 @@ def rollout_content(
     cards = RolloutCards(rollout, CardText(media=media))
     advantage = _advantage(rollout.reward, rewards)
     parts: list[Markup] = []
-    size, tokens_left = 0, MOST_PAGE_TOKENS
+    most_tokens = MOST_PAGE_TOKENS if all_tokens is None else FIRST_TOKENS
+    sampled = sum(len(turn.output_token_ids or ()) for turn in rollout.turns)
+    size, tokens_left = 0, most_tokens
     for place, turn in enumerate(rollout.turns):
         if size > MOST_PAGE_CHARACTERS:
             parts.append(tag("p", f"… {count(len(rollout.turns) - place, 'more turn')}, too much for one page"))
@@ -98,9 +103,12 @@ def rollout_content(
         parts.append(shown)
     return tag(
         "div",
-        _switches(has_tokens=tokens_left < MOST_PAGE_TOKENS),
+        _switches(has_tokens=tokens_left < most_tokens),
+        tag("p", tag("a", f"Show all {count(sampled, 'token')}", href=all_tokens), class_="more tokens-only")
+        if all_tokens is not None and sampled > most_tokens
+        else None,
         _tools(tools),
-        heat_legend() if tokens_left < MOST_PAGE_TOKENS else None,
+        heat_legend() if tokens_left < most_tokens else None,
         parts,
         verdict_html(cards.verdict(), "verdict"),
         training_html(training_view(rollout), turn_link),

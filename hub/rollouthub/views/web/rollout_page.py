@@ -115,8 +115,12 @@ def rollout_page(
     query: RowQuery,
     *,
     notes: PageNotes,
+    has_all_tokens: bool = True,
 ) -> str:
-    """The whole page. `notes` is what people wrote on the rollout and its turns, with the forms to write more."""
+    """The whole page. `notes` is what people wrote on the rollout and its turns, with the forms to write more.
+
+    Without `has_all_tokens` a long rollout has its first tokens, and a link to the page with all.
+    """
     run = opened.name
     title = name_of(rollout)
     crumbs: list[Crumb] = [("runs", links.runs()), (run, links.run(run, replace(query, review=False)))]
@@ -147,6 +151,7 @@ def rollout_page(
         turn_link=lambda turn: f"#turn-{turn + 1}",
         rewards=context.rewards if rollout.trainable else (),
         turn_notes=notes.of_turn,
+        all_tokens=None if has_all_tokens else links.all_tokens(run, rollout.rollout_id, rollout.attempt, query),
     )
     body = tag(
         "div",

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from rollouthub.live.follow import RolloutList, RunFeed
+from rollouthub.live.follow import RunFeed
 from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.note_columns import noted_flag
 from rollouthub.live.follow.row_previews import RowPreview
@@ -54,10 +55,20 @@ SORTS = {"seq": "finished", **{each.sort: each.title for each in _COLUMNS if eac
 """What the table can be sorted by → its title."""
 
 
+class ShownRows(Protocol):
+    """Rows of a run in an order."""
+
+    def __len__(self) -> int: ...
+
+    def page(self, start: int, stop: int) -> list[int]:
+        """The row indices at positions from `start` up to, but not including, `stop`."""
+        ...
+
+
 def shown_columns(feed: RunFeed, query: RowQuery, form_key: str = "") -> list[TableColumn]:
     """The columns that a run needs; without the key of forms, none that has one."""
     is_there = {
-        "environment": len(feed.environments) > 1,
+        "environment": len(feed.columns.words["environment"].vocabulary) > 1,
         "attempt": query.attempts,
         "cost": feed.counts.cost is not None,
         "why": query.review,
@@ -79,7 +90,7 @@ class RowMaker:
     form_key: str = ""
     """The key of the forms in a queue of reviews; empty where there are none."""
 
-    def table(self, rows: RolloutList, start: int, stop: int) -> Markup:
+    def table(self, rows: ShownRows, start: int, stop: int) -> Markup:
         """The table with the rows at these positions."""
         columns = shown_columns(self.feed, self.query, self.form_key)
         heads = [self._head(column) for column in columns]
@@ -97,13 +108,15 @@ class RowMaker:
         )
         return tag("div", table, class_="rows")
 
-    def rows(self, rows: RolloutList, start: int, stop: int) -> list[Markup]:
+    def rows(self, rows: ShownRows, start: int, stop: int) -> list[Markup]:
         """The rows at these positions."""
         places = rows.page(start, stop)
         columns = shown_columns(self.feed, self.query, self.form_key)
+        # A page has thousands of cells of a dozen columns: what they have in common is made once.
+        openings = [(column.name, tag("td", class_=_class(column), data_title=column.title)[:-5]) for column in columns]
         previews = self.feed.previews(places)
         return [
-            self._row(columns, place, preview, start + at)
+            self._row(openings, place, preview, start + at)
             for at, (place, preview) in enumerate(zip(places, previews, strict=True))
         ]
 
@@ -117,14 +130,10 @@ class RowMaker:
             inner = tag("a", column.title, tag("span", arrow, aria_hidden="true") if arrow else None, href=address)
         return tag("th", inner, scope="col", class_=_class(column), aria_sort=order)
 
-    def _row(self, columns: Sequence[TableColumn], place: int, preview: RowPreview, position: int) -> Markup:
-        feed = self.feed
-        cells = [
-            tag("td", self._cell(column.name, place, preview), class_=_class(column), data_title=column.title)
-            for column in columns
-        ]
-        counts = bool(feed.columns.effective[place])
-        return tag("tr", cells, aria_rowindex=str(position + 2), class_=None if counts else "replaced")
+    def _row(self, openings: Sequence[tuple[str, str]], place: int, preview: RowPreview, position: int) -> Markup:
+        cells = "".join([f"{opening}{join(self._cell(name, place, preview))}</td>" for name, opening in openings])
+        counts = bool(self.feed.columns.effective[place])
+        return tag("tr", Markup(cells), aria_rowindex=str(position + 2), class_=None if counts else "replaced")
 
     def _cell(self, name: str, place: int, preview: RowPreview) -> "str | Markup":
         if name in ("prompt", "answer", "feedback"):

@@ -29,7 +29,7 @@ from rollouthub.store.run_directories import RECEIPT_SUFFIX
 from rollouthub.text import plain
 from rollouthub.views.web.asked_number import asked_number
 from rollouthub.views.web.board_page import board_page, receipt_page
-from rollouthub.views.web.compare_page import compare_page, read_side_by_side, task_side, task_sides_page
+from rollouthub.views.web.compare_page import KeptComparisons, compare_page, task_side, task_sides_page
 from rollouthub.views.web.event_feed import EventFeed
 from rollouthub.views.web.flight_page import flight_fragment, flight_page
 from rollouthub.views.web.kept_boards import KeptBoards
@@ -66,7 +66,9 @@ class ViewPages:
         self._runs, self._guard = runs, guard
         self._links = ServedLinks(guard.place)
         self._events = EventFeed(runs)
-        self._boards, self._reading = KeptBoards(), anyio.Lock()
+        self._boards, self._comparisons = KeptBoards(), KeptComparisons()
+        self._reading = anyio.Lock()
+        """Held while whole runs are read for a leaderboard or a comparison: each takes memory."""
         self._notes = NotePages(runs, guard, self._links)
         self.application = Starlette(routes=self._routes())
 
@@ -192,7 +194,8 @@ class ViewPages:
                 if asked.get("form") == "json":
                     return Response(rollout_json(rollout), media_type="application/json")
                 notes = PageNotes(run, rollout, self._links, query, self._guard.form_key)
-                html = rollout_page(run, rollout, context, self._links, query, notes=notes)
+                has_all = asked.get("tokens") == "all"
+                html = rollout_page(run, rollout, context, self._links, query, notes=notes, has_all_tokens=has_all)
                 return Response(html, media_type=_HTML)
 
             return await opened.read(made)
@@ -229,7 +232,8 @@ class ViewPages:
                     for at, run in enumerate(runs)
                 ]
                 return Response(task_sides_page(sides, key, self._links), media_type=_HTML)
-            found = await anyio.to_thread.run_sync(read_side_by_side, runs)
+            async with self._reading:
+                found = await anyio.to_thread.run_sync(self._comparisons.read, runs)
         return Response(compare_page(found, self._links), media_type=_HTML)
 
     async def _board(self, request: Request) -> Response:
