@@ -22,7 +22,7 @@ from rollouthub.views.markup import Markup, join, tag
 
 MOST_PAGE_CHARACTERS = 6_000_000
 """Characters of HTML after which further turns are not shown on the page."""
-MOST_PAGE_TOKENS, FIRST_TOKENS = 30_000, 4_000
+MOST_PAGE_TOKENS, FIRST_TOKENS = 30_000, 3_000
 """Most tokens of a rollout that are shown one by one; and most on a page that has an address for one with all."""
 MOST_TOOLS = 200
 TOOL_CHARACTERS = 4000
@@ -130,8 +130,12 @@ def _turn(
     tokens = SampledTokens.of(turn) if turn.output_token_ids is not None else None
     before = sum(card.kind in ("speech", "thinking", "person", "note") for card in made.cards)
     said, done = cards_html(made.cards[:before]), cards_html(made.cards[before:])
-    heat = None if tokens is None else tokens_html(tokens, min(MOST_TOKENS, max(0, most_tokens)), advantage)
-    inner = tag("div", said, heat, class_="has-heat") if tokens is not None and tokens.texts else join(said, heat)
+    inner = said
+    if tokens is not None and most_tokens <= 0:
+        inner = join(said, tag("p", count(len(tokens.ids), "sampled token"), class_="soft tokens"))
+    elif tokens is not None:
+        heat = tokens_html(tokens, min(MOST_TOKENS, most_tokens), advantage)
+        inner = tag("div", said, heat, class_="has-heat") if tokens.texts else join(said, heat)
     anchor = f"turn-{turn.index + 1}"
     shown = tag("section", turn_head(made, turn_link(turn.index)), noted, inner, done, id=anchor, class_="turn")
     return shown, 0 if tokens is None else len(tokens.ids)

@@ -70,7 +70,9 @@ def shown_columns(feed: RunFeed, query: RowQuery, form_key: str = "") -> list[Ta
     is_there = {
         "environment": len(feed.columns.words["environment"].vocabulary) > 1,
         "attempt": query.attempts,
-        "cost": feed.counts.cost is not None,
+        "cost": feed.counts.cost is not None and not query.review,
+        "tokens": not query.review,
+        "time": not query.review,
         "why": query.review,
         "notes": any(True for _ in feed.notes),
         "review": query.review and form_key != "",
