@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rollouthub.rollout import AgentRef, EnvironmentRef, Outcome, Rollout, Stop,
 from rollouthub.score import Score
 from rollouthub.store import open_writer
 from rollouthub.store.sql_schema import SUMMARY_COLUMNS
+from rollouthub.values import Float32s, Int32s
 
 MARK = "first-words-of-it"
 """First words of the long rollouts, by which they are recognised on the screen."""
@@ -91,6 +93,23 @@ def wordy_turns(characters: int) -> Iterator[Turn]:
     for index in range(40):
         result = "x" * (share // 2) if index == 20 else log[: share // 2]
         yield _turn(index, prose[: share // 2], result)
+
+
+def sampled_turns(tokens: int) -> Iterator[Turn]:
+    """Ten turns of prose with this many sampled tokens in all, each with its probability."""
+    share = tokens // 10
+    words = [f"word{place % 97} " if (place + 1) % 60 else "end.\n\n" for place in range(share)]
+    ends = list(accumulate(map(len, words)))
+    logprobs = [-(place % 23) / 8 for place in range(share)]
+    for index in range(10):
+        yield _turn(index, "".join(words), "go on").model_copy(
+            update={
+                "output_token_ids": Int32s(range(share)),
+                "output_logprobs": Float32s(logprobs),
+                "output_text_ends": Int32s(ends),
+                "policy_version": 1,
+            }
+        )
 
 
 def short_turns(count: int) -> Iterator[Turn]:

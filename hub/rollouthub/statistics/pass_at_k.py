@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from rollouthub.statistics.intervals import Estimate, TaskMeans
 from rollouthub.statistics.means import RewardMeans, mean_of
@@ -54,16 +55,24 @@ class GroupCounts:
         """Standard deviation of the rewards (n - 1); None with fewer than two. At 0 the samples give no training
         signal.
         """
-        if self.scored < 2:
-            return None
-        squares = self.reward_sq_sum - self.reward_sum**2 / self.scored
-        return 0.0 if self.is_constant else math.sqrt(max(0.0, squares) / (self.scored - 1))
+        return deviation_of(self.scored, self.reward_sum, self.reward_sq_sum)
 
     @property
     def is_constant(self) -> bool:
         """Whether two or more samples are scored and all rewards are equal (by the sums): no training signal."""
-        spread = self.scored * self.reward_sq_sum - self.reward_sum**2
-        return self.scored >= 2 and spread <= 1e-12 * self.scored * self.reward_sq_sum
+        return self.deviation == 0.0
+
+
+def deviation_of(scored: int, reward_sum: float, reward_sq_sum: float) -> float | None:
+    """Standard deviation (n - 1) of so many rewards, by their sum and that of their squares; 0 where all are equal, and
+    None with fewer than two.
+    """
+    if scored < 2:
+        return None
+    spread = scored * reward_sq_sum - reward_sum**2
+    if spread <= 1e-12 * scored * reward_sq_sum:
+        return 0.0
+    return math.sqrt(max(0.0, reward_sq_sum - reward_sum**2 / scored) / (scored - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +127,7 @@ class SummaryTable:
     """Environment → its figures, in the order of first occurrence."""
 
 
+@lru_cache(4096)
 def pass_at_k(n: int, c: int, k: int) -> float:
     """The unbiased probability that at least one of k samples passes, given c passes in n: 1 - C(n - c, k) / C(n, k).
 

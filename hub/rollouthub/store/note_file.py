@@ -61,6 +61,21 @@ def notes_stamp(directory: Path) -> Stamp | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
+def why_not_written(directory: Path) -> str | None:
+    """Why no note can be added to a run, as far as is seen without writing; None where nothing speaks against it."""
+    path = directory / NOTES
+    if os.access(path if path.exists() else directory, os.W_OK):
+        return None
+    return _refused(path, "it is read-only here")
+
+
+def _refused(path: Path, why: str) -> str:
+    return (
+        f"the note cannot be written to {path} ({why}): notes are kept beside the run; make its directory writable, or "
+        "copy the run to one of yours"
+    )
+
+
 def append_lines(directory: Path, lines: Sequence[NoteLine]) -> None:
     """Append changes, all or none of them, and flush them to the disk. Blocks.
 
@@ -82,10 +97,7 @@ def append_lines(directory: Path, lines: Sequence[NoteLine]) -> None:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StoreError(f"the note was not written to {path}: the disk is full. Free some space") from error
-        raise RunDirectoryError(
-            f"the note cannot be written to {path} ({error.strerror or error}): notes are kept beside the run; "
-            "make its directory writable, or copy the run to one of yours"
-        ) from error
+        raise RunDirectoryError(_refused(path, str(error.strerror or error))) from error
 
 
 def _append(descriptor: int, added: bytes, path: Path) -> None:

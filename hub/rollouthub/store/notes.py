@@ -16,7 +16,7 @@ import getpass
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -262,6 +262,23 @@ def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
         if not 0 < len(tag) <= TAG_CHARACTERS:
             raise UsageError(f"a tag has 1 to {TAG_CHARACTERS} characters, not {len(given)}: {given!r:.80}")
     return cleaned
+
+
+def split_tags(text: str) -> tuple[str, ...]:
+    """The tags that a person wrote with commas between them; a dash alone is none.
+
+    Raises:
+        UsageError: as for `checked_tags`.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    return () if text.strip() == "-" else checked_tags([part for part in parts if part])
+
+
+def retagged(on: NoteChange, held: tuple[str, ...], wanted: tuple[str, ...]) -> NoteChange | None:
+    """The change from the tags that something has to those it should have; None if they are the same."""
+    added = tuple(tag for tag in wanted if tag not in held)
+    removed = tuple(tag for tag in held if tag not in wanted)
+    return replace(on, tags=added, untags=removed) if added or removed else None
 
 
 def checked_comment(text: str) -> str:

@@ -1,5 +1,6 @@
 """Pages of runs, served as `hub view` serves them, and visitors with and without its token."""
 
+import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -56,3 +57,4 @@ async def served(
 def no_sockets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No test sees the hubs of whoever runs it."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

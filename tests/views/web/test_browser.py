@@ -8,13 +8,16 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
+from urllib.parse import unquote
 
 import pytest
 from anyio import to_thread
 
 from rollouthub import Score
+from rollouthub.store.notes import NoteChange, add
 from tests.store.records import record, write
 from tests.tui.made import finished_run, hostile_run, worse_run
+from tests.views.report.played import HOSTILE
 
 from .conftest import served
 
@@ -174,7 +177,7 @@ async def visit(script: str, **given: object) -> dict[str, object]:
         pytest.skip("chromium and playwright are not installed; run .ci/foreign.sh")
     command = [str(python), "-c", BEGIN + script + END, browser, json.dumps(given)]
     done = await to_thread.run_sync(
-        lambda: subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        lambda: subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     )
     assert done.returncode == 0, done.stderr
     told: dict[str, object] = json.loads(done.stdout)
@@ -188,17 +191,27 @@ def urls(told: Mapping[str, object]) -> list[str]:
     return [str(url) for url in cast(list[object], asked)]
 
 
-async def test_every_page_is_quiet_fits_and_can_be_used_by_all(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("runs", "run", "filter", "tasks", "task", "report", "rollout", "compare", "rude", "hostile"),
+        ("review", "note", "board", "receipt"),
+    ],
+    ids=["records", "people"],
+)
+async def test_every_page_is_quiet_fits_and_can_be_used_by_all(tmp_path: Path, names: tuple[str, ...]) -> None:
     good, worse, rude = tmp_path / "good", tmp_path / "worse", tmp_path / "rude"
     await finished_run(good)
     await worse_run(worse)
     await hostile_run(rude)
+    (tmp_path / "good.receipt.json").write_text("{}")
     async with served(good, roots=(tmp_path,)) as seen:
         page = (await seen.get("run/good")).text
         rollout = re.search(r'href="[^"]*(run/good/rollout/[^"#]*)"', page)
-        hostile = re.search(r'href="[^"]*(run/rude/rollout/[^"#]*)"', (await seen.get("run/rude")).text)
+        hostile = re.search(r'href="[^"]*(run/rude/rollout/([^"#]*))"', (await seen.get("run/rude")).text)
         task = re.search(r'href="[^"]*(run/good/task/[^"#]*)"', (await seen.get("run/good/tasks")).text)
         assert rollout and hostile and task
+        add(rude, NoteChange(unquote(hostile[2]), turn=1, tags=("odd",), comment=HOSTILE, star=True))
         pages = {
             "runs": "",
             "run": "run/good",
@@ -210,8 +223,13 @@ async def test_every_page_is_quiet_fits_and_can_be_used_by_all(tmp_path: Path) -
             "compare": "compare?run=good&run=worse",
             "rude": "run/rude",
             "hostile": hostile[1],
+            "review": "run/good?review=yes",
+            "note": f"run/rude/note?rollout={hostile[2]}&turn=1",
+            "board": "board",
+            "receipt": "run/good/receipt",
         }
         folder = os.environ.get("ROLLOUTHUB_PICTURES")
+        pages = {name: pages[name] for name in names}
         told = await visit(EVERY_PAGE, address=seen.server.address, base=seen.base, pages=pages, pictures=folder)
         origin = seen.server.guard.origin
     asked = urls(told)

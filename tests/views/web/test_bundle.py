@@ -40,7 +40,7 @@ async def test_every_link_of_every_page_leads_to_a_file_of_the_bundle(tmp_path: 
     said = write_bundle(runs, tmp_path / "pages", "", AS_IT_IS)
     assert said == "2 runs with 192 rollouts"
     pages = list((tmp_path / "pages").rglob("*.html"))
-    assert len(pages) == 192 + 2 * 3 + 2
+    assert len(pages) == 192 + 2 * 4 + 2
     for page in pages:
         html = page.read_text()
         for link in links_of(page):

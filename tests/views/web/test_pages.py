@@ -5,6 +5,7 @@ import re
 from html import unescape
 from pathlib import Path
 
+import anyio
 import pytest
 
 from rollouthub import Message, Outcome, Score, Turn
@@ -13,9 +14,11 @@ from rollouthub.rollout import TaskRef
 from rollouthub.score import Artifact, Component
 from rollouthub.statistics.amounts import number, share
 from rollouthub.store import open_run, open_writer
+from rollouthub.views.web import rollout_content
 from tests.store.records import RESOLVED, record, write
 from tests.tui.episodes import PICTURE
 from tests.tui.made import finished_run, worse_run
+from tests.views.cards.test_tokens import sampled
 
 from .conftest import served
 
@@ -230,3 +233,66 @@ async def test_a_run_that_is_gone_or_damaged_is_said_to_be(tmp_path: Path) -> No
         for path, status in (("run/damaged", 404), ("run/nothing", 404), ("run/nothing/rows", 404), ("nowhere", 404)):
             assert (await visit.get(path)).status_code == status
         assert "did you mean 'damaged'" in unescape((await visit.get("run/damagd")).text)
+
+
+async def test_trained_tokens_are_underlined_by_the_advantage_within_their_group(tmp_path: Path) -> None:
+    rewards = {"g1-0": 1.0, "g1-1": 0.0, "g1-2": 0.5, "g2-0": 1.0, "g2-1": 1.0, "g3-0": 1.0, "g4-0": 1.0, "g4-1": 0.0}
+    made = [
+        record(
+            name,
+            score=Score(reward=reward, passed=reward == 1),
+            turns=(sampled(),),
+            trainable=not name.startswith("g4"),
+            trainable_reason="a token is missing" if name.startswith("g4") else None,
+        )
+        for name, reward in rewards.items()
+    ]
+    unscored = record("g1-3", outcome=Outcome.MODEL_FAILED, turns=(sampled(),))
+    await write(tmp_path / "run", [*made, unscored])
+    async with served(tmp_path / "run") as visit:
+
+        async def heat(rollout: str) -> tuple[str, str | None]:
+            page = (await visit.get(f"run/run/rollout/{rollout}")).text
+            (found,) = re.findall(r'<div class="(heat[^"]*)">', page)
+            told = re.search(r"advantage ([-+][\d.]+)", page)
+            return found, told and told[1]
+
+        assert await heat("g1-0") == ("heat raised", "+0.500")
+        assert await heat("g1-1") == ("heat lowered", "-0.500")
+        assert await heat("g1-2") == ("heat", "+0.000")
+        assert await heat("g2-0") == ("heat", "+0.000")
+        assert await heat("g3-0") == ("heat", None), "a group of one has no advantage"
+        assert await heat("g4-0") == ("heat", None), "no trainer gets it"
+
+
+async def test_a_long_rollout_has_its_first_tokens_and_a_link_to_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollout_content, "FIRST_TOKENS", 3)
+    await write(tmp_path / "run", [record("g1-0", turns=(sampled(),)), record("g2-0")])
+    async with served(tmp_path / "run") as visit:
+        page = (await visit.get("run/run/rollout/g1-0?filter=passed")).text
+        assert page.count('title="token ') == 3 and "1 more token" in page
+        link = re.search(r'href="([^"]*)">Show all 4 tokens<', page)
+        assert link is not None
+        whole = (await visit.get(unescape(link[1]).removeprefix(visit.server.guard.place))).text
+        assert whole.count('title="token ') == 4 and "Show all" not in whole
+        assert "1 of 2" in words(whole) or "2 of 2" in words(whole), "the list that it was opened from is kept"
+
+
+async def test_a_comparison_follows_what_is_added_to_a_run(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        await write(tmp_path / name, [record(f"g{n}-0") for n in range(3)])
+    path = "compare?run=one&run=two"
+    async with served(tmp_path / "one", tmp_path / "two", roots=(tmp_path,)) as visit:
+        assert "On 3 common tasks" in words((await visit.get(path)).text)
+        assert "On 3 common tasks" in words((await visit.get(path)).text)
+    for name in ("one", "two"):
+        await write(tmp_path / name, [record("g7-0")], resume=True)
+    async with served(tmp_path / "one", tmp_path / "two", roots=(tmp_path,)) as visit:
+        assert "On 4 common tasks" in words((await visit.get(path)).text)
+        for name in ("one", "two"):
+            await write(tmp_path / name, [record("g8-0")], resume=True)
+        with anyio.fail_after(30):
+            while "On 5 common tasks" not in words((await visit.get(path)).text):
+                await anyio.lowlevel.checkpoint()

@@ -8,7 +8,7 @@ from textual.screen import Screen
 from rollouthub.errors import HubError, UsageError, said
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.watched_run import WatchedRun
-from rollouthub.store.notes import COMMENT_CHARACTERS, NoteChange, RolloutNotes, add, checked_tags
+from rollouthub.store.notes import COMMENT_CHARACTERS, NoteChange, RolloutNotes, add, retagged, split_tags
 from rollouthub.text import plain, plain_name
 from rollouthub_tui.dialogs.questions import TextScreen
 from rollouthub_tui.navigation import app_of
@@ -62,7 +62,7 @@ class NoteTaking:
                     longest=4000,
                 )
                 text = await self._ask(asked)
-                return None if text is None else _retagged(on, held.tags, _tags(text))
+                return None if text is None else retagged(on, held.tags, split_tags(text))
 
     async def _ask(self, asked: TextScreen) -> str | None:
         return await app_of(self._screen).push_screen_wait(asked)
@@ -78,21 +78,9 @@ def _with(
     return NoteChange(on.rollout_id, on.attempt, star=star, comment=comment, reviewed=reviewed)
 
 
-def _retagged(on: NoteChange, held: tuple[str, ...], wanted: tuple[str, ...]) -> NoteChange | None:
-    """The change from the tags that a rollout has to those it should have; None if they are the same."""
-    added = tuple(tag for tag in wanted if tag not in held)
-    removed = tuple(tag for tag in held if tag not in wanted)
-    return NoteChange(on.rollout_id, on.attempt, tags=added, untags=removed) if added or removed else None
-
-
-def _tags(text: str) -> tuple[str, ...]:
-    parts = [part.strip() for part in text.split(",")]
-    return () if text.strip() == "-" else checked_tags([part for part in parts if part])
-
-
 def _wrong_tags(text: str) -> str | None:
     try:
-        _tags(text)
+        split_tags(text)
     except UsageError as error:
         return str(error)
     return None

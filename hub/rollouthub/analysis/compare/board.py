@@ -55,9 +55,21 @@ def board_rows(directories: Iterable[Path]) -> list[BoardRow]:
     Raises:
         RunDirectoryError: a directory holds no run, or one that cannot be read.
     """
-    rows = [row for directory in directories for row in _rows(read_compared(directory))]
-    rows.sort(key=lambda row: (row.environment, row.task_set, -_value(row), row.run))
-    return rows
+    return in_order(row for directory in directories for row in rows_of(directory))
+
+
+def rows_of(directory: Path) -> list[BoardRow]:
+    """The rows of one run.
+
+    Raises:
+        RunDirectoryError: the directory holds no run, or one that cannot be read.
+    """
+    return list(_rows(read_compared(directory)))
+
+
+def in_order(rows: Iterable[BoardRow]) -> list[BoardRow]:
+    """Rows by environment and set of tasks, the highest mean first."""
+    return sorted(rows, key=lambda row: (row.environment, row.task_set, -_value(row), row.run))
 
 
 def _value(row: BoardRow) -> float:

@@ -2,10 +2,10 @@
 only by its id.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from rollouthub.rollout import Outcome
 from rollouthub.statistics import GroupCounts
@@ -121,10 +121,29 @@ def read_compared(directory: Path, label: str | None = None) -> ComparedRun:
     source = ReadOnlySource(directory)
     try:
         with source.connect() as connection:
-            attempts = tuple(map(ComparedAttempt._make, connection.execute(_QUERY)))
+            attempts = tuple(_with_shared_words(connection.execute(_QUERY)))
     finally:
         source.close()
     return ComparedRun(label or _label(info), info, attempts)
+
+
+def _with_shared_words(rows: Iterable[tuple[Any, ...]]) -> Iterator[ComparedAttempt]:
+    """Attempts whose words are the same objects, where they are the same: of 100,000 rows they take most of the
+    memory.
+    """
+    known: dict[Any, Any] = {}
+    for environment, split, task, digest, seed, identity, effective, outcome, *figures in rows:
+        yield ComparedAttempt(
+            known.setdefault(environment, environment),
+            known.setdefault(split, split),
+            known.setdefault(task, task),
+            known.setdefault(digest, digest),
+            seed,
+            known.setdefault(identity, identity),
+            effective,
+            known.setdefault(outcome, outcome),
+            *figures,
+        )
 
 
 def _label(info: RunInfo) -> str:

@@ -24,7 +24,7 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="One of overhead, serving, gateway, latency, layers, ray, schedule, export, sandbox, registry or tui."
+            help="overhead, serving, gateway, latency, layers, ray, schedule, export, sandbox, registry, tui or view."
         ),
     ] = "overhead",
 ) -> None:
@@ -51,6 +51,8 @@ def bench(
     `sandbox`: time of an exec and of a ready sandbox, and how fast the warm pool refills, beside the bare engine.
 
     `registry`: search, publish and rebuild of a large registry, and many publishers at once.
+
+    `view`: `hub view` from outside: CPU of each page, time to the first page of a large run, memory.
 
     `tui`: `hub watch` on a live run: CPU of a frame, keys, memory, opening large runs, and what being watched costs.
     """

@@ -29,6 +29,9 @@ def view(
     port: Annotated[
         int, typer.Option(min=0, max=65535, show_default=False, help="The port; a free one by default.")
     ] = 0,
+    board: Annotated[
+        bool, typer.Option("--board", help="Begin with a leaderboard over RUNs, or all runs; in a bundle, have one.")
+    ] = False,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, open no browser.")] = False,
     bundle: Annotated[
         Path | None,
@@ -66,15 +69,15 @@ def view(
             raise UsageError("--bundle writes files and serves nothing: leave out --port and --no-browser")
         from rollouthub.views.web.bundle import write_bundle
 
-        written = write_bundle(directories, bundle, filter_, plainness_here())
+        written = write_bundle(directories, bundle, filter_, plainness_here(), has_board=board)
         typer.echo(f"{written} written to {bundle}; open {bundle / 'index.html'}", err=True)
         return
-    if filter_ and len(directories) != 1:
+    if filter_ and (len(directories) != 1 or board):
         raise UsageError("--filter goes with one RUN, or with --bundle")
     from rollouthub.views.web.view_server import ViewOptions, serve_view
 
     options = ViewOptions(
-        tuple(directories), tuple(roots), environ, plainness_here(), port, filter_, opens=not no_browser
+        tuple(directories), tuple(roots), environ, plainness_here(), port, filter_, board, opens=not no_browser
     )
     raise typer.Exit(run_async(serve_view, options))
 

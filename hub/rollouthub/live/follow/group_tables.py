@@ -9,6 +9,7 @@ from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.incremental import IncrementalView
 from rollouthub.live.follow.word_column import WordColumn
 from rollouthub.statistics import GroupCounts
+from rollouthub.statistics.pass_at_k import deviation_of
 
 Order = Literal["met", "rollouts", "mean_reward", "pass_rate", "deviation"]
 """Sort orders of lines: a column, or `met` for the order of first occurrence."""
@@ -51,6 +52,8 @@ class Lines(IncrementalView):
     def __init__(self, columns: AttemptColumns, by: str) -> None:
         super().__init__(columns)
         self._by = by
+        self._ordered: dict[tuple[Order, bool], tuple[object, list[int]]] = {}
+        """Sort order → the state of the rows that it is of, and the lines in it."""
         self._clear()
 
     def _clear(self) -> None:
@@ -85,8 +88,16 @@ class Lines(IncrementalView):
     def places(self, by: Order = "met", *, descending: bool = False) -> list[int]:
         """Indices of all lines in a sort order; lines without a value come last, in both directions.
 
-        Sorted on each call, because a group's figures change with each of its samples.
+        Sorted whenever there is something new, because a group's figures change with each of its samples.
         """
+        state = (self._generation, self._seen, self._withdrawn)
+        known, places = self._ordered.get((by, descending), (None, []))
+        if known != state:
+            places = self._in_order(by, descending=descending)
+            self._ordered[by, descending] = state, places
+        return places
+
+    def _in_order(self, by: Order, *, descending: bool) -> list[int]:
         every = range(len(self))
         if by == "met":
             return list(reversed(every)) if descending else list(every)
@@ -106,7 +117,7 @@ class Lines(IncrementalView):
             case "pass_rate":
                 return self._passed[place] / self._judged[place] if self._judged[place] else None
             case _:
-                return self.line(place).deviation
+                return deviation_of(scored, self._sums[place], self._squares[place])
 
     def all(self) -> list[GroupLine]:
         """Return every line; meant for environments, which are few, not for groups."""

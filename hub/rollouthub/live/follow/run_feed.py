@@ -272,6 +272,18 @@ class RunFeed:
         found.catch_up()
         return found
 
+    def places_of(self, rollout_id: str) -> list[int]:
+        """Indices of the rows of a rollout's attempts, the earliest attempt first; empty without any.
+
+        Raises:
+            RunDirectoryError, StoreError: as for `refresh`.
+        """
+        last = self.columns.ids[-1] if self.columns.ids else 0
+        found = self.query(
+            "SELECT id FROM rollouts WHERE rollout_id = ? AND id <= ? ORDER BY attempt", rollout_id, last
+        )
+        return [self._place_of(row_id) for (row_id,) in found]
+
     def records(self, places: Iterable[int]) -> Iterator[Rollout]:
         """Yield the full records of rows, one at a time in memory, all from one snapshot.
 
@@ -318,6 +330,11 @@ class RunFeed:
             RunDirectoryError, StoreError: as for `refresh`.
         """
         await self._review.read_ahead()
+
+    @property
+    def has_review(self) -> bool:
+        """Whether `review` was asked for, so that it costs nothing to ask again."""
+        return self._is_reviewed
 
     @property
     def review(self) -> ReviewQueue:

@@ -3,6 +3,7 @@
 import struct
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 
 ABSENT = -1
 
@@ -47,3 +48,13 @@ class WordColumn:
     def code(self, word: str) -> int:
         """Index of a word in the vocabulary; -1 if no row has it."""
         return self._places.get(word, ABSENT)
+
+    def rows(self, code: int) -> list[int]:
+        """The rows of a word, in a time that is proportional to all rows, but short."""
+        found: list[int] = []
+        start = 0
+        with suppress(ValueError):
+            while True:
+                start = self.codes.index(code, start) + 1
+                found.append(start - 1)
+        return found

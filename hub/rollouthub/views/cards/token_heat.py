@@ -1,14 +1,17 @@
 """How probable the model found each token it sampled: steps of heat, forks, and the text that a token holds."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from rollouthub.rollout import Turn
 
 STEPS = (0.99, 0.9, 0.75, 0.5, 0.25, 0.1, 0.01)
 """Lower bounds of probability of the steps, from the most probable tokens on; the last step is everything below."""
+_DESCENDING = tuple(-bound for bound in STEPS)
 FORK = 0.1
 """A token that the model gave less probability is a fork: it could well have gone on differently."""
 
@@ -21,9 +24,12 @@ def probability_of(logprob: float | None) -> float | None:
 def heat_step(logprob: float | None) -> int | None:
     """The step of a token, 0 for the most probable; None if its probability is unknown."""
     probability = probability_of(logprob)
-    if probability is None:
-        return None
-    return next((place for place, bound in enumerate(STEPS) if probability >= bound), len(STEPS))
+    return None if probability is None else step_of(probability)
+
+
+def step_of(probability: float) -> int:
+    """The step of a probability, 0 for the highest."""
+    return bisect_left(_DESCENDING, -probability)
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,8 @@ class SampledTokens:
     @cached_property
     def forks(self) -> Sequence[int]:
         """The places of tokens with a probability below `FORK`."""
-        return [place for place, value in enumerate(self.logprobs or ()) if value < math.log(FORK)]
+        least = math.log(FORK)
+        return [place for place, value in enumerate(self.logprobs or ()) if value < least]
 
     @cached_property
     def texts(self) -> Sequence[str] | None:
@@ -79,13 +86,7 @@ class SampledTokens:
         or a tool call; None where it is not known which token holds what.
         """
         said = self.turn.response.text
-        if self.ends is None:
+        ends = self.ends
+        if ends is None or list(ends) != sorted(ends) or (ends and not 0 <= ends[0] <= ends[-1] <= len(said)):
             return None
-        found: list[str] = []
-        before = 0
-        for end in self.ends:
-            if not before <= end <= len(said):
-                return None
-            found.append(said[before:end])
-            before = end
-        return found
+        return [said[start:end] for start, end in pairwise((0, *ends))]

@@ -1,16 +1,18 @@
 """The sampled tokens of a turn as HTML: the text itself, with each token's probability as heat behind it."""
 
 import math
+import re
 from collections.abc import Sequence
 from html import escape
 
 from rollouthub.statistics.amounts import count, share
 from rollouthub.text import printable
-from rollouthub.views.cards.token_heat import FORK, STEPS, SampledTokens, heat_step, probability_of
+from rollouthub.views.cards.token_heat import FORK, STEPS, SampledTokens, probability_of, step_of
 from rollouthub.views.markup import Markup, join, tag
 
 MOST_TOKENS = 4000
 """Most tokens of one turn that are shown one by one."""
+_CHANGED = re.compile("[&<>\"'\n]").search
 _TEXTLESS = "▫"
 """A token that holds none of the answer's text, such as the end of the answer or a part of a tool call."""
 NOT_KNOWN = "which token holds which characters is not on record, so tokens are shown as boxes"
@@ -18,8 +20,8 @@ NOT_KNOWN = "which token holds which characters is not on record, so tokens are 
 
 def tokens_html(tokens: SampledTokens, most: int = MOST_TOKENS, advantage: float | None = None) -> Markup:
     """The tokens of a turn, at most `most`; underlined are those learnt from, by the sign of the advantage."""
-    texts = tokens.texts
     shown = min(len(tokens.ids), most)
+    texts = None if tokens.texts is None else _shown_texts(tokens.texts[:shown], tokens.turn.response.text)
     parts = [_token(tokens, place, texts) for place in range(shown)]
     left = len(tokens.ids) - shown
     sign = "" if not advantage else " raised" if advantage > 0 else " lowered"
@@ -57,20 +59,28 @@ def _policy(tokens: SampledTokens) -> str:
 
 def _token(tokens: SampledTokens, place: int, texts: Sequence[str] | None) -> str:
     logprob = tokens.logprob(place)
-    step, probability = heat_step(logprob), probability_of(logprob)
-    kind = "hx" if step is None else f"h{step}"
+    probability = probability_of(logprob)
+    if probability is None:
+        kind, told = "hx", "no logprob"
+    else:
+        kind, told = f"h{step_of(probability)}", f"{share(probability)}, logprob {logprob:.4f}"
     if not tokens.is_learnt(place):
         kind += " masked"
     if probability is not None and probability < FORK:
         kind += " fork"
-    told = "no logprob" if probability is None else f"{share(probability)}, logprob {logprob:.4f}"
     version = tokens.version(place)
     policy = "" if version is None else f", policy {version}"
     title = f"token {place + 1:,}: id {tokens.ids[place]}, {told}{policy}"
-    text = printable(texts[place]) if texts is not None else ""
-    # A line break stays one, after a sign that it was sampled.
-    shown = escape(text).replace("\n", "↵\n") if text else _TEXTLESS
+    shown = (texts[place] if texts is not None else "") or _TEXTLESS
     return f'<span class="{kind}" title="{title}">{shown}</span>'
+
+
+def _shown_texts(texts: Sequence[str], whole: str) -> list[str]:
+    """The texts of tokens as HTML. A page may have tens of thousands: what needs no change is looked for first."""
+    is_clean = printable(whole) == whole
+    cleaned = texts if is_clean else map(printable, texts)
+    # A line break stays one, after a sign that it was sampled.
+    return [escape(text).replace("\n", "↵\n") if _CHANGED(text) else text for text in cleaned]
 
 
 def heat_legend() -> Markup:

@@ -6,19 +6,37 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
+from rollouthub.analysis.compare.board import board_rows
+from rollouthub.analysis.compare.receipt_check import check_receipt_now
 from rollouthub.errors import ConfigError, RunDirectoryError, StoreError, UnknownNameError, UsageError
 from rollouthub.live.follow import SeenRun
 from rollouthub.live.follow.run_tallies import Tallies
 from rollouthub.live.steering.watched_run import WatchedRun
+from rollouthub.plugins.plain_files import read_plain
 from rollouthub.statistics.amounts import count
 from rollouthub.store import RunReader
+from rollouthub.store.run_directories import receipt_of
 from rollouthub.views.report.redacted_text import Plainness
-from rollouthub.views.web.bundle_links import COMPARISON, INDEX, BundleLinks, file_name, page_file, rollout_file
+from rollouthub.views.web.board_page import board_page
+from rollouthub.views.web.bundle_links import (
+    BOARD,
+    COMPARISON,
+    INDEX,
+    RECEIPT,
+    BundleLinks,
+    file_name,
+    page_file,
+    rollout_file,
+)
 from rollouthub.views.web.compare_page import compare_page, read_side_by_side
+from rollouthub.views.web.kept_boards import Board
+from rollouthub.views.web.notes_html import PageNotes
 from rollouthub.views.web.opened_runs import OpenedRun, address_name
 from rollouthub.views.web.report_page import report_page
+from rollouthub.views.web.review_page import review_page
 from rollouthub.views.web.rollout_page import read_rollout, rollout_page
 from rollouthub.views.web.rollout_rows import PAGE_ROWS
 from rollouthub.views.web.row_query import RowQuery
@@ -30,11 +48,17 @@ from rollouthub.views.web.tasks_page import tasks_page
 MOST_ROLLOUTS = 20_000
 """Most rollouts of a bundle: each is a file of its own."""
 EMBEDDED_BYTES, PAGE_BYTES = 2 * 2**20, 16 * 2**20
+MOST_RECEIPT = 9_000_000
+"""Most bytes of a receipt that are copied: `hub attest` writes none that is larger."""
 """Largest picture or sound that is in a page, and most bytes of all in one page."""
 
 
-def write_bundle(directories: Sequence[Path], output: Path, expression: str, plainness: Plainness) -> str:
+def write_bundle(
+    directories: Sequence[Path], output: Path, expression: str, plainness: Plainness, *, has_board: bool = False
+) -> str:
     """Write runs as pages into a folder, which appears when it is complete; returns what was written, in words.
+
+    `has_board` adds a leaderboard, for which the receipts of the runs are verified.
 
     Raises:
         UsageError: no run is named, the folder is not empty or cannot be made, the filter is not valid, or there are
@@ -47,7 +71,7 @@ def write_bundle(directories: Sequence[Path], output: Path, expression: str, pla
         raise ConfigError(f"{output} is there and not empty; name a folder that is not there yet")
     with ExitStack() as stack:
         runs = [_opened(directory, plainness, stack) for directory in directories]
-        bundle = RunBundle(runs, RowQuery(filter=expression))
+        bundle = RunBundle(runs, RowQuery(filter=expression), has_board=has_board)
         parent = output.absolute().parent
         try:
             parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +110,7 @@ def _opened(directory: Path, plainness: Plainness, stack: ExitStack) -> OpenedRu
 class RunBundle:
     """Some runs and the rollouts of them that get pages."""
 
-    def __init__(self, runs: Sequence[OpenedRun], query: RowQuery) -> None:
+    def __init__(self, runs: Sequence[OpenedRun], query: RowQuery, *, has_board: bool = False) -> None:
         """
         Raises:
             UsageError: the filter is not valid, two runs have one name, or there are too many rollouts.
@@ -94,7 +118,7 @@ class RunBundle:
         names = [file_name(run.name) for run in runs]
         if len(set(names)) < len(names):
             raise UsageError("two of the runs have one name; write a bundle for each")
-        self._runs, self._query = runs, query
+        self._runs, self._query, self._has_board = runs, query, has_board
         self._written: set[tuple[str, str, int | None]] = set()
         for run in runs:
             found = run.lists.find(query)
@@ -120,6 +144,8 @@ class RunBundle:
                 _put(folder / COMPARISON, compare_page(read_side_by_side(self._runs), self._links(0)))
             except ConfigError:
                 has_comparison = False  # they have no task in common
+        if self._has_board:
+            self._write_board(folder)
         _put(folder / INDEX, self._list(has_comparison))
         for run in self._runs:
             self._write_run(run, folder / "run" / file_name(run.name))
@@ -131,7 +157,7 @@ class RunBundle:
             return (run, rollout, attempt) in self._written
 
         embed = _nothing if embedded is None else embedded.address
-        return BundleLinks(depth, is_written, embed, has_comparison=has_comparison)
+        return BundleLinks(depth, is_written, embed, has_comparison=has_comparison, has_board=self._has_board)
 
     def _list(self, has_comparison: bool) -> str:
         seen = [SeenRun(run.watched.directory, run.feed.info, None, None) for run in self._runs]
@@ -140,18 +166,36 @@ class RunBundle:
         lines = [RunLine(each, run.name, tallies.of(each)) for each, run in zip(seen, self._runs, strict=True)]
         return runs_page(lines, "", 0, self._links(0, has_comparison=has_comparison))
 
+    def _write_board(self, folder: Path) -> None:
+        """The leaderboard, and beside each run the receipt that it has."""
+        names = {run.watched.directory.resolve(): run.name for run in self._runs}
+        board = Board(board_rows(names))
+        for directory, name in names.items():
+            if (receipt := receipt_of(directory)) is not None:
+                copied = folder / "run" / file_name(name) / RECEIPT
+                copied.parent.mkdir(parents=True, exist_ok=True)
+                with read_plain(receipt) as file:
+                    copied.write_bytes(file.read(MOST_RECEIPT))
+                check = check_receipt_now(receipt, directory)
+                board.checks.update({row.run: check for row in board.rows if Path(row.run).resolve() == directory})
+        _put(folder / BOARD, board_page(board, lambda run: names[run.resolve()], self._links(0)))
+
     def _write_run(self, run: OpenedRun, folder: Path) -> None:
         links = self._links(2)
         rows = run.lists.find(self._query).rows
         for start in range(0, max(1, len(rows)), PAGE_ROWS):
             _put(folder / page_file(start), run_page(run, self._query, start, links, None))
+        queue = replace(self._query, review=True)
+        for start in range(0, max(1, len(run.lists.find(queue).rows)), PAGE_ROWS):
+            _put(folder / page_file(start, is_review=True), review_page(run, queue, start, links, None))
         _put(folder / "tasks.html", tasks_page(run, "mixed", 0, links))
         _put(folder / "report.html", report_page(run, links))
         ids = run.feed.columns.texts["rollout_id"]
         for rollout_id in [ids[place] for place in rows.page(0, len(rows))]:
             rollout, context = read_rollout(run, rollout_id, None, self._query)
             page_links = self._links(3, EmbeddedMedia(run.feed.reader))
-            html = rollout_page(run, rollout, context, page_links, self._query)
+            notes = PageNotes(run, rollout, page_links, self._query)
+            html = rollout_page(run, rollout, context, page_links, self._query, notes=notes)
             _put(folder / "rollout" / rollout_file(rollout_id, None), html)
 
 

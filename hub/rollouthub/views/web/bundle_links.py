@@ -11,6 +11,8 @@ from rollouthub.views.web.row_query import RowQuery
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}(?:\.[A-Za-z0-9_-]{1,40})*")
 INDEX = "index.html"
 COMPARISON = "compare.html"
+BOARD = "board.html"
+RECEIPT = "receipt.json"
 
 
 def file_name(name: str) -> str:
@@ -35,12 +37,14 @@ class BundleLinks:
         embed: Callable[[str], str | None] = lambda digest: None,
         *,
         has_comparison: bool = False,
+        has_board: bool = False,
     ) -> None:
         """`depth` is the number of folders that the file is in. `is_written` says whether a rollout of a run has a
         page, `embed` gives a picture or sound by its digest as a `data:` address.
         """
         self._up = "../" * depth
-        self._is_written, self._embed, self._has_comparison = is_written, embed, has_comparison
+        self._is_written, self._embed = is_written, embed
+        self._has_comparison, self._has_board = has_comparison, has_board
 
     def asset(self, name: str) -> str:
         """A file of the pages; every page has its style and script in itself."""
@@ -51,8 +55,8 @@ class BundleLinks:
         return self._up + INDEX
 
     def run(self, run: str, query: RowQuery = ALL, offset: int = 0) -> str:
-        """A run, with its rollouts from a position on; a file has one order."""
-        return f"{self._up}run/{file_name(run)}/{page_file(offset)}"
+        """A run, with its rollouts from a position on, or with what needs a review; a file has one order."""
+        return f"{self._up}run/{file_name(run)}/{page_file(offset, is_review=query.review)}"
 
     def part(self, run: str, name: str) -> str:
         """A further page of a run."""
@@ -71,6 +75,10 @@ class BundleLinks:
         anchor = "" if turn is None else f"#turn-{turn + 1}"
         return f"{self._up}run/{file_name(run)}/rollout/{rollout_file(rollout, attempt)}{anchor}"
 
+    def all_tokens(self, run: str, rollout: str, attempt: int, query: RowQuery = ALL) -> str | None:
+        """A file has all tokens that are shown."""
+        return None
+
     def media(self, run: str, digest: str) -> str | None:
         """A picture or a sound, as it is."""
         return self._embed(digest)
@@ -79,12 +87,25 @@ class BundleLinks:
         """The comparison of all runs of the bundle."""
         return self._up + COMPARISON if self._has_comparison and not task else None
 
+    def board(self, runs: Sequence[str] = ()) -> str | None:
+        """The leaderboard of all runs of the bundle."""
+        return self._up + BOARD if self._has_board else None
+
+    def receipt(self, run: str) -> str:
+        """The receipt itself."""
+        return f"{self._up}run/{file_name(run)}/{RECEIPT}"
+
     def action(self, run: str, action: str, rollout: str = "") -> str:
         """Nothing answers a file."""
         raise AssertionError("pages that are files offer no action")
 
+    def note(self, run: str, rollout: str, attempt: int, turn: int | None = None, query: RowQuery = ALL) -> str:
+        """Nothing answers a file."""
+        raise AssertionError("pages that are files take no notes")
 
-def page_file(offset: int) -> str:
-    """The file with a page of a run's table."""
+
+def page_file(offset: int, *, is_review: bool = False) -> str:
+    """The file with a page of a run's table, or of what needs a review."""
     number = offset // PAGE_ROWS
-    return INDEX if number == 0 else f"page-{number + 1}.html"
+    first, name = ("review.html", "review") if is_review else (INDEX, "page")
+    return first if number == 0 else f"{name}-{number + 1}.html"

@@ -1,5 +1,7 @@
 """Runs side by side: their figures on the tasks they share, the tasks that differ, and one task's worst samples."""
 
+import time
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,6 +29,8 @@ MOST_TASKS = 200
 """Tasks that are listed for each pair of runs."""
 _TEST_SECONDS = 1.0
 """Seconds of testing for chance, for each pair of runs; what is not tested by then says so."""
+_MOST_KEPT, _PLAYING_SECONDS = 4, 15.0
+"""Comparisons that are kept, and seconds for which one of a run that plays is good enough."""
 _ORDER: tuple[Verdict, ...] = ("worse", "lower", "unscored", "better", "higher", "same")
 
 
@@ -66,6 +70,28 @@ def read_side_by_side(runs: Sequence[OpenedRun]) -> SideBySide:
     ]
     comparison = compare_runs(read)
     return SideBySide([run.name for run in runs], comparison, [_pair(read[0], other) for other in read[1:]])
+
+
+class KeptComparisons:
+    """The comparisons that pages asked for last: they are made again when a run has something new."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, ...], tuple[object, float, SideBySide]] = OrderedDict()
+
+    def read(self, runs: Sequence[OpenedRun]) -> SideBySide:
+        """Compare runs, or give what was found for them as they are. Blocking; raises as `read_side_by_side`."""
+        key, state = tuple(run.name for run in runs), [run.state for run in runs]
+        kept, now = self._kept.get(key), time.monotonic()
+        if kept is None or (kept[0] != state and not (_plays(runs) and now - kept[1] < _PLAYING_SECONDS)):
+            kept = self._kept[key] = state, now, read_side_by_side(runs)
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return kept[2]
+
+
+def _plays(runs: Sequence[OpenedRun]) -> bool:
+    return any(run.feed.info.status == "running" for run in runs)
 
 
 def _pair(first: ComparedRun, other: ComparedRun) -> RunPairing:

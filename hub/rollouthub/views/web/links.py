@@ -41,6 +41,10 @@ class Links(Protocol):
         """A rollout, at a turn counted from 0; None if there is no such page."""
         ...
 
+    def all_tokens(self, run: str, rollout: str, attempt: int, query: RowQuery = ALL) -> str | None:
+        """A rollout with all of its tokens; None if its page has them."""
+        ...
+
     def media(self, run: str, digest: str) -> str | None:
         """A picture, a sound or a file of a rollout; None if there is none."""
         ...
@@ -51,8 +55,20 @@ class Links(Protocol):
         """
         ...
 
+    def board(self, runs: Sequence[str] = ()) -> str | None:
+        """The leaderboard, of all runs or of these; None if there is no such page."""
+        ...
+
+    def receipt(self, run: str) -> str:
+        """The receipt of a run that has one."""
+        ...
+
     def action(self, run: str, action: str, rollout: str = "") -> str:
         """The page that asks before an action of a person."""
+        ...
+
+    def note(self, run: str, rollout: str, attempt: int, turn: int | None = None, query: RowQuery = ALL) -> str:
+        """The page that takes notes on an attempt at a rollout, or on a turn of it, counted from 1."""
         ...
 
 
@@ -92,6 +108,10 @@ class ServedLinks:
         asked = query.written() if attempt is None else query.written(attempt=attempt)
         return f"{self._run(run)}/rollout/{_word(rollout)}{asked}" + ("" if turn is None else f"#turn-{turn + 1}")
 
+    def all_tokens(self, run: str, rollout: str, attempt: int, query: RowQuery = ALL) -> str:
+        """A rollout with all of its tokens."""
+        return f"{self._run(run)}/rollout/{_word(rollout)}{query.written(attempt=attempt, tokens='all')}"
+
     def media(self, run: str, digest: str) -> str:
         """A picture, a sound or a file of a rollout."""
         return f"{self._run(run)}/media/{_word(digest)}"
@@ -102,9 +122,22 @@ class ServedLinks:
             f"{self._place}compare?{urlencode([*(('run', run) for run in runs), *(('task', part) for part in task)])}"
         )
 
+    def board(self, runs: Sequence[str] = ()) -> str:
+        """The leaderboard, of all runs or of these."""
+        return f"{self._place}board" + (f"?{urlencode([('run', run) for run in runs])}" if runs else "")
+
+    def receipt(self, run: str) -> str:
+        """What `hub verify` says of the run's receipt."""
+        return self.part(run, "receipt")
+
     def action(self, run: str, action: str, rollout: str = "") -> str:
         """The page that asks before an action of a person."""
         return f"{self._run(run)}/do/{action}" + (f"?{urlencode({'rollout': rollout})}" if rollout else "")
+
+    def note(self, run: str, rollout: str, attempt: int, turn: int | None = None, query: RowQuery = ALL) -> str:
+        """The page that takes notes."""
+        place = {} if turn is None else {"turn": turn}
+        return f"{self._run(run)}/note{query.written(rollout=rollout, attempt=attempt, **place)}"
 
     def _run(self, run: str) -> str:
         return f"{self._place}run/{_word(run)}"

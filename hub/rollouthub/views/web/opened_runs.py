@@ -54,6 +54,12 @@ class OpenedRun:
         """Its columns and figures; only inside `read`."""
         return self.watched.feed
 
+    @property
+    def state(self) -> tuple[object, ...]:
+        """What changes whenever a record of the run does; only inside `read`, or where it has ended."""
+        columns, info = self.feed.columns, self.feed.info
+        return columns.generation, len(columns), len(columns.withdrawn), info.run_id, info.status
+
     @cached_property
     def lists(self) -> RowLists:
         """Its lists of rollouts; only inside `read`."""
@@ -62,6 +68,14 @@ class OpenedRun:
     def over_tasks(self) -> GroupSummary | None:
         """Intervals and pass@k; only inside `read`. None where there are none yet, or the run is too large."""
         return self.summary.of(self.feed)
+
+    def place_of(self, rollout_id: str, attempt: int | None = None) -> int | None:
+        """The row of an attempt, by default of the one that counts; only inside `read`. None if there is none."""
+        columns = self.feed.columns
+        for place in self.feed.places_of(rollout_id):
+            if columns.effective[place] if attempt is None else columns.wholes["attempt"][place] == attempt:
+                return place
+        return None
 
     async def refresh(self) -> None:
         """Read what is new, unless it was read a moment ago.

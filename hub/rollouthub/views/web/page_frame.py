@@ -16,6 +16,10 @@ _KEYS = (
     ("/", "to the filter"),
     ("[ ]", "previous and next rollout of the list"),
     ("z", "fold or unfold all"),
+    ("# c", "tags and a comment of the rollout"),
+    ("*", "star it"),
+    ("v", "reviewed, and on to the next"),
+    ("V", "what needs a review"),
     ("u", "up: to the list, to the runs"),
     ("?", "this help"),
     ("esc", "leave a field, close the help, go up"),
@@ -29,8 +33,10 @@ def page(
     crumbs: Sequence[Crumb],
     kind: str,
     events: str | None = None,
+    again: bool = False,
 ) -> str:
     """A whole page. `kind` names it for the style and the script; `events` is the address of its live events.
+    `again` has the browser ask for the page again at once, because it is not complete.
 
     A page that is a file has the style sheet and the script in itself.
     """
@@ -42,6 +48,7 @@ def page(
         tag("meta", name="color-scheme", content="light dark"),
         _policy_and_style() if links.is_static else _linked(links),
         tag("link", rel="icon", href="data:,"),
+        tag("meta", http_equiv="refresh", content="1") if again else None,
         tag("title", f"{title} · rollouthub"),
     )
     body = tag(

@@ -22,16 +22,17 @@ from rollouthub.views.markup import Markup, join, tag
 
 MOST_PAGE_CHARACTERS = 6_000_000
 """Characters of HTML after which further turns are not shown on the page."""
-MOST_PAGE_TOKENS = 30_000
-"""Most tokens of a rollout that are shown one by one."""
+MOST_PAGE_TOKENS, FIRST_TOKENS = 30_000, 3_000
+"""Most tokens of a rollout that are shown one by one; and most on a page that has an address for one with all."""
 MOST_TOOLS = 200
 TOOL_CHARACTERS = 4000
 """Most characters of a tool's description, and of its schema."""
 _OWN_STYLE = """
 .cards .switches { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; margin: 0 0 1rem; padding: .3rem 0; border: 0;
   font-size: .88rem; } .cards .switches label { cursor: pointer; display: flex; gap: .4rem; align-items: center; }
-.cards .tokens, .cards .legend, .cards .training { display: none; }
+.cards .tokens, .cards .legend, .cards .training, .cards .tokens-only { display: none; }
 .cards:has(.show-tokens:checked) .tokens, .cards:has(.show-tokens:checked) .legend,
+.cards:has(.show-tokens:checked) .tokens-only,
 .cards:has(.show-training:checked) .training { display: block; }
 .cards:has(.show-tokens:checked) .has-heat .card.assistant { display: none; }
 .cards .tokens { border-left: 3px solid var(--agent-rule); padding-left: .85rem; margin: .65rem 0; }
@@ -70,12 +71,16 @@ def rollout_content(
     media_url: Callable[[str], str],
     turn_link: Callable[[int], str],
     rewards: Sequence[float | None] = (),
+    turn_notes: Callable[[int], Markup | None] = lambda turn: None,
+    all_tokens: str | None = None,
 ) -> Markup:
     """The conversation of a rollout as one element, with an anchor for each turn: `#turn-3` is the third.
 
     `tools` are those that the environment showed; `media_url` gives the address of a picture or file by its digest,
     and `turn_link` the address of a turn by its index, counted from 0. `rewards` are those of all samples of its task,
-    its own included: with them, tokens are underlined by the sign of the advantage.
+    its own included: with them, tokens are underlined by the sign of the advantage. `turn_notes` gives what stands
+    below the heading of a turn, by its number, counted from 1. With `all_tokens`, the address of a page with all
+    tokens, only the first ones are shown.
     """
 
     def media(mime_type: str, digest: str) -> MediaBlock:
@@ -84,20 +89,26 @@ def rollout_content(
     cards = RolloutCards(rollout, CardText(media=media))
     advantage = _advantage(rollout.reward, rewards)
     parts: list[Markup] = []
-    size, tokens_left = 0, MOST_PAGE_TOKENS
+    most_tokens = MOST_PAGE_TOKENS if all_tokens is None else FIRST_TOKENS
+    sampled = sum(len(turn.output_token_ids or ()) for turn in rollout.turns)
+    size, tokens_left = 0, most_tokens
     for place, turn in enumerate(rollout.turns):
         if size > MOST_PAGE_CHARACTERS:
             parts.append(tag("p", f"… {count(len(rollout.turns) - place, 'more turn')}, too much for one page"))
             break
-        shown, used = _turn(cards, place, turn, turn_link, tokens_left, advantage)
+        noted = turn_notes(turn.index + 1)
+        shown, used = _turn(cards, place, turn, turn_link, tokens_left, advantage, noted)
         tokens_left -= used
         size += len(shown)
         parts.append(shown)
     return tag(
         "div",
-        _switches(has_tokens=tokens_left < MOST_PAGE_TOKENS),
+        _switches(has_tokens=tokens_left < most_tokens),
+        tag("p", tag("a", f"Show all {count(sampled, 'token')}", href=all_tokens), class_="more tokens-only")
+        if all_tokens is not None and sampled > most_tokens
+        else None,
         _tools(tools),
-        heat_legend() if tokens_left < MOST_PAGE_TOKENS else None,
+        heat_legend() if tokens_left < most_tokens else None,
         parts,
         verdict_html(cards.verdict(), "verdict"),
         training_html(training_view(rollout), turn_link),
@@ -112,16 +123,21 @@ def _turn(
     turn_link: Callable[[int], str],
     most_tokens: int,
     advantage: float | None,
+    noted: Markup | None,
 ) -> tuple[Markup, int]:
     """A turn, and the number of its tokens that are shown one by one."""
     made = cards.turn(place)
     tokens = SampledTokens.of(turn) if turn.output_token_ids is not None else None
     before = sum(card.kind in ("speech", "thinking", "person", "note") for card in made.cards)
     said, done = cards_html(made.cards[:before]), cards_html(made.cards[before:])
-    heat = None if tokens is None else tokens_html(tokens, min(MOST_TOKENS, max(0, most_tokens)), advantage)
-    inner = tag("div", said, heat, class_="has-heat") if tokens is not None and tokens.texts else join(said, heat)
+    inner = said
+    if tokens is not None and most_tokens <= 0:
+        inner = join(said, tag("p", count(len(tokens.ids), "sampled token"), class_="soft tokens"))
+    elif tokens is not None:
+        heat = tokens_html(tokens, min(MOST_TOKENS, most_tokens), advantage)
+        inner = tag("div", said, heat, class_="has-heat") if tokens.texts else join(said, heat)
     anchor = f"turn-{turn.index + 1}"
-    shown = tag("section", turn_head(made, turn_link(turn.index)), inner, done, id=anchor, class_="turn")
+    shown = tag("section", turn_head(made, turn_link(turn.index)), noted, inner, done, id=anchor, class_="turn")
     return shown, 0 if tokens is None else len(tokens.ids)
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from mcp_types import Tool
@@ -17,6 +17,7 @@ from rollouthub.text import plain, plain_name
 from rollouthub.views.markup import Markup, join, table, tag
 from rollouthub.views.terminal.outcome_styles import verdict_of
 from rollouthub.views.web.links import Links
+from rollouthub.views.web.notes_html import PageNotes
 from rollouthub.views.web.opened_runs import OpenedRun
 from rollouthub.views.web.page_frame import Crumb, page
 from rollouthub.views.web.rollout_content import rollout_content
@@ -45,6 +46,10 @@ class RolloutContext:
     where: str = ""
     """Its position in the list, in words."""
     tools: Sequence[Tool] = field(default_factory=tuple[Tool, ...])
+    rewards: Sequence[float | None] = ()
+    """The rewards of all samples of its task, its own included; None for a sample without one."""
+    reasons: Sequence[str] = ()
+    """Why a person should look at it."""
 
 
 def read_rollout(
@@ -59,16 +64,16 @@ def read_rollout(
     feed = opened.feed
     columns = feed.columns
     ids, tries, counts = columns.texts["rollout_id"], columns.wholes["attempt"], columns.effective
-    mine = [at for at, each in enumerate(ids) if each == rollout_id]
+    mine = feed.places_of(rollout_id)
     place = next((at for at in mine if (counts[at] if attempt is None else tries[at] == attempt)), None)
     if place is None:
         if attempt is not None and mine:
             raise UnknownNameError(f"attempt of {rollout_id}", str(attempt), [str(tries[at]) for at in mine])
         raise UnknownNameError("rollout", rollout_id, ())
     (rollout,) = feed.records([place])
-    group = columns.words["group_id"].codes
-    samples = [at for at in range(len(columns)) if group[at] == group[place] and counts[at]][:MOST_SAMPLES]
-    samples.sort(key=lambda at: columns.wholes["sample"][at])
+    group = columns.words["group_id"]
+    counting = [at for at in group.rows(group.codes[place]) if counts[at]]
+    samples = sorted(counting[:MOST_SAMPLES], key=lambda at: columns.wholes["sample"][at])
     found = opened.lists.find(query)
     position = found.rows.position(place)
     before = after = None
@@ -76,7 +81,9 @@ def read_rollout(
     if position is not None:
         before = ids[found.rows[position - 1]] if position else None
         after = ids[found.rows[position + 1]] if position + 1 < len(found.rows) else None
-        where = f"{position + 1:,} of {len(found.rows):,}"
+        where = f"{position + 1:,} of {len(found.rows):,}{' left to review' if query.review else ''}"
+    elif query.review and len(found.rows):
+        after, where = ids[found.rows[0]], f"{len(found.rows):,} left to review"
     tools: Sequence[Tool] = ()
     if rollout.tools_digest:
         try:
@@ -91,6 +98,8 @@ def read_rollout(
         after,
         where,
         tools,
+        [None if (reward := columns.numbers["reward"][at]) != reward else reward for at in counting],
+        feed.review.reasons(place) if feed.has_review else (),
     )
 
 
@@ -105,20 +114,26 @@ def rollout_page(
     links: Links,
     query: RowQuery,
     *,
-    notes: Markup | None = None,
+    notes: PageNotes,
+    has_all_tokens: bool = True,
 ) -> str:
-    """The whole page. `notes` is what people wrote on the rollout, with the forms to write more."""
+    """The whole page. `notes` is what people wrote on the rollout and its turns, with the forms to write more.
+
+    Without `has_all_tokens` a long rollout has its first tokens, and a link to the page with all.
+    """
     run = opened.name
     title = name_of(rollout)
-    crumbs: list[Crumb] = [("runs", links.runs()), (run, links.run(run, query)), (title, None)]
+    crumbs: list[Crumb] = [("runs", links.runs()), (run, links.run(run, replace(query, review=False)))]
+    crumbs += [("review", links.run(run, query)), (title, None)] if query.review else [(title, None)]
     task = links.task(run, rollout.group_id)
     head = tag(
         "header",
         tag("h1", title),
         tag("p", _verdict(rollout), class_="verdict"),
         _around(links, run, context, query),
+        tag("p", "To review: ", ", ".join(context.reasons), class_="soft") if context.reasons else None,
         _acting(opened, rollout, context, links),
-        notes,
+        notes.section(),
         class_="rollout-head",
     )
     aside = tag(
@@ -134,6 +149,9 @@ def rollout_page(
         tools=context.tools,
         media_url=lambda digest: links.media(run, digest) or "",
         turn_link=lambda turn: f"#turn-{turn + 1}",
+        rewards=context.rewards if rollout.trainable else (),
+        turn_notes=notes.of_turn,
+        all_tokens=None if has_all_tokens else links.all_tokens(run, rollout.rollout_id, rollout.attempt, query),
     )
     body = tag(
         "div",

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from rollouthub.live.follow import RolloutList, RunFeed
+from rollouthub.live.follow import RunFeed
 from rollouthub.live.follow.attempt_columns import AttemptColumns
+from rollouthub.live.follow.note_columns import noted_flag
 from rollouthub.live.follow.row_previews import RowPreview
 from rollouthub.statistics.amounts import NONE, dollars, seconds, short
 from rollouthub.text import plain_name
 from rollouthub.views.markup import Markup, join, tag
+from rollouthub.views.note_words import note_mark
 from rollouthub.views.web.links import ALL, Links
 from rollouthub.views.web.row_query import RowQuery
 from rollouthub.views.web.verdict_marks import mark, reward, verdict_at
@@ -41,20 +44,38 @@ _COLUMNS = (
     TableColumn("tokens", "tokens", "output_tokens", is_number=True),
     TableColumn("time", "time", "seconds", is_number=True),
     TableColumn("cost", "cost", "cost", is_number=True),
+    TableColumn("why", "why"),
+    TableColumn("notes", "notes", "tag"),
     TableColumn("prompt", "prompt"),
     TableColumn("answer", "answer"),
     TableColumn("feedback", "feedback"),
+    TableColumn("review", "review"),
 )
 SORTS = {"seq": "finished", **{each.sort: each.title for each in _COLUMNS if each.sort}}
 """What the table can be sorted by → its title."""
 
 
-def shown_columns(feed: RunFeed, query: RowQuery) -> list[TableColumn]:
-    """The columns that a run needs."""
+class ShownRows(Protocol):
+    """Rows of a run in an order."""
+
+    def __len__(self) -> int: ...
+
+    def page(self, start: int, stop: int) -> list[int]:
+        """The row indices at positions from `start` up to, but not including, `stop`."""
+        ...
+
+
+def shown_columns(feed: RunFeed, query: RowQuery, form_key: str = "") -> list[TableColumn]:
+    """The columns that a run needs; without the key of forms, none that has one."""
     is_there = {
-        "environment": len(feed.environments) > 1,
+        "environment": len(feed.columns.words["environment"].vocabulary) > 1,
         "attempt": query.attempts,
-        "cost": feed.counts.cost is not None,
+        "cost": feed.counts.cost is not None and not query.review,
+        "tokens": not query.review,
+        "time": not query.review,
+        "why": query.review,
+        "notes": any(True for _ in feed.notes),
+        "review": query.review and form_key != "",
     }
     return [column for column in _COLUMNS if is_there.get(column.name, True)]
 
@@ -68,10 +89,12 @@ class RowMaker:
     """The run's name in addresses."""
     links: Links
     query: RowQuery
+    form_key: str = ""
+    """The key of the forms in a queue of reviews; empty where there are none."""
 
-    def table(self, rows: RolloutList, start: int, stop: int) -> Markup:
+    def table(self, rows: ShownRows, start: int, stop: int) -> Markup:
         """The table with the rows at these positions."""
-        columns = shown_columns(self.feed, self.query)
+        columns = shown_columns(self.feed, self.query, self.form_key)
         heads = [self._head(column) for column in columns]
         body = tag("tbody", self.rows(rows, start, stop))
         table = tag(
@@ -87,13 +110,15 @@ class RowMaker:
         )
         return tag("div", table, class_="rows")
 
-    def rows(self, rows: RolloutList, start: int, stop: int) -> list[Markup]:
+    def rows(self, rows: ShownRows, start: int, stop: int) -> list[Markup]:
         """The rows at these positions."""
         places = rows.page(start, stop)
-        columns = shown_columns(self.feed, self.query)
+        columns = shown_columns(self.feed, self.query, self.form_key)
+        # A page has thousands of cells of a dozen columns: what they have in common is made once.
+        openings = [(column.name, tag("td", class_=_class(column), data_title=column.title)[:-5]) for column in columns]
         previews = self.feed.previews(places)
         return [
-            self._row(columns, place, preview, start + at)
+            self._row(openings, place, preview, start + at)
             for at, (place, preview) in enumerate(zip(places, previews, strict=True))
         ]
 
@@ -107,25 +132,45 @@ class RowMaker:
             inner = tag("a", column.title, tag("span", arrow, aria_hidden="true") if arrow else None, href=address)
         return tag("th", inner, scope="col", class_=_class(column), aria_sort=order)
 
-    def _row(self, columns: Sequence[TableColumn], place: int, preview: RowPreview, position: int) -> Markup:
-        feed = self.feed
-        cells = [
-            tag("td", self._cell(column.name, place, preview), class_=_class(column), data_title=column.title)
-            for column in columns
-        ]
-        counts = bool(feed.columns.effective[place])
-        return tag("tr", cells, aria_rowindex=str(position + 2), class_=None if counts else "replaced")
+    def _row(self, openings: Sequence[tuple[str, str]], place: int, preview: RowPreview, position: int) -> Markup:
+        cells = "".join([f"{opening}{join(self._cell(name, place, preview))}</td>" for name, opening in openings])
+        counts = bool(self.feed.columns.effective[place])
+        return tag("tr", Markup(cells), aria_rowindex=str(position + 2), class_=None if counts else "replaced")
 
     def _cell(self, name: str, place: int, preview: RowPreview) -> "str | Markup":
         if name in ("prompt", "answer", "feedback"):
             return getattr(preview, name) or NONE
         columns = self.feed.columns
+        if name == "why":
+            return ", ".join(self.feed.review.reasons(place))
+        if name == "notes":
+            return note_mark(columns.notes_at(place))
+        if name == "review":
+            return self._reviewed(place)
         if name == "task":
             rollout, attempt = columns.texts["rollout_id"][place], columns.wholes["attempt"][place]
             which = None if columns.effective[place] else attempt
             address = self.links.rollout(self.run, rollout, which, self.query)
             return _linked(plain_name(columns.words["task_id"][place] or rollout), address)
         return _CELLS[name](columns, place)
+
+    def _reviewed(self, place: int) -> Markup:
+        """The form that marks a row as reviewed, and comes back to the list."""
+        columns = self.feed.columns
+        rollout, attempt = columns.texts["rollout_id"][place], columns.wholes["attempt"][place]
+        hidden = {"key": self.form_key, "do": "reviewed", "back": "list"}
+        fields = [tag("input", type="hidden", name=name, value=value) for name, value in hidden.items()]
+        button = tag(
+            "button",
+            "✓",
+            type="submit",
+            title="Reviewed (v)",
+            data_key="v",
+            aria_label=f"Reviewed: {plain_name(rollout)}",
+        )
+        return tag(
+            "form", fields, button, method="post", action=self.links.note(self.run, rollout, attempt, query=self.query)
+        )
 
 
 def _linked(text: str, address: str | None) -> "str | Markup":
@@ -218,6 +263,7 @@ def filter_form(links: Links, run: str, query: RowQuery, problem: tuple[str, int
         tag("div", tag("label", "Sort", for_="sort"), tag("select", sorts, name="sort", id="sort")),
         tag("div", tag("label", "Order", for_="order"), tag("select", orders, name="order", id="order")),
         tag("input", type="hidden", name="attempts", value="all") if query.attempts else None,
+        tag("input", type="hidden", name="review", value="yes") if query.review else None,
         tag("button", "Show", type="submit"),
         said,
         action=links.run(run),
@@ -248,6 +294,7 @@ QUICK: dict[str, tuple[str, Callable[[RunFeed], int]]] = {
     "Passed": ("passed", lambda feed: feed.counts.passed),
     "Unscored": ('outcome != "scored"', lambda feed: feed.counts.effective - feed.counts.scored),
     "Suspect": ("suspect", lambda feed: feed.counts.suspects),
+    "Starred": ("starred", lambda feed: sum(noted_flag("starred", notes) for _, _, notes in feed.notes)),
     "At a limit": ('stop ~ "limit"', _at_limits),
 }
 """Name of a quick filter → its expression, and its number of rollouts."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from rollouthub.errors import UnknownNameError
-from rollouthub.live.follow import FilterError, RolloutList, RunFeed
+from rollouthub.live.follow import FilterError, RolloutFilter, RolloutList, RunFeed, parse_filter
 from rollouthub.live.follow.filter import LONGEST
+from rollouthub.live.follow.predicates import joined
 
 MOST_LISTS = 8
 """Lists of a run that are kept."""
@@ -25,6 +26,8 @@ class RowQuery:
     descending: bool = True
     attempts: bool = False
     """Whether attempts that a later one replaced are listed, too."""
+    review: bool = False
+    """Whether only what waits for a review is listed."""
 
     @classmethod
     def of(cls, asked: Mapping[str, str]) -> "RowQuery":
@@ -35,11 +38,13 @@ class RowQuery:
             sort=asked.get("sort", "seq"),
             descending=asked.get("order", "down" if asked.get("sort", "seq") == "seq" else "up") != "up",
             attempts=asked.get("attempts") == "all",
+            review=asked.get("review") == "yes",
         )
 
     def asked(self) -> dict[str, str]:
         """The query of a URL, without what has its default."""
         found = {"filter": self.filter, "search": self.search, "attempts": "all" if self.attempts else ""}
+        found["review"] = "yes" if self.review else ""
         if self.sort != "seq":
             found["sort"] = self.sort
         if self.descending != (self.sort == "seq"):
@@ -69,28 +74,35 @@ class RowLists:
 
     def __init__(self, feed: RunFeed) -> None:
         self._feed = feed
-        self._lists: OrderedDict[RowQuery, RolloutList] = OrderedDict()
+        self._lists: OrderedDict[RowQuery, tuple[RolloutList, int]] = OrderedDict()
+        """Query → its list, and the version of the review queue that it was made of."""
 
     def find(self, query: RowQuery) -> FoundRows:
         """The rows of a query."""
         try:
             return FoundRows(self._list(query))
         except (FilterError, UnknownNameError) as error:
-            return FoundRows(self._list(RowQuery(attempts=query.attempts)), error)
+            return FoundRows(self._list(RowQuery(attempts=query.attempts, review=query.review)), error)
 
     def _list(self, query: RowQuery) -> RolloutList:
-        found = self._lists.get(query)
-        if found is None:
+        version = self._feed.review.version if query.review else 0
+        found, made_of = self._lists.get(query, (None, version))
+        if found is None or made_of != version:
             found = self._feed.rollouts(
                 query.sort,
                 descending=query.descending,
-                where=query.filter,
+                where=self._waiting(query.filter) if query.review else query.filter,
                 search=query.search,
                 effective=not query.attempts,
             )
-            self._lists[query] = found
+            self._lists[query] = found, version
             if len(self._lists) > MOST_LISTS:
                 self._lists.popitem(last=False)
         found.catch_up()
         self._lists.move_to_end(query)
         return found
+
+    def _waiting(self, text: str) -> RolloutFilter:
+        """A filter's rows, of which only those that wait for a review now."""
+        where, places = parse_filter(text), self._feed.review.places
+        return RolloutFilter(text, joined([where.bind, lambda _: places.__contains__], is_any=False), where.reads_notes)

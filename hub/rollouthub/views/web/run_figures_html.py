@@ -23,13 +23,13 @@ def tiles(feed: RunFeed, summary: GroupSummary | None) -> Markup:
     at_k = () if summary is None else summary.at_k
     mean = at_k[0].avg_at_k if at_k else None
     parts = [
-        ("mean reward", number(found.mean_reward), _interval(mean) or f"of {count(found.scored, 'scored rollout')}")
+        ("mean reward", number(found.mean_reward), interval_of(mean) or f"of {count(found.scored, 'scored rollout')}")
     ]
     if found.strict != found.mean_reward:
         parts.append(("strict mean", number(found.strict), "agent failures count as 0"))
     passing = at_k[0].pass_at_k if at_k else None
     if found.pass_rate is not None:
-        parts.append(("pass rate", share(found.pass_rate), _interval(passing, is_share=True) or "no interval"))
+        parts.append(("pass rate", share(found.pass_rate), interval_of(passing, is_share=True) or "no interval"))
     last = headline_k(at_k)
     if last is not None and last.pass_at_k is not None:
         parts.append((f"pass@{last.k}", share(last.pass_at_k.value), _over(last.pass_at_k)))
@@ -61,13 +61,14 @@ def _figure(found: Estimate | None) -> Figure | None:
     return None if found is None else Figure(value=found.value, low=found.low, high=found.high, tasks=found.tasks)
 
 
-def _interval(found: Estimate | None, *, is_share: bool = False) -> str:
+def interval_of(found: Estimate | None, *, is_share: bool = False) -> str:
+    """An interval in brackets; empty if there is none."""
     return phrases.interval(_figure(found), is_share=is_share)
 
 
 def _over(found: Estimate) -> str:
     some = f"{found.tasks:,} of {found.tasks + found.excluded:,} tasks" if found.excluded else ""
-    return ", ".join(part for part in (_interval(found, is_share=True), some) if part) or "no interval"
+    return ", ".join(part for part in (interval_of(found, is_share=True), some) if part) or "no interval"
 
 
 def ending_parts(kinds: Mapping[OutcomeKind, int], judged: int, passed: int, missing: int) -> list[tuple[str, int]]:

@@ -19,6 +19,7 @@ from rollouthub.views.web.row_query import FoundRows, RowQuery
 from rollouthub.views.web.run_figures_html import charts, progress, tiles
 from rollouthub.views.web.verdict_marks import status
 
+REVIEW = RowQuery(review=True)
 MOST_IN_FLIGHT = 40
 """Rollouts in flight that are listed."""
 
@@ -31,7 +32,7 @@ def run_page(opened: OpenedRun, query: RowQuery, start: int, links: Links, event
     start = min(max(0, start), max(0, total - 1)) // PAGE_ROWS * PAGE_ROWS
     maker = RowMaker(feed, name, links, query)
     listed = [
-        filter_form(links, name, query, _problem(found)) if not links.is_static else None,
+        filter_form(links, name, query, filter_problem(found)) if not links.is_static else None,
         quick_filters(feed, links, name, query) if not links.is_static else None,
         maker.table(found.rows, start, start + PAGE_ROWS) if total else empty(query, feed, links, name),
         pages(links, name, query, start, total),
@@ -50,7 +51,8 @@ def run_page(opened: OpenedRun, query: RowQuery, start: int, links: Links, event
     )
 
 
-def _problem(found: FoundRows) -> tuple[str, int] | None:
+def filter_problem(found: FoundRows) -> tuple[str, int] | None:
+    """What is wrong with a filter, and where it begins; None if nothing is."""
     match found.problem:
         case None:
             return None
@@ -79,9 +81,21 @@ def heading(opened: OpenedRun, links: Links, part: str) -> Markup:
         ("rollouts", links.run(name)),
         ("tasks", links.part(name, "tasks")),
         ("report", links.part(name, "report")),
+        ("review", links.run(name, REVIEW)),
     )
+    counted = {"review": tag("span", f" {len(feed.review):,}", class_="soft")} if feed.has_review else {}
     tabs = [
-        tag("li", tag("a", each.capitalize(), href=address, aria_current="page" if each == part else None))
+        tag(
+            "li",
+            tag(
+                "a",
+                each.capitalize(),
+                counted.get(each),
+                href=address,
+                aria_current="page" if each == part else None,
+                data_key="V" if each == "review" else None,
+            ),
+        )
         for each, address in parts
     ]
     return tag(
@@ -134,7 +148,8 @@ def _notices(opened: OpenedRun) -> list[Markup]:
         said.append(f"{unscored:,} of {feed.counts.effective:,} rollouts have no score, which is not a zero.")
     if info.bad_rows:
         said.append(f"{info.bad_rows:,} rows of the data make no task, and were left out.")
-    return [tag("p", each, class_="notice warn") for each in said]
+    origin = [tag("p", one_line(each, 1000), class_="soft small") for each in info.origin_lines[:8]]
+    return [*(tag("p", each, class_="notice warn") for each in said), *origin]
 
 
 def steering(opened: OpenedRun, links: Links) -> Markup | None:
@@ -189,11 +204,11 @@ def _flight_row(opened: OpenedRun, links: Links, state: LiveState, now: float | 
     return tag("tr", [tag("td", cell) for cell in cells])
 
 
-def rows_fragment(opened: OpenedRun, query: RowQuery, start: int, count: int, links: Links) -> str:
+def rows_fragment(opened: OpenedRun, query: RowQuery, start: int, count: int, links: Links, form_key: str = "") -> str:
     """Rows of the table alone, as a document of their own that the script takes them from."""
     found = opened.lists.find(query)
     start = min(max(0, start), len(found.rows))
-    maker = RowMaker(opened.feed, opened.name, links, query)
+    maker = RowMaker(opened.feed, opened.name, links, query, form_key)
     return f"<!doctype html><title>rows</title>{maker.table(found.rows, start, start + count)}"
 
 

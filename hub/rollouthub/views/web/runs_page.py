@@ -94,6 +94,7 @@ def runs_page(
     parts: list[Markup | None] = [
         tag("h1", "Runs"),
         _search(search, links) if not links.is_static else None,
+        tag("p", tag("a", "Leaderboard", href=board)) if lines and (board := links.board()) else None,
         tag("p", counts, ", figures are being read …" if is_partial else None, class_="soft", id="status"),
     ]
     if not lines:

@@ -1,9 +1,7 @@
 """The tasks of a run, those that tell most first; and the samples of one task."""
 
 from rollouthub.errors import UnknownNameError
-from rollouthub.live.follow import RolloutFilter
 from rollouthub.live.follow.group_tables import GroupLine, Order
-from rollouthub.live.follow.predicates import text_is
 from rollouthub.statistics.amounts import NONE, number, seconds, share, short
 from rollouthub.text import plain_name
 from rollouthub.views.markup import Markup, tag
@@ -33,7 +31,7 @@ def tasks_page(opened: OpenedRun, order: str, start: int, links: Links) -> str:
     places = feed.groups.places(by, descending=descending)
     start = min(max(0, start), max(0, len(places) - 1)) // PAGE_TASKS * PAGE_TASKS
     lines = [feed.groups.line(place) for place in places[start : start + PAGE_TASKS]]
-    several = len(feed.environments) > 1
+    several = len(feed.columns.words["environment"].vocabulary) > 1
     rows = [tag("tr", _cells(line, run, links, several)) for line in lines]
     heads = [
         "task",
@@ -101,6 +99,14 @@ def _pages(links: Links, run: str, order: str, start: int, total: int) -> Markup
     return tag("nav", where, tag("ul", items), class_="pages", aria_label="Pages of the table")
 
 
+class SampleRows(list[int]):
+    """The rows of one task."""
+
+    def page(self, start: int, stop: int) -> list[int]:
+        """The row indices at positions from `start` up to, but not including, `stop`."""
+        return self[start:stop]
+
+
 def task_page(opened: OpenedRun, group: str, links: Links) -> str:
     """The page of one task: its figures and its samples.
 
@@ -112,8 +118,9 @@ def task_page(opened: OpenedRun, group: str, links: Links) -> str:
     if line is None:
         raise UnknownNameError("task", group, ())
     query = RowQuery(sort="sample", descending=False, attempts=True)
-    samples = RolloutFilter("", text_is("group_id", "==", group))
-    found = feed.rollouts(query.sort, where=samples, effective=False)
+    columns, groups = feed.columns, feed.columns.words["group_id"]
+    samples = columns.wholes["sample"]
+    rows = sorted(groups.rows(groups.code(group)), key=lambda at: samples[at])
     maker = RowMaker(feed, run, links, query)
     name = plain_name(line.task_id or group)
     crumbs: list[Crumb] = [
@@ -123,9 +130,7 @@ def task_page(opened: OpenedRun, group: str, links: Links) -> str:
         (name, None),
     ]
     counts = line.counts
-    codes, times = feed.columns.words["group_id"].codes, feed.columns.numbers["seconds"]
-    code = feed.columns.words["group_id"].code(group)
-    took = [times[at] for at in range(len(feed.columns)) if codes[at] == code and feed.columns.effective[at]]
+    took = [columns.numbers["seconds"][at] for at in rows if columns.effective[at]]
     tiles = [
         ("mean reward", number(line.mean_reward), f"of {counts.scored:,} scored"),
         (
@@ -141,7 +146,7 @@ def task_page(opened: OpenedRun, group: str, links: Links) -> str:
         for title, value, below in tiles
     ]
     head = tag("header", tag("h1", name), tag("p", plain_name(line.environment), class_="soft"), class_="run-head")
-    table = maker.table(found, 0, MOST_SAMPLES)
+    table = maker.table(SampleRows(rows), 0, MOST_SAMPLES)
     return page(
         f"{name} · {plain_name(run)}",
         head,

@@ -1,5 +1,7 @@
 """Verdicts, rewards and states of runs as HTML: the terminal's marks and colours, with a word for each."""
 
+from functools import lru_cache
+
 from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.rollout import Outcome, OutcomeKind
 from rollouthub.statistics.amounts import NONE, number
@@ -15,6 +17,7 @@ def colour(style: str) -> str | None:
     return f"t-{style.removeprefix('bright_')}" if style else None
 
 
+@lru_cache(256)
 def mark(ending: Ending, *, has_word: bool = False, counts: bool = True) -> Markup:
     """The mark of a verdict; its word is shown beside it, or read by screen readers only."""
     word = tag("span", f" {ending.word}", class_=None if has_word else "sr")
@@ -30,6 +33,7 @@ def verdict_at(columns: AttemptColumns, place: int) -> Ending:
     return verdict_of(kind, None if passed < 0 else bool(passed), reward if reward == reward else None)
 
 
+@lru_cache(1024)
 def reward(value: float | None) -> Markup:
     """A reward in the colour of its height."""
     return tag("span", NONE) if value is None else tag("span", number(value), class_=colour(heat(value)))

@@ -4,9 +4,8 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from functools import partial
-from typing import Any
-from urllib.parse import parse_qsl
 
+import anyio
 import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -23,18 +22,25 @@ from rollouthub.errors import (
     UsageError,
     said,
 )
-from rollouthub.http.asgi import TooLarge, read_body
 from rollouthub.http.page_guard import PageGuard
 from rollouthub.live.control.live_views import RolloutDetails
-from rollouthub.store import LiveState
+from rollouthub.store import LiveState, RunInfo
+from rollouthub.store.run_directories import RECEIPT_SUFFIX
 from rollouthub.text import plain
-from rollouthub.views.web.compare_page import compare_page, read_side_by_side, task_side, task_sides_page
+from rollouthub.views.web.asked_number import asked_number
+from rollouthub.views.web.board_page import board_page, receipt_page
+from rollouthub.views.web.compare_page import KeptComparisons, compare_page, task_side, task_sides_page
 from rollouthub.views.web.event_feed import EventFeed
 from rollouthub.views.web.flight_page import flight_fragment, flight_page
+from rollouthub.views.web.kept_boards import KeptBoards
 from rollouthub.views.web.links import ServedLinks
+from rollouthub.views.web.note_pages import NotePages
+from rollouthub.views.web.notes_html import PageNotes
 from rollouthub.views.web.opened_runs import OpenedRun, OpenedRuns
 from rollouthub.views.web.page_frame import message_page
+from rollouthub.views.web.posted_form import ForeignFormError, read_form
 from rollouthub.views.web.report_page import report_page
+from rollouthub.views.web.review_page import review_page
 from rollouthub.views.web.rollout_page import read_rollout, rollout_json, rollout_page
 from rollouthub.views.web.rollout_rows import MOST_ROWS_AT_ONCE, PAGE_ROWS
 from rollouthub.views.web.row_query import RowQuery
@@ -46,8 +52,8 @@ from rollouthub.views.web.tasks_page import task_page, tasks_page
 from rollouthub.views.web.web_assets import SCRIPT, SCRIPT_FILE, STYLE, STYLE_FILE
 
 _HTML = "text/html; charset=utf-8"
-_MOST_FORM = 128 * 1024
-_MOST_OFFSET = 10**9
+MOST_NAMED = 500
+"""Most runs that an address of the leaderboard names."""
 
 logger = logging.getLogger(__name__)
 Handler = Callable[[Request], Awaitable[Response]]
@@ -60,6 +66,10 @@ class ViewPages:
         self._runs, self._guard = runs, guard
         self._links = ServedLinks(guard.place)
         self._events = EventFeed(runs)
+        self._boards, self._comparisons = KeptBoards(), KeptComparisons()
+        self._reading = anyio.Lock()
+        """Held while whole runs are read for a leaderboard or a comparison: each takes memory."""
+        self._notes = NotePages(runs, guard, self._links)
         self.application = Starlette(routes=self._routes())
 
     def _routes(self) -> list[Route]:
@@ -73,15 +83,19 @@ class ViewPages:
             page(SCRIPT_FILE, self._script),
             page("events", self._list_events),
             page("compare", self._compare),
+            page("board", self._board),
             page(run, self._run),
             page(f"{run}/rows", self._rows),
             page(f"{run}/live", self._live),
             page(f"{run}/events", self._run_events),
             page(f"{run}/tasks", self._tasks),
             page(f"{run}/report", self._report),
+            page(f"{run}/receipt", self._receipt),
             page(f"{run}/task/{{group:path}}", self._task),
             page(f"{run}/rollout/{{rollout:path}}", self._rollout),
             page(f"{run}/media/{{digest}}", self._media),
+            page(f"{run}/note", self._notes.ask),
+            page(f"{run}/note", self._notes.write, ("POST",)),
             page(f"{run}/do/{{action}}", self._ask),
             page(f"{run}/do/{{action}}", self._do, ("POST",)),
         ]
@@ -92,6 +106,8 @@ class ViewPages:
             return await handler(request)
         except (UnknownNameError, RunDirectoryError) as error:
             return self._refusal(404, "There is no such page", error)
+        except ForeignFormError as error:
+            return self._refusal(403, "Not from this server's form", error)
         except UsageError as error:
             return self._refusal(400, "This cannot be shown", error)
         except LiveControlError as error:
@@ -116,7 +132,7 @@ class ViewPages:
         html = runs_page(
             lines,
             request.query_params.get("search", ""),
-            _number(request, "offset", 0),
+            asked_number(request, "offset", 0),
             self._links,
             events=f"{self._guard.place}events",
             problems=self._runs.problems,
@@ -125,24 +141,28 @@ class ViewPages:
         return Response(html, media_type=_HTML)
 
     async def _run(self, request: Request) -> Response:
-        query, start = RowQuery.of(request.query_params), _number(request, "offset", 0)
+        query, start = RowQuery.of(request.query_params), asked_number(request, "offset", 0)
 
         def made(opened: OpenedRun) -> str:
-            return run_page(opened, query, start, self._links, self._events_of(opened))
+            events = self._events_of(opened)
+            if query.review:
+                return review_page(opened, query, start, self._links, events, self._guard.form_key)
+            return run_page(opened, query, start, self._links, events)
 
         return await self._read(request, made)
 
     async def _rows(self, request: Request) -> Response:
-        query, start = RowQuery.of(request.query_params), _number(request, "offset", 0)
-        count = min(_number(request, "limit", PAGE_ROWS), MOST_ROWS_AT_ONCE)
-        return await self._read(request, lambda opened: rows_fragment(opened, query, start, count, self._links))
+        query, start = RowQuery.of(request.query_params), asked_number(request, "offset", 0)
+        count = min(asked_number(request, "limit", PAGE_ROWS), MOST_ROWS_AT_ONCE)
+        key = self._guard.form_key
+        return await self._read(request, lambda opened: rows_fragment(opened, query, start, count, self._links, key))
 
     async def _live(self, request: Request) -> Response:
         query = RowQuery.of(request.query_params)
         return await self._read(request, lambda opened: live_fragment(opened, self._links, query))
 
     async def _tasks(self, request: Request) -> Response:
-        order, start = request.query_params.get("order", "mixed"), _number(request, "offset", 0)
+        order, start = request.query_params.get("order", "mixed"), asked_number(request, "offset", 0)
         return await self._read(request, lambda opened: tasks_page(opened, order, start, self._links))
 
     async def _task(self, request: Request) -> Response:
@@ -154,21 +174,29 @@ class ViewPages:
 
     async def _read(self, request: Request, make: Callable[[OpenedRun], str]) -> Response:
         async with self._runs.using(request.path_params["run"]) as opened:
+            if RowQuery.of(request.query_params).review:
+                await opened.feed.read_review()
             return Response(await opened.read(make), media_type=_HTML)
 
     async def _rollout(self, request: Request) -> Response:
         rollout_id, asked = request.path_params["rollout"], request.query_params
-        query, attempt = RowQuery.of(asked), _number(request, "attempt", -1)
+        query, attempt = RowQuery.of(asked), asked_number(request, "attempt", -1)
         async with self._runs.using(request.path_params["run"]) as opened:
             state = await opened.read(lambda run: _flying(run, rollout_id)) if attempt < 0 else None
             if state is not None:
                 return await self._flight(opened, state, is_part=asked.get("part") == "live")
 
+            if query.review:
+                await opened.feed.read_review()
+
             def made(run: OpenedRun) -> Response:
                 rollout, context = read_rollout(run, rollout_id, None if attempt < 0 else attempt, query)
                 if asked.get("form") == "json":
                     return Response(rollout_json(rollout), media_type="application/json")
-                return Response(rollout_page(run, rollout, context, self._links, query), media_type=_HTML)
+                notes = PageNotes(run, rollout, self._links, query, self._guard.form_key)
+                has_all = asked.get("tokens") == "all"
+                html = rollout_page(run, rollout, context, self._links, query, notes=notes, has_all_tokens=has_all)
+                return Response(html, media_type=_HTML)
 
             return await opened.read(made)
 
@@ -204,8 +232,28 @@ class ViewPages:
                     for at, run in enumerate(runs)
                 ]
                 return Response(task_sides_page(sides, key, self._links), media_type=_HTML)
-            found = await anyio.to_thread.run_sync(read_side_by_side, runs)
+            async with self._reading:
+                found = await anyio.to_thread.run_sync(self._comparisons.read, runs)
         return Response(compare_page(found, self._links), media_type=_HTML)
+
+    async def _board(self, request: Request) -> Response:
+        names = list(dict.fromkeys(request.query_params.getlist("run")))[:MOST_NAMED]
+        if names:
+            directories = [await self._runs.directory_of(name) for name in names]
+        else:
+            runs = await self._runs.list()
+            directories = [run.directory.resolve() for run in runs if isinstance(run.info, RunInfo)]
+        async with self._reading:
+            board = await anyio.to_thread.run_sync(self._boards.read, directories)
+        return Response(board_page(board, self._runs.name_of, self._links), media_type=_HTML)
+
+    async def _receipt(self, request: Request) -> Response:
+        name = request.path_params["run"]
+        directory = await self._runs.directory_of(name)
+        check = await self._boards.check(directory)
+        if check is None:
+            raise UnknownNameError("receipt", f"{name[:200]}{RECEIPT_SUFFIX}", (), "`hub attest RUN` writes one.")
+        return Response(receipt_page(name, check, self._links), media_type=_HTML)
 
     async def _ask(self, request: Request) -> Response:
         order = ActionOrder.of(request.path_params["action"], request.query_params.get("rollout", ""))
@@ -216,15 +264,7 @@ class ViewPages:
         return Response(html, media_type=_HTML)
 
     async def _do(self, request: Request) -> Response:
-        try:
-            body = await read_body(request.scope, request.receive, _MOST_FORM)
-        except TooLarge:
-            raise UsageError(f"a form has at most {_MOST_FORM:,} bytes") from None
-        form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=8))
-        if not self._guard.is_form_key(form.get("key", "")):
-            return self._refusal(
-                403, "Not from this server's form", UsageError("go back, reload the page, and try again")
-            )
+        form = await read_form(request, self._guard)
         rollout_id = request.query_params.get("rollout", "")
         order = ActionOrder.of(request.path_params["action"], rollout_id, form.get("text", ""))
         async with self._runs.using(request.path_params["run"]) as opened:
@@ -276,9 +316,3 @@ class ViewPages:
 
 def _flying(opened: OpenedRun, rollout_id: str) -> LiveState | None:
     return next((state for state in opened.feed.live if state.rollout_id == rollout_id), None)
-
-
-def _number(request: Request, name: str, otherwise: int) -> int:
-    """A whole number of the query that is not negative; `otherwise` for anything else."""
-    text: Any = request.query_params.get(name, "")
-    return min(int(text), _MOST_OFFSET) if text.isascii() and text.isdigit() and len(text) < 20 else otherwise

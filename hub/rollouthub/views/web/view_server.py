@@ -37,6 +37,8 @@ class ViewOptions:
     port: int = 0
     filter: str = ""
     """The filter that the first page begins with."""
+    has_board: bool = False
+    """Whether the leaderboard is the first page."""
     opens: bool = False
     """Whether to open a browser."""
 
@@ -58,6 +60,8 @@ class ViewServer:
         names = [self.runs.name_of(run) for run in self._options.runs]
         query = RowQuery(filter=self._options.filter) if self._options.filter else ALL
         match names:
+            case _ if self._options.has_board:
+                path = links.board(names)
             case []:
                 path = links.runs()
             case [only]:

@@ -151,6 +151,8 @@
       scrollTo({ top: top() + asksFor * height - barHeight(), behavior: "instant" });
     }
     look();
+    const back = /^#at-(\d+)$/.exec(location.hash);
+    if (back && total) go(+back[1]);
     return { next: (by) => go(current < 0 ? Math.max(0, atTop()) : current + by), go, last: () => go(total - 1), changed,
              now: () => mark(false) };
   }
@@ -213,6 +215,13 @@
   }
   function up() { if (body.dataset.up) location.href = body.dataset.up; }
   function to(selector) { const link = document.querySelector(selector); if (link) location.href = link.href; }
+  // What notes a rollout: that of the page, or of the row in a list.
+  function press(key) {
+    const place = table && key !== "V" ? table.now() : document, found = place?.querySelector(`[data-key="${key}"]`);
+    if (!isField(found)) { found?.click(); return; }
+    found.closest("details").open = true;
+    found.focus();
+  }
   const isTurns = kind === "rollout" || kind === "flight" || kind === "sides";
   const keys = {
     j: () => (isTurns ? turnTo(turnNow() + 1) : table ? table.next(1) : stepTo(plainRows(), place + 1)),
@@ -229,6 +238,7 @@
       const all = [...document.querySelectorAll("main details")], isOpen = all.some((found) => found.open);
       for (const found of all) found.open = !isOpen;
     },
+    ...Object.fromEntries([..."#*cvV"].map((key) => [key, () => press(key)])),
     Escape: () => { if (isField(document.activeElement)) document.activeElement.blur(); else up(); },
   };
   addEventListener("keydown", (event) => {

@@ -1,0 +1,150 @@
+"""The leaderboard over runs, and the page of the receipt of one."""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from rollouthub.analysis.compare.board import BoardRow
+from rollouthub.analysis.compare.receipt_check import ReceiptCheck
+from rollouthub.statistics import Estimate
+from rollouthub.statistics.amounts import NONE, count, dollars, moment, number, share
+from rollouthub.text import one_line, plain, plain_name
+from rollouthub.views.markup import Markup, join, tag
+from rollouthub.views.web.kept_boards import Board
+from rollouthub.views.web.links import Links
+from rollouthub.views.web.page_frame import Crumb, page
+from rollouthub.views.web.run_figures_html import interval_of
+from rollouthub.views.web.verdict_marks import status
+
+MOST_ROWS = 2000
+_TITLES = ("", "model", "agent", "mean reward", "pass@1", "scored", "cost", "receipt", "run", "played")
+_WORDS = {"refuted": "✗ refuted", "proven": "✓ proven", "consistent": "~ consistent", "not_provable": "? not provable"}
+_COLOURS = {"refuted": "t-red", "proven": "t-green", "consistent": "t-cyan", "not_provable": "t-yellow"}
+
+
+def board_page(board: Board, name_of: Callable[[Path], str], links: Links) -> str:
+    """The page with a table for each set of tasks; `name_of` gives a run's name in addresses."""
+    parts: list[Markup | None] = [
+        tag("h1", "Leaderboard"),
+        tag(
+            "p",
+            "Rows are beside each other only where the same tasks were played, by their content. Means are over tasks, "
+            "with intervals of 95 %.",
+            class_="soft",
+        ),
+    ]
+    if board.unread:
+        parts.append(tag("p", f"{count(board.unread, 'run')} still to be read …", class_="notice", role="status"))
+    for (environment, tasks), each in groupby(board.rows[:MOST_ROWS], key=lambda row: (row.environment, row.task_set)):
+        parts.append(_section(environment, tasks, list(each), board, name_of, links))
+    if not board.rows and not board.unread:
+        parts.append(tag("p", "There are no runs with rollouts here yet.", class_="soft"))
+    if len(board.rows) > MOST_ROWS:
+        parts.append(
+            tag("p", f"and {len(board.rows) - MOST_ROWS:,} more rows; name the runs to compare", class_="soft")
+        )
+    parts += [tag("p", one_line(problem, 600), class_="notice warn") for problem in board.problems[:20]]
+    crumbs: list[Crumb] = [("runs", links.runs()), ("leaderboard", None)]
+    again = bool(board.unread) and not links.is_static
+    return page("Leaderboard", *parts, links=links, crumbs=crumbs, kind="board", again=again)
+
+
+def _section(
+    environment: str,
+    tasks: str,
+    rows: Sequence[BoardRow],
+    board: Board,
+    name_of: Callable[[Path], str],
+    links: Links,
+) -> Markup:
+    heads = [
+        tag("th", title or tag("span", "place", class_="sr"), scope="col", class_="n" if 3 <= at <= 6 else None)
+        for at, title in enumerate(_TITLES)
+    ]
+    lines = [tag("tr", _cells(at, row, board, name_of, links)) for at, row in enumerate(rows)]
+    table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", lines), class_="board")
+    versions = {version for row in rows for version in row.versions}
+    notes = [
+        f"{len(versions)} versions of the environment were played: figures of one are no figures of another."
+        for _ in range(len(versions) > 1)
+    ]
+    return tag(
+        "section",
+        tag("h2", f"{plain_name(environment)}: {count(rows[0].tasks, 'task')}"),
+        tag("p", "tasks ", tag("code", tasks[:19]), class_="soft small"),
+        tag("div", table, class_="wide", tabindex="0", role="group", aria_label=f"Runs on {plain_name(environment)}"),
+        [tag("p", note, class_="notice warn") for note in notes],
+        class_="list",
+    )
+
+
+def _cells(place: int, row: BoardRow, board: Board, name_of: Callable[[Path], str], links: Links) -> list[Markup]:
+    directory = Path(row.run)
+    run = name_of(directory)
+    scored = f"{row.scored:,} of {row.planned:,}"
+    words: list[str | Markup] = [
+        str(place + 1),
+        plain_name(row.model or NONE),
+        plain_name(row.agent or NONE),
+        _estimate(row.mean_reward, is_share=False),
+        _estimate(row.pass_at_1, is_share=True),
+        scored if row.coverage is None or row.coverage >= 1 else tag("span", scored, class_="t-yellow"),
+        dollars(row.cost),
+        _receipt(row, run, board.checks.get(row.run), links),
+        join(tag("a", plain_name(directory.name) or run, href=links.run(run)), " ", status(row.status)),
+        moment(row.created_at),
+    ]
+    return [tag("td", word, class_="n" if 3 <= at <= 6 else None) for at, word in enumerate(words)]
+
+
+def _estimate(found: Estimate | None, *, is_share: bool) -> str | Markup:
+    if found is None or found.value is None:
+        return NONE
+    value = share(found.value) if is_share else number(found.value)
+    return join(tag("b", value), " ", tag("span", interval_of(found, is_share=is_share), class_="soft small"))
+
+
+def _receipt(row: BoardRow, run: str, check: ReceiptCheck | None, links: Links) -> str | Markup:
+    if row.receipt == "none":
+        return tag("span", "none", class_="soft")
+    return join(_state(check), " ", tag("a", "receipt", href=links.receipt(run)))
+
+
+def _state(check: ReceiptCheck | None) -> Markup:
+    if check is None:
+        return tag("span", "unchecked", class_="soft")
+    if check.problem is not None:
+        return tag("span", "? could not be checked", class_="t-yellow", title=check.problem)
+    if check.is_refuted:
+        return tag("span", "✗ refuted", class_="t-red")
+    return tag("span", "✓ not refuted", class_="t-green")
+
+
+def receipt_page(run: str, check: ReceiptCheck, links: Links) -> str:
+    """What `hub verify` says of a run's receipt."""
+    title = f"Receipt of {plain_name(run)}"
+    rows = [
+        tag(
+            "tr",
+            tag("td", _WORDS.get(claim.verdict, claim.verdict), class_=_COLOURS.get(claim.verdict)),
+            tag("td", plain_name(claim.name)),
+            tag("td", plain(claim.said)),
+        )
+        for claim in check.claims
+    ]
+    table = tag("table", tag("tbody", rows), class_="claims") if rows else None
+    section = tag(
+        "section",
+        tag("p", _state(check), f", signed by key {check.key}" if check.key else None),
+        tag("p", check.problem, class_="notice warn") if check.problem else None,
+        tag("div", table, class_="wide", tabindex="0", role="group", aria_label="Claims"),
+        tag(
+            "p",
+            "Checked here and offline: digests, counts and signature. Nothing was played again; ",
+            tag("code", "hub verify --replay"),
+            " does that.",
+            class_="soft small",
+        ),
+    )
+    crumbs: list[Crumb] = [("runs", links.runs()), (run, links.run(run)), ("receipt", None)]
+    return page(title, tag("h1", title), section, links=links, crumbs=crumbs, kind="receipt")
