@@ -90,6 +90,8 @@ LOADED = (
 HUB = "from rollouthub.cli.main import main; main()"
 WAIT = "from tests.cli.warm import wait; wait({})"  # with -c, as `HUB`: what lies in the folder can be imported
 MOST_BYTES = 1 << 20
+LOADING_SECONDS = 300.0
+"""Most that loading takes, on a machine where everybody else works, too."""
 
 
 class WarmHub:
@@ -114,7 +116,7 @@ class WarmHub:
         """As `subprocess.run` with captured output; `stdin` is what fits into a pipe, `program` what `-c` would run."""
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, _readable(stdin) as given:
             asked = json.dumps([command, str(folder), dict(environment), program]).encode()
-            self._line.settimeout(60)
+            self._line.settimeout(LOADING_SECONDS)
             socket.send_fds(self._line, [asked], [given, out.fileno(), err.fileno()])
             pid = int(self._line.recv(64))
             self._line.settimeout(timeout_seconds)
