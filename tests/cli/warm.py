@@ -57,9 +57,6 @@ LOADED = (
     "rollouthub.gateway.sessions.external_agent",
     "rollouthub.hosting.open_host",
     "rollouthub.models.direct.lane",
-    "rollouthub.models.openai.batch_model",
-    "rollouthub.models.openai.lane",
-    "rollouthub.models.openai.openai_package",
     "rollouthub.plugins.lookup",
     "rollouthub.telemetry.trackers.tensorboard",
     "rollouthub.views.report.gather",
@@ -76,10 +73,6 @@ LOADED = (
     "anyio.streams.tls",
     "certifi",
     "httpcore",
-    "openai.resources.batches",
-    "openai.resources.chat",
-    "openai.resources.files",
-    "openai.resources.responses",
     "rich.columns",
     "rich.markdown",
     "rich.panel",
@@ -88,7 +81,17 @@ LOADED = (
     "uvloop",
 )
 HUB = "from rollouthub.cli.main import main; main()"
-WAIT = "from tests.cli.warm import wait; wait({})"  # with -c, as `HUB`: what lies in the folder can be imported
+OF_OPENAI = (
+    "rollouthub.models.openai.batch_model",
+    "rollouthub.models.openai.lane",
+    "rollouthub.models.openai.openai_package",
+    "openai.resources.batches",
+    "openai.resources.chat",
+    "openai.resources.files",
+    "openai.resources.responses",
+)
+"""What commands load that ask by OpenAI's package; it is half as much again, which each fork of it would pay for."""
+WAIT = "from tests.cli.warm import wait; wait({}, {})"  # with -c, as `HUB`: what lies in the folder can be imported
 MOST_BYTES = 1 << 20
 LOADING_SECONDS = 300.0
 """Most that loading takes, on a machine where everybody else works, too."""
@@ -154,20 +157,20 @@ def _readable(stdin: bytes | None) -> Generator[int]:
 
 
 @contextmanager
-def warm_hub() -> Generator[WarmHub]:
-    """A `hub` that is warm as long as this is open."""
+def warm_hub(more: tuple[str, ...] = ()) -> Generator[WarmHub]:
+    """A `hub` that is warm as long as this is open, and has loaded `more`, too."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
     root, number = Path(__file__).parents[2], theirs.fileno()
-    with ours, subprocess.Popen([sys.executable, "-c", WAIT.format(number)], cwd=root, pass_fds=[number]):
+    with ours, subprocess.Popen([sys.executable, "-c", WAIT.format(number, more)], cwd=root, pass_fds=[number]):
         theirs.close()
         yield WarmHub(ours, os.environ)
         ours.close()  # which it takes for the end
 
 
-def wait(number: int) -> None:
+def wait(number: int, more: tuple[str, ...]) -> None:
     """Load, and fork for each command that comes over a socket; in the fork, be `hub`, or what was asked for."""
-    for module in LOADED:
+    for module in (*LOADED, *more):
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # else the first collection of each fork copies all that is loaded
