@@ -224,8 +224,9 @@ class Reader:
             self._check(block, [sys.executable, "-W", "error", "-c", block.text])
 
     def _check(self, block: Block, command: list[str]) -> None:
-        given = {"cwd": self._folder, "env": self._variables(block)}
-        self._see(block, subprocess.run(command, **given, capture_output=True, text=True, check=False))
+        variables = self._variables(block)
+        done = subprocess.run(command, cwd=self._folder, env=variables, capture_output=True, text=True, check=False)
+        self._see(block, done)
 
     def _variables(self, block: Block) -> dict[str, str]:
         env = environment(self._folder)
